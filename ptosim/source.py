@@ -1,0 +1,83 @@
+"""Program text and places in it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+
+class Source:
+    """One program text with the name it is reported under.
+
+    Lines and columns are counted from 1, columns in characters; the line table is made on first use
+    because a program without findings never needs it.
+    """
+
+    __slots__ = ("_line_starts", "name", "text")
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self._line_starts: list[int] | None = None
+
+    def _starts(self) -> list[int]:
+        if self._line_starts is None:
+            starts = [0]
+            find = self.text.find
+            at = find("\n")
+            while at >= 0:
+                starts.append(at + 1)
+                at = find("\n", at + 1)
+            self._line_starts = starts
+        return self._line_starts
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """Return the 1-based (line, column) of a character offset."""
+        starts = self._starts()
+        line = bisect_right(starts, min(max(offset, 0), len(self.text)))
+        return line, offset - starts[line - 1] + 1
+
+    def line_text(self, line: int) -> str:
+        """Return the text of a 1-based line without its line end; '' beyond the last line."""
+        starts = self._starts()
+        if not 1 <= line <= len(starts):
+            return ""
+        end = starts[line] - 1 if line < len(starts) else len(self.text)
+        return self.text[starts[line - 1] : end].rstrip("\r\n")
+
+    def line_count(self) -> int:
+        """Return the number of lines (a text without a line end has one)."""
+        return len(self._starts())
+
+    def offset_of_line(self, line: int) -> int:
+        """Return the offset of the first character of a 1-based line."""
+        starts = self._starts()
+        return starts[min(max(line, 1), len(starts)) - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The characters [start, end) of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """1-based line of the first character."""
+        return self.source.line_column(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        """1-based column of the first character."""
+        return self.source.line_column(self.start)[1]
+
+    @property
+    def text(self) -> str:
+        """The characters themselves."""
+        return self.source.text[self.start : self.end]
+
+    def __str__(self) -> str:
+        line, column = self.source.line_column(self.start)
+        return f"{self.source.name}:{line}:{column}"

@@ -1,0 +1,466 @@
+"""Parser callbacks: each rule of `isa/pto.lark` builds its part of the program as it is reduced.
+
+There is no parse tree in between. `end` is the offset after the last token that the parser shifted,
+that is, the end of whatever is being reduced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.ir.core import Attr, Block, Node, Operation, Region
+from ptosim.syntax.token import Tok
+
+
+def _start(part: Any) -> int:
+    return part.start if part.__class__ is Tok else part.start
+
+
+class Builder:
+    """Callbacks for one parse at a time (the parser holds a lock)."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the previous parse."""
+        self.end = 0
+        self.aliases: list[tuple[Tok, Any]] = []
+
+    # -- file ---------------------------------------------------------------------------------
+
+    def start(self, parts: list[Any]) -> list[Operation]:
+        return [p for p in parts if p.__class__ is Operation]
+
+    def alias_def(self, parts: list[Any]) -> None:
+        self.aliases.append((parts[0], parts[1]))
+
+    def op_results(self, parts: list[Any]) -> Operation:
+        results: Tok = parts[0]
+        op: Operation = parts[1]
+        text = results.value
+        if "," in text or ":" in text:
+            op.result_tokens = _split_results(results)
+        else:
+            op.result_tokens = [(text[1:-1].rstrip(), 1, results.start)]
+        op.start = results.start
+        if len(parts) > 2:
+            op.loc = parts[2]
+        return op
+
+    def op_plain(self, parts: list[Any]) -> Operation:
+        op: Operation = parts[0]
+        if len(parts) > 1:
+            op.loc = parts[1]
+        return op
+
+    def loc(self, parts: list[Any]) -> tuple[int, int]:
+        return parts[0].start, self.end
+
+    # -- operations without a syntax of their own -----------------------------------------------
+
+    def dps_op(self, parts: list[Any]) -> Operation:
+        name: Tok = parts[0]
+        op = Operation(name.value, "dps", name.start, self.end)
+        op.ins, op.ins_types, op.outs, op.outs_types, op.clauses = [], [], [], [], []
+        values, types = op.ins, op.ins_types
+        inside = False
+        for part in parts[1:]:
+            kind = part.__class__
+            if kind is Tok:
+                terminal = part.type
+                if terminal == "TYPE":
+                    types.append(part)
+                elif terminal == "INS":
+                    inside = True
+                elif terminal == "OUTS":
+                    values, types = op.outs, op.outs_types
+                    inside = True
+                elif types and terminal == "SSA":
+                    continue  # a repeated name in front of its type says nothing new
+                else:
+                    values.append(part)
+            elif kind is Node:
+                if part.kind == "dps_clause":
+                    op.clauses.append(part)
+                elif part.kind == "arrow":
+                    op.arrow = part.parts
+                else:
+                    values.append(part)
+            elif kind is dict:
+                op.attrs.update(part)
+                if inside and not op.outs and not types:
+                    values.append(part)
+        return op
+
+    def dps_clause(self, parts: list[Any]) -> Node:
+        return Node("dps_clause", parts, parts[0].start)
+
+    def dps_arrow(self, parts: list[Any]) -> Node:
+        return Node("arrow", _flatten(parts), 0)
+
+    def item_op(self, parts: list[Any]) -> Operation:
+        name: Tok = parts[0]
+        op = Operation(name.value, "items", name.start, self.end)
+        for part in parts[1:]:
+            kind = part.kind
+            if kind == "items":
+                op.items = part.parts
+            elif kind == "types":
+                op.types = part.parts
+                if op.types and op.types[-1].__class__ is dict:
+                    op.attrs.update(op.types.pop())
+            else:
+                arrow = part.parts
+                if arrow and arrow[-1].__class__ is dict:
+                    op.attrs.update(arrow.pop())
+                op.arrow = arrow
+        for item in op.items:
+            if item.__class__ is dict:
+                op.attrs.update(item)
+        return op
+
+    def items(self, parts: list[Any]) -> Node:
+        return Node("items", parts, 0)
+
+    def types(self, parts: list[Any]) -> Node:
+        return Node("types", _flatten(parts), 0)
+
+    def arrow(self, parts: list[Any]) -> Node:
+        return Node("arrow", _flatten(parts), 0)
+
+    def indexed(self, parts: list[Any]) -> Node:
+        return Node("indexed", parts, parts[0].start)
+
+    def keyword(self, parts: list[Any]) -> Node:
+        return Node("keyword", parts, parts[0].start)
+
+    def clause(self, parts: list[Any]) -> Node:
+        return Node("clause", parts, parts[0].start)
+
+    def list(self, parts: list[Any]) -> Node:
+        return Node("list", parts, _start(parts[0]) if parts else self.end)
+
+    def paren(self, parts: list[Any]) -> Node:
+        return Node("paren", parts, self.end)
+
+    def generic_op(self, parts: list[Any]) -> Operation:
+        name: Tok = parts[0]
+        op = Operation(name.value.strip('"'), "generic", name.start, self.end)
+        op.name_end = name.end
+        op.ins = parts[1].parts
+        for part in parts[2:]:
+            if part.__class__ is dict:
+                op.attrs.update(part)
+            elif part.kind == "props":
+                op.props = part.parts[0]
+                op.attrs.update(part.parts[0])
+            elif part.kind == "regions":
+                op.regions = part.parts
+            else:
+                op.ins_types, op.arrow = part.parts
+        return op
+
+    def prop_dict(self, parts: list[Any]) -> Node:
+        return Node("props", parts, 0)
+
+    def regions(self, parts: list[Any]) -> Node:
+        return Node("regions", parts, 0)
+
+    # -- module, func ---------------------------------------------------------------------------
+
+    def _core(self, tok: Tok) -> Operation:
+        return Operation(tok.value, "core", tok.start, self.end)
+
+    def module_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        for part in parts[1:]:
+            if part.__class__ is Tok:
+                op.items = [part]
+            elif part.__class__ is dict:
+                op.attrs.update(part)
+            else:
+                op.regions = [part]
+        return op
+
+    def attributes(self, parts: list[Any]) -> dict[str, Attr]:
+        return parts[1]
+
+    def func_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        args: list[Any] = []
+        for part in parts[1:]:
+            kind = part.__class__
+            if kind is Tok:
+                op.items = [*op.items, part]
+            elif kind is dict:
+                op.attrs.update(part)
+            elif kind is Region:
+                op.regions = [part]
+            elif part.kind == "func_args":
+                args = part.parts
+            else:
+                op.arrow = part.parts
+        op.ins = args
+        if op.regions:
+            op.regions[0].blocks[0].args = [(a.parts[0], a.parts[1]) for a in args if a.parts[0]]
+        return op
+
+    def func_args(self, parts: list[Any]) -> Node:
+        return Node("func_args", parts, 0)
+
+    def func_arg(self, parts: list[Any]) -> Node:
+        named = parts[0].type == "SSA"
+        value, type_ = (parts[0], parts[1]) if named else (None, parts[0])
+        attrs = next((p for p in parts if p.__class__ is dict), {})
+        return Node("func_arg", [value, type_, attrs], parts[0].start)
+
+    def func_results(self, parts: list[Any]) -> Node:
+        return Node("func_results", [p if p.__class__ is Tok else p.parts[0] for p in parts], 0)
+
+    def func_result(self, parts: list[Any]) -> Node:
+        return Node("func_result", parts, 0)
+
+    def return_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        op.name = "func.return"
+        _typed(op, parts[1:])
+        return op
+
+    def call_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        op.name = "func.call"
+        op.items = [parts[1]]
+        op.ins = parts[2].parts
+        for part in parts[3:]:
+            if part.__class__ is dict:
+                op.attrs.update(part)
+            else:
+                op.ins_types, op.arrow = part.parts
+        return op
+
+    def values(self, parts: list[Any]) -> Node:
+        return Node("values", parts, 0)
+
+    def typed_values(self, parts: list[Any]) -> Node:
+        return Node("typed", parts, 0)
+
+    # -- arith.constant, scf ----------------------------------------------------------------------
+
+    def const_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        rest = parts[1:]
+        if len(rest) > 1 and rest[0].__class__ is dict:
+            op.attrs.update(rest[0])
+            rest = rest[1:]
+        op.items = [rest[0]]
+        op.types = rest[1:]
+        return op
+
+    def for_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        variable = parts[1]
+        op.ins = [parts[2], parts[4], parts[6]]
+        carried: list[Any] = []
+        for part in parts[7:]:
+            kind = part.__class__
+            if kind is Tok:
+                op.types = [part]
+            elif kind is dict:
+                op.attrs.update(part)
+            elif kind is Region:
+                op.regions = [part]
+            else:
+                carried, op.arrow = part.parts
+        op.outs = [init.parts[1] for init in carried]
+        index_type = op.types[0] if op.types else None
+        op.regions[0].blocks[0].args = [
+            (variable, index_type),
+            *((init.parts[0], t) for init, t in zip(carried, op.arrow or [], strict=False)),
+        ]
+        return op
+
+    def iter_args(self, parts: list[Any]) -> Node:
+        return Node("iter_args", [parts[1].parts, parts[2].parts], 0)
+
+    def inits(self, parts: list[Any]) -> Node:
+        return Node("inits", parts, 0)
+
+    def init(self, parts: list[Any]) -> Node:
+        return Node("init", parts, 0)
+
+    def if_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        op.ins = [parts[1]]
+        _regions_and_types(op, parts[2:])
+        return op
+
+    def while_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        carried: list[Any] = []
+        for part in parts[1:]:
+            kind = part.__class__
+            if kind is dict:
+                op.attrs.update(part)
+            elif kind is Region:
+                op.regions = [*op.regions, part]
+            elif kind is Node and part.kind == "inits":
+                carried = part.parts
+            elif kind is Node:
+                op.ins_types, op.arrow = part.parts
+        op.ins = [init.parts[1] for init in carried]
+        op.regions[0].blocks[0].args = [
+            (init.parts[0], t) for init, t in zip(carried, op.ins_types, strict=False)
+        ]
+        return op
+
+    def condition_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        op.outs = [parts[1]]
+        _typed(op, parts[2:])
+        return op
+
+    def yield_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        _typed(op, parts[1:])
+        return op
+
+    def exec_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        _regions_and_types(op, parts[1:])
+        return op
+
+    def switch_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        op.ins = [parts[1]]
+        for part in parts[2:]:
+            if part.__class__ is Node and part.kind == "case":
+                op.items = [*op.items, part.parts[1]]
+                op.regions = [*op.regions, part.parts[2]]
+            else:
+                _regions_and_types(op, [part])
+        return op
+
+    def case(self, parts: list[Any]) -> Node:
+        return Node("case", parts, 0)
+
+    def region_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        _regions_and_types(op, parts[1:])
+        return op
+
+    def strict_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        op.ins = parts[1].parts
+        op.regions = [parts[2]]
+        op.ins_types, op.arrow = parts[3].parts
+        return op
+
+    def reinterpret_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        op.ins = [parts[1]]
+        types = [p for p in parts[2:] if p.__class__ is Tok and p.type == "TYPE"]
+        op.types, op.arrow = types[:1], types[1:]
+        key: Tok | None = None
+        for part in parts[2:]:
+            if part.__class__ is dict:
+                op.attrs.update(part)
+            elif part.__class__ is Node:
+                op.clauses = [*op.clauses, Node("keyword", [key, part], part.start)]
+            elif part.type == "BARE_ID":
+                key = part
+        return op
+
+    def region(self, parts: list[Any]) -> Region:
+        ops = [p for p in parts if p.__class__ is Operation]
+        labelled = [p for p in parts if p.__class__ is Block]
+        blocks = [Block(ops, [])] if ops or not labelled else []
+        return Region(blocks + labelled)
+
+    def block(self, parts: list[Any]) -> Block:
+        args: list[tuple[Tok, Tok | None]] = []
+        first = 1
+        if len(parts) > 1 and parts[1].__class__ is Node:
+            args = [(a.parts[0], a.parts[1]) for a in parts[1].parts]
+            first = 2
+        return Block(parts[first:], args, parts[0])
+
+    def block_args(self, parts: list[Any]) -> Node:
+        return Node("block_args", parts, 0)
+
+    def block_arg(self, parts: list[Any]) -> Node:
+        return Node("block_arg", parts, 0)
+
+    # -- types and attributes -----------------------------------------------------------------
+
+    def paren_types(self, parts: list[Any]) -> Node:
+        return Node("paren_types", parts, 0)
+
+    def func_type(self, parts: list[Any]) -> Node:
+        results = parts[1].parts if parts[1].__class__ is Node else [parts[1]]
+        return Node("func_type", [parts[0].parts, results], 0)
+
+    def attr_dict(self, parts: list[Any]) -> dict[str, Attr]:
+        return {_key(attr.key): attr for attr in parts}
+
+    def named_attr(self, parts: list[Any]) -> Attr:
+        if len(parts) == 1:
+            return Attr(parts[0], None)
+        attr: Attr = parts[1]
+        attr.key = parts[0]
+        return attr
+
+    def attr_value(self, parts: list[Any]) -> Attr:
+        return Attr(None, parts[0], parts[1] if len(parts) > 1 else None)
+
+    def attr_list(self, parts: list[Any]) -> list[Attr]:
+        return parts
+
+
+def _key(tok: Tok | None) -> str:
+    text = tok.value if tok is not None else ""
+    return text[1:-1] if text.startswith('"') else text
+
+
+def _flatten(parts: list[Any]) -> list[Any]:
+    flat: list[Any] = []
+    for part in parts:
+        if part.__class__ is Node and part.kind == "paren_types":
+            flat.extend(part.parts)
+        else:
+            flat.append(part)
+    return flat
+
+
+def _typed(op: Operation, parts: list[Any]) -> None:
+    for part in parts:
+        if part.__class__ is dict:
+            op.attrs.update(part)
+        else:
+            op.ins = [p for p in part.parts if p.type == "SSA"]
+            op.ins_types = [p for p in part.parts if p.type == "TYPE"]
+
+
+def _regions_and_types(op: Operation, parts: list[Any]) -> None:
+    for part in parts:
+        kind = part.__class__
+        if kind is Region:
+            op.regions = [*op.regions, part]
+        elif kind is dict:
+            op.attrs.update(part)
+        elif kind is Node:
+            op.arrow = part.parts
+        elif part.type == "TYPE":
+            op.arrow = [part]
+
+
+def _split_results(results: Tok) -> list[tuple[str, int, int]]:
+    found: list[tuple[str, int, int]] = []
+    at = results.start
+    for piece in results.value[:-1].split(","):
+        name = piece.strip()
+        start = at + (len(piece) - len(piece.lstrip()))
+        base, _, count = name.partition(":")
+        found.append((base[1:], int(count) if count else 1, start))
+        at += len(piece) + 1
+    return found

@@ -1,0 +1,345 @@
+"""The LALR(1) driver: shifts, reduces, and after a syntax error finds the next statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ptosim.diagnostics.model import Diagnostic, Label, Sink, error
+from ptosim.source import Source, Span
+from ptosim.syntax.scanner import END, UNKNOWN, Scanner
+from ptosim.syntax.tables import Rule, Tables
+from ptosim.syntax.token import Tok
+
+MAX_DEPTH = 256
+MAX_SYNTAX_ERRORS = 50
+
+_OPENING = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
+_CLOSING = frozenset(("RPAR", "RSQB", "RBRACE"))
+
+
+class TreeBuilder(Protocol):
+    """Has a method for each rule of the grammar; `end` is where the reduced text ends."""
+
+    end: int
+
+
+Reduction = tuple[int, Callable[[list[Any]], Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How to go on after an error: statements start with one of `starters`; `names` are the words for
+    terminals in messages; `lists` is a terminal that only a list of statements can shift."""
+
+    starters: frozenset[str]
+    lists: str
+    names: dict[str, str]
+
+
+class Driver:
+    """Runs the tables of one grammar with the callbacks of one builder."""
+
+    def __init__(self, tables: Tables, builder: TreeBuilder, recovery: Recovery | None = None) -> None:
+        self._builder = builder
+        self._recovery = recovery
+        reductions = [(r.size, _reducer(r, builder), r.origin) for r in tables.rules]
+        self._actions: list[dict[str, int | Reduction]] = [
+            {t: a if a >= 0 else reductions[~a] for t, a in row.items()} for row in tables.actions
+        ]
+        self._gotos = tables.gotos
+        self._start = tables.start
+        self._end = tables.end
+
+    def parse(self, source: Source, scanner: Scanner, sink: Sink) -> tuple[Any, list[Tok]]:
+        """Parse a source. Return the value of the start rule (None after an error that nothing could
+        be read behind) and the RESULTS tokens of the statements that were skipped."""
+        run = _Run(self._actions, self._gotos, self._start, source, sink, self._recovery)
+        builder = self._builder
+        actions, gotos, final = self._actions, self._gotos, self._end
+        text = source.text
+        states, values = run.states, run.values
+        row = actions[states[-1]]
+        at = 0
+        scan = scanner.scan
+        while True:
+            kind, token, start, after = scan(text, at, row)
+            action = row.get(kind)
+            while action.__class__ is tuple:
+                size, reduce, origin = action  # type: ignore[misc]
+                if size:
+                    arguments = values[-size:]
+                    del values[-size:]
+                    del states[-size:]
+                else:
+                    arguments = []
+                value = reduce(arguments)
+                state = gotos[states[-1]][origin]
+                if state == final:
+                    return value, run.skipped
+                values.append(value)
+                states.append(state)
+                row = actions[state]
+                action = row.get(kind)
+            if action is None:
+                at = run.recover(scanner, kind, token, start, after)
+                if at < 0:
+                    return None, run.skipped
+                row = actions[states[-1]]
+                continue
+            if kind in _OPENING:
+                run.open.append(start)
+                if len(run.open) > MAX_DEPTH:
+                    sink.emit(_too_deep(source, start))
+                    return None, run.skipped
+            elif kind in _CLOSING and run.open:
+                run.open.pop()
+            values.append(token)
+            states.append(action)  # type: ignore[arg-type]
+            row = actions[action]  # type: ignore[index]
+            builder.end = at = after
+
+
+class _Run:
+    """The state of one parse that error recovery changes."""
+
+    def __init__(
+        self,
+        actions: list[dict[str, int | Reduction]],
+        gotos: tuple[dict[str, int], ...],
+        start: int,
+        source: Source,
+        sink: Sink,
+        recovery: Recovery | None,
+    ) -> None:
+        self._actions = actions
+        self._gotos = gotos
+        self._source = source
+        self._sink = sink
+        self._recovery = recovery
+        self.states = [start]
+        self.values: list[Any] = []
+        self.open: list[int] = []
+        self.skipped: list[Tok] = []
+        self._errors = 0
+
+    def recover(self, scanner: Scanner, kind: str, token: Tok | None, start: int, after: int) -> int:
+        """Report the error, drop the broken statement; return where to read on, or -1 to give up."""
+        self._errors += 1
+        self._report(kind, token, start, after)
+        if self._recovery is None or kind == END or self._errors >= MAX_SYNTAX_ERRORS:
+            return -1
+        if kind in _CLOSING and not self.open:
+            return after
+        if _begins_line(self._source.text, start):
+            self._finish_statement()
+        self._drop_statement()
+        return self._next_statement(scanner, start)
+
+    def _finish_statement(self) -> None:
+        """Reduce a statement that was complete before the line with the error began."""
+        lists = self._recovery.lists  # type: ignore[union-attr]
+        if not self._shifts(lists):
+            return
+        while (action := self._actions[self.states[-1]].get(lists)).__class__ is tuple:
+            size, reduce, origin = action  # type: ignore[misc]
+            arguments = self.values[len(self.values) - size :]
+            del self.values[len(self.values) - size :]
+            del self.states[len(self.states) - size :]
+            self.values.append(reduce(arguments))
+            self.states.append(self._gotos[self.states[-1]][origin])
+
+    def _drop_statement(self) -> None:
+        lists = self._recovery.lists  # type: ignore[union-attr]
+        while len(self.states) > 1 and self._actions[self.states[-1]].get(lists).__class__ is not int:
+            self.states.pop()
+            dropped = self.values.pop()
+            if dropped.__class__ is Tok and dropped.type == "RESULTS":
+                self.skipped.append(dropped)
+
+    def _next_statement(self, scanner: Scanner, at: int) -> int:
+        """Skip to a token that can start a statement at the beginning of a line, or to a `}` that
+        closes what is open; a region opened on the way is skipped whole."""
+        text = self._source.text
+        row = self._actions[self.states[-1]]
+        starters = self._recovery.starters  # type: ignore[union-attr]
+        nested = 0
+        first = True
+        while True:
+            kind, token, start, after = scanner.scan(text, at, row)
+            if kind == END:
+                return start
+            if nested == 0 and not first:
+                if kind == "RBRACE" and kind in row:
+                    self._close_open_to(start)
+                    return start
+                if kind in starters and kind in row and _begins_line(text, start):
+                    self._close_open_to(start)
+                    return start
+            if kind == "LBRACE":
+                nested += 1
+            elif kind == "RBRACE":
+                nested = max(nested - 1, 0)
+            elif kind == "RESULTS" and token is not None:
+                self.skipped.append(token)
+            first = False
+            at = after
+
+    def _close_open_to(self, at: int) -> None:
+        """Forget brackets that were opened inside dropped statements: as many regions are open as the
+        parser has on its stack."""
+        regions = sum(1 for value in self.values if value is None)
+        del self.open[regions:]
+
+    def _report(self, kind: str, token: Tok | None, start: int, after: int) -> None:
+        source = self._source
+        names = self._recovery.names if self._recovery is not None else {}
+        if kind == END:
+            self._sink.emit(self._unexpected_end())
+            return
+        text = source.text[start:after]
+        if kind == UNKNOWN:
+            self._sink.emit(_unknown_character(source, start, text))
+            return
+        expected = sorted(names.get(t, t.lower()) for t in self._acceptable())
+        notes = (f"expected {_one_of(expected)}",) if expected else ()
+        shown = text if len(text) <= 40 else text[:37] + "..."
+        self._sink.emit(
+            error(
+                "PTO0002",
+                f"unexpected `{shown}`",
+                Span(source, start, after),
+                label="not expected here",
+                notes=notes,
+                help=_hint(kind, text),
+            )
+        )
+
+    def _unexpected_end(self) -> Diagnostic:
+        source = self._source
+        size = len(source.text.rstrip())
+        more = ()
+        if self.open:
+            at = self.open[-1]
+            more = (Label(Span(source, at, at + 1), "this bracket is not closed"),)
+        return error(
+            "PTO0003",
+            "the file ends in the middle of a statement or region",
+            Span(source, max(size - 1, 0), size),
+            label="end of the text",
+            more=more,
+            help="close the bracket or finish the last line" if more else None,
+        )
+
+    def _acceptable(self) -> list[str]:
+        """Terminals that the parser could really shift here (a row alone lists too many, because
+        reductions merge states)."""
+        return [t for t in self._actions[self.states[-1]] if self._shifts(t)]
+
+    def _shifts(self, terminal: str) -> bool:
+        states = list(self.states)
+        while True:
+            action = self._actions[states[-1]].get(terminal)
+            if action.__class__ is not tuple:
+                return action is not None
+            size, _, origin = action  # type: ignore[misc]
+            if size:
+                del states[-size:]
+            state = self._gotos[states[-1]].get(origin)
+            if state is None:
+                return terminal == END
+            states.append(state)
+
+
+def _reducer(rule: Rule, builder: TreeBuilder) -> Callable[[list[Any]], Any]:
+    """Return the function that makes a rule's value from the values of its symbols."""
+    kept = rule.kept
+    if rule.callback is None and kept and kept[0][1]:
+        return _extender(kept)
+    select = _selector(kept, rule.size)
+    if rule.callback is None:
+        return select
+    callback = getattr(builder, rule.callback)
+    if len(kept) == rule.size and not any(splice for _, splice in kept):
+        return callback
+    return lambda values: callback(select(values))
+
+
+def _selector(kept: tuple[tuple[int, bool], ...], size: int) -> Callable[[list[Any]], list[Any]]:
+    if not any(splice for _, splice in kept):
+        if len(kept) == size:
+            return lambda values: values
+        positions = [i for i, _ in kept]
+        return lambda values: [values[i] for i in positions]
+
+    def select(values: list[Any]) -> list[Any]:
+        chosen: list[Any] = []
+        for i, splice in kept:
+            if splice:
+                chosen.extend(values[i])
+            else:
+                chosen.append(values[i])
+        return chosen
+
+    return select
+
+
+def _extender(kept: tuple[tuple[int, bool], ...]) -> Callable[[list[Any]], list[Any]]:
+    """A helper that begins with another helper grows that one's list, so repetition stays linear."""
+    base = kept[0][0]
+    rest = kept[1:]
+
+    def extend(values: list[Any]) -> list[Any]:
+        grown: list[Any] = values[base]
+        for i, splice in rest:
+            if splice:
+                grown.extend(values[i])
+            else:
+                grown.append(values[i])
+        return grown
+
+    return extend
+
+
+def _begins_line(text: str, at: int) -> bool:
+    start = text.rfind("\n", 0, at) + 1
+    return not text[start:at].strip()
+
+
+def _one_of(names: list[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    if len(unique) == 1:
+        return unique[0]
+    if len(unique) > 8:
+        unique = [*unique[:8], "…"]
+        return ", ".join(unique)
+    return ", ".join(unique[:-1]) + " or " + unique[-1]
+
+
+def _hint(kind: str, text: str) -> str | None:
+    if kind == "ATTR" and "<" not in text:
+        return f"to write a comment, put a space after `#`: `# {text[1:]}`"
+    return None
+
+
+def _unknown_character(source: Source, start: int, text: str) -> Diagnostic:
+    shown = text if text.isprintable() else f"U+{ord(text):04X}"
+    help_ = "close the string on the same line" if text == '"' else None
+    return error(
+        "PTO0001",
+        f"character `{shown}` cannot start anything here",
+        Span(source, start, start + 1),
+        notes=("outside strings and comments a program is written in ASCII",),
+        help=help_,
+    )
+
+
+def _too_deep(source: Source, start: int) -> Diagnostic:
+    return error(
+        "PTO0004",
+        f"brackets are nested deeper than {MAX_DEPTH} levels",
+        Span(source, start, start + 1),
+        notes=(f"a program nests regions, lists and types at most {MAX_DEPTH} levels deep",),
+        help="look for an opening bracket that is never closed",
+    )

@@ -1,0 +1,89 @@
+"""Parser callbacks for PTO-AS lines (`isa/pto_line.lark`): the same operations as `builder` makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.ir.core import Attr, Node, Operation
+from ptosim.syntax.token import Tok
+
+
+class LineBuilder:
+    """Callbacks for one parse at a time (the parser holds a lock)."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the previous parse."""
+        self.end = 0
+        self.aliases: list[tuple[Tok, Any]] = []
+
+    def start(self, parts: list[Any]) -> list[Operation]:
+        return [p for p in parts if p.__class__ is Operation]
+
+    def statement(self, parts: list[Any]) -> Operation:
+        results = parts[0] if parts[0].type == "RESULTS" else None
+        name: Tok = parts[1] if results is not None else parts[0]
+        op = Operation(name.value, "line", name.start, self.end)
+        op.ins, op.outs, op.ins_types, op.outs_types = [], [], [], []
+        if results is not None:
+            names = results.value[:-1].split(",")
+            op.result_tokens = [(n.strip()[1:], 1, results.start) for n in names]
+            op.start = results.start
+        for part in parts[2 if results is not None else 1 :]:
+            _add(op, part)
+        return op
+
+    def types(self, parts: list[Any]) -> Node:
+        return Node("types", parts, 0)
+
+    def arrow(self, parts: list[Any]) -> Node:
+        return Node("arrow", parts, 0)
+
+    def indexed(self, parts: list[Any]) -> Node:
+        return Node("indexed", parts, parts[0].start)
+
+    def symbol(self, parts: list[Any]) -> Any:
+        return Node("symbol", parts, parts[0].start) if len(parts) > 1 else parts[0]
+
+    def group(self, parts: list[Any]) -> Node:
+        return Node("group", parts, parts[0].start)
+
+    def attr_dict(self, parts: list[Any]) -> dict[str, Attr]:
+        return {attr.key.value: attr for attr in parts}
+
+    def pair(self, parts: list[Any]) -> Attr:
+        return Attr(parts[0], parts[1] if len(parts) > 1 else None)
+
+
+def _add(op: Operation, part: Any) -> None:
+    kind = part.__class__
+    if kind is dict:
+        op.attrs.update(part)
+    elif kind is Node and part.kind == "types":
+        op.types = [t for t in part.parts if t.__class__ is Tok]
+        arrows = [t for t in part.parts if t.__class__ is Node]
+        op.arrow = arrows[0].parts if arrows else None
+    elif kind is Node and part.kind == "group":
+        _add_group(op, part)
+    elif kind is Tok and part.type == "HASHKV":
+        key, _, value = part.value[1:].partition("=")
+        atom = Tok("BARE_ID", value.strip(), part.start + part.value.index("=") + 1)
+        op.attrs[key.strip()] = Attr(Tok("BARE_ID", key.strip(), part.start + 1), atom)
+    else:
+        op.ins.append(part)
+
+
+def _add_group(op: Operation, group: Node) -> None:
+    """`ins(...)` and `outs(...)` on a line make it the DPS form."""
+    name = group.parts[0].value
+    values, types = (op.outs, op.outs_types) if name == "outs" else (op.ins, op.ins_types)
+    op.form = "dps"
+    for part in group.parts[1:]:
+        if part.__class__ is dict:
+            op.attrs.update(part)
+        elif part.__class__ is Node and part.kind == "types":
+            types.extend(t for t in part.parts if t.__class__ is Tok)
+        else:
+            values.append(part)

@@ -1,0 +1,198 @@
+"""Text to program: `parse` reads a file of any form into a `Module`."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+from ptosim.diagnostics.model import Sink, error
+from ptosim.ir.core import Attr, Module, Operation
+from ptosim.isa.cache import cached
+from ptosim.isa.paths import isa_directory
+from ptosim.source import Source, Span
+from ptosim.syntax import tables
+from ptosim.syntax.builder import Builder
+from ptosim.syntax.driver import Driver, Recovery
+from ptosim.syntax.line_builder import LineBuilder
+from ptosim.syntax.scanner import PatternScanner, ProgramScanner
+
+MAX_BYTES = 64 * 2**20
+
+_NAMES = {
+    "SSA": "a value (`%name`)",
+    "RESULTS": "a statement",
+    "OP_ID": "an operation",
+    "BARE_ID": "a word",
+    "TYPE": "a type",
+    "STRING": "a string",
+    "INT": "a number",
+    "FLOAT": "a number",
+    "HEX": "a number",
+    "SYMBOL": "a symbol (`@name`)",
+    "ATTR": "an attribute (`#pto…`)",
+    "ANGLE_ENUM": "an enum (`<NAME>`)",
+    "BLOCK_ID": "a block label",
+    "GENERIC_OP": "an operation",
+    "ALIAS_LHS": "an alias",
+    "TYPE_ALIAS_LHS": "an alias",
+    "DENSE": "`dense<…>`",
+    "ARRAY": "`array<…>`",
+    "AFFINE": "an affine map",
+    "NL": "the end of the line",
+    "$END": "the end of the file",
+    "TRUE": "`true`",
+    "FALSE": "`false`",
+    **{
+        name: f"`{text}`"
+        for name, text in {
+            "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}",
+            "LESSTHAN": "<", "MORETHAN": ">", "COMMA": ",", "COLON": ":", "EQUAL": "=", "ARROW": "->",
+        }.items()
+    },
+}  # fmt: skip
+_STARTING_KEYWORDS = frozenset(
+    (
+        "MODULE", "FUNC", "RETURN", "FUNC_RETURN", "CALL", "FUNC_CALL", "CONSTANT", "FOR", "IF", "WHILE",
+        "CONDITION", "YIELD", "EXECUTE_REGION", "INDEX_SWITCH", "VECSCOPE", "SECTION_CUBE",
+        "SECTION_VECTOR", "STRICT_VECSCOPE", "REINTERPRET",
+    )
+)  # fmt: skip
+_LINE_ORDER = (
+    "COMMENT", "NL", "RESULTS", "SSA", "HASHKV", "ATTR", "TYPE", "SYMBOL", "STRING", "HEX", "FLOAT",
+    "INT", "ARROW", "NAME",
+)  # fmt: skip
+
+
+def load_tables(grammar: str) -> tables.Tables:
+    """Return the LALR tables of a grammar file of `isa/`, from the cache after the first time."""
+    path = isa_directory() / grammar
+    text = path.read_text(encoding="utf-8")
+    plain = cached(
+        path.stem, text.encode(), lambda: tables.to_plain(tables.build(text))
+    )
+    return tables.from_plain(plain)
+
+
+class _Front:
+    """One grammar with its builder; the lock is there because the builder is per parse."""
+
+    def __init__(self, grammar: str, builder: Any, starters: frozenset[str], lists: str) -> None:
+        self.tables = load_tables(grammar)
+        names = {t: f"`{w}`" for w, t in self.tables.keywords.items()} | _NAMES
+        self.builder = builder
+        self.driver = Driver(self.tables, builder, Recovery(starters, lists, names))
+        self.lock = Lock()
+
+
+@lru_cache(maxsize=1)
+def _program_front() -> _Front:
+    starters = _STARTING_KEYWORDS | {"RESULTS", "OP_ID", "GENERIC_OP"}
+    return _Front("pto.lark", Builder(), starters, "RESULTS")
+
+
+@lru_cache(maxsize=1)
+def _line_front() -> _Front:
+    return _Front("pto_line.lark", LineBuilder(), frozenset(("RESULTS", "NAME")), "NL")
+
+
+def parse(source: Source, sink: Sink) -> Module:
+    """Parse a source; syntax errors go to `sink` and the statements around them are kept.
+
+    A file without module, function and quoted operations in which a statement begins with an undotted
+    word is read as PTO-AS lines (one statement a line), everything else by the main grammar.
+    """
+    module = Module(source)
+    if len(source.text) > MAX_BYTES:
+        sink.emit(_too_large(source))
+        return module
+    line_form = _is_line_form(source.text)
+    front = _line_front() if line_form else _program_front()
+    scanner = (
+        PatternScanner(front.tables, _LINE_ORDER, r"[ \t\f]")
+        if line_form
+        else ProgramScanner(front.tables)
+    )
+    with front.lock, _no_collection():
+        front.builder.begin()
+        ops, skipped = front.driver.parse(source, scanner, sink)
+        aliases = front.builder.aliases
+    module.ops = ops or []
+    module.comments = scanner.comments
+    module.skipped_names = {
+        name.strip()[1:].partition(":")[0] for tok in skipped for name in tok.value[:-1].split(",")
+    }
+    _take_aliases(module, aliases)
+    if not any(op.name in ("module", "func.func") for op in module.ops):
+        module.kind = "snippet"
+    return module
+
+
+def _take_aliases(module: Module, aliases: list[tuple[Any, Any]]) -> None:
+    module.aliases = aliases
+    for name, value in aliases:
+        key = name.value[:-1].strip()
+        if isinstance(value, Attr):
+            module.attr_aliases[key] = value
+        else:
+            module.type_aliases[key] = value.value
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Building a program only allocates; the cycle collector would walk it over and over (a third of
+    the time for 10,000 lines)."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+_STRUCTURED = re.compile(
+    r"^\s*(?:%[^\n=]*=\s*)?(?:module\b|func\.func\b|\"[a-z_]\w*(?:\.\w+)+\"\s*\()", re.MULTILINE
+)
+_LINE_STATEMENT = re.compile(
+    r"^[ \t]*(?:%[\w$.\-, :]+=[ \t]*)?"
+    r"(?:(?!(?:return|call|module)\b)[A-Za-z_]\w*(?![\w.])"
+    r"|(?!arith\.|scf\.|func\.|memref\.|builtin\.)[A-Za-z_]\w*(?:\.\w+)+[^\n]*#[A-Za-z_]\w*[ \t]*=)",
+    re.MULTILINE,
+)
+
+
+def _is_line_form(text: str) -> bool:
+    if _STRUCTURED.search(text):
+        return False
+    return _LINE_STATEMENT.search(_without_comments(text)) is not None
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"//[^\n]*|#(?=[ \t#!\r\n]|$)[^\n]*", "", text)
+
+
+def _too_large(source: Source) -> Any:
+    return error(
+        "PTO0005",
+        f"the file is larger than {MAX_BYTES // 2**20} MiB",
+        Span(source, 0, 0),
+        notes=("programs above this size are refused before anything is built",),
+        help="split the module into several files",
+    )
+
+
+def iterate_ops(ops: list[Operation]) -> Iterator[Operation]:
+    """Yield all operations, nested ones included, in program order."""
+    for op in ops:
+        yield from op.walk()
+
+
+def grammar_driver(grammar: str, builder: Any) -> tuple[Driver, tables.Tables]:
+    """Return a driver without error recovery, and its tables, for a small grammar of `isa/`."""
+    found = load_tables(grammar)
+    return Driver(found, builder), found

@@ -1,0 +1,177 @@
+"""Scanners: the next terminal of a text, given what the parser can take.
+
+The patterns come from the grammar. Like Lark's contextual lexer the program scanner asks the parser,
+but only for the two choices that depend on its state: a keyword that is also a plain word, and
+`%a =` as a result list or as a value in front of `=`. It goes by the first character because one
+alternation over all terminals takes three times as long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from typing import Protocol
+
+from ptosim.syntax.tables import Tables
+from ptosim.syntax.token import Tok
+
+PUNCTUATION = {
+    "(": "LPAR",
+    ")": "RPAR",
+    "[": "LSQB",
+    "]": "RSQB",
+    "{": "LBRACE",
+    "}": "RBRACE",
+    "<": "LESSTHAN",
+    ">": "MORETHAN",
+    ",": "COMMA",
+    ":": "COLON",
+    "=": "EQUAL",
+    "->": "ARROW",
+}
+END = "$END"
+UNKNOWN = "UNKNOWN"
+_BLANK = frozenset(" \t\r\n\f")
+_skip_blank = re.compile(r"[ \t\r\n\f]*").match
+
+Scanned = tuple[str, Tok | None, int, int]
+"""Terminal name, token (None for punctuation nobody keeps), start and end offset."""
+
+
+class Scanner(Protocol):
+    """Finds the terminal that begins at or after an offset."""
+
+    def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
+        """Return the next terminal; `acceptable` are the terminals the parser could take."""
+        ...
+
+    @property
+    def comments(self) -> list[Tok]:
+        """The comments passed over so far."""
+        ...
+
+
+class ProgramScanner:
+    """Terminals of `isa/pto.lark`."""
+
+    _SPECIAL_WORDS = frozenset(
+        ("memref", "vector", "tensor", "dense", "array", "affine_map", "affine_set")
+    )
+
+    def __init__(self, tables: Tables) -> None:
+        self.comments: list[Tok] = []
+        self._keyword = tables.keywords.get
+        self._word_kinds: dict[str, str] = {}
+        group = _group_maker(tables.patterns)
+        numbers = group("HEX", "FLOAT", "INT", "ARROW")
+        self._word = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*").match
+        self._typed_word = re.compile(tables.patterns["TYPE"]).fullmatch
+        self._special = group("DENSE", "ARRAY", "AFFINE", "TYPE")
+        self._value = re.compile(tables.patterns["SSA"]).match
+        self._by_first = {
+            **dict.fromkeys("0123456789-", numbers),
+            "%": group("RESULTS", "SSA"),
+            "<": group("TYPE", "ANGLE_ENUM", "LESSTHAN"),
+            "!": group("TYPE_ALIAS_LHS", "TYPE"),
+            "#": group("HASHCOMMENT", "ALIAS_LHS", "ATTR"),
+            '"': group("GENERIC_OP", "STRING"),
+            "@": group("SYMBOL"),
+            "^": group("BLOCK_ID"),
+            "/": group("COMMENT"),
+        }
+        self._punctuation = {c: n for c, n in PUNCTUATION.items() if c not in ("<", "->")}
+
+    def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
+        """Return the next terminal; `acceptable` are the terminals the parser could take."""
+        while True:
+            first = text[at : at + 1]
+            if first in _BLANK:
+                at = _skip_blank(text, at).end()  # type: ignore[union-attr]
+                first = text[at : at + 1]
+            if not first:
+                return END, None, at, at
+            kind = self._punctuation.get(first)
+            if kind is not None:
+                token = Tok(kind, first, at) if kind == "COLON" else None
+                return kind, token, at, at + 1
+            matcher = self._by_first.get(first)
+            if matcher is None:
+                return self._scan_word(text, at, acceptable)
+            found = matcher(text, at)
+            if found is None:
+                return UNKNOWN, Tok(UNKNOWN, first, at), at, at + 1
+            kind = found.lastgroup
+            if kind == "RESULTS" and kind not in acceptable:
+                found = self._value(text, at)
+                kind = "SSA"
+            token = Tok(kind, found.group(), at)  # type: ignore[union-attr, arg-type]
+            if kind == "COMMENT" or kind == "HASHCOMMENT":
+                self.comments.append(token)
+                at = found.end()  # type: ignore[union-attr]
+                continue
+            return kind, token, at, found.end()  # type: ignore[union-attr, return-value]
+
+    def _scan_word(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
+        found = self._word(text, at)
+        if found is None:
+            return UNKNOWN, Tok(UNKNOWN, text[at], at), at, at + 1
+        word = found.group()
+        kind = self._word_kinds.get(word)
+        if kind is None:
+            kind = self._word_kinds[word] = self._classify(word)
+        if kind == "SPECIAL":
+            special = self._special(text, at)
+            if special is not None:
+                kind = special.lastgroup
+                return kind, Tok(kind, special.group(), at), at, special.end()  # type: ignore[return-value, arg-type]
+            kind = "BARE_ID"
+        keyword = self._keyword(word)
+        if keyword is not None and keyword in acceptable:
+            kind = keyword
+        return kind, Tok(kind, word, at), at, found.end()
+
+    def _classify(self, word: str) -> str:
+        if word in self._SPECIAL_WORDS:
+            return "SPECIAL"
+        if self._typed_word(word):
+            return "TYPE"
+        return "OP_ID" if "." in word else "BARE_ID"
+
+
+class PatternScanner:
+    """Terminals of a small grammar: the first pattern of `order` that matches wins; `blank` is the
+    pattern of what may stand between terminals."""
+
+    def __init__(self, tables: Tables, order: tuple[str, ...], blank: str = r"\s") -> None:
+        self.comments: list[Tok] = []
+        self._keyword = tables.keywords.get
+        self._skip = re.compile(f"(?:{blank})*").match
+        self._match = _group_maker({**tables.patterns, "DIALECT_WORD": r"!\w+\.\w+"})(*order)
+
+    def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
+        """Return the next terminal; `acceptable` are the terminals the parser could take."""
+        while True:
+            at = self._skip(text, at).end()  # type: ignore[union-attr]
+            if at >= len(text):
+                return END, None, at, at
+            found = self._match(text, at)
+            if found is None:
+                kind = PUNCTUATION.get(text[at], UNKNOWN)
+                return kind, Tok(kind, text[at], at), at, at + 1
+            kind: str = found.lastgroup  # type: ignore[assignment]
+            token = Tok(kind, found.group(), at)
+            if kind == "COMMENT" or kind == "HASHCOMMENT":
+                self.comments.append(token)
+                at = found.end()
+                continue
+            keyword = self._keyword(token.value)
+            if keyword is not None and keyword in acceptable:
+                kind = token.type = keyword
+            return kind, token, at, found.end()
+
+
+def _group_maker(patterns: dict[str, str]):
+    def group(*names: str):
+        return re.compile("|".join(f"(?P<{name}>{patterns[name]})" for name in names)).match
+
+    return group
