@@ -19,20 +19,49 @@ if TYPE_CHECKING:
 
 
 class Value:
-    """An SSA value: `%name`, or result number `index` of an operation with several."""
+    """An SSA value: `%name`, or `%name#k` for one of several results.
 
-    __slots__ = ("block_argument", "name", "owner", "start", "type", "uses")
+    `owner` is the operation that defines it (for a block argument the one that holds the block),
+    `const` its value if the text alone fixes it, `slot` its number in the running program.
+    """
 
-    def __init__(self, name: str, type_: Type | None, owner: Operation | None, start: int) -> None:
+    __slots__ = ("const", "is_argument", "name", "owner", "slot", "start", "type", "uses")
+
+    def __init__(
+        self,
+        name: str,
+        type_: Type,
+        owner: Operation | None,
+        start: int,
+        *,
+        is_argument: bool = False,
+    ) -> None:
         self.name = name
         self.type = type_
         self.owner = owner
         self.start = start
-        self.block_argument = False
+        self.is_argument = is_argument
+        self.const: Any = None
         self.uses = 0
+        self.slot = -1
 
     def __repr__(self) -> str:
         return f"Value(%{self.name})"
+
+
+class Operand:
+    """A value, literal or word in the place of an operand, as written at `tok`."""
+
+    __slots__ = ("const", "tok", "type", "value")
+
+    def __init__(self, tok: Any, value: Value | None, type_: Type | None, const: Any = None) -> None:
+        self.tok = tok
+        self.value = value
+        self.type = type_
+        self.const = value.const if value is not None else const
+
+    def __repr__(self) -> str:
+        return f"Operand({self.value or self.const!r})"
 
 
 class Attr:

@@ -1,0 +1,48 @@
+"""The public functions of the package; everything else is internal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ptosim.diagnostics.model import Diagnostic
+from ptosim.errors import UsageError
+from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.source import Source
+
+
+def read_source(source: str | Path, filename: str | None = None) -> Source:
+    """Return the text of a path, or of a string that is a program already.
+
+    A string with a line end, or that names no existing file and looks like a program, is text.
+    Raises UsageError for a file that cannot be read or is not UTF-8 text.
+    """
+    if isinstance(source, Path) or _names_file(source):
+        path = Path(source)
+        try:
+            text = path.read_bytes().decode("utf-8")
+        except OSError as problem:
+            raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+        except UnicodeDecodeError as problem:
+            raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+        return Source(filename or str(path), text)
+    return Source(filename or "<text>", source)
+
+
+def _names_file(text: str) -> bool:
+    if "\n" in text or len(text) > 4096:
+        return False
+    return text.endswith(".pto") or Path(text).exists()
+
+
+def check(
+    source: str | Path,
+    *,
+    target: str | None = None,
+    level: int | None = None,
+    profile: str = "hw",
+    sync: str | None = None,
+    filename: str | None = None,
+) -> list[Diagnostic]:
+    """Return every finding about a program that needs no values; never raises for its faults."""
+    text = read_source(source, filename)
+    return list(run_frontend(text, FrontOptions(target, level, sync)).sink)

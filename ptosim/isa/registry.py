@@ -1,0 +1,239 @@
+"""The operations of the ISA by name; rows become `OpDef`s when they are first asked for."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from ptosim.errors import IsaDataError
+from ptosim.isa.data import read_toml, toml_names
+from ptosim.isa.schema import (
+    AttrDef,
+    ConstraintDef,
+    ElementRule,
+    OpDef,
+    OperandDef,
+    PipeChoice,
+    Role,
+    Status,
+    Variant,
+)
+
+TARGETS = ("a2a3", "a5")
+OPERAND_KINDS = frozenset(
+    (
+        "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector", "vreg",
+        "mask", "align", "pipe", "session", "event", "eventid_array", "enum", "string", "symbol", "list",
+        "word", "any",
+    )
+)  # fmt: skip
+_ROW_KEYS = frozenset(
+    (
+        "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named", "attrs",
+        "elements", "rules", "variant", "pipe", "result_type", "source", "notes", "switches", "legacy",
+        "cost", "targets", "terminator",
+    )
+)  # fmt: skip
+
+
+class Isa:
+    """All rows of `isa/ops/`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
+        self._made: dict[str, OpDef] = {}
+        for file in toml_names("ops"):
+            table = read_toml(file)
+            templates = table.get("template", {})
+            family = file.removeprefix("ops/").removesuffix(".toml")
+            for row in table.get("op", ()):
+                name = qualified(row["name"])
+                if name in self._rows:
+                    raise IsaDataError(f"isa/{file}: the operation {name} has two rows")
+                self._rows[name] = (family, row, templates)
+
+    def get(self, name: str) -> OpDef | None:
+        """Return the row of a qualified name (`pto.tadd`), or None."""
+        made = self._made.get(name)
+        if made is None and name in self._rows:
+            family, row, templates = self._rows[name]
+            made = self._made[name] = _make(name, family, row, templates)
+        return made
+
+    def names(self) -> list[str]:
+        """Return every qualified name, in the order of files and rows."""
+        return list(self._rows)
+
+
+@lru_cache(maxsize=1)
+def isa() -> Isa:
+    """Return the instruction set."""
+    return Isa()
+
+
+def qualified(name: str) -> str:
+    """Return the name with its dialect: rows leave `pto.` out, other dialects are written."""
+    head = name.partition(".")[0]
+    return name if head in ("arith", "scf", "func", "memref", "builtin", "quant") else f"pto.{name}"
+
+
+def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]) -> OpDef:
+    where = f"isa/ops/{family}.toml: {name}"
+    merged = _with_template(row, templates, where)
+    unknown = set(merged) - _ROW_KEYS
+    if unknown:
+        raise IsaDataError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
+    missing = {"summary", "status", "source", "pipe"} - set(merged)
+    if missing:
+        raise IsaDataError(f"{where}: misses {', '.join(sorted(missing))}")
+    return OpDef(
+        name=name,
+        family=family,
+        form=merged.get("form", "dps"),
+        summary=merged["summary"],
+        status=_status(merged, where),
+        basis=merged.get("basis", "rule"),
+        variants=_variants(merged, where),
+        attrs={a.name: a for a in _attrs(merged.get("attrs", ""), where)},
+        pipes=_pipes(merged["pipe"]),
+        result_type=merged.get("result_type"),
+        source=merged["source"],
+        doc=merged.get("doc", ""),
+        notes=tuple(merged.get("notes", ())),
+        switches=tuple(merged.get("switches", ())),
+        legacy=merged.get("legacy"),
+        cost=merged.get("cost", {}),
+        terminator=merged.get("terminator", False),
+    )
+
+
+def _with_template(
+    row: dict[str, Any], templates: dict[str, Any], where: str
+) -> dict[str, Any]:
+    """A row takes what it does not say itself from the template it is `like`; rules add up."""
+    parent = row.get("like")
+    if parent is None:
+        return dict(row)
+    if parent not in templates:
+        raise IsaDataError(f"{where}: there is no template {parent!r}")
+    base = _with_template(templates[parent], templates, where)
+    merged = {**base, **{k: v for k, v in row.items() if k != "like"}}
+    for key in ("rules", "notes"):
+        if key in base and key in row:
+            merged[key] = [*base[key], *row[key]]
+    merged.pop("like", None)
+    return merged
+
+
+def _status(row: dict[str, Any], where: str) -> dict[str, Status]:
+    given = row["status"]
+    table = dict.fromkeys(TARGETS, given) if isinstance(given, str) else dict(given)
+    for target in TARGETS:
+        if target not in row.get("targets", TARGETS):
+            table[target] = "absent"
+    try:
+        return {target: Status(table.get(target, "absent")) for target in TARGETS}
+    except ValueError as problem:
+        raise IsaDataError(f"{where}: {problem}") from problem
+
+
+def _variants(row: dict[str, Any], where: str) -> tuple[Variant, ...]:
+    tables = row.get("variant") or [{}]
+    variants = []
+    for table in tables:
+        full = {**{k: row[k] for k in ("ins", "outs", "named") if k in row}, **table}
+        variants.append(
+            Variant(
+                name=table.get("name", ""),
+                ins=_operands(full.get("ins", ""), Role.IN, where),
+                outs=_operands(full.get("outs", ""), Role.OUT, where),
+                named=_operands(full.get("named", ""), Role.IN, where),
+                elements=tuple(
+                    _elements(e, where) for e in (*row.get("elements", ()), *table.get("elements", ()))
+                ),
+                rules=tuple(
+                    _constraint(r) for r in (*row.get("rules", ()), *table.get("rules", ()))
+                ),
+                when=table.get("when"),
+            )
+        )
+    return tuple(variants)
+
+
+_SIGILS = {"~": Role.SCRATCH, "&": Role.INOUT}
+
+
+def _operands(text: str, role: Role, where: str) -> tuple[OperandDef, ...]:
+    """`name:kind|kind` with `~` (scratch) or `&` (read and written) in front, `?` (optional) or `*`
+    (any number) behind; the kind `@pipe` is a member of the enum `pipe`."""
+    operands = []
+    for piece in filter(None, (p.strip() for p in text.split(","))):
+        own_role = _SIGILS.get(piece[0], role)
+        body = piece.lstrip("~&")
+        suffix = body[-1] if body[-1] in "?*" else ""
+        name, colon, kinds = body.rstrip("?*").partition(":")
+        enums = tuple(k[1:] for k in kinds.split("|") if k.startswith("@"))
+        kind_names = tuple("enum" if k.startswith("@") else k for k in kinds.split("|"))
+        if not colon or not set(kind_names) <= OPERAND_KINDS:
+            raise IsaDataError(f"{where}: operand {piece!r} is not `name:kind`")
+        operands.append(
+            OperandDef(name, kind_names, own_role, suffix == "?", suffix == "*", enums)
+        )
+    return tuple(operands)
+
+
+def _attrs(text: str, where: str) -> list[AttrDef]:
+    """`name:type` with `!` (required) or `=default` behind."""
+    attrs = []
+    for piece in filter(None, (p.strip() for p in text.split(","))):
+        head, equals, default = piece.partition("=")
+        required = head.endswith("!")
+        name, colon, type_ = head.rstrip("!").partition(":")
+        if not colon:
+            raise IsaDataError(f"{where}: attribute {piece!r} is not `name:type`")
+        attrs.append(AttrDef(name, type_, required, _default(default) if equals else None))
+    return attrs
+
+
+def _default(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
+def _elements(row: dict[str, Any], where: str) -> ElementRule:
+    operands = tuple(row["of"].split())
+    allowed: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for target in TARGETS:
+        given = row.get(target, row.get("both"))
+        if given is None:
+            continue
+        if isinstance(given, str):
+            allowed[target] = tuple((name,) for name in given.split())
+        else:
+            allowed[target] = tuple(tuple(entry.split()) for entry in given)
+        for entry in allowed[target]:
+            if len(entry) not in (1, len(operands)):
+                raise IsaDataError(f"{where}: {entry} does not fit operands {operands}")
+    return ElementRule(operands, allowed, row.get("when"), row.get("text"))
+
+
+def _constraint(row: str | dict[str, Any]) -> ConstraintDef:
+    if isinstance(row, str):
+        return ConstraintDef(row)
+    on = row.get("on", ())
+    return ConstraintDef(
+        row["expr"],
+        row.get("code"),
+        row.get("text"),
+        row.get("when"),
+        (on,) if isinstance(on, str) else tuple(on),
+        row.get("severity", "error"),
+        row.get("help"),
+    )
+
+
+def _pipes(given: str | list[dict[str, str]]) -> tuple[PipeChoice, ...]:
+    if isinstance(given, str):
+        return (PipeChoice(given),)
+    return tuple(PipeChoice(choice["pipe"], choice.get("when")) for choice in given)

@@ -1,0 +1,15 @@
+"""Static checks that look at more than one operation."""
+
+from __future__ import annotations
+
+from ptosim.diagnostics.model import Sink
+from ptosim.ir.program import ResolvedModule
+from ptosim.passes.checks import functions, levels
+
+_CHECKS = (functions.check, levels.check)
+
+
+def run_all(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+    """Run every check on a module; findings go to `sink`."""
+    for check in _CHECKS:
+        check(resolved, level, sink)

@@ -1,0 +1,198 @@
+"""From text to a verified module: which target and level are meant, and every static check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ptosim.diagnostics.model import Severity, Sink, error, note
+from ptosim.errors import UsageError
+from ptosim.ir.attributes import Enum, attr_value
+from ptosim.ir.core import Module, Operation
+from ptosim.ir.program import ResolvedModule
+from ptosim.isa.target_names import (
+    DEFAULT_TARGET,
+    known_devices,
+    known_words,
+    target_of_device,
+    target_of_word,
+)
+from ptosim.passes import checks
+from ptosim.passes.resolve import resolve
+from ptosim.passes.verify import verify
+from ptosim.source import Source, Span
+from ptosim.syntax.parser import parse
+
+LEGACY_CODE = "PTO0010"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontOptions:
+    """What the caller asks for; None leaves the choice to the program."""
+
+    target: str | None = None
+    level: int | None = None
+    sync: str | None = None
+
+
+@dataclass(slots=True)
+class Front:
+    """A checked module with the choices that were made for it."""
+
+    source: Source
+    module: Module
+    resolved: ResolvedModule
+    target: str
+    level: int
+    sync: str
+    sink: Sink = field(default_factory=Sink)
+
+
+def check_target_word(word: str) -> str:
+    """Return the target of a word; raises UsageError for an unknown one."""
+    target = target_of_word(word)
+    if target is None:
+        raise UsageError(f"unknown target `{word}`", help=f"known: {', '.join(known_words())}")
+    return target
+
+
+def run_frontend(source: Source, options: FrontOptions) -> Front:
+    """Parse and check a source. Findings are in the result's sink; raises UsageError for options that
+    mean nothing."""
+    sink = Sink()
+    module = parse(source, sink)
+    named = check_target_word(options.target) if options.target else _target_of_module(module, sink)
+    if named is not None:
+        return _check(module, source, named, options, sink)
+    if any(d.severity is Severity.ERROR for d in sink):
+        return _check(module, source, DEFAULT_TARGET, options, sink)
+    return _unnamed_target(module, source, options, sink)
+
+
+def _check(
+    module: Module, source: Source, target: str, options: FrontOptions, sink: Sink
+) -> Front:
+    resolved = resolve(module, target, sink)
+    level = options.level or _level(module)
+    sync = options.sync or ("manual" if _has_sync(module) else "auto")
+    verify(resolved, sink)
+    if not _has_syntax_errors(sink):
+        checks.run_all(resolved, level, sink)
+    return Front(source, module, resolved, target, level, sync, sink)
+
+
+def _has_syntax_errors(sink: Sink) -> bool:
+    return any(d.severity is Severity.ERROR and d.code < "PTO1" for d in sink)
+
+
+def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
+    """A program that names no target runs if both targets accept it; one that only one target accepts
+    must say so."""
+    default_sink, other_sink = Sink(), Sink()
+    default_sink.extend(sink)
+    other_sink.extend(sink)
+    other = _check(module, source, "a5", options, other_sink)
+    front = _check(module, source, DEFAULT_TARGET, options, default_sink)
+    if default_sink.has_errors == other_sink.has_errors:
+        if not default_sink.has_errors:
+            default_sink.emit(_default_note())
+        return front
+    accepted, refused = ("a5", default_sink) if default_sink.has_errors else ("a2a3", other_sink)
+    if accepted == "a5":
+        front = _check(module, source, "a5", options, other.sink)
+    first = next(d for d in refused if d.severity is Severity.ERROR)
+    front.sink.emit(
+        error(
+            "PTO3002",
+            f"the program names no target and only {accepted} accepts it",
+            first.span,
+            notes=(f"the other target says {first.code}: {first.message}",),
+            help=f"run with `--target {accepted}`, or give the module "
+            f'`pto.target_arch = "{accepted}"`',
+        )
+    )
+    return front
+
+
+def _default_note():
+    return note(
+        "PTO3003",
+        f"the program names no target; {DEFAULT_TARGET} is used",
+        notes=("both targets accept it; the assembler's default is a3",),
+        help="name one with `--target` or the module attribute `pto.target_arch`",
+    )
+
+
+def _target_of_module(module: Module, sink: Sink) -> str | None:
+    for op in module.ops:
+        if op.name != "module":
+            continue
+        target = _named_arch(op, module.source, sink) or _named_device(op, module.source, sink)
+        if target is not None:
+            return target
+    return None
+
+
+def _named_arch(op: Operation, source: Source, sink: Sink) -> str | None:
+    attr = op.attrs.get("pto.target_arch")
+    if attr is None:
+        return None
+    value = attr_value(attr)
+    word = value.member if isinstance(value, Enum) else str(value)
+    target = target_of_word(word)
+    if target is None:
+        sink.emit(
+            error(
+                "PTO3004",
+                f"unknown target `{word}` in pto.target_arch",
+                Span(source, attr.key.start, attr.key.end),
+                help=f"known: {', '.join(known_words())}",
+            )
+        )
+        return DEFAULT_TARGET
+    return target
+
+
+def _named_device(op: Operation, source: Source, sink: Sink) -> str | None:
+    attr = op.attrs.get("pto.device-spec")
+    if attr is None:
+        return None
+    device = str(attr_value(attr))
+    target = target_of_device(device)
+    if target is None:
+        sink.emit(
+            error(
+                "PTO3005",
+                f"unknown device `{device}` in pto.device-spec",
+                Span(source, attr.key.start, attr.key.end),
+                help=f"known: {', '.join(d + '…' for d in known_devices())}",
+            )
+        )
+        return DEFAULT_TARGET
+    return target
+
+
+def _level(module: Module) -> int:
+    """Level 3 as soon as one tile has an address, else 2."""
+    for op in module.walk():
+        if op.name == "pto.alloc_tile" and _has_keyword(op, "addr"):
+            return 3
+        if op.name in ("pto.tassign", "tassign"):
+            return 3
+    return 2
+
+
+def _has_keyword(op: Operation, key: str) -> bool:
+    return any(getattr(i, "kind", "") == "keyword" and i.parts[0].value == key for i in op.items)
+
+
+SYNC_OPS = frozenset(
+    f"pto.{name}"
+    for name in (
+        "set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn", "record_event", "wait_event", "barrier",
+        "barrier_sync", "get_buf", "rls_buf", "tsync",
+    )
+)  # fmt: skip
+
+
+def _has_sync(module: Module) -> bool:
+    return any(op.name in SYNC_OPS for op in module.walk())
