@@ -43,6 +43,7 @@ class ResolvedModule:
     target: str
     functions: dict[str, Function] = field(default_factory=dict)
     kernel_kind: str | None = None
+    layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
 
     def entries(self) -> list[str]:
         """Names of the functions that can be run: those with a body that are not private."""

@@ -1,0 +1,18 @@
+"""Bit-exact number formats and arithmetic: pure functions from arrays to arrays.
+
+Nothing here knows tiles, memory or programs, and nothing here imports another ptosim module.
+
+=================  ==============================================================================
+module             job
+=================  ==============================================================================
+`formats`          element formats, their array form, decode and encode of 8- and 4-bit floats
+`rounding`         round to integral values, narrow to a smaller float in any rounding mode
+`integers`         float to integer and integer to integer with saturation or wrap-around
+`convert`          TCVT: one function per (source, destination, mode, saturation, target)
+`mx`               MX TQUANT: group maxima, shared exponents, scales, element codes
+`affine`           INT8 TQUANT and TDEQUANT
+`transcendental`   exp, log, square root and relatives with one final rounding
+`elementwise`      integer division, modulo, and the two NaN rules of max and min
+`cpu_model`        TCVT as the public CPU simulator computes it, defects included
+=================  ==============================================================================
+"""
