@@ -19,6 +19,7 @@ from ptosim.isa.schema import (
     Variant,
 )
 
+_OTHER_DIALECTS = ("arith", "scf", "func", "memref", "builtin", "quant", "module")
 TARGETS = ("a2a3", "a5")
 OPERAND_KINDS = frozenset(
     (
@@ -74,7 +75,7 @@ def isa() -> Isa:
 def qualified(name: str) -> str:
     """Return the name with its dialect: rows leave `pto.` out, other dialects are written."""
     head = name.partition(".")[0]
-    return name if head in ("arith", "scf", "func", "memref", "builtin", "quant") else f"pto.{name}"
+    return name if head in _OTHER_DIALECTS else f"pto.{name}"
 
 
 def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]) -> OpDef:

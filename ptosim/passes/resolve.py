@@ -228,8 +228,11 @@ class _Resolver:
         elif definition.result_type in (None, "last"):
             types = self._last_types(op, written, count)
         elif definition.result_type.startswith("like:"):
-            operand = op.bound.get(definition.result_type[5:])
-            types = [operand.type if operand is not None else ErrorType()]
+            types = [_operand_type(op, definition.result_type[5:])]
+        elif definition.result_type == "pair":
+            types = [_operand_type(op, "lhs")] * 2
+        elif definition.result_type == "extended":
+            types = [_operand_type(op, "lhs"), ScalarType(dtype("i1"))]
         else:
             types = [parse_type(definition.result_type).type] * count
         if len(types) == count:
@@ -552,6 +555,11 @@ def _compatible(actual: Type, declared: Type) -> bool:
 
 def _member(value: Any) -> str | None:
     return value.member if isinstance(value, Enum) else None
+
+
+def _operand_type(op: Operation, name: str) -> Type:
+    operand = op.bound.get(name)
+    return (operand.type if operand is not None else None) or ErrorType()
 
 
 def _callee(op: Operation) -> str:

@@ -1,0 +1,1 @@
+"""What each operation computes: one function an operation, grouped by family."""

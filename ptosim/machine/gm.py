@@ -1,0 +1,98 @@
+"""Global memory: one buffer for each pointer argument, and strided views of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptosim.ir.types import DType
+from ptosim.machine.storage import view_dtype
+
+
+class GmBuffer:
+    """A buffer of global memory: its bytes and what the caller gave it as."""
+
+    __slots__ = ("data", "dtype", "name", "number", "shape")
+
+    def __init__(
+        self, number: int, name: str, data: np.ndarray, dtype: DType, shape: tuple[int, ...]
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.data = data  # flat uint8
+        self.dtype = dtype
+        self.shape = shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewSpec:
+    """Shape, strides (elements), element type and layout of a view; equal specs are one object."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType
+    layout: str
+
+
+_SPECS: dict[tuple[tuple[int, ...], tuple[int, ...], DType, str], ViewSpec] = {}
+
+
+def view_spec(
+    sizes: tuple[int, ...], strides: tuple[int, ...], dtype: DType, layout: str
+) -> ViewSpec:
+    """Return the one spec object of these values."""
+    key = (sizes, strides, dtype, layout)
+    spec = _SPECS.get(key)
+    if spec is None:
+        if len(_SPECS) > 100_000:
+            _SPECS.clear()
+        spec = _SPECS[key] = ViewSpec(*key)
+    return spec
+
+
+GmPtr = tuple[int, int]
+"""A pointer into global memory: buffer number, byte offset (4-bit elements: in half bytes' elements)."""
+
+GmView = tuple[ViewSpec, int, int]
+"""A view: spec, buffer number, offset of the first element in elements."""
+
+
+def five_dims(
+    sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Right-align to five dimensions: missing sizes are 1, a missing stride is the next dimension's
+    size times its stride."""
+    missing = 5 - len(sizes)
+    full_strides = list(strides)
+    full_sizes = list(sizes)
+    for _ in range(missing):
+        full_strides.insert(0, full_sizes[0] * full_strides[0])
+        full_sizes.insert(0, 1)
+    return tuple(full_sizes), tuple(full_strides)
+
+
+def extent(spec: ViewSpec, offset: int) -> tuple[int, int]:
+    """Return the first and the last element that a view touches, as element numbers of its buffer;
+    (offset, offset - 1) for an empty view."""
+    if 0 in spec.sizes:
+        return offset, offset - 1
+    low = high = offset
+    for size, stride in zip(spec.sizes, spec.strides, strict=True):
+        reach = (size - 1) * stride
+        low, high = (low + reach, high) if reach < 0 else (low, high + reach)
+    return low, high
+
+
+def strided_view(buffer: GmBuffer, spec: ViewSpec, offset: int) -> np.ndarray:
+    """Return the NumPy view of a GM view that lies inside its buffer. 4-bit elements: packed bytes, the
+    last dimension halved (it must be contiguous)."""
+    dtype = view_dtype(spec.dtype)
+    if spec.dtype.bits == 4:
+        sizes = (*spec.sizes[:-1], (spec.sizes[-1] + 1) // 2)
+        strides = (*(s // 2 for s in spec.strides[:-1]), 1)
+        return np.ndarray(sizes, np.uint8, buffer.data, offset // 2, strides)
+    size = dtype.itemsize
+    return np.ndarray(
+        spec.sizes, dtype, buffer.data, offset * size, tuple(s * size for s in spec.strides)
+    )

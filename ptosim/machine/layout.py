@@ -1,0 +1,112 @@
+"""Where the element (r, c) of a tile lies: strides, boxes and compact forms.
+
+Six layouts follow from the order of the boxes and the order inside a box (pto-isa headers, tile class):
+with the box iR x iC, R = r div iR, a = r mod iR, C = c div iC, b = c mod iC, N = iR*iC, in elements
+
+    ND  r*Cols + c                     DN  c*Rows + r
+    Nz  C*Rows*iC + R*N + a*iC + b     Zz  R*Cols*iR + C*N + a*iC + b
+    Zn  R*Cols*iR + C*N + b*iR + a     Nn  C*Rows*iC + R*N + b*iR + a
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ptosim.ir.types import DType, TileType
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Strides in elements. A boxed layout has the strides of box row, row in box, box column and column
+    in box; an unboxed one is a layout with 1x1 boxes."""
+
+    name: str
+    rows: int
+    cols: int
+    box_rows: int
+    box_cols: int
+    strides: tuple[int, int, int, int]
+
+    @property
+    def is_boxed(self) -> bool:
+        """True if elements are grouped in boxes."""
+        return self.name not in ("nd", "dn")
+
+    @property
+    def row_stride(self) -> int:
+        """Elements from a row to the next (unboxed layouts)."""
+        return self.strides[0]
+
+    @property
+    def col_stride(self) -> int:
+        """Elements from a column to the next (unboxed layouts)."""
+        return self.strides[2]
+
+    def offset(self, row: int, col: int) -> int:
+        """Return the offset of an element from the base of the tile, in elements."""
+        s0, s1, s2, s3 = self.strides
+        return (
+            row // self.box_rows * s0
+            + row % self.box_rows * s1
+            + col // self.box_cols * s2
+            + col % self.box_cols * s3
+        )
+
+
+_NAMES = {
+    ("row_major", "none_box"): "nd",
+    ("col_major", "none_box"): "dn",
+    ("col_major", "row_major"): "nz",
+    ("row_major", "row_major"): "zz",
+    ("row_major", "col_major"): "zn",
+    ("col_major", "col_major"): "nn",
+}
+
+
+def layout_name(type_: TileType) -> str:
+    """Return nd, dn, nz, zz, zn or nn."""
+    return _NAMES[type_.blayout, type_.slayout]
+
+
+def box_shape(dtype: DType, slayout: str, fractal: int) -> tuple[int, int]:
+    """Return the rows and columns of a box, in elements."""
+    if slayout == "none_box":
+        return 1, 1
+    if fractal == 1024:
+        return 16, 16
+    inner = 2 if fractal == 32 else 256 // dtype.bits
+    return (16, inner) if slayout == "row_major" else (inner, 16)
+
+
+def round_up(value: int, step: int) -> int:
+    """Return the least multiple of step that is not below value."""
+    return -(-value // step) * step
+
+
+@lru_cache(maxsize=4096)
+def tile_layout(type_: TileType, v_row: int, v_col: int) -> Layout:
+    """Return the layout of a tile.
+
+    The strides follow the static shape, except in the compact forms: `normal` (1) follows the valid
+    shape rounded up to whole boxes, `row_plus_one` (2) has the valid rows rounded up to 16, plus one
+    row that keeps column blocks out of each other's memory banks.
+    """
+    name = layout_name(type_)
+    box_rows, box_cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
+    rows, cols = type_.rows, type_.cols
+    if name != "nd" and name != "dn":
+        if type_.compact == 1:
+            rows, cols = round_up(v_row, 16), round_up(v_col, box_cols)
+        elif type_.compact == 2:
+            rows = round_up(v_row, 16) + 1
+    box = box_rows * box_cols
+    strides = {
+        "nd": (cols, 0, 1, 0),
+        "dn": (1, 0, rows, 0),
+        "nz": (box, box_cols, rows * box_cols, 1),
+        "zz": (cols * box_rows, box_cols, box, 1),
+        "zn": (cols * box_rows, 1, box, box_rows),
+        "nn": (box, 1, rows * box_cols, box_rows),
+    }[name]
+    return Layout(name, rows, cols, box_rows, box_cols, strides)

@@ -1,0 +1,173 @@
+"""Tiles at run time: a handle in a slot, and the view of memory that an operation works on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptosim.ir.types import TileType
+from ptosim.machine.layout import Layout, tile_layout
+from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
+
+
+class TileRef:
+    """A tile as a value: type, address and valid shape. Equal tiles are one object (`tile_ref`), so that
+    identity can be the key of what is cached for them."""
+
+    __slots__ = ("addr", "type", "v_col", "v_row")
+
+    def __init__(self, type_: TileType, addr: int, v_row: int, v_col: int) -> None:
+        self.type = type_
+        self.addr = addr
+        self.v_row = v_row
+        self.v_col = v_col
+
+    def __repr__(self) -> str:
+        return f"TileRef({self.type.loc}@{self.addr:#x}, {self.v_row}x{self.v_col})"
+
+
+_REFS: dict[tuple[TileType, int, int, int], TileRef] = {}
+
+
+def tile_ref(type_: TileType, addr: int, v_row: int, v_col: int) -> TileRef:
+    """Return the one handle of a tile."""
+    key = (type_, addr, v_row, v_col)
+    ref = _REFS.get(key)
+    if ref is None:
+        if len(_REFS) > 100_000:
+            _REFS.clear()  # handles in use stay valid; later equal ones are new objects
+        ref = _REFS[key] = TileRef(type_, addr, v_row, v_col)
+    return ref
+
+
+class Tile:
+    """A tile bound to the bytes of its space.
+
+    `array` and `full` are views of memory where the layout is plain strides; `read` and `write` work for
+    every layout and for 4-bit elements (one uint8 code an entry).
+    """
+
+    __slots__ = ("addr", "buffer", "cols", "dtype", "layout", "ref", "rows", "type", "v_col", "v_row")
+
+    def __init__(self, ref: TileRef, buffer: bytearray) -> None:
+        type_ = ref.type
+        self.ref = ref
+        self.type = type_
+        self.buffer = buffer
+        self.addr = ref.addr
+        self.rows, self.cols = type_.rows, type_.cols
+        self.v_row, self.v_col = ref.v_row, ref.v_col
+        self.dtype = view_dtype(type_.dtype)
+        self.layout: Layout = tile_layout(type_, ref.v_row, ref.v_col)
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return self.type.dtype.bits
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes from a row to the next (ND tiles)."""
+        return self.layout.row_stride * self.bits // 8
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the valid region has no element."""
+        return self.v_row == 0 or self.v_col == 0
+
+    def region(self, rows: int, cols: int) -> np.ndarray:
+        """Return the view of the first rows and columns of an unboxed tile (4-bit: packed bytes)."""
+        layout, size = self.layout, self.dtype.itemsize
+        if self.bits == 4:
+            return np.ndarray(
+                (rows, (cols + 1) // 2), np.uint8, self.buffer, self.addr, (self.cols // 2, 1)
+            )
+        return np.ndarray(
+            (rows, cols),
+            self.dtype,
+            self.buffer,
+            self.addr,
+            (layout.row_stride * size, layout.col_stride * size),
+        )
+
+    @property
+    def array(self) -> np.ndarray:
+        """The valid region as a view (unboxed tiles)."""
+        return self.region(self.v_row, self.v_col)
+
+    @property
+    def full(self) -> np.ndarray:
+        """The whole static shape as a view (unboxed tiles)."""
+        return self.region(self.rows, self.cols)
+
+    def flat(self, count: int, dtype: np.dtype | type | None = None, offset: int = 0) -> np.ndarray:
+        """Return `count` consecutive elements from `offset` bytes behind the tile's base."""
+        return np.ndarray((count,), dtype or self.dtype, self.buffer, self.addr + offset)
+
+    def is_contiguous(self) -> bool:
+        """True if the valid region is one run of memory in row order."""
+        layout = self.layout
+        return layout.name == "nd" and (self.v_row == 1 or layout.row_stride == self.v_col)
+
+    def _boxes(self, box_rows: int, box_cols: int) -> np.ndarray:
+        layout, size = self.layout, self.dtype.itemsize
+        shape = (-(-self.rows // box_rows), box_rows, -(-self.cols // box_cols), box_cols)
+        strides = layout.strides
+        if self.bits == 4:
+            # Pairs of columns share a byte, so a box is half as many bytes wide.
+            shape = (*shape[:3], box_cols // 2)
+            strides = tuple(s // 2 if i != 3 else 1 for i, s in enumerate(strides))
+        return np.ndarray(
+            shape, self.dtype, self.buffer, self.addr, tuple(s * size for s in strides)
+        )
+
+    def read(self, rows: int | None = None, cols: int | None = None) -> np.ndarray:
+        """Return the valid region (or the first rows and columns) in logical order.
+
+        A view where the layout is plain strides, otherwise a copy.
+        """
+        rows = self.v_row if rows is None else rows
+        cols = self.v_col if cols is None else cols
+        if not self.layout.is_boxed:
+            view = self.region(rows, cols)
+            return unpack_nibbles(view)[:, :cols] if self.bits == 4 else view
+        half = 2 if self.bits == 4 else 1
+        out = np.empty((rows, cols // half), self.dtype)
+        for target, source in self._pieces(rows, cols, half):
+            out[target] = source.reshape(out[target].shape)
+        return unpack_nibbles(out) if half == 2 else out
+
+    def write(self, values: np.ndarray) -> None:
+        """Store values (logical order, at most the static shape) in the tile's layout."""
+        rows, cols = values.shape
+        half = 2 if self.bits == 4 else 1
+        packed = pack_nibbles(values) if half == 2 else values
+        if not self.layout.is_boxed:
+            self.region(rows, cols)[...] = packed
+            return
+        for target, place in self._pieces(rows, cols, half):
+            place[...] = packed[target].reshape(place.shape)
+
+    def _pieces(
+        self, rows: int, cols: int, half: int
+    ) -> list[tuple[tuple[slice, slice], np.ndarray]]:
+        """Cut a region along box borders: (slices of the logical array, view of memory) pairs."""
+        layout = self.layout
+        box_rows, box_cols = layout.box_rows, layout.box_cols
+        boxes = self._boxes(box_rows, box_cols)
+        width = box_cols // half
+        return [
+            ((row_slice, col_slice), boxes[row_index[0], row_index[1], col_index[0], col_index[1]])
+            for row_slice, row_index in _cuts(rows, box_rows)
+            for col_slice, col_index in _cuts(cols // half, width)
+        ]
+
+
+def _cuts(size: int, box: int) -> list[tuple[slice, tuple[slice, slice]]]:
+    """Whole boxes, then the rest: (slice of the logical axis, (boxes, inside the box))."""
+    whole, rest = divmod(size, box)
+    cuts = []
+    if whole:
+        cuts.append((slice(0, whole * box), (slice(0, whole), slice(None))))
+    if rest:
+        cuts.append((slice(whole * box, size), (slice(whole, whole + 1), slice(0, rest))))
+    return cuts
