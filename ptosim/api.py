@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ptosim.diagnostics.model import Diagnostic
 from ptosim.errors import UsageError
 from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.program import Program, make_program
 from ptosim.source import Source
 
 
@@ -32,6 +34,26 @@ def _names_file(text: str) -> bool:
     if "\n" in text or len(text) > 4096:
         return False
     return text.endswith(".pto") or Path(text).exists()
+
+
+def load(
+    source: str | Path,
+    *,
+    target: str | None = None,
+    level: int | None = None,
+    profile: str = "hw",
+    sync: str | None = None,
+    filename: str | None = None,
+    switches: Mapping[str, str] | None = None,
+) -> Program:
+    """Parse and check a program (a path, or its text) and return it ready to run.
+
+    Raises ProgramError, which carries every finding, if the program is wrong, UsageError for options
+    that mean nothing or a file that cannot be read.
+    """
+    text = read_source(source, filename)
+    front = run_frontend(text, FrontOptions(target, level, sync))
+    return make_program(front, profile, switches)
 
 
 def check(

@@ -9,6 +9,15 @@ from ptosim.isa.machines import MachineDef
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.space import MemorySpace
 
+# Slots with a fixed meaning; the values of the program start at FIRST_SLOT.
+SLOT_STACK = 0  # return addresses, a linked tuple (pc, rest)
+SLOT_KIND = 1  # "cube", "vector", or "any" for a core that executes both kinds of section
+SLOT_BLOCK = 2
+SLOT_SUBBLOCK = 3
+SLOT_BLOCK_NUM = 4
+SLOT_SUBBLOCK_NUM = 5
+FIRST_SLOT = 6
+
 CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 
 

@@ -1,0 +1,126 @@
+"""Abstract tile types of the documentation's snippets: the arguments give them shape and dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ptosim.diagnostics.model import Sink
+from ptosim.ir.core import Module, Operation
+from ptosim.ir.program import ResolvedModule
+from ptosim.ir.types import AbstractTileType, DType, TileType, Type
+from ptosim.isa.dtypes import dtype, dtypes
+from ptosim.machine.storage import argument_dtype
+from ptosim.passes.frontend import Front
+from ptosim.passes.resolve import resolve
+from ptosim.passes.verify import verify
+
+_DEFAULT_SHAPE = (16, 64)
+
+
+def concrete(
+    front: Front, given: Mapping[str, Any], sink: Sink
+) -> tuple[ResolvedModule, dict[str, str]]:
+    """Resolve the module again with every abstract type replaced; return it and what was assumed.
+
+    An argument gives its own shape and dtype. Without one the source is 16x64 f32, a parameter tile one
+    column of f32 with a row each, a destination what the source and the parameters ask for.
+    """
+    chooser = _Chooser(front.module, front.resolved, given)
+    types = chooser.choose()
+    resolved = resolve(front.module, front.target, sink, types)
+    verify(resolved, sink)
+    return resolved, chooser.assumed
+
+
+class _Chooser:
+    def __init__(self, module: Module, resolved: ResolvedModule, given: Mapping[str, Any]) -> None:
+        self.module = module
+        self.resolved = resolved
+        self.given = given
+        self.types: dict[str, Type] = {}
+        self.assumed: dict[str, str] = {}
+
+    def choose(self) -> dict[str, Type]:
+        """Return a tile type for every value of abstract type."""
+        for op in self.module.walk():
+            if op.variant is not None:
+                self._operation(op)
+        return self.types
+
+    def _operation(self, op: Operation) -> None:
+        outs = {d.name for d in op.variant.outs}
+        for definition in op.variant.ins:
+            operand = op.bound.get(definition.name)
+            value = getattr(operand, "value", None)
+            if value is not None and isinstance(value.type, AbstractTileType):
+                self._value(value.name, lambda: self._input(op, definition.name))
+        free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
+        results = dict(zip(free, op.results, strict=False))
+        for name in outs:
+            operand = op.bound.get(name)
+            value = results.get(name) or getattr(operand, "value", None)
+            if value is not None and isinstance(value.type, AbstractTileType):
+                self._value(value.name, lambda: self._output(op))
+
+    def _value(self, name: str, default: Any) -> None:
+        if name in self.types:
+            return
+        array = self.given.get(name)
+        if isinstance(array, np.ndarray):
+            self.types[name] = _tile(_element_type(array), *_shape(array))
+            return
+        type_ = default()
+        self.types[name] = type_
+        self.assumed[name] = f"type {type_}"
+
+    def _input(self, op: Operation, operand: str) -> TileType:
+        first = op.variant.ins[0].name
+        if operand == first:
+            return _tile(dtype("f32"), *_DEFAULT_SHAPE)
+        return _tile(dtype("f32"), self._source(op).rows, 1)
+
+    def _source(self, op: Operation) -> TileType:
+        operand = op.bound.get(op.variant.ins[0].name)
+        name = getattr(getattr(operand, "value", None), "name", "")
+        found = self.types.get(name) or getattr(operand, "type", None)
+        return found if isinstance(found, TileType) else _tile(dtype("f32"), *_DEFAULT_SHAPE)
+
+    def _output(self, op: Operation) -> TileType:
+        source = self._source(op)
+        element = source.dtype
+        if op.name == "pto.tquant":
+            element = dtype(self._quantised(op))
+        return _tile(element, source.rows, source.cols)
+
+    def _quantised(self, op: Operation) -> str:
+        """One parameter column: symmetric i8; two (scale, offset): asymmetric ui8; exponents: fp8."""
+        parameters = [d.name for d in op.variant.ins[1:2]]
+        operand = op.bound.get(parameters[0]) if parameters else None
+        name = getattr(getattr(operand, "value", None), "name", "")
+        type_ = self.types.get(name) or getattr(operand, "type", None)
+        if not isinstance(type_, TileType):
+            return "i8"
+        if type_.dtype.name in ("ui8", "f8E8M0FNU"):
+            return "f8E4M3FN"
+        return "ui8" if type_.cols == 2 else "i8"
+
+
+def _tile(element: DType, rows: int, cols: int) -> TileType:
+    blayout = "col_major" if cols == 1 and rows > 1 else "row_major"
+    return TileType("vec", element, rows, cols, rows, cols, blayout, ssa=True)
+
+
+def _shape(array: np.ndarray) -> tuple[int, int]:
+    if array.ndim == 2:
+        return array.shape[0], array.shape[1]
+    return (array.size, 1) if array.ndim == 1 else (1, array.size)
+
+
+def _element_type(array: np.ndarray) -> DType:
+    for name, element in dtypes().items():
+        if name not in ("i1", "index", "tf32") and argument_dtype(element) == array.dtype:
+            return element
+    return dtype("f32")

@@ -1,0 +1,229 @@
+"""What a kernel sees of an operation: operands bound to memory, attributes, switches, and a voice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ptosim.diagnostics.model import Diagnostic, Severity, make
+from ptosim.ir.core import Operation
+from ptosim.ir.types import DType
+from ptosim.isa.profiles import Profile
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.gm import GmBuffer, GmView, ViewSpec, extent, strided_view
+from ptosim.machine.layout import tile_layout
+from ptosim.machine.storage import view_dtype
+from ptosim.machine.tile import Tile, TileRef
+from ptosim.source import Span
+
+
+class OpFault(Exception):
+    """An operation that cannot be executed; the engine turns it into a trap with the place."""
+
+    def __init__(self, code: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+class GmAccess:
+    """A GM view bound to its buffer: five dimensions, checked against the buffer's end."""
+
+    __slots__ = ("buffer", "dtype", "offset", "spec")
+
+    def __init__(self, buffer: GmBuffer, spec: ViewSpec, offset: int) -> None:
+        self.buffer = buffer
+        self.spec = spec
+        self.offset = offset
+        self.dtype: DType = spec.dtype
+
+    @property
+    def layout(self) -> str:
+        """The layout of the view: nd, dn or nz."""
+        return self.spec.layout
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Five sizes."""
+        return self.spec.sizes
+
+    def array(self) -> np.ndarray:
+        """Return the elements as a strided view (4-bit: packed bytes)."""
+        return strided_view(self.buffer, self.spec, self.offset)
+
+
+class Binding:
+    """One operation with the run-time values of its operands."""
+
+    __slots__ = (
+        "_attrs", "_tiles", "core", "findings", "machine", "op", "prints", "profile", "source", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op: Operation,
+        values: Mapping[str, Any],
+        attrs: Mapping[str, Any],
+        core: Core,
+        machine: Machine,
+        profile: Profile,
+        source: Any,
+    ) -> None:
+        self.op = op
+        self.values = values
+        self._attrs = attrs
+        self.core = core
+        self.machine = machine
+        self.profile = profile
+        self.source = source
+        self.findings: list[Diagnostic] = []
+        self.prints: list[str] = []  # where tprint and print write
+        self._tiles: dict[str, Tile] = {}
+
+    @property
+    def target(self) -> str:
+        """The target the program runs on."""
+        return self.profile.target
+
+    # -- operands -------------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """True if an optional operand is there."""
+        return self.values.get(name) is not None
+
+    def tile(self, name: str) -> Tile:
+        """Return a tile operand bound to memory; faults if it does not fit its space."""
+        tile = self._tiles.get(name)
+        if tile is None:
+            ref: TileRef = self.values[name]
+            tile = self._tiles[name] = self.bind_tile(ref, name)
+        return tile
+
+    def bind_tile(self, ref: TileRef, name: str) -> Tile:
+        """Bind a tile to the bytes of its space."""
+        if ref is None:
+            raise OpFault("PTO6003", f"operand {name} of '{self.op.name}' has no tile yet")
+        space = self.core.space(ref.type.loc)
+        end = ref.addr + min(ref.type.bytes, _valid_bytes(ref))
+        if ref.addr < 0 or end > space.size:
+            raise OpFault(
+                "PTO4353",
+                f"tile {name} [{ref.addr:#x}, {end:#x}) is out of bounds of {ref.type.loc} "
+                f"({space.size} bytes)",
+                notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
+            )
+        align = self.core.machine_def.spaces[ref.type.loc].align
+        if ref.addr % align:
+            raise OpFault(
+                "PTO4354",
+                f"tile {name} at {ref.addr:#x} is not aligned to {align} bytes",
+                notes=("[SA-0354] TASSIGN: address not aligned",),
+            )
+        return Tile(ref, space.data)
+
+    def opt_tile(self, name: str) -> Tile | None:
+        """Return an optional tile operand."""
+        return self.tile(name) if self.has(name) else None
+
+    def view(self, name: str) -> GmAccess:
+        """Return a GM view operand; faults if it reaches outside its buffer."""
+        spec, number, offset = self.values[name]
+        buffer = self.machine.buffers[number]
+        low, high = extent(spec, offset)
+        count = len(buffer.data) * 8 // spec.dtype.bits
+        if high >= low and (low < 0 or high >= count):
+            raise OpFault(
+                "PTO6001",
+                f"'{self.op.name}' reaches outside `{buffer.name}`: elements [{low}, {high + 1}) of "
+                f"{count}",
+                notes=(f"view sizes {list(spec.sizes)}, strides {list(spec.strides)}",),
+                help="check the offsets and sizes of the partition, and the size of the argument",
+            )
+        return GmAccess(buffer, spec, offset)
+
+    def gm_view(self, name: str) -> GmView:
+        """Return a GM view operand as a value."""
+        return self.values[name]
+
+    def scalar(self, name: str) -> Any:
+        """Return a scalar operand as a Python number."""
+        return self.values[name]
+
+    def attr(self, name: str) -> Any:
+        """Return an attribute of the row (its default if it is not written)."""
+        return self._attrs.get(name)
+
+    def switch(self, name: str) -> str:
+        """Return the value of a semantic switch."""
+        return self.profile[name]
+
+    # -- arrays ---------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """True if a bound tile has an empty valid region: the operation then does nothing."""
+        return any(tile.is_empty for tile in self._tiles.values())
+
+    def array_operands(self, names: tuple[str, ...]) -> list[Any]:
+        """Return operands for a function of arrays: tiles as their valid regions (as flat runs where
+        all of them are), scalars as NumPy scalars of the destination's type."""
+        tiles = {n: self.tile(n) for n in names if isinstance(self.values.get(n), TileRef)}
+        flat = all(t.is_contiguous() for t in tiles.values()) and _same_shape(tiles.values())
+        dtype = next(iter(tiles.values())).dtype if tiles else None
+        return [
+            self._array_operand(n, tiles.get(n), flat, dtype)
+            for n in names
+        ]
+
+    def _array_operand(self, name: str, tile: Tile | None, flat: bool, dtype: Any) -> Any:
+        if tile is not None:
+            return tile.flat(tile.v_row * tile.v_col) if flat else tile.array
+        value = self.values.get(name)
+        if isinstance(value, (int, float)) and dtype is not None:
+            return typed_scalar(value, dtype)
+        return value
+
+    # -- findings -------------------------------------------------------------------------------
+
+    def warn(self, code: str, message: str, **details: Any) -> None:
+        """Report a warning at the operation, once for each place and text."""
+        self._report(Severity.WARNING, code, message, details)
+
+    def note(self, code: str, message: str, **details: Any) -> None:
+        """Report a note at the operation."""
+        self._report(Severity.NOTE, code, message, details)
+
+    def _report(
+        self, severity: Severity, code: str, message: str, details: dict[str, Any]
+    ) -> None:
+        span = Span(self.source, self.op.start, self.op.name_end)
+        self.findings.append(make(severity, code, f"'{self.op.name}' {message}", span, **details))
+
+
+def _valid_bytes(ref: TileRef) -> int:
+    """Bytes up to the last element of the valid region: a window of a tile has the strides, but not the
+    whole extent, of its static shape."""
+    layout = tile_layout(ref.type, ref.v_row, ref.v_col)
+    last = layout.offset(max(ref.v_row - 1, 0), max(ref.v_col - 1, 0))
+    return ref.type.dtype.bytes_for(last + 1)
+
+
+def _same_shape(tiles: Any) -> bool:
+    return len({(t.v_row, t.v_col) for t in tiles}) <= 1
+
+
+def typed_scalar(value: float | int, dtype: np.dtype) -> Any:
+    """Return a Python number as a scalar of an array's type; integers wrap."""
+    if dtype.kind in "iu" and not isinstance(value, float):
+        bits = dtype.itemsize * 8
+        wrapped = int(value) & ((1 << bits) - 1)
+        return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
+    return np.array(value).astype(dtype)[()]
+
+
+def storage(dtype: DType) -> np.dtype:
+    """Return the NumPy dtype in which an element type is seen in memory."""
+    return view_dtype(dtype)
