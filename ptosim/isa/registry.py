@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +26,7 @@ OPERAND_KINDS = frozenset(
     (
         "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector", "vreg",
         "mask", "align", "pipe", "session", "event", "eventid_array", "enum", "string", "symbol", "list",
-        "word", "any",
+        "word", "type", "flag", "any",
     )
 )  # fmt: skip
 _ROW_KEYS = frozenset(
@@ -161,26 +162,54 @@ def _variants(row: dict[str, Any], where: str) -> tuple[Variant, ...]:
     return tuple(variants)
 
 
-_SIGILS = {"~": Role.SCRATCH, "&": Role.INOUT}
+_SIGILS = {"~": Role.SCRATCH, "&": Role.INOUT, "^": Role.OUT}
 
 
 def _operands(text: str, role: Role, where: str) -> tuple[OperandDef, ...]:
-    """`name:kind|kind` with `~` (scratch) or `&` (read and written) in front, `?` (optional) or `*`
-    (any number) behind; the kind `@pipe` is a member of the enum `pipe`."""
-    operands = []
-    for piece in filter(None, (p.strip() for p in text.split(","))):
-        own_role = _SIGILS.get(piece[0], role)
-        body = piece.lstrip("~&")
-        suffix = body[-1] if body[-1] in "?*" else ""
-        name, colon, kinds = body.rstrip("?*").partition(":")
-        enums = tuple(k[1:] for k in kinds.split("|") if k.startswith("@"))
-        kind_names = tuple("enum" if k.startswith("@") else k for k in kinds.split("|"))
-        if not colon or not set(kind_names) <= OPERAND_KINDS:
-            raise IsaDataError(f"{where}: operand {piece!r} is not `name:kind`")
-        operands.append(
-            OperandDef(name, kind_names, own_role, suffix == "?", suffix == "*", enums)
+    """`name:kind|kind` with `~` (scratch), `&` (read and written) or `^` (written) in front, `?`
+    (optional) or `*` (any number) behind; the kind `@pipe` is a member of the enum `pipe`.
+    `name(operands)` is a clause; inside it `name=kind` is an operand written with its name.
+    `name:flag` is a bare word."""
+    return tuple(_operand(piece, role, where) for piece in _pieces(text))
+
+
+def _pieces(text: str) -> list[str]:
+    """Split at the commas outside parentheses."""
+    pieces = [""]
+    depth = 0
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if char == "," and not depth:
+            pieces.append("")
+        else:
+            pieces[-1] += char
+    return [p.strip() for p in pieces if p.strip()]
+
+
+_CLAUSE = re.compile(r"(\w+)\s*\((.*)\)", re.DOTALL)
+_OPERAND = re.compile(r"(\w+)([:=])([\w@|]+)")
+
+
+def _operand(piece: str, role: Role, where: str) -> OperandDef:
+    own_role = _SIGILS.get(piece[0], role)
+    body = piece.lstrip("~&^")
+    suffix = body[-1] if body[-1] in "?*" else ""
+    body = body.rstrip("?*")
+    optional, variadic = suffix == "?", suffix == "*"
+    clause = _CLAUSE.fullmatch(body)
+    if clause:
+        params = _operands(clause.group(2), role, where)
+        return OperandDef(
+            clause.group(1), ("clause",), own_role, optional, variadic, params=params
         )
-    return tuple(operands)
+    plain = _OPERAND.fullmatch(body)
+    kinds = plain.group(3).split("|") if plain else []
+    names = tuple("enum" if k.startswith("@") else k for k in kinds)
+    if plain is None or not set(names) <= OPERAND_KINDS:
+        raise IsaDataError(f"{where}: operand {piece!r} is not `name:kind`")
+    enums = tuple(k[1:] for k in kinds if k.startswith("@"))
+    keyword = plain.group(2) == "="
+    return OperandDef(plain.group(1), names, own_role, optional, variadic, enums, (), keyword)
 
 
 def _attrs(text: str, where: str) -> list[AttrDef]:

@@ -31,7 +31,9 @@ class Role(StrEnum):
 class OperandDef:
     """An operand: its name, the kinds of value it takes, what happens to it, how often it occurs.
 
-    `enums` are the enums whose members it can name, where it is written as a word.
+    `enums` are the enums whose members it can name, where it is written as a word. A clause
+    (`nburst(%n, %src_stride, %dst_stride)`) has `params`, of which those with `keyword` are written
+    with their name; a flag is a word that is there or not.
     """
 
     name: str
@@ -40,6 +42,18 @@ class OperandDef:
     optional: bool = False
     variadic: bool = False
     enums: tuple[str, ...] = ()
+    params: tuple[OperandDef, ...] = ()
+    keyword: bool = False
+
+    @property
+    def is_clause(self) -> bool:
+        """True for a word with operands of its own in parentheses."""
+        return self.kinds == ("clause",)
+
+    @property
+    def is_flag(self) -> bool:
+        """True for a bare word."""
+        return self.kinds == ("flag",)
 
 
 @dataclass(frozen=True, slots=True)

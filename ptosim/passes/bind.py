@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ptosim.diagnostics.model import Sink, error
@@ -23,6 +24,7 @@ from ptosim.ir.types import (
     VRegType,
 )
 from ptosim.isa.schema import OpDef, OperandDef, Variant
+from ptosim.passes.clauses import NamedBinder, WrittenClause, shown, without_flags
 from ptosim.source import Source, Span
 from ptosim.syntax.token import Tok
 
@@ -102,7 +104,7 @@ def _dps_clause(
 
 class _Items:
     """Flattens the items of an op; the types of the type list go to its values in order where there is
-    one for each."""
+    one for each, or one for each that is not an index (`%p[%i], %v : P, V`)."""
 
     def __init__(self, written: Written, use: Use, types: list[Type]) -> None:
         self._written = written
@@ -110,9 +112,13 @@ class _Items:
         self._types = types
         self._next = 0
         self._one_each = False
+        self._with_indices = True
 
     def add_all(self, items: Any) -> None:
-        self._one_each = len(self._types) == sum(map(_count_values, items))
+        count = sum(map(_count_values, items))
+        indices = sum(map(_count_indices, items))
+        self._with_indices = len(self._types) == count
+        self._one_each = self._with_indices or len(self._types) == count - indices
         previous: Any = None
         for item in items:
             self._add(item, previous)
@@ -126,7 +132,9 @@ class _Items:
             written.ins.append(self._operand(item))
             return
         kind = item.kind
-        if kind == "indexed" or kind == "paren":
+        if kind == "indexed":
+            written.ins.extend(self._indexed(item))
+        elif kind == "paren":
             written.ins.extend(self._operands(item.parts))
         elif kind == "symbol":
             written.ins.append(self._use(item, None))
@@ -138,24 +146,42 @@ class _Items:
             else:
                 written.ins.extend(values)
         elif kind == "clause":
-            values = self._operands(item.parts[1].parts)
-            written.named.setdefault(item.parts[0].value, []).append(values)
+            written.named.setdefault(item.parts[0].value, []).append(self._clause(item))
         elif kind == "keyword":
             value = item.parts[1]
             key = item.parts[0].value
             is_list = value.__class__ is Node
             written.named[key] = self._operands(value.parts) if is_list else self._operand(value)
 
+    def _clause(self, item: Node) -> WrittenClause:
+        word, paren = item.parts
+        keywords: dict[str, Operand] = {}
+        values: list[Operand] = []
+        for part in paren.parts:
+            if part.__class__ is Node and part.kind == "keyword" and part.parts[1].__class__ is Tok:
+                keywords[part.parts[0].value] = self._operand(part.parts[1])
+            else:
+                values.extend(self._operands((part,)))
+        return WrittenClause(word, values, keywords)
+
     def _operands(self, parts: Any) -> list[Operand]:
         found: list[Operand] = []
         for part in parts:
             if part.__class__ is Tok and part.type not in ("TYPE", "COLON", "ARROW"):
                 found.append(self._operand(part))
-            elif part.__class__ is Node and part.kind in ("indexed", "list", "paren"):
+            elif part.__class__ is Node and part.kind == "indexed":
+                found.extend(self._indexed(part))
+            elif part.__class__ is Node and part.kind in ("list", "paren"):
                 found.extend(self._operands(part.parts))
             elif part.__class__ is Node and part.kind == "keyword":
                 self._add(part, None)
         return found
+
+    def _indexed(self, item: Node) -> list[Operand]:
+        base, *indices = item.parts
+        if self._with_indices:
+            return [self._operand(base), *map(self._operand, indices)]
+        return [self._operand(base), *(self._use(index, None) for index in indices)]
 
     def _operand(self, tok: Tok) -> Operand:
         if tok.type != "SSA":
@@ -173,6 +199,14 @@ def _count_values(item: Any) -> int:
     if item.__class__ is Node:
         return sum(map(_count_values, item.parts))
     return 0
+
+
+def _count_indices(item: Any) -> int:
+    if item.__class__ is not Node:
+        return 0
+    if item.kind == "indexed":
+        return sum(1 for part in item.parts[1:] if part.type == "SSA")
+    return sum(map(_count_indices, item.parts))
 
 
 _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
@@ -196,6 +230,7 @@ _TOKEN_KINDS = {
     "ANGLE_ENUM": frozenset(("enum",)),
     "SYMBOL": frozenset(("symbol",)),
     "BARE_ID": frozenset(("word", "enum")),
+    "TYPE": frozenset(("type",)),
 }
 
 
@@ -266,17 +301,45 @@ def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any]:
         }
     else:
         bound = _assign_flat(variant, op, written.ins) or {}
-    for definition in variant.named:
-        bound[definition.name] = written.named.get(definition.name)
     return bound
 
 
-def _assign_flat(variant: Variant, op: Operation, values: list[Operand]) -> dict[str, Any] | None:
-    """Operands in one list: inputs and, unless they are the results, outputs.
+def bind_named(
+    op: Operation, definition: OpDef, variant: Variant, written: Written, source: Source, sink: Sink
+) -> dict[str, Any]:
+    """Return the clauses, keywords and flags of an op by name; wrong ones are reported."""
+    if not variant.named and not written.named:
+        return {}
+    binder = NamedBinder(op, definition, source, sink, _assign, _fits)
+    return binder.bind(variant, written.named, written.ins)
 
-    PTO-AS lines without a result put the destinations first; quoted ops put them last.
-    """
-    has_results = bool(op.result_tokens)
+
+def _assign_flat(variant: Variant, op: Operation, values: list[Operand]) -> dict[str, Any] | None:
+    """Operands in one list: inputs and, unless they are the results, outputs; flags are left out."""
+    values = without_flags(variant, values)
+    in_dict = _in_dictionary(variant, op)
+    if in_dict:
+        variant = replace(variant, ins=tuple(d for d in variant.ins if d.name not in in_dict))
+    bound = _assign_written(variant, op, values)
+    return None if bound is None else {**bound, **in_dict}
+
+
+def _in_dictionary(variant: Variant, op: Operation) -> dict[str, Operand]:
+    """Words that the op's row has as operands and the text has in the attribute dictionary, as the
+    quoted form must."""
+    found: dict[str, Operand] = {}
+    if op.attrs:
+        for definition in variant.ins:
+            attr = op.attrs.get(definition.name) if definition.enums else None
+            if attr is not None:
+                tok = attr.atom if attr.atom.__class__ is Tok else attr.key
+                found[definition.name] = Operand(tok, None, None, attr_value(attr))
+    return found
+
+
+def _assign_written(variant: Variant, op: Operation, values: list[Operand]) -> dict[str, Any] | None:
+    """PTO-AS lines without a result put the destinations first; quoted ops put them last."""
+    has_results = bool(op.result_tokens) or (op.form == "items" and bool(op.arrow))
     if has_results or not variant.outs:
         bound = _assign(variant.ins, values)
         return None if bound is None else {**bound, **dict.fromkeys(o.name for o in variant.outs)}
@@ -390,7 +453,7 @@ def describe(variant: Variant, definition: OpDef) -> str:
     if definition.form == "dps":
         parts = [f"ins({ins})" if ins else "", f"outs({outs})" if outs else ""]
         return " ".join(filter(None, parts))
-    named = ", ".join(f"{d.name} = {'|'.join(d.kinds)}" for d in variant.named)
+    named = ", ".join(map(shown, variant.named))
     return ", ".join(filter(None, (ins, named))) + (f" -> {outs}" if outs else "")
 
 

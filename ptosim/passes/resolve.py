@@ -218,6 +218,7 @@ class _Resolver:
             return
         op.variant = variant
         op.bound = bind.bind(op, variant, written)
+        op.bound |= bind.bind_named(op, definition, variant, written, self.source, self.sink)
 
     def _result_types(self, op: Operation, definition: OpDef, written: bind.Written) -> list[Type]:
         count = sum(n for _, n, _ in op.result_tokens)
@@ -225,6 +226,8 @@ class _Resolver:
             return []
         if op.arrow:
             types = [self.type_of(t) for t in op.arrow]
+            if definition.result_type == "like:ptr":
+                types = [_with_space_of(op, op.arrow[0], types[0])]
         elif definition.result_type in (None, "last"):
             types = self._last_types(op, written, count)
         elif definition.result_type.startswith("like:"):
@@ -560,6 +563,14 @@ def _member(value: Any) -> str | None:
 def _operand_type(op: Operation, name: str) -> Type:
     operand = op.bound.get(name)
     return (operand.type if operand is not None else None) or ErrorType()
+
+
+def _with_space_of(op: Operation, tok: Tok, type_: Type) -> Type:
+    """A pointer type without a space (`<f32>`) that follows a pointer operand is in its space."""
+    source = _operand_type(op, "ptr")
+    if isinstance(source, PtrType) and isinstance(type_, PtrType) and "," not in tok.value:
+        return replace(type_, space=source.space)
+    return type_
 
 
 def _callee(op: Operation) -> str:

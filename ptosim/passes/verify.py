@@ -17,87 +17,20 @@ from ptosim.ir.types import (
     AbstractTileType,
     ErrorType,
     MemRefType,
-    PtrType,
-    ScalarType,
     TileType,
     Type,
-    VectorType,
-    ViewType,
 )
 from ptosim.isa.enums import enums
 from ptosim.isa.expr import compile_expr, evaluate
 from ptosim.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
+from ptosim.passes.operands import check_results, check_words
 from ptosim.passes.rules import PREDICATES
+from ptosim.passes.views import attribute, environment
 from ptosim.source import Source, Span
 from ptosim.syntax.token import Tok
 
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
 _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
-
-
-class _Any:
-    """A quantity that is known only at run time: every comparison with it holds."""
-
-    def _true(self, other: object) -> bool:
-        return True
-
-    def _self(self, other: object) -> _Any:
-        return self
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _true  # type: ignore[assignment]
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _self
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _self
-    __hash__ = None  # type: ignore[assignment]
-
-
-ANY = _Any()
-
-
-def _known(dim: int | None) -> Any:
-    return ANY if dim is None else dim
-
-
-class OperandView:
-    """What a rule can ask of an operand. Fields that its type does not have are None."""
-
-    __slots__ = (
-        "bits", "blayout", "bytes", "cols", "compact", "const", "dtype", "family", "fractal", "kind", "loc",
-        "pad", "rank", "rows", "shape", "slayout", "static", "v_col", "v_row", "value",
-    )  # fmt: skip
-
-    def __init__(self, operand: Operand) -> None:
-        for name in self.__slots__:
-            setattr(self, name, None)
-        self.value = operand.value if operand.value is not None else operand
-        self.const = _known(operand.const)
-        type_ = operand.type
-        if isinstance(type_, TileType):
-            self._tile(type_)
-        elif isinstance(type_, (ScalarType,)):
-            self._element("scalar", type_.dtype)
-        elif isinstance(type_, PtrType):
-            self._element("ptr", type_.elem)
-            self.loc = type_.space
-        elif isinstance(type_, (ViewType, MemRefType, VectorType)):
-            self._element(type(type_).__name__.removesuffix("Type").lower(), type_.elem)
-            self.rank = len(type_.dims)
-            self.shape = tuple(_known(d) for d in type_.dims)
-            self.static = None not in type_.dims
-        elif isinstance(type_, ErrorType):
-            self.kind = "error"
-
-    def _element(self, kind: str, dtype: Any) -> None:
-        self.kind = kind
-        self.dtype, self.family, self.bits = dtype.name, dtype.family, dtype.bits
-
-    def _tile(self, type_: TileType) -> None:
-        self._element("tile", type_.dtype)
-        self.loc, self.rows, self.cols = type_.loc, type_.rows, type_.cols
-        self.v_row, self.v_col = _known(type_.v_row), _known(type_.v_col)
-        self.blayout, self.slayout = type_.blayout, type_.slayout
-        self.fractal, self.pad, self.compact = type_.fractal, type_.pad, type_.compact
-        self.bytes = type_.bytes
-        self.rank = 2
 
 
 def verify(resolved: ResolvedModule, sink: Sink) -> None:
@@ -106,58 +39,6 @@ def verify(resolved: ResolvedModule, sink: Sink) -> None:
     for op in resolved.module.walk():
         if op.definition is not None:
             checker.check(op)
-
-
-def environment(op: Operation, target: str) -> dict[str, Any]:
-    """Return the names that a rule of the op can use: operands, attributes, target, predicates."""
-    names: dict[str, Any] = {"target": target, **_PREDICATE_CALLS}
-    definition = op.definition
-    if definition is not None:
-        for attr in definition.attrs.values():
-            names[attr.name] = attribute(op, attr)
-    for name, operand in op.bound.items():
-        if isinstance(operand, Operand):
-            names[name] = OperandView(operand)
-        elif isinstance(operand, list):
-            names[name] = tuple(OperandView(o) for o in operand if isinstance(o, Operand))
-        else:
-            names[name] = None
-    names.update(_result_views(op))
-    return names
-
-
-def _result_views(op: Operation) -> dict[str, OperandView]:
-    """In the SSA form destinations are results."""
-    if op.variant is None:
-        return {}
-    views: dict[str, OperandView] = {}
-    free = [o for o in op.variant.outs if op.bound.get(o.name) is None]
-    for definition, value in zip(free, op.results, strict=False):
-        views[definition.name] = OperandView(Operand(None, value, value.type))
-    return views
-
-
-def attribute(op: Operation, definition: AttrDef) -> Any:
-    """Return an attribute's value: an enum member's canonical name, or the literal, or the default."""
-    attr = op.attrs.get(definition.name)
-    if attr is None:
-        return definition.default
-    value = attr_value(attr)
-    enum = enums().get(definition.type)
-    if enum is not None:
-        text = value.member if isinstance(value, Enum) else str(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return next((m for m, v in enum.members.items() if v == value), None)
-        return enum.member(text)
-    if definition.type == "bool" and isinstance(value, int):
-        return bool(value)
-    return value
-
-
-_PREDICATE_CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
-    "min": min,
-    "max": max,
-}
 
 
 class _Verifier:
@@ -174,6 +55,9 @@ class _Verifier:
             return
         self._attributes(op, definition)
         self._tile_types(op)
+        if op.variant is not None:
+            self.sink.extend(check_words(op, self.source))
+            self.sink.extend(check_results(op, definition, self.source))
         if op.variant is None or not self._has_only_tiles(op):
             return
         names = environment(op, self.target)
@@ -207,7 +91,7 @@ class _Verifier:
             known = definition.attrs.get(key)
             if known is not None:
                 self._attribute(op, definition, known, attr)
-            elif "." not in key and key not in _QUIET_KEYS and definition.form != "core":
+            elif "." not in key and key not in _QUIET_KEYS and not _has_operand(op, key):
                 self._unknown_attribute(op, definition, key, attr)
         for known in definition.attrs.values():
             if known.required and known.name not in op.attrs:
@@ -379,6 +263,13 @@ class _Verifier:
         return tuple(labels)
 
 
+def _has_operand(op: Operation, key: str) -> bool:
+    """True for an operand written as an attribute, and for ops that take any attribute."""
+    return op.bound.get(key) is not None or (
+        op.definition is not None and op.definition.form == "core"
+    )
+
+
 def definition_note(definition: OpDef) -> str:
     """Return the note that says where a rule comes from."""
     return f"rule of {definition.mnemonic}: {definition.source}"
@@ -394,9 +285,11 @@ def _has_dtype(view: Any, allowed: list[str]) -> bool:
 
 
 def _is_dtype(view: Any, name: str) -> bool:
-    """`ui8!` means exactly that sign, `i8` any 8-bit integer."""
+    """`ui8!` means exactly that spelling, `si8` also the signless one, `i8` any 8-bit integer."""
     if name.endswith("!"):
         return view.dtype == name[:-1]
+    if name.startswith("si") and view.dtype == name[1:]:
+        return True
     return view.family == name or view.dtype == name
 
 

@@ -1,0 +1,159 @@
+"""What the rules of a row can name: views of the operands, attributes, and the predicates."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from ptosim.ir.attributes import Enum, attr_value
+from ptosim.ir.core import Operand, Operation
+from ptosim.ir.types import (
+    ErrorType,
+    MaskType,
+    MemRefType,
+    PtrType,
+    ScalarType,
+    TileType,
+    VectorType,
+    ViewType,
+    VRegType,
+)
+from ptosim.isa.enums import enums
+from ptosim.isa.schema import AttrDef, OperandDef
+from ptosim.passes.clauses import Clause
+from ptosim.passes.operands import enum_member, is_word
+from ptosim.passes.rules import PREDICATES
+
+
+class _Any:
+    """A quantity that is known only at run time: every comparison with it holds."""
+
+    def _true(self, other: object) -> bool:
+        return True
+
+    def _self(self, other: object) -> _Any:
+        return self
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _true  # type: ignore[assignment]
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _self
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _self
+    __hash__ = None  # type: ignore[assignment]
+
+
+ANY = _Any()
+
+
+def _known(dim: int | None) -> Any:
+    return ANY if dim is None else dim
+
+
+class OperandView:
+    """What a rule can ask of an operand. Fields that its type does not have are None."""
+
+    __slots__ = (
+        "bits", "blayout", "bytes", "cols", "compact", "const", "dtype", "family", "fractal", "kind",
+        "lanes", "loc", "pad", "rank", "rows", "shape", "slayout", "static", "v_col", "v_row", "value",
+    )  # fmt: skip
+
+    def __init__(self, operand: Operand) -> None:
+        for name in self.__slots__:
+            setattr(self, name, None)
+        self.value = operand.value if operand.value is not None else operand
+        self.const = _known(operand.const)
+        type_ = operand.type
+        if isinstance(type_, TileType):
+            self._tile(type_)
+        elif isinstance(type_, (ScalarType,)):
+            self._element("scalar", type_.dtype)
+        elif isinstance(type_, PtrType):
+            self._element("ptr", type_.elem)
+            self.loc = type_.space
+        elif isinstance(type_, (ViewType, MemRefType, VectorType)):
+            self._element(type(type_).__name__.removesuffix("Type").lower(), type_.elem)
+            self.rank = len(type_.dims)
+            self.shape = tuple(_known(d) for d in type_.dims)
+            self.static = None not in type_.dims
+        elif isinstance(type_, VRegType):
+            self._element("vreg", type_.elem)
+            self.lanes = type_.lanes
+        elif isinstance(type_, MaskType):
+            self.kind, self.bits, self.dtype = "mask", type_.granule, f"b{type_.granule}"
+        elif isinstance(type_, ErrorType):
+            self.kind = "error"
+
+    def _element(self, kind: str, dtype: Any) -> None:
+        self.kind = kind
+        self.dtype, self.family, self.bits = dtype.name, dtype.family, dtype.bits
+
+    def _tile(self, type_: TileType) -> None:
+        self._element("tile", type_.dtype)
+        self.loc, self.rows, self.cols = type_.loc, type_.rows, type_.cols
+        self.v_row, self.v_col = _known(type_.v_row), _known(type_.v_col)
+        self.blayout, self.slayout = type_.blayout, type_.slayout
+        self.fractal, self.pad, self.compact = type_.fractal, type_.pad, type_.compact
+        self.bytes = type_.bytes
+        self.rank = 2
+
+
+def environment(op: Operation, target: str) -> dict[str, Any]:
+    """Return the names that a rule of the op can use: operands, attributes, target, predicates."""
+    names: dict[str, Any] = {"target": target, **_PREDICATE_CALLS}
+    definition = op.definition
+    if definition is not None:
+        for attr in definition.attrs.values():
+            names[attr.name] = attribute(op, attr)
+    definitions = {d.name: d for d in op.variant.operands} if op.variant is not None else {}
+    for name, operand in op.bound.items():
+        names[name] = _bound_view(operand, definitions.get(name))
+    names.update(_result_views(op))
+    return names
+
+
+def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
+    """A view for an operand, a tuple for a list, for a clause one name for each of its operands; True
+    for a flag that is there."""
+    if isinstance(bound, Operand):
+        view = OperandView(bound)
+        if definition is not None and definition.enums and is_word(bound):
+            view.const = enum_member(bound, definition)
+        return view
+    if isinstance(bound, list):
+        return tuple(_bound_view(o, definition) for o in bound)
+    if isinstance(bound, Clause):
+        params = bound.definition.params
+        return SimpleNamespace(**{d.name: _bound_view(bound.operands[d.name], d) for d in params})
+    return True if bound is True else None
+
+
+def _result_views(op: Operation) -> dict[str, OperandView]:
+    """In the SSA form destinations are results."""
+    if op.variant is None:
+        return {}
+    views: dict[str, OperandView] = {}
+    free = [o for o in op.variant.outs if op.bound.get(o.name) is None]
+    for definition, value in zip(free, op.results, strict=False):
+        views[definition.name] = OperandView(Operand(None, value, value.type))
+    return views
+
+
+def attribute(op: Operation, definition: AttrDef) -> Any:
+    """Return an attribute's value: an enum member's canonical name, or the literal, or the default."""
+    attr = op.attrs.get(definition.name)
+    if attr is None:
+        return definition.default
+    value = attr_value(attr)
+    enum = enums().get(definition.type)
+    if enum is not None:
+        text = value.member if isinstance(value, Enum) else str(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return next((m for m, v in enum.members.items() if v == value), None)
+        return enum.member(text)
+    if definition.type == "bool" and isinstance(value, int):
+        return bool(value)
+    return value
+
+
+_PREDICATE_CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
+    "min": min,
+    "max": max,
+}
