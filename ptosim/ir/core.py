@@ -128,7 +128,7 @@ class Operation:
     __slots__ = (
         "arrow", "attrs", "bound", "clauses", "definition", "end", "form", "function", "ins", "ins_types",
         "items", "loc", "name", "name_end", "outs", "outs_types", "props", "regions", "result_tokens",
-        "results", "start", "types", "variant",
+        "results", "start", "type_list", "types", "variant",
     )  # fmt: skip
 
     def __init__(self, name: str, form: str, start: int, end: int) -> None:
@@ -146,6 +146,7 @@ class Operation:
         self.outs_types: Sequence[Any] = ()
         self.items: Sequence[Any] = ()
         self.types: Sequence[Any] = ()
+        self.type_list: Sequence[Any] = ()  # `types` with the words and parentheses around them
         self.arrow: Sequence[Tok] | None = None
         self.attrs: dict[str, Attr] = {}
         self.props: dict[str, Attr] | None = None

@@ -107,9 +107,10 @@ class Builder:
             if kind == "items":
                 op.items = part.parts
             elif kind == "types":
-                op.types = part.parts
-                if op.types and op.types[-1].__class__ is dict:
-                    op.attrs.update(op.types.pop())
+                if part.parts[-1].__class__ is dict:
+                    op.attrs.update(part.parts.pop())
+                op.type_list = part.parts
+                op.types = _flatten(part.parts)
             else:
                 arrow = part.parts
                 if arrow and arrow[-1].__class__ is dict:
@@ -124,7 +125,10 @@ class Builder:
         return Node("items", parts, 0)
 
     def types(self, parts: list[Any]) -> Node:
-        return Node("types", _flatten(parts), 0)
+        return Node("types", parts, 0)
+
+    def word_types(self, parts: list[Any]) -> Node:
+        return Node("word_types", parts, parts[0].start)
 
     def arrow(self, parts: list[Any]) -> Node:
         return Node("arrow", _flatten(parts), 0)
@@ -425,8 +429,8 @@ def _key(tok: Tok | None) -> str:
 def _flatten(parts: list[Any]) -> list[Any]:
     flat: list[Any] = []
     for part in parts:
-        if part.__class__ is Node and part.kind == "paren_types":
-            flat.extend(part.parts)
+        if part.__class__ is Node and part.kind in ("paren_types", "word_types"):
+            flat.extend(_flatten(part.parts))
         else:
             flat.append(part)
     return flat
