@@ -15,6 +15,7 @@ module             job
 `affine`           INT8 TQUANT and TDEQUANT
 `transcendental`   exp, log, square root and relatives with one final rounding
 `elementwise`      integer division, modulo, and the two NaN rules of max and min
+`choices`          refuses unknown choices
 `cpu_model`        TCVT as the public CPU simulator computes it, defects included
 =================  ==============================================================================
 """

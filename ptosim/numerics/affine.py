@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.numerics.choices import require
 from ptosim.numerics.formats import lookup
 from ptosim.numerics.integers import float_to_int, int_to_float
 
@@ -44,6 +45,8 @@ def quantize_int8(
     (`offset_at="pre"`); the public description divides (`div`) and adds after it (`post`).
     Infinities saturate; NaN gives 0.
     """
+    require("scale_by", scale_by, ("mul", "div"))
+    require("offset_at", offset_at, ("pre", "post"))
     products = values * scale if scale_by == "mul" else values / scale
     if offset is not None and offset_at == "pre":
         products = products + offset

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.numerics.choices import require
 from ptosim.numerics.formats import BF16, Format, lookup
 
 
@@ -164,8 +165,7 @@ def _bf16_table(name: str, rounding: str, saturate: bool, nan_sign: bool) -> np.
     form = lookup(name)
     if form.kind != "code" or form.name == "f8E8M0FNU":
         raise ValueError(f"there is no encoding into {name}")
-    if rounding not in ("rint", "round"):
-        raise ValueError(f"{name} is encoded with 'rint' or 'round', not {rounding!r}")
+    require(f"rounding into {name}", rounding, ("rint", "round"))
     grid = _grid(form, saturate)
     patterns = np.arange(0x8000, dtype=np.uint32) << 16
     positive = _nearest(patterns.view(np.float32).astype(np.float64), grid, rounding)

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.numerics.choices import require
 from ptosim.numerics.codes import decode_table, encoder
 from ptosim.numerics.formats import lookup
 from ptosim.numerics.integers import (
@@ -162,11 +163,6 @@ def pairs(target: str) -> frozenset[tuple[str, str]]:
     )
 
 
-def _choose(what: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"unknown {what} {value!r}; known: {' '.join(known)}")
-
-
 def converter(
     src: str,
     dst: str,
@@ -186,10 +182,10 @@ def converter(
     saturation. `nan_to_int` is `zero` or `max`. `ValueError` if the target has no such conversion
     or a choice is unknown.
     """
-    _choose("rounding mode", rounding, ("none", *MODES))
-    _choose("target", target, TARGETS)
-    _choose("off_wide", off_wide, ("lowbits", "saturate"))
-    _choose("nan_to_int", nan_to_int, ("zero", "max"))
+    require("rounding mode", rounding, ("none", *MODES))
+    require("target", target, TARGETS)
+    require("off_wide", off_wide, ("lowbits", "saturate"))
+    require("nan_to_int", nan_to_int, ("zero", "max"))
     source, destination = lookup(src), lookup(dst)
     pair = source.name, destination.name
     if pair not in pairs(target):

@@ -17,6 +17,7 @@ from functools import cache, partial
 
 import numpy as np
 
+from ptosim.numerics.choices import require
 from ptosim.numerics.codes import decode_table
 from ptosim.numerics.convert import Conversion
 from ptosim.numerics.formats import Format, lookup
@@ -180,8 +181,7 @@ def cpu_converter(src: str, dst: str, *, rounding: str, saturate: bool) -> Conve
     4-bit floats look at it, and `odd` means ties to odd there. The simulator saturates only if it
     is asked to. `ValueError` for an unknown mode and for pairs that are not modeled.
     """
-    if rounding not in ("none", *MODES):
-        raise ValueError(f"unknown rounding mode {rounding!r}")
+    require("rounding mode", rounding, ("none", *MODES))
     source, destination = lookup(src), lookup(dst)
     if source is destination and source.name in _FP4:
         return np.copy

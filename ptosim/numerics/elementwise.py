@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptosim.numerics.choices import require
 from ptosim.numerics.formats import BF16
 from ptosim.numerics.rounding import narrow
 
@@ -116,6 +117,7 @@ def maximum(first: np.ndarray, second: np.ndarray, nan: str = "cpu") -> np.ndarr
     stays and a NaN in the second is lost. `spec`: one NaN gives the other operand, two give the
     canonical NaN, and +0 is larger than -0.
     """
+    require("NaN rule", nan, ("cpu", "spec"))
     if first.dtype.kind in "iu":
         return np.maximum(first, second)
     if nan == "cpu":
@@ -126,6 +128,7 @@ def maximum(first: np.ndarray, second: np.ndarray, nan: str = "cpu") -> np.ndarr
 @np.errstate(all="ignore")
 def minimum(first: np.ndarray, second: np.ndarray, nan: str = "cpu") -> np.ndarray:
     """Smaller of two arrays of one type; the NaN rules are those of `maximum`, mirrored."""
+    require("NaN rule", nan, ("cpu", "spec"))
     if first.dtype.kind in "iu":
         return np.minimum(first, second)
     if nan == "cpu":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptosim.numerics.choices import require
 from ptosim.numerics.formats import Format, lookup
 from ptosim.numerics.rounding import narrow, to_integral
 
@@ -45,6 +46,7 @@ def float_to_int(
     Infinities give the limits; NaN gives 0, or with `nan_to_int="max"` the upper limit. The result
     is in the array form of `dst`, independent of what the host does with out-of-range casts.
     """
+    require("nan_to_int", nan_to_int, ("zero", "max"))
     form = lookup(dst)
     whole = _whole(values, mode)
     in_range = whole.min(initial=0) >= form.lowest and whole.max(initial=0) < form.highest + 1

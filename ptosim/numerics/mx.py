@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.numerics.choices import require
 from ptosim.numerics.codes import encoder
 from ptosim.numerics.formats import BF16, lookup
 from ptosim.numerics.stochastic import round_stochastically
@@ -261,8 +262,11 @@ def quantizer(
     to = {_E4M3.name: _E4M3, _E2M1.name: _E2M1}.get(lookup(dst).name)
     if source not in ("f32", "f16", "bf16") or to is None:
         raise ValueError(f"no MX quantization from {src} to {dst}")
-    if algorithm not in ("ocp", "nv"):
-        raise ValueError(f"unknown MX algorithm {algorithm!r}; known: ocp nv")
+    require("MX algorithm", algorithm, ("ocp", "nv"))
+    require("axis", axis, (0, 1))
+    require("emax_e2m1", emax_e2m1, (1, 2))
+    require("nan_group", nan_group, ("poison", "ignore"))
+    require("zero_sign", zero_sign, ("keep", "drop"))
     defective = header_defects and source != "f32"
     ignore_nan = nan_group == "ignore"
     return _Recipe(

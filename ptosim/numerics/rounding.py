@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.numerics.choices import require
 from ptosim.numerics.formats import BF16, Format, lookup
 
 MODES = ("rint", "round", "floor", "ceil", "trunc", "odd")
@@ -40,11 +41,6 @@ _INTEGRAL: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def _require(mode: str) -> None:
-    if mode not in _INTEGRAL:
-        raise ValueError(f"unknown rounding mode {mode!r}; known: {' '.join(MODES)}")
-
-
 @np.errstate(all="ignore")
 def to_integral(values: np.ndarray, mode: str) -> np.ndarray:
     """Round f64, f32, f16 or bf16 `values` to integral values of the same type.
@@ -52,7 +48,7 @@ def to_integral(values: np.ndarray, mode: str) -> np.ndarray:
     The sign of a zero result is that of the input; infinities and NaN pass. `ValueError` for an
     unknown mode.
     """
-    _require(mode)
+    require("rounding mode", mode, MODES)
     if values.dtype == BF16:
         return _INTEGRAL[mode](values.astype(np.float32)).astype(BF16)
     return _INTEGRAL[mode](values)
@@ -96,7 +92,7 @@ def narrow(values: np.ndarray, dst: str, mode: str, *, saturate: bool) -> np.nda
     finite value, infinities included, becomes that value; NaN stays NaN. `ValueError` for an
     unknown mode or destination.
     """
-    _require(mode)
+    require("rounding mode", mode, MODES)
     if dst not in _SHAPES:
         raise ValueError(f"cannot narrow to {dst}")
     form = lookup(dst)

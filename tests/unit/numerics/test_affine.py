@@ -43,6 +43,11 @@ class TestInt8:
         values = np.array([[0.5, 1.5, 2.5, -0.5, -1.5, 70000, -70000, 3.7]], dtype=np.float32)
         assert quantize_int8(values, column(2)).codes.tolist() == [[1, 3, 5, -1, -3, 127, -128, 7]]
 
+    @pytest.mark.parametrize("switch", [{"scale_by": "inv"}, {"offset_at": "end"}])
+    def test_unknown_choices_are_refused(self, switch):
+        with pytest.raises(ValueError, match=f"unknown {next(iter(switch))}"):
+            quantize_int8(column(1), column(1), **switch)
+
     def test_infinities_saturate_and_nan_is_zero(self):
         specials = "7F800000 FF800000 7FC00000 7F800001"
         assert codes(specials) == "7F 80 00 00"

@@ -183,6 +183,10 @@ class TestMaxMin:
         assert elementwise.maximum(i32(-1, 5), i32(3, -7), nan).tolist() == [3, 5]
         assert elementwise.minimum(i32(-1, 5), i32(3, -7), nan).tolist() == [-1, -7]
 
+    def test_unknown_rules_are_refused(self):
+        with pytest.raises(ValueError, match="unknown NaN rule 'ieee'; known: cpu spec"):
+            elementwise.maximum(f32(1), f32(2), "ieee")
+
     @pytest.mark.parametrize("nan", ["cpu", "spec"])
     def test_operands_stay_as_they_were(self, nan):
         first, second = f32(NAN, 0.0, 1), f32(NAN, -0.0, 2)

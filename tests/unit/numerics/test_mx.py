@@ -301,6 +301,13 @@ class TestSwitches:
         with pytest.raises(ValueError, match=message):
             mx.quantizer(*arguments)
 
+    @pytest.mark.parametrize(
+        "switch", [{"axis": 2}, {"emax_e2m1": 3}, {"nan_group": "keep"}, {"zero_sign": "poison"}]
+    )
+    def test_unknown_choices_are_refused(self, switch):
+        with pytest.raises(ValueError, match=f"unknown {next(iter(switch))}"):
+            mx.quantizer("f32", E4M3, "ocp", **switch)
+
 
 def hard_patterns(src: str, seed: int, groups: int) -> np.ndarray:
     """Groups of random patterns around one random exponent, some with specials."""
