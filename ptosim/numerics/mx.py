@@ -217,7 +217,7 @@ class _Recipe(NamedTuple):
 
 
 def _maxima_formats(
-    src: str, to: _Destination, algorithm: str, *, defective: bool
+    src: str, to: _Destination, algorithm: str, defective: bool
 ) -> tuple[str, str, str]:
     """What maxima are stored as, what they are read as, and the rule applied to them."""
     if defective and algorithm == "nv":
@@ -267,10 +267,9 @@ def quantizer(
     require("emax_e2m1", emax_e2m1, (1, 2))
     require("nan_group", nan_group, ("poison", "ignore"))
     require("zero_sign", zero_sign, ("keep", "drop"))
-    defective = header_defects and source != "f32"
     ignore_nan = nan_group == "ignore"
     return _Recipe(
-        *_maxima_formats(source, to, algorithm, defective=defective),
+        *_maxima_formats(source, to, algorithm, header_defects and source != "f32"),
         to=to,
         encode=encoder("f32", to.name, nan_sign=False),
         axis=axis,
