@@ -33,8 +33,8 @@ def tload(op: Binding) -> Commit:
     if 0 in view.sizes or tile.is_empty:
         return nothing
     _check_widths(view, tile)
-    if tile.layout.is_boxed and not _is_blocked(view, tile):
-        return _load_boxed(op, view, tile)
+    if not _same_layout(op, view, tile):
+        return _load_logical(op, view, tile)
     source, target = _matched(op, view, tile)
     pad = _padding(op, tile)
     copy = partial(np.copyto, target, source)
@@ -62,8 +62,8 @@ def tstore(op: Binding) -> Commit:
     if 0 in view.sizes or tile.is_empty:
         return nothing
     _check_widths(view, tile)
-    if tile.layout.is_boxed and not _is_blocked(view, tile):
-        return _store_boxed(op, view, tile)
+    if not _same_layout(op, view, tile):
+        return _store_logical(op, view, tile)
     target, source = _matched(op, view, tile)
     if op.attr("atomicType") == "atomic_add":
         return partial(np.add, target, source, out=target)
@@ -77,6 +77,21 @@ def _check_widths(view: GmAccess, tile: Tile) -> None:
             f"elements of {view.dtype} and {tile.type.dtype} differ in width; a transfer does not convert",
             help="give the view the tile's element type, and convert with tcvt",
         )
+
+
+def _same_layout(op: Binding, view: GmAccess, tile: Tile) -> bool:
+    """True where window and tile are two strided views of one shape."""
+    if tile.layout.is_boxed:
+        return _is_blocked(view, tile)
+    if view.layout in (tile.layout.name, "nz") or tile.rows == 1 or tile.cols == 1:
+        return True
+    op.warn(
+        "PTO6104",
+        f"moves between a {view.layout} view and a {tile.layout.name} tile",
+        notes=("transfers of unboxed tiles keep the layout; the hardware library refuses this pair",),
+        help="give view and tile the same layout",
+    )
+    return False
 
 
 def _is_blocked(view: GmAccess, tile: Tile) -> bool:
@@ -93,8 +108,6 @@ def _matched(op: Binding, view: GmAccess, tile: Tile) -> tuple[np.ndarray, np.nd
     """Return GM window and tile as two views of one five-dimensional shape."""
     array = _typed(view, tile)
     layout = "nz" if tile.layout.is_boxed else tile.layout.name
-    if view.layout == "dn" and layout == "nd" and _is_line(tile):
-        layout = "dn" if tile.v_col == 1 else "nd"
     sizes = _MATCH[layout](op, view, tile)
     window = _resized(op, view, array, sizes)
     strides = _TILE_STRIDES[layout](tile, sizes)
@@ -108,10 +121,6 @@ def _matched(op: Binding, view: GmAccess, tile: Tile) -> tuple[np.ndarray, np.nd
 def _typed(view: GmAccess, tile: Tile) -> np.ndarray:
     array = view.array()
     return array if array.dtype == tile.dtype else array.view(tile.dtype)
-
-
-def _is_line(tile: Tile) -> bool:
-    return tile.rows == 1 or tile.cols == 1
 
 
 def _resized(
@@ -224,7 +233,7 @@ def logical_window(view: GmAccess, tile: Tile) -> np.ndarray:
     return array.reshape(s0 * s1 * s2 * s3, s4)
 
 
-def _load_boxed(op: Binding, view: GmAccess, tile: Tile) -> Commit:
+def _load_logical(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     rows, cols = logical_shape(view)
     if rows > tile.rows or cols > tile.cols:
         raise OpFault(
@@ -239,25 +248,30 @@ def _load_boxed(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     return load
 
 
-def _store_boxed(op: Binding, view: GmAccess, tile: Tile) -> Commit:
+def _store_logical(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     rows, cols = logical_shape(view)
     array = _typed(view, tile)
     atomic = op.attr("atomicType") == "atomic_add"
-    if view.layout != "nd":
-        raise OpFault(
-            "PTO8002",
-            f"a store of a {tile.layout.name} tile to a {view.layout} view is not supported",
-        )
 
     def store() -> None:
-        values = tile.read(rows, cols)
+        values = _shaped(tile.read(rows, cols), view)
         packed = pack_nibbles(values) if tile.bits == 4 else values
         if atomic:
-            np.add(array, packed.reshape(array.shape), out=array)
+            np.add(array, packed, out=array)
         else:
-            array[...] = packed.reshape(array.shape)
+            array[...] = packed
 
     return store
+
+
+def _shaped(values: np.ndarray, view: GmAccess) -> np.ndarray:
+    """Undo `logical_window`: rows and columns to the five sizes of the window."""
+    s0, s1, s2, s3, s4 = view.sizes
+    if view.layout == "dn":
+        return values.reshape(s3, s0, s1, s2, s4).transpose(1, 2, 3, 0, 4)
+    if view.layout == "nz":
+        return values.reshape(s2, s3, s0, s1, s4).transpose(2, 3, 0, 1, 4)
+    return values.reshape(view.sizes)
 
 
 def logical_shape(view: GmAccess) -> tuple[int, int]:

@@ -1,0 +1,5 @@
+"""`python -m ptosim`."""
+
+from ptosim.cli.main import console
+
+console()

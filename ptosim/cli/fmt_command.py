@@ -1,0 +1,74 @@
+"""`ptosim fmt FILE…`"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from pathlib import Path
+
+from ptosim.cli import options as shared
+from ptosim.cli.sources import open_source, source_path
+from ptosim.cli.terminal import Terminal, write_file
+from ptosim.diagnostics.model import Sink
+from ptosim.errors import ProgramError, UsageError
+from ptosim.source import Source
+from ptosim.syntax.parser import parse
+from ptosim.syntax.printer import print_module
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="path, `-`, or `@name`")
+    parser.add_argument("--to", choices=("ssa", "dps"), help="convert tile operations to this form")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a file is not canonical")
+    parser.add_argument("--diff", action="store_true", help="show what would change")
+    parser.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
+    shared.add_program(parser)
+    shared.add_output(parser, ("text",))
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Print, check or rewrite files."""
+    if options.in_place and any(f == "-" or f.startswith("@") for f in options.files):
+        raise UsageError("--in-place rewrites files; standard input and shipped programs are none")
+    texts: list[str] = []
+    changed = 0
+    for name in options.files:
+        source = open_source(name)
+        text = formatted(source, options)
+        changed += text != source.text
+        if options.diff:
+            texts.append(_diff(source, text))
+        elif options.in_place:
+            if text != source.text:
+                write_file(source_path(name), text)
+        elif options.check:
+            texts.append(f"{source.name}: not canonical\n" if text != source.text else "")
+        else:
+            texts.append(text)
+    terminal.write("".join(texts))
+    return 1 if changed and options.check else 0
+
+
+def formatted(source: Source, options: argparse.Namespace) -> str:
+    """Return the canonical text of a source in the form asked for; raises ProgramError if it cannot
+    be parsed."""
+    if options.to:
+        from ptosim.passes.forms import convert
+
+        return convert(source, options.to, options.target)
+    sink = Sink()
+    module = parse(source, sink)
+    if sink.has_errors:
+        raise ProgramError(list(sink))
+    return print_module(module)
+
+
+def _diff(source: Source, text: str) -> str:
+    lines = difflib.unified_diff(
+        source.text.splitlines(keepends=True),
+        text.splitlines(keepends=True),
+        source.name,
+        f"{Path(source.name).name} (formatted)",
+    )
+    return "".join(lines)

@@ -1,0 +1,111 @@
+"""The `ptosim` command: subcommands, exit codes, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ptosim import __version__
+from ptosim.cli.terminal import Terminal
+from ptosim.errors import ProgramError, PtosimError, UsageError
+
+# Subcommand -> what it does; the module `ptosim.cli.<name>` has `configure` and `run`.
+COMMANDS = {
+    "run": "execute a program on values and report the results",
+    "check": "everything that can be said about programs without values",
+    "fmt": "print a program in canonical form, or in another form",
+    "ops": "the operations of the ISA and how far each is supported",
+    "targets": "the machines that programs run on",
+    "explain": "the long text of a diagnostic code or a switch",
+    "selftest": "check this installation: shipped programs, data files, speed",
+}
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+_EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values differ; 2 usage;
+3 program rejected; 4 run stopped (trap, deadlock, out of bounds); 5 unsupported; 6 limit
+reached; 70 internal error; 130 interrupted"""
+
+
+def console() -> NoReturn:
+    """Entry point of the installed script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    parser = _parser(argv)
+    try:
+        options = parser.parse_args(argv)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    if not getattr(options, "command", None):
+        parser.print_help()
+        return 2
+    terminal = Terminal(options)
+    try:
+        return _command(options.command).run(options, terminal)
+    except BrokenPipeError:
+        # The reader of our output is gone (`ptosim … | head`); not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        terminal.error("interrupted")
+        return EXIT_INTERRUPTED
+    except ProgramError as problem:
+        terminal.findings(problem.diagnostics)
+        return problem.exit_code
+    except PtosimError as problem:
+        terminal.error(str(problem), getattr(problem, "help", None))
+        return problem.exit_code
+    except RecursionError:
+        terminal.error("the program is nested too deeply")
+        return ProgramError.exit_code
+    except Exception as problem:
+        return _internal(problem, argv, terminal)
+
+
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ptosim",
+        description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend A2/A3, A5).",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ptosim {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    chosen = next((a for a in argv if a in COMMANDS), None)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if name == chosen:  # the other commands' modules stay unloaded
+            _command(name).configure(sub)
+    return parser
+
+
+def _command(name: str):
+    return importlib.import_module(f"ptosim.cli.{name}_command")
+
+
+def _internal(problem: Exception, argv: Sequence[str], terminal: Terminal) -> int:
+    if os.environ.get("PTOSIM_TRACEBACK"):
+        raise problem
+    terminal.error(
+        f"PTO9001: internal error: {type(problem).__name__}: {problem}",
+        "this is a fault of ptosim; please report it with the command line below and the files it "
+        f"names\n  ptosim {' '.join(argv)}\n(set PTOSIM_TRACEBACK=1 for the Python traceback)",
+    )
+    return EXIT_INTERNAL
+
+
+def usage(message: str, help: str | None = None) -> NoReturn:
+    """Stop with a usage error."""
+    raise UsageError(message, help=help)

@@ -1,0 +1,131 @@
+"""`ptosim ops [NAME]`"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from typing import Any
+
+from ptosim.cli import options as shared
+from ptosim.cli.terminal import Terminal
+from ptosim.errors import UsageError
+from ptosim.isa.profiles import switches
+from ptosim.isa.registry import TARGETS, isa
+from ptosim.isa.schema import OpDef
+from ptosim.passes.bind import describe
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="one operation, in detail")
+    parser.add_argument("--family", metavar="F", help="only one family")
+    parser.add_argument("--status", metavar="S", help="only operations with this status on a target")
+    shared.add_output(parser, ("text", "json"))
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Print one operation in detail, or the table of all."""
+    if options.name:
+        return _one(options.name, terminal)
+    rows = [d for d in map(isa().get, isa().names()) if d is not None and _wanted(d, options)]
+    if not rows:
+        families = sorted({d.family for d in map(isa().get, isa().names()) if d is not None})
+        raise UsageError("no operation fits", help=f"families: {', '.join(families)}")
+    if terminal.format == "json":
+        terminal.json([_facts(d) for d in rows])
+    else:
+        terminal.print_renderables(_table(rows))
+    return 0
+
+
+def _wanted(definition: OpDef, options: argparse.Namespace) -> bool:
+    if options.family and definition.family != options.family:
+        return False
+    return not options.status or options.status in definition.status.values()
+
+
+def _one(name: str, terminal: Terminal) -> int:
+    definition = isa().get(name) or isa().get(f"pto.{name}") or isa().get(f"pto.{name.lower()}")
+    if definition is None:
+        close = difflib.get_close_matches(f"pto.{name}", isa().names(), n=1)
+        raise UsageError(
+            f"unknown operation `{name}`",
+            help=f"did you mean `{close[0].removeprefix('pto.')}`?" if close else None,
+        )
+    if terminal.format == "json":
+        terminal.json(_facts(definition))
+    else:
+        terminal.write(_card(definition))
+    return 0
+
+
+def _facts(definition: OpDef) -> dict[str, Any]:
+    return {
+        "name": definition.name,
+        "family": definition.family,
+        "summary": definition.summary,
+        "status": {t: str(definition.status[t]) for t in TARGETS},
+        "basis": definition.basis,
+        "forms": [describe(v, definition) for v in definition.variants],
+        "attributes": {
+            a.name: {"type": a.type, "required": a.required, "default": a.default}
+            for a in definition.attrs.values()
+        },
+        "elements": [
+            {"operands": list(e.operands), **{t: [" ".join(x) for x in e.allowed.get(t, ())] for t in TARGETS}}
+            for v in definition.variants
+            for e in v.elements
+        ],
+        "pipe": [{"pipe": p.pipe, "when": p.when} for p in definition.pipes],
+        "switches": list(definition.switches),
+        "notes": list(definition.notes),
+        "source": definition.source,
+    }
+
+
+def _table(rows: list[OpDef]) -> list[Any]:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("operation", "family", *(f"status {t}" for t in TARGETS), "basis", "pipe", "what"):
+        table.add_column(column, overflow="fold")
+    for d in rows:
+        pipes = "/".join(dict.fromkeys(p.pipe for p in d.pipes))
+        statuses = [str(d.status[t]) for t in TARGETS]
+        table.add_row(d.mnemonic, d.family, *statuses, d.basis, pipes, d.summary)
+    counts = []
+    for target in TARGETS:
+        number: dict[str, int] = {}
+        for d in rows:
+            number[str(d.status[target])] = number.get(str(d.status[target]), 0) + 1
+        counts.append(f"{target}: " + ", ".join(f"{n} {s}" for s, n in sorted(number.items())))
+    return [table, Text("; ".join(counts))]
+
+
+def _card(definition: OpDef) -> str:
+    lines = [f"{definition.name} — {definition.summary}", ""]
+    if definition.doc:
+        lines += [definition.doc.strip(), ""]
+    for variant in definition.variants:
+        title = f" ({variant.name})" if variant.name else ""
+        lines.append(f"  form{title}: {definition.name} {describe(variant, definition)}")
+        for rule in variant.elements:
+            for target in TARGETS:
+                if target in rule.allowed:
+                    listed = " | ".join(" ".join(e) for e in rule.allowed[target])
+                    lines.append(f"    {target}: {', '.join(rule.operands)}: {listed}")
+    for attr in definition.attrs.values():
+        extra = " (required)" if attr.required else f" = {attr.default}" if attr.default is not None else ""
+        lines.append(f"  attribute {attr.name}: {attr.type}{extra}")
+    pipes = ", ".join(p.pipe + (f" if {p.when}" if p.when else "") for p in definition.pipes)
+    lines.append(f"  pipe: {pipes}")
+    status = ", ".join(f"{t} {definition.status[t]}" for t in TARGETS)
+    lines.append(f"  status: {status} (by {definition.basis})")
+    for name in definition.switches:
+        switch = switches()[name]
+        lines.append(f"  switch {name} = {'|'.join(switch.values)}: {switch.text}")
+    lines += [f"  note: {n}" for n in definition.notes]
+    lines.append(f"  source: {definition.source}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,69 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from ptosim.diagnostics.model import Diagnostic, Severity
+from ptosim.errors import UsageError
+
+FORMATS = ("text", "json", "jsonl", "sarif")
+_THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
+
+
+def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
+    """Options on what is written and how."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--format", choices=formats, default="text", help="form of the report")
+    group.add_argument("-o", "--output", metavar="FILE", help="write the report to FILE")
+    group.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    group.add_argument("-q", "--quiet", action="store_true", help="errors only")
+    group.add_argument("-v", "--verbose", action="store_true", help="all notes")
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """Options on how a program is read."""
+    group = parser.add_argument_group("program")
+    group.add_argument(
+        "--target", metavar="T", help="a2a3 (a2, a3, 910b, 910c) or a5 (950); default: the module's"
+    )
+    group.add_argument("--level", type=int, choices=(1, 2, 3), help="assembler level")
+    group.add_argument("--sync", choices=("auto", "manual"), help="who places flags and barriers")
+    group.add_argument("--profile", default="hw", metavar="P", help="semantic profile: hw, page, cpu")
+    group.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override one switch"
+    )
+
+
+def add_fail_on(parser: argparse.ArgumentParser) -> None:
+    """Options on what counts as failure."""
+    parser.add_argument(
+        "--fail-on",
+        choices=tuple(_THRESHOLDS),
+        default="error",
+        help="exit 1 for findings of this severity and above (default: error)",
+    )
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+
+
+def switches(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the switches of `--set key=value` options."""
+    chosen: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--set takes KEY=VALUE, not `{pair}`")
+        chosen[key.strip()] = value.strip()
+    return chosen
+
+
+def targets(text: str | None) -> list[str | None]:
+    """Return the targets of `--target a2a3,a5`; [None] leaves the choice to the program."""
+    return [word.strip() for word in text.split(",")] if text else [None]
+
+
+def fails(diagnostics: Sequence[Diagnostic], fail_on: str) -> bool:
+    """Return True if a finding reaches the threshold."""
+    threshold = _THRESHOLDS[fail_on]
+    return threshold is not None and any(d.severity >= threshold for d in diagnostics)

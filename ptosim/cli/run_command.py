@@ -1,0 +1,192 @@
+"""`ptosim run FILE`"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ptosim import api
+from ptosim.cli import options as shared
+from ptosim.cli import values
+from ptosim.cli.sources import open_source, source_path
+from ptosim.cli.terminal import Terminal, write_file
+from ptosim.compare import Comparison, Tolerance, compare
+from ptosim.errors import Trap, UsageError
+from ptosim.isa.dtypes import dtype
+from ptosim.program import Program, Result
+from ptosim.sidecar import Sidecar, sidecar_of
+
+_EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
+randn:dtype:RxC[:seed], randint:…, arange:dtype:RxC, or a number for a scalar. Arguments that are
+left out get seeded random data; a shipped program (`@name`) brings its own."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
+    shared.add_program(parser)
+    group = parser.add_argument_group("run")
+    group.add_argument("--entry", metavar="F", help="the function to run")
+    group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
+    group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
+    group.add_argument("--expect", action="append", default=[], metavar="NAME=FILE")
+    group.add_argument("--rtol", type=float, help="relative tolerance of --expect")
+    group.add_argument("--atol", type=float, help="absolute tolerance of --expect")
+    group.add_argument("--ulp", type=int, help="tolerance of --expect in units in the last place")
+    group.add_argument("--bitexact", action="store_true", help="no tolerance (the default)")
+    group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
+    group.add_argument("--uninit", choices=("poison", "zero", "random"), default="poison")
+    group.add_argument("--commit", choices=("program", "retire"), default="program")
+    group.add_argument("--seed", type=int, help="seed of made-up data")
+    shared.add_fail_on(parser)
+    shared.add_output(parser)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Run the program on every target asked for."""
+    sidecar = None if options.file == "-" else sidecar_of(source_path(options.file))
+    asked = shared.targets(options.target)
+    if asked == [None] and sidecar is not None and sidecar.targets:
+        asked = [sidecar.targets[0]]
+    code = 0
+    for target in asked:
+        code = max(code, _run(options, terminal, target, sidecar))
+    return code
+
+
+def _run(
+    options: argparse.Namespace, terminal: Terminal, target: str | None, sidecar: Sidecar | None
+) -> int:
+    defaults = sidecar.options if sidecar is not None else {}
+    source = open_source(options.file)
+    program = api.load(
+        source.text,
+        filename=source.name,
+        target=target,
+        level=options.level or defaults.get("level"),
+        profile=defaults.get("profile", options.profile)
+        if options.profile == "hw"
+        else options.profile,
+        sync=options.sync or defaults.get("sync"),
+        switches=shared.switches(options.set),
+    )
+    entry = program.entry(options.entry or defaults.get("entry"))
+    args = _arguments(options, sidecar)
+    wanted = _outputs_wanted(options, program, entry)
+    expected = _expectations(options, sidecar)
+    try:
+        result = program.run(
+            args,
+            entry=entry,
+            block_num=options.block_num or defaults.get("block_num", 1),
+            commit=options.commit,
+            uninit=options.uninit,
+            seed=options.seed if options.seed is not None else defaults.get("seed", 0),
+        )
+    except Trap:
+        raise
+    comparisons = [_compared(result, name, *e) for name, e in expected.items()]
+    _write_outputs(result, wanted, program, entry)
+    _report(program, entry, result, comparisons, terminal)
+    failed = any(not c.passed for c in comparisons)
+    findings = result.findings
+    fail_on = "warning" if options.strict else options.fail_on
+    return 1 if failed or shared.fails(findings, fail_on) else 0
+
+
+def _arguments(options: argparse.Namespace, sidecar: Sidecar | None) -> dict[str, Any]:
+    args: dict[str, Any] = {}
+    if sidecar is not None:
+        args.update({n: values.parse_spec(s, sidecar.folder) for n, s in sidecar.args.items()})
+    for pair in options.arg:
+        name, spec = values.split(pair, "--arg")
+        args[name] = values.parse_spec(spec)
+    return args
+
+
+def _expectations(
+    options: argparse.Namespace, sidecar: Sidecar | None
+) -> dict[str, tuple[Any, Tolerance]]:
+    """Expected values of the command line; those beside the program count while its own arguments
+    are used."""
+    expected: dict[str, tuple[Any, Tolerance]] = {}
+    if sidecar is not None and not options.arg:
+        for name, spec in sidecar.expect.items():
+            tolerance = sidecar.tolerance.get(name, Tolerance())
+            expected[name] = (values.parse_spec(spec, sidecar.folder), tolerance)
+    chosen = Tolerance(options.rtol, options.atol, options.ulp)
+    if options.bitexact:
+        chosen = Tolerance()
+    for pair in options.expect:
+        name, spec = values.split(pair, "--expect")
+        expected[name] = (values.parse_spec(spec), chosen)
+    return expected
+
+
+def _compared(result: Result, name: str, expected: Any, tolerance: Tolerance) -> Comparison:
+    import numpy as np
+
+    if name not in result.outputs:
+        raise UsageError(
+            f"there is no output `{name}`", help=f"outputs: {', '.join(result.outputs) or 'none'}"
+        )
+    return compare(name, result.outputs[name], np.asarray(expected), tolerance)
+
+
+def _outputs_wanted(
+    options: argparse.Namespace, program: Program, entry: str
+) -> dict[str, tuple[str, str]]:
+    """Output files by name, checked before the run so that nothing is half done."""
+    types = {a.name: a.dtype for a in program.signature(entry)}
+    wanted: dict[str, tuple[str, str]] = {}
+    for pair in options.out:
+        name, path = values.split(pair, "--out")
+        if not path.endswith((".npy", ".bin")):
+            raise UsageError(f"`{path}`: output files end in .npy or .bin")
+        if not Path(path).absolute().parent.is_dir():
+            raise UsageError(f"cannot write {path}: the folder does not exist")
+        wanted[name] = (path, types.get(name, ""))
+    return wanted
+
+
+def _write_outputs(
+    result: Result, wanted: dict[str, tuple[str, str]], program: Program, entry: str
+) -> None:
+    for name, (path, element) in wanted.items():
+        if name not in result.outputs:
+            raise UsageError(
+                f"there is no output `{name}`",
+                help=f"outputs: {', '.join(result.outputs) or 'none'}",
+            )
+        array = result.outputs[name]
+        raw = dtype(element) if element not in ("", "?") else _dtype_like(array)
+        write_file(Path(path), values.file_bytes(path, array, raw))
+
+
+def _dtype_like(array: Any) -> Any:
+    from ptosim.isa.dtypes import dtypes
+    from ptosim.machine.storage import argument_dtype
+
+    return next(d for d in dtypes().values() if argument_dtype(d) == array.dtype)
+
+
+def _report(
+    program: Program,
+    entry: str,
+    result: Result,
+    comparisons: list[Comparison],
+    terminal: Terminal,
+) -> None:
+    from ptosim.views import run_report
+
+    if terminal.format == "text":
+        terminal.findings(result.findings)
+        if not terminal.quiet:
+            parts = run_report.renderables(program, entry, result, comparisons)
+            terminal.print_renderables(parts)
+    elif terminal.format == "json":
+        terminal.json(run_report.to_json(program, entry, result, comparisons))
+    else:
+        terminal.findings(result.findings)

@@ -1,0 +1,48 @@
+"""FILE arguments: a path, `-` for standard input, `@name` for a shipped program."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+
+from ptosim.api import read_source
+from ptosim.errors import UsageError
+from ptosim.isa.paths import programs_directory
+from ptosim.source import Source
+
+
+def open_source(name: str) -> Source:
+    """Return the source that a FILE argument names; raises UsageError if it cannot be read."""
+    if name == "-":
+        try:
+            return Source("<stdin>", sys.stdin.buffer.read().decode("utf-8"))
+        except UnicodeDecodeError as problem:
+            raise UsageError(f"standard input is not UTF-8 text (byte {problem.start})") from problem
+    return read_source(source_path(name))
+
+
+def source_path(name: str) -> Path:
+    """Return the path of a FILE argument other than `-`."""
+    return shipped(name[1:]) if name.startswith("@") else Path(name)
+
+
+def shipped(name: str) -> Path:
+    """Return the path of a shipped program."""
+    path = programs_directory() / f"{name.removesuffix('.pto')}.pto"
+    if path.is_file():
+        return path
+    names = shipped_names()
+    close = difflib.get_close_matches(name, names, n=1)
+    raise UsageError(
+        f"there is no shipped program `@{name}`",
+        help=f"did you mean `@{close[0]}`?" if close else f"shipped: {', '.join(names)}",
+    )
+
+
+def shipped_names() -> list[str]:
+    """Return the names of all shipped programs."""
+    root = programs_directory()
+    return sorted(
+        p.relative_to(root).as_posix().removesuffix(".pto") for p in root.rglob("*.pto")
+    )

@@ -1,0 +1,68 @@
+"""`ptosim targets`"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from ptosim.cli import options as shared
+from ptosim.cli.terminal import Terminal
+from ptosim.isa.data import read_toml
+from ptosim.isa.machines import machine
+from ptosim.isa.registry import TARGETS
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    shared.add_output(parser, ("text", "json"))
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Print every target's memory spaces with sources."""
+    if terminal.format == "json":
+        names = read_toml("targets/devices.toml")["target"]
+        terminal.json({t: {**asdict(machine(t)), "names": names[t]} for t in TARGETS})
+        return 0
+    terminal.print_renderables(_tables())
+    return 0
+
+
+def _tables() -> list:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list = []
+    names = read_toml("targets/devices.toml")["target"]
+    for target in TARGETS:
+        definition = machine(target)
+        row = names[target]
+        parts.append(
+            Text(
+                f"{target} ({definition.title}): words {', '.join(row['words'])}; devices "
+                f"{', '.join(d + '…' for d in row['devices'])}; a cluster has {definition.cube_cores} "
+                f"cube and {definition.vector_cores} vector cores",
+                style="bold",
+            )
+        )
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for name, justify in (
+            ("space", "left"), ("alias", "left"), ("bytes", "right"), ("planner bytes", "right"),
+            ("safe bytes", "right"), ("align", "right"), ("confidence", "left"), ("source", "left"),
+        ):  # fmt: skip
+            table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        for space in definition.spaces.values():
+            table.add_row(
+                space.name, space.alias, str(space.bytes), str(space.planner), str(space.safe),
+                str(space.align), space.confidence, space.source,
+            )  # fmt: skip
+        parts.append(table)
+        for scratch in definition.scratch:
+            end = scratch.start + scratch.bytes
+            parts.append(
+                Text(
+                    f"hidden scratch in {scratch.space}: [{scratch.start}, {end}) ({scratch.source})"
+                )
+            )
+        parts.append(Text())
+    return parts

@@ -1,0 +1,132 @@
+"""Where a command writes: reports to standard output or a file, findings and errors beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from ptosim.diagnostics.model import Diagnostic, Severity
+from ptosim.diagnostics.render import ansi, plain, render_all
+from ptosim.errors import UsageError
+
+WIDTH = 100
+"""Columns of a report that does not go to a terminal."""
+
+
+class Terminal:
+    """Output of one command, as its options ask for it."""
+
+    def __init__(self, options: Namespace) -> None:
+        self.format: str = getattr(options, "format", None) or "text"
+        self.quiet: bool = getattr(options, "quiet", False)
+        self.verbose: bool = getattr(options, "verbose", False)
+        self._target: str | None = getattr(options, "output", None)
+        self._color: str = getattr(options, "color", None) or "auto"
+
+    def uses_color(self, stream: TextIO) -> bool:
+        """Return True if text on the stream may carry colours."""
+        if self._color != "auto":
+            return self._color == "always"
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+            return False
+        return stream.isatty()
+
+    def width(self) -> int:
+        """Return the columns of the report."""
+        if self._target is None and sys.stdout.isatty():
+            with contextlib.suppress(OSError):
+                return os.get_terminal_size(sys.stdout.fileno()).columns
+        return int(os.environ.get("COLUMNS", WIDTH))
+
+    # -- reports ----------------------------------------------------------------------------------
+
+    def write(self, text: str) -> None:
+        """Write a report: to the file of `-o` (whole or not at all), else to standard output."""
+        if self._target is not None:
+            write_file(Path(self._target), text)
+            return
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def json(self, value: Any) -> None:
+        """Write a value as JSON."""
+        self.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+    def print_renderables(self, renderables: Iterable[Any]) -> None:
+        """Write rich renderables as one report."""
+        self.write(self.render(renderables))
+
+    def render(self, renderables: Iterable[Any]) -> str:
+        """Return rich renderables as text."""
+        import io
+
+        from rich.console import Console
+
+        buffer = io.StringIO()
+        color = self._target is None and self.uses_color(sys.stdout)
+        console = Console(
+            file=buffer,
+            width=self.width(),
+            force_terminal=color,
+            no_color=not color,
+            highlight=False,
+            legacy_windows=False,
+        )
+        for renderable in renderables:
+            console.print(renderable)
+        text = buffer.getvalue()
+        return text if color else "\n".join(line.rstrip() for line in text.split("\n"))
+
+    # -- findings ---------------------------------------------------------------------------------
+
+    def findings(self, diagnostics: Sequence[Diagnostic]) -> None:
+        """Write findings to standard error (text) or as the report (JSON forms)."""
+        shown = [d for d in diagnostics if self.shows(d)]
+        if self.format == "text":
+            if shown:
+                paint = ansi if self.uses_color(sys.stderr) else plain
+                sys.stderr.write(render_all(shown, paint) + "\n")
+            return
+        from ptosim.diagnostics.export import export
+
+        self.write(export(diagnostics, self.format))
+
+    def shows(self, diagnostic: Diagnostic) -> bool:
+        """Notes about choices that the header repeats are shown only with -v; -q hides all but
+        errors."""
+        if self.quiet:
+            return diagnostic.severity is Severity.ERROR
+        return diagnostic.severity > Severity.NOTE or self.verbose or diagnostic.span is not None
+
+    def error(self, message: str, help: str | None = None) -> None:
+        """Write an error that has no place in a program."""
+        paint = ansi if self.uses_color(sys.stderr) else plain
+        sys.stderr.write(f"{paint('error', 'error')}: {message}\n")
+        if help:
+            sys.stderr.write(f"  {paint('help', 'help')}: {help}\n")
+
+
+def write_file(path: Path, data: str | bytes) -> None:
+    """Write a file whole or not at all; raises UsageError if that is not possible."""
+    raw = data.encode("utf-8") if isinstance(data, str) else data
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(raw)
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(temporary).chmod(0o666 & ~umask)
+            Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        raise UsageError(f"cannot write {path}: {problem.strerror}") from problem

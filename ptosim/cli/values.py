@@ -1,0 +1,186 @@
+"""Values on the command line: `--arg NAME=SPEC`, `--out NAME=FILE`, `--expect NAME=FILE`.
+
+SPEC is `file.npy`, `file.npz:key`, `file.bin:dtype:RxC`, `zeros:dtype:RxC`, `ones:dtype:RxC`,
+`randn:dtype:RxC[:seed]`, `randint:dtype:RxC[:seed]`, `arange:dtype:RxC`, or a literal for a scalar.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptosim.errors import UsageError
+from ptosim.ir.types import DType
+from ptosim.isa.dtypes import dtypes
+from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
+
+
+def split(pair: str, option: str) -> tuple[str, str]:
+    """Return the halves of NAME=VALUE; a `%` or `@` in front of the name is dropped."""
+    name, equals, value = pair.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"{option} takes NAME=VALUE, not `{pair}`")
+    return name.strip().lstrip("%"), value.strip()
+
+
+def parse_spec(spec: str, base: Path | None = None) -> Any:
+    """Return the array or number of a SPEC; file names are relative to `base`."""
+    head, colon, rest = spec.partition(":")
+    maker = _MAKERS.get(head)
+    if maker is not None and colon:
+        return maker(*_dtype_shape_seed(spec, rest))
+    number = _literal(spec)
+    if number is not None:
+        return number
+    return _file(spec, base)
+
+
+def _literal(text: str) -> int | float | bool | None:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (lambda t: int(t, 0), float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+def _dtype_shape_seed(spec: str, rest: str) -> tuple[DType, tuple[int, ...], int]:
+    parts = rest.split(":")
+    if len(parts) not in (2, 3):
+        raise UsageError(f"`{spec}` is not KIND:dtype:RxC[:seed]")
+    seed = _number(parts[2], "seed") if len(parts) == 3 else 0
+    return _dtype(parts[0]), _shape(parts[1]), seed
+
+
+def _dtype(name: str) -> DType:
+    found = dtypes().get(name)
+    if found is None:
+        raise UsageError(f"unknown element type `{name}`", help=f"known: {', '.join(dtypes())}")
+    return found
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    shape = tuple(_number(d, "dimension") for d in text.lower().split("x"))
+    if any(d < 0 for d in shape) or np.prod(shape, dtype=np.float64) > 2**31:
+        raise UsageError(f"shape `{text}` is negative or too large")
+    return shape
+
+
+def _number(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"`{text}` is not a {what}") from None
+
+
+def _cast(values: np.ndarray, dtype: DType) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        if dtype.array == "codes":
+            return values.astype(np.int64).astype(np.uint8)
+        return values.astype(argument_dtype(dtype))
+
+
+def _zeros(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return np.zeros(shape, argument_dtype(dtype))
+
+
+def _ones(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return _cast(np.ones(shape, np.float32), dtype)
+
+
+def _randn(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return _cast(values * 4 if dtype.is_integer else values, dtype)
+
+
+def _randint(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    low, high = (0, 16) if dtype.kind == "uint" else (-8, 8)
+    return _cast(np.random.default_rng(seed).integers(low, high, shape), dtype)
+
+
+def _arange(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return _cast(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape), dtype)
+
+
+_MAKERS = {
+    "zeros": _zeros,
+    "ones": _ones,
+    "randn": _randn,
+    "randint": _randint,
+    "arange": _arange,
+}
+
+
+def _file(spec: str, base: Path | None) -> np.ndarray:
+    name, _, rest = spec.partition(":")
+    path = Path(name) if base is None else base / name
+    if name.endswith(".npz"):
+        return _npz(path, rest)
+    if name.endswith(".npy"):
+        return _load(path)
+    if name.endswith(".bin"):
+        return _raw(path, spec, rest)
+    raise UsageError(
+        f"`{spec}` is no value",
+        help="a number, file.npy, file.npz:key, file.bin:dtype:RxC, zeros:, ones:, randn:, randint: or "
+        "arange:dtype:RxC",
+    )
+
+
+def _load(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as problem:
+        raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    except (ValueError, EOFError) as problem:
+        raise UsageError(f"{path} is not a NumPy file: {problem}") from problem
+
+
+def _npz(path: Path, key: str) -> np.ndarray:
+    import zipfile
+
+    try:
+        archive = _load(path)
+        with archive:
+            if key not in archive:
+                raise UsageError(
+                    f"{path} has no array `{key}`", help=f"arrays: {', '.join(archive.files)}"
+                )
+            return archive[key]
+    except (zipfile.BadZipFile, AttributeError) as problem:
+        raise UsageError(f"{path} is not an .npz file") from problem
+
+
+def _raw(path: Path, spec: str, rest: str) -> np.ndarray:
+    if not rest:
+        raise UsageError(f"`{spec}`: raw bytes need a type and shape: file.bin:dtype:RxC")
+    dtype, shape, _ = _dtype_shape_seed(spec, rest)
+    try:
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+    except OSError as problem:
+        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+    count = int(np.prod(shape, dtype=np.int64))
+    if len(data) != dtype.bytes_for(count):
+        raise UsageError(
+            f"{path} has {len(data)} bytes; {count} elements of {dtype} take {dtype.bytes_for(count)}"
+        )
+    return from_bytes(data, dtype, shape)
+
+
+def file_bytes(path: str, array: np.ndarray, dtype: DType) -> bytes:
+    """Return the content of an output file: `.npy` (NumPy's own types; narrow floats as codes of their
+    bytes' width) or `.bin` (the bytes in memory)."""
+    if path.endswith(".bin"):
+        return to_bytes(array, dtype).tobytes()
+    if not path.endswith(".npy"):
+        raise UsageError(f"`{path}`: output files end in .npy or .bin")
+    import io
+
+    buffer = io.BytesIO()
+    portable = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+    np.save(buffer, portable, allow_pickle=False)
+    return buffer.getvalue()

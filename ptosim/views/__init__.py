@@ -1,0 +1,1 @@
+"""Reports: what a run, a check or the ISA data look like as tables and as JSON."""

@@ -1,0 +1,149 @@
+"""The report of a run: what it ran on, arguments, outputs, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from ptosim import __version__
+from ptosim.compare import Comparison
+from ptosim.program import Program, Result
+
+SHOWN_VALUES = 6
+
+
+def header(program: Program, entry: str) -> dict[str, Any]:
+    """Return the choices that every report states first."""
+    return {
+        "version": __version__,
+        "target": program.target,
+        "level": program.level,
+        "sync": program.sync,
+        "profile": _profile(program),
+        "entry": entry,
+    }
+
+
+def _profile(program: Program) -> str:
+    profile = program.profile
+    changed = ", ".join(f"{k}={profile[k]}" for k in profile.overridden)
+    return f"{profile.name} ({changed})" if changed else profile.name
+
+
+def header_line(fields: dict[str, Any]) -> str:
+    """Return the first line of a report."""
+    version = fields["version"]
+    rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k != "version")
+    return f"ptosim {version} · {rest}"
+
+
+def renderables(
+    program: Program, entry: str, result: Result, comparisons: Sequence[Comparison]
+) -> list[Any]:
+    """Return the report as rich renderables."""
+    parts: list[Any] = [Text(header_line(header(program, entry)), style="bold")]
+    if result.made_up:
+        parts += [Text(), Text("left out and made up:")]
+        parts += [Text(f"  {name}: {what}") for name, what in result.made_up.items()]
+    if result.prints:
+        parts += [Text(), Text("printed by the program:", style="bold"), Text("".join(result.prints))]
+    parts.append(_outputs(result))
+    if comparisons:
+        parts.append(_comparisons(comparisons))
+    parts.append(Text(f"{result.executed} instructions executed"))
+    return parts
+
+
+def _table(title: str, columns: Sequence[tuple[str, str]]) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
+    for name, justify in columns:
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    return table
+
+
+def _outputs(result: Result) -> Table:
+    columns = (
+        ("name", "left"), ("type", "left"), ("shape", "left"), ("min", "right"), ("max", "right"),
+        ("NaN", "right"), ("first values", "left"),
+    )  # fmt: skip
+    table = _table("outputs", columns)
+    for name, array in result.outputs.items():
+        low, high, nans = _extremes(array)
+        shape = "x".join(map(str, array.shape)) or "scalar"
+        table.add_row(name, str(array.dtype), shape, low, high, str(nans), _first(array))
+    return table
+
+
+def _extremes(array: np.ndarray) -> tuple[str, str, int]:
+    if array.size == 0:
+        return "", "", 0
+    wide = array.astype(np.float64)
+    nan = np.isnan(wide)
+    if nan.all():
+        return "nan", "nan", int(nan.sum())
+    kept = wide[~nan]
+    return f"{kept.min():g}", f"{kept.max():g}", int(nan.sum())
+
+
+def _first(array: np.ndarray) -> str:
+    flat = array.reshape(-1)[:SHOWN_VALUES]
+    text = " ".join(f"{float(v):g}" for v in flat)
+    return text + (" …" if array.size > SHOWN_VALUES else "")
+
+
+def _comparisons(comparisons: Sequence[Comparison]) -> Table:
+    columns = (
+        ("name", "left"), ("verdict", "left"), ("elements", "right"), ("mismatches", "right"),
+        ("max |difference|", "right"), ("tolerance", "left"), ("first mismatch", "left"),
+    )  # fmt: skip
+    table = _table("expected values", columns)
+    for c in comparisons:
+        where = ""
+        if c.first is not None:
+            place = ",".join(map(str, c.first))
+            where = f"[{place}]: {c.got} instead of {c.expected}"
+        table.add_row(
+            c.name,
+            "ok" if c.passed else "DIFFERS",
+            str(c.count),
+            str(c.mismatches),
+            f"{c.max_difference:g}",
+            str(c.tolerance),
+            where,
+        )
+    return table
+
+
+def to_json(
+    program: Program, entry: str, result: Result, comparisons: Sequence[Comparison]
+) -> dict[str, Any]:
+    """Return the report as JSON data."""
+    return {
+        **header(program, entry),
+        "made_up": result.made_up,
+        "prints": result.prints,
+        "outputs": {name: _summary(array) for name, array in result.outputs.items()},
+        "expected": [c.to_dict() for c in comparisons],
+        "executed": result.executed,
+        "cycles": result.cycles,
+        "findings": [d.to_dict() for d in result.findings],
+    }
+
+
+def _summary(array: np.ndarray) -> dict[str, Any]:
+    low, high, nans = _extremes(array)
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "min": low,
+        "max": high,
+        "nan": nans,
+        "first": [float(v) for v in array.reshape(-1)[:SHOWN_VALUES]],
+    }
