@@ -112,7 +112,8 @@ def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]
 def _with_template(
     row: dict[str, Any], templates: dict[str, Any], where: str
 ) -> dict[str, Any]:
-    """A row takes what it does not say itself from the template it is `like`; rules add up."""
+    """A row takes what it does not say itself from the template it is `like`; rules and notes add up,
+    and so does a list of operands or attributes that begins with `+`."""
     parent = row.get("like")
     if parent is None:
         return dict(row)
@@ -123,6 +124,9 @@ def _with_template(
     for key in ("rules", "notes"):
         if key in base and key in row:
             merged[key] = [*base[key], *row[key]]
+    for key in ("ins", "outs", "named", "attrs"):
+        if str(row.get(key, "")).startswith("+"):
+            merged[key] = f"{base.get(key, '')}, {row[key][1:]}"
     merged.pop("like", None)
     return merged
 

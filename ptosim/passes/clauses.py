@@ -1,4 +1,4 @@
-"""The named operands of an operation: clauses `nburst(%n, %s, %d)`, keywords `addr = %a`, flags `sat`."""
+"""Named operands of an operation: clauses `nburst(%n, %s, %d)`, keywords `addr = %a`, flags `sat`."""
 
 from __future__ import annotations
 
@@ -63,10 +63,16 @@ def _is_word(value: Operand) -> bool:
 
 
 class NamedBinder:
-    """Gives the named operands of one operation to the names of its row, and reports what is wrong."""
+    """Gives the named operands of one operation to the names of its row; reports what is wrong."""
 
     def __init__(
-        self, op: Operation, definition: OpDef, source: Source, sink: Sink, assign: Assign, fits: Fits
+        self,
+        op: Operation,
+        definition: OpDef,
+        source: Source,
+        sink: Sink,
+        assign: Assign,
+        fits: Fits,
     ) -> None:
         self._op = op
         self._definition = definition
@@ -78,8 +84,8 @@ class NamedBinder:
     def bind(
         self, variant: Variant, named: Mapping[str, Any], values: Sequence[Operand]
     ) -> dict[str, Any]:
-        """Return what each named operand stands for: an operand, a list of operands, a `Clause`, a list
-        of them where it can be repeated, True or None for a flag."""
+        """Return what each named operand stands for: an operand, a list of operands, a `Clause`, a
+        list of them where it can be repeated, True or None for a flag."""
         bound: dict[str, Any] = {}
         words = self._words(variant, values)
         for definition in variant.named:

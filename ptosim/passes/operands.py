@@ -108,9 +108,10 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
     for result, value in zip(outs, op.results, strict=False):
         kinds = operand_kinds(Operand(None, value, value.type))
         if kinds is not None and "any" not in result.kinds and kinds.isdisjoint(result.kinds):
+            kind = " or ".join(result.kinds)
             yield error(
                 "PTO2024",
-                f"'{op.name}' op expects result '{result.name}' to be a {' or '.join(result.kinds)}",
+                f"'{op.name}' op expects result '{result.name}' to be a {kind}",
                 Span(source, value.start, value.start + len(value.name) + 1),
                 label=f"it has type {value.type}",
             )

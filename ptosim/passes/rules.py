@@ -114,3 +114,63 @@ def scalar_of(*views: Any) -> bool:
     """The first operand is a scalar of the element type of the second (integers by width)."""
     scalar, tile = views
     return scalar is None or scalar.family == tile.family
+
+
+# -- registers, masks and micro instructions --------------------------------------------------
+
+
+@_predicate("PTO2030", "expects {names} to agree: lanes of 8, 16, 32 bits have masks b8, b16, b32")
+def mask_of(mask: Any, register: Any) -> bool:
+    """The mask has one bit for each lane of the register; there is no granularity above b32."""
+    return mask is None or register is None or mask.bits == min(register.bits, 32)
+
+
+@_predicate("PTO2030", "expects {names} to be !pto.mask<{0}>")
+def granule(*views: Any) -> bool:
+    """All masks have the granularity named last."""
+    word = next(v for v in views if isinstance(v, str))
+    return all(v.dtype == word for v in _present(views))
+
+
+@_predicate("PTO2030", "expects {names} to have the same mask granularity")
+def same_granule(*views: Any) -> bool:
+    """All masks have the same granularity."""
+    return _all_equal([v.bits for v in _present(views)])
+
+
+@_predicate("PTO2031", "expects {names} to have lanes of the same width")
+def same_width(*views: Any) -> bool:
+    """All registers have lanes of the same number of bits."""
+    return _all_equal([v.bits for v in _present(views)])
+
+
+@_predicate("PTO2031", "expects {names} to be a register and one with lanes of twice the width")
+def twice_as_wide(wide: Any, narrow: Any) -> bool:
+    """The lanes of the first register have twice the bits of the second's."""
+    return wide is None or narrow is None or wide.bits == 2 * narrow.bits
+
+
+@_predicate("PTO2032", "expects at most one of these clauses at a time")
+def at_most_one(*clauses: Any) -> bool:
+    """No two of the clauses and flags are there."""
+    return sum(1 for c in clauses if c is not None) <= 1
+
+
+@_predicate("PTO2033", "expects a value with a scalar mode, a table with a vector mode, else neither")
+def payload_fits(payload: Any, mode: Any) -> bool:
+    """A scalar or a pointer is given exactly where the mode takes one."""
+    word = str(mode.const)
+    if payload is not None and payload.kind == "error":
+        return True
+    if word.endswith(("_vec", "vector_relu")):
+        return payload is not None and payload.kind == "ptr"
+    if word.endswith(("_scalar", "scalar_relu")):
+        return payload is not None and payload.kind != "ptr"
+    return payload is None
+
+
+@_predicate("PTO2034", "expects {names} to fit the instruction's fields")
+def fits_bits(bits: int, *views: Any) -> bool:
+    """Every constant operand can be written with so many bits."""
+    consts = [v.const for v in _present(views)]
+    return all(not isinstance(c, int) or 0 <= c < 1 << bits for c in consts)

@@ -6,7 +6,7 @@ import difflib
 
 from ptosim.diagnostics.model import Label, Sink, error
 from ptosim.ir.core import Operation, Value
-from ptosim.ir.types import ErrorType, Type
+from ptosim.ir.types import ErrorType, MaskType, Type, VRegType
 from ptosim.source import Source, Span
 from ptosim.syntax.token import Tok
 
@@ -23,6 +23,7 @@ class Scope:
         self._sink = sink
         self._values: dict[str, Value] = {}
         self._undo: list[list[tuple[str, Value | None]]] = []
+        self._ended: dict[str, Value] = {}
         self._skipped = skipped
         self.open_world: list[Value] | None = None
 
@@ -33,6 +34,7 @@ class Scope:
     def leave(self) -> None:
         """End a region: its names are gone."""
         for name, previous in reversed(self._undo.pop()):
+            self._ended[name] = self._values[name]
             if previous is None:
                 del self._values[name]
             else:
@@ -41,6 +43,7 @@ class Scope:
     def isolate(self) -> dict[str, Value]:
         """Hide everything (a function sees nothing from outside); return what `restore` needs."""
         outer, self._values = self._values, {}
+        self._ended = {}
         return outer
 
     def restore(self, outer: dict[str, Value]) -> None:
@@ -84,13 +87,21 @@ class Scope:
 
     def _undefined(self, name: str, tok: Tok):
         close = difflib.get_close_matches(name, self._values, n=1)
+        ended = self._ended.get(name)
+        more, help_ = (), f"did you mean `%{close[0]}`?" if close else None
+        if ended is not None:
+            place = Span(self._source, ended.start, ended.start + len(ended.name) + 1)
+            more = (Label(place, "defined here, in a region that has ended"),)
+            if isinstance(ended.type, (VRegType, MaskType)):
+                help_ = "a register does not leave its vector region: store it to UB, load it there"
         return error(
             "PTO1001",
             f"use of undefined value `%{name}`",
             Span(self._source, tok.start, tok.end),
             label="not defined before this point",
+            more=more,
             notes=("a value is visible after its definition, to the end of the region around it",),
-            help=f"did you mean `%{close[0]}`?" if close else None,
+            help=help_,
         )
 
     def _redefined(self, name: str, start: int, previous: Value):

@@ -25,7 +25,7 @@ from ptosim.isa.expr import compile_expr, evaluate
 from ptosim.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
 from ptosim.passes.operands import check_results, check_words
 from ptosim.passes.rules import PREDICATES
-from ptosim.passes.views import attribute, environment
+from ptosim.passes.views import attribute, environment, result_values
 from ptosim.source import Source, Span
 from ptosim.syntax.token import Tok
 
@@ -177,7 +177,7 @@ class _Verifier:
         if rule.when is not None and not evaluate(rule.when, names):
             return
         views = [names.get(name) for name in rule.operands]
-        if any(v is None for v in views) or self.target not in rule.allowed:
+        if any(v is None or v.dtype is None for v in views) or self.target not in rule.allowed:
             return
         allowed = rule.allowed[self.target]
         if len(views) > 1 and all(len(entry) == 1 for entry in allowed):
@@ -231,7 +231,9 @@ class _Verifier:
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
     ) -> Diagnostic:
         _, used = compile_expr(rule.expr)
-        operands = [n for n in op.bound if n in used and isinstance(op.bound[n], Operand)]
+        operands = [
+            n for n in op.bound if n in used and getattr(names.get(n), "kind", None) is not None
+        ]
         predicate = next((PREDICATES[n] for n in PREDICATES if n in used), None)
         text = rule.text or (predicate.text if predicate else f"must satisfy {rule.expr}")
         code = rule.code or (predicate.code if predicate else "PTO2022")
@@ -254,12 +256,15 @@ class _Verifier:
 
     def _operand_labels(self, op: Operation, names: Any) -> tuple[Label, ...]:
         labels = []
+        results = result_values(op)
         for name in names:
-            operand = op.bound.get(name)
-            if not isinstance(operand, Operand) or not isinstance(operand.tok, Tok):
-                continue
-            span = Span(self.source, operand.tok.start, operand.tok.end)
-            labels.append(Label(span, f"{name}: {_brief(operand.type)}"))
+            operand, result = op.bound.get(name), results.get(name)
+            if isinstance(operand, Operand) and isinstance(operand.tok, Tok):
+                span = Span(self.source, operand.tok.start, operand.tok.end)
+                labels.append(Label(span, f"{name}: {_brief(operand.type)}"))
+            elif result is not None:
+                span = Span(self.source, result.start, result.start + len(result.name) + 1)
+                labels.append(Label(span, f"{name}: {_brief(result.type)}"))
         return tuple(labels)
 
 

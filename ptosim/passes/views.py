@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ptosim.ir.attributes import Enum, attr_value
-from ptosim.ir.core import Operand, Operation
+from ptosim.ir.core import Operand, Operation, Value
 from ptosim.ir.types import (
     ErrorType,
     MaskType,
@@ -125,15 +125,19 @@ def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
     return True if bound is True else None
 
 
-def _result_views(op: Operation) -> dict[str, OperandView]:
-    """In the SSA form destinations are results."""
+def result_values(op: Operation) -> dict[str, Value]:
+    """Return the results by the names of the destinations that they are (in the SSA form)."""
     if op.variant is None:
         return {}
-    views: dict[str, OperandView] = {}
-    free = [o for o in op.variant.outs if op.bound.get(o.name) is None]
-    for definition, value in zip(free, op.results, strict=False):
-        views[definition.name] = OperandView(Operand(None, value, value.type))
-    return views
+    free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
+    return dict(zip(free, op.results, strict=False))
+
+
+def _result_views(op: Operation) -> dict[str, OperandView]:
+    return {
+        name: OperandView(Operand(None, value, value.type))
+        for name, value in result_values(op).items()
+    }
 
 
 def attribute(op: Operation, definition: AttrDef) -> Any:

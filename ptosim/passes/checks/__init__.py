@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ptosim.diagnostics.model import Sink
 from ptosim.ir.program import ResolvedModule
-from ptosim.passes.checks import functions, levels
+from ptosim.passes.checks import functions, levels, vecscope
 
-_CHECKS = (functions.check, levels.check)
+_CHECKS = (functions.check, levels.check, vecscope.check)
 
 
 def run_all(resolved: ResolvedModule, level: int, sink: Sink) -> None:
