@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptosim.diagnostics.model import Diagnostic
 from ptosim.errors import UsageError
 from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.program import Program, make_program
 from ptosim.source import Source
+
+if TYPE_CHECKING:
+    from ptosim.program import Program
 
 
 def read_source(source: str | Path, filename: str | None = None) -> Source:
@@ -53,6 +56,8 @@ def load(
     """
     text = read_source(source, filename)
     front = run_frontend(text, FrontOptions(target, level, sync))
+    from ptosim.program import make_program  # brings NumPy; a check does without
+
     return make_program(front, profile, switches)
 
 
