@@ -130,10 +130,10 @@ class _Run:
         self._report(kind, token, start, after)
         if self._recovery is None or kind == END or self._errors >= MAX_SYNTAX_ERRORS:
             return -1
-        if kind in _CLOSING and not self.open:
-            return after
         if _begins_line(self._source.text, start):
             self._finish_statement()
+        if kind in _CLOSING and not self.open:
+            return after
         self._drop_statement()
         return self._next_statement(scanner, start)
 

@@ -138,6 +138,9 @@ class _TypeBuilder:
     def scalar(self, parts: list[Any]) -> Type:
         return ScalarType(_dtype(parts[0].value))
 
+    def unknown(self, parts: list[Any]) -> Type:
+        return ScalarType(_dtype(parts[0].value))
+
     def ptr(self, parts: list[Any]) -> Type:
         space = _space(parts[2].value) if len(parts) > 2 else "gm"
         return PtrType(_element(parts[1]), space)
@@ -297,6 +300,8 @@ class _TypeBuilder:
         if loc not in TILE_SPACES:
             raise TypeFault(f"unknown loc `{loc}`", _nearest(loc, TILE_SPACES))
         rows, cols = fields["rows"], fields["cols"]
+        if rows <= 0 or cols <= 0:
+            raise TypeFault("rows and cols of a tile must be positive")
         column = ssa and cols == 1 and rows > 1
         return TileType(
             loc,
@@ -344,8 +349,6 @@ def _tile_value(key: str, token: Tok) -> Any:
     if key in _TILE_NUMBERS and number not in _TILE_NUMBERS[key]:
         allowed = ", ".join(map(str, _TILE_NUMBERS[key]))
         raise TypeFault(f"{key} must be one of {allowed}")
-    if key in ("rows", "cols") and number <= 0:
-        raise TypeFault(f"{key} must be positive")
     return number
 
 
