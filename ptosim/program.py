@@ -34,6 +34,7 @@ from ptosim.machine.tile import Tile, TileRef
 from ptosim.passes import abstract
 from ptosim.passes.frontend import Front
 from ptosim.passes.place import Placement, place
+from ptosim.semantics import families as _families  # registers the semantics
 from ptosim.semantics.values import default_value
 
 
@@ -190,7 +191,13 @@ class Launch:
         self.machine = Machine(machine_of(front.target))
         self.placement = self._place()
         self.program = decode(
-            self.resolved, self.function, self.placement, self.machine, self._warn, self.sink
+            self.resolved,
+            self.function,
+            self.placement,
+            self.machine,
+            profile,
+            self._warn,
+            self.sink,
         )
         self._refuse_unsupported()
         self.tile_inputs: dict[str, np.ndarray] = {}

@@ -18,6 +18,7 @@ from ptosim.ir.program import Function, ResolvedModule
 from ptosim.ir.types import ErrorType, MemRefType, PtrType, ScalarType, TileType
 from ptosim.isa.dtypes import dtype
 from ptosim.isa.expr import evaluate
+from ptosim.isa.profiles import Profile
 from ptosim.isa.schema import Status
 from ptosim.machine.core import FIRST_SLOT, SLOT_KIND, SLOT_STACK, Machine
 from ptosim.machine.gm import five_dims, view_spec
@@ -27,7 +28,7 @@ from ptosim.passes.place import Placement
 from ptosim.passes.verify import attribute, environment
 from ptosim.semantics import scalar
 from ptosim.semantics.binding import OpFault
-from ptosim.semantics.registry import VALUES, kernel_of
+from ptosim.semantics.registry import SUPPORT, VALUES, kernel_of
 from ptosim.semantics.values import ValueContext
 from ptosim.source import Span
 
@@ -39,17 +40,25 @@ def decode(
     entry: Function,
     placement: Placement,
     machine: Machine,
+    profile: Profile,
     warn: Warn,
     sink: Sink,
 ) -> DecodedProgram:
-    """Decode the functions that `entry` reaches. Operations without semantics are reported."""
-    return _Decoder(resolved, placement, machine, warn, sink).run(entry)
+    """Decode the functions that `entry` reaches. Operations that cannot be executed are reported."""
+    return _Decoder(resolved, placement, machine, profile, warn, sink).run(entry)
 
 
 class _Decoder:
     def __init__(
-        self, resolved: ResolvedModule, placement: Placement, machine: Machine, warn: Warn, sink: Sink
+        self,
+        resolved: ResolvedModule,
+        placement: Placement,
+        machine: Machine,
+        profile: Profile,
+        warn: Warn,
+        sink: Sink,
     ) -> None:
+        self.profile = profile
         self.resolved = resolved
         self.placement = placement
         self.machine = machine
@@ -240,18 +249,24 @@ class _Decoder:
         variant = op.variant.name if op.variant is not None else ""
         kernel = kernel_of(op.name, variant)
         status = definition.status[self.resolved.target] if definition else Status.ABSENT
-        if kernel is not None and status in (Status.EXACT, Status.APPROXIMATE):
-            return kernel
-        self.sink.emit(
-            error(
-                "PTO8001",
-                f"'{op.name}' cannot be executed on {self.resolved.target} yet",
-                Span(self.resolved.module.source, op.start, op.name_end),
-                notes=(f"status of the operation: {status}",),
-                help="`ptosim ops` lists what is executed; `ptosim check` accepts the program",
+        span = Span(self.resolved.module.source, op.start, op.name_end)
+        if kernel is None or status not in (Status.EXACT, Status.APPROXIMATE):
+            self.sink.emit(
+                error(
+                    "PTO8001",
+                    f"'{op.name}' cannot be executed on {self.resolved.target} in this version",
+                    span,
+                    notes=(f"status of the operation: {status}",),
+                    help="`ptosim ops` lists what is executed; `ptosim check` accepts the program",
+                )
             )
-        )
-        return None
+            return None
+        refuse = SUPPORT.get(op.name)
+        reason = refuse(op, self.profile) if refuse is not None else None
+        if reason is not None:
+            self.sink.emit(error("PTO8002", f"'{op.name}': {reason}", span))
+            return None
+        return kernel
 
     def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:
         """Every operand of the row with its slots; results stand for destinations that are not

@@ -94,6 +94,10 @@ class Binding:
         """True if an optional operand is there."""
         return self.values.get(name) is not None
 
+    def is_written(self, name: str) -> bool:
+        """True if the program itself gives an optional operand (scratch of the simulator is not)."""
+        return self.op.bound.get(name) is not None
+
     def tile(self, name: str) -> Tile:
         """Return a tile operand bound to memory; faults if it does not fit its space."""
         tile = self._tiles.get(name)

@@ -21,7 +21,10 @@ Commit = Callable[[], object]
 Kernel = Callable[["Binding"], Commit]
 ValueMaker = Callable[["ValueContext"], Callable[[Any], None]]
 
+Support = Callable[[Any, Any], str | None]
+
 KERNELS: dict[str, Kernel] = {}
+SUPPORT: dict[str, Support] = {}
 VALUES: dict[str, ValueMaker] = {}
 
 
@@ -69,6 +72,18 @@ def bind_arrays(function: Callable[..., Any]) -> Kernel:
         return partial(function, *values, **keywords)
 
     return bind
+
+
+def support(*names: str) -> Callable[[Support], Support]:
+    """Register a function of operation and profile that says, before the run, why an operation cannot
+    be executed (None if it can)."""
+
+    def register(function: Support) -> Support:
+        for name in names:
+            _add(SUPPORT, name, function)
+        return function
+
+    return register
 
 
 def value(*names: str) -> Callable[[ValueMaker], ValueMaker]:
