@@ -230,10 +230,10 @@ class Launch:
         for value in self.function.args:
             type_ = value.type
             if isinstance(type_, ScalarType):
-                initial[value.slot] = self._scalar(value, type_, given)
+                initial[self.program.slots[value]] = self._scalar(value, type_, given)
             elif isinstance(type_, (PtrType, MemRefType)):
                 self._buffer(value, given, needed.get(value.name))
-                initial[value.slot] = default_value(type_, len(self.machine.buffers) - 1)
+                initial[self.program.slots[value]] = default_value(type_, len(self.machine.buffers) - 1)
             elif isinstance(type_, TileType):
                 self._tile_input(value, type_, given)
             else:
@@ -334,7 +334,7 @@ class Launch:
         }
         core = self.machine.cores[0]
         for value in _output_tiles(self.function):
-            ref = core.slots[value.slot]
+            ref = core.slots[self.program.slots[value]]
             if isinstance(ref, TileRef):
                 outputs[value.name] = _loaded(_tile_of(core, ref))
         return outputs

@@ -67,6 +67,7 @@ class _Decoder:
         self.insts: list[Inst] = []
         self.initial: list[Any] = [None] * FIRST_SLOT
         self.functions: dict[str, DecodedFunction] = {}
+        self.slots: dict[Value, int] = {}
         self.types: dict[int, Any] = {}
         self._consts: dict[tuple[type, Any], int] = {}
         self._calls: list[tuple[int, str]] = []
@@ -100,7 +101,12 @@ class _Decoder:
         for at, name in self._calls:
             self._patch_call(at, name)
         return DecodedProgram(
-            self.insts, self.initial, self.functions, self._entry_tiles(entry), self.types
+            self.insts,
+            self.initial,
+            self.functions,
+            self._entry_tiles(entry),
+            self.types,
+            self.slots,
         )
 
     def _entry_tiles(self, entry: Function) -> dict[str, tuple[int, TileType, int]]:
@@ -108,7 +114,7 @@ class _Decoder:
         if entry.implicit:
             values += [v for op in entry.body for v in op.results]
         return {
-            v.name: (v.slot, v.type, self.placement.values[v])
+            v.name: (self.slot(v), v.type, self.placement.values[v])
             for v in values
             if isinstance(v.type, TileType) and v in self.placement.values
         }
@@ -132,7 +138,7 @@ class _Decoder:
             type_ = value.type
             rows = type_.rows if type_.v_row is None else type_.v_row
             cols = type_.cols if type_.v_col is None else type_.v_col
-            self.initial[value.slot] = tile_ref(type_, addr, rows, cols)
+            self.initial[self.slot(value)] = tile_ref(type_, addr, rows, cols)
 
     def _ops(self, ops: Any) -> None:
         for op in ops:
@@ -146,10 +152,11 @@ class _Decoder:
 
     def slot(self, value: Value) -> int:
         """Return the slot of a value; one whose content the text fixes is filled already."""
-        if value.slot < 0:
-            value.slot = self._new_slot(value.const)
-            self.types[value.slot] = value.type
-        return value.slot
+        slot = self.slots.get(value)
+        if slot is None:
+            slot = self.slots[value] = self._new_slot(value.const)
+            self.types[slot] = value.type
+        return slot
 
     def operand_slot(self, operand: Operand) -> int:
         """Return the slot of an operand; a literal gets one of its own."""

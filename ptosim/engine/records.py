@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from ptosim.ir.core import Operation
+from ptosim.ir.core import Operation, Value
 from ptosim.ir.program import Function
 from ptosim.ir.types import TileType, Type
 
@@ -59,3 +59,4 @@ class DecodedProgram:
     functions: dict[str, DecodedFunction]
     tiles: dict[str, tuple[int, TileType, int]] = field(default_factory=dict)
     slot_types: dict[int, Type] = field(default_factory=dict)
+    slots: dict[Value, int] = field(default_factory=dict)

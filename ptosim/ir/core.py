@@ -22,10 +22,10 @@ class Value:
     """An SSA value: `%name`, or `%name#k` for one of several results.
 
     `owner` is the operation that defines it (for a block argument the one that holds the block),
-    `const` its value if the text alone fixes it, `slot` its number in the running program.
+    `const` its value if the text alone fixes it.
     """
 
-    __slots__ = ("const", "is_argument", "name", "owner", "slot", "start", "type", "uses")
+    __slots__ = ("const", "is_argument", "name", "owner", "start", "type", "uses")
 
     def __init__(
         self,
@@ -43,7 +43,6 @@ class Value:
         self.is_argument = is_argument
         self.const: Any = None
         self.uses = 0
-        self.slot = -1
 
     def __repr__(self) -> str:
         return f"Value(%{self.name})"
