@@ -16,6 +16,7 @@ from ptosim.isa.schema import (
     OperandDef,
     PipeChoice,
     Role,
+    ScratchDef,
     Status,
     Variant,
 )
@@ -33,9 +34,12 @@ _ROW_KEYS = frozenset(
     (
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named", "attrs",
         "elements", "rules", "variant", "pipe", "result_type", "source", "notes", "switches", "legacy",
-        "cost", "targets", "terminator",
+        "cost", "targets", "terminator", "scratch", "mismatch", "absent", "hazard_pipe",
     )
 )  # fmt: skip
+
+
+_ADDED_UP = ("rules", "notes")
 
 
 class Isa:
@@ -106,24 +110,31 @@ def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]
         legacy=merged.get("legacy"),
         cost=merged.get("cost", {}),
         terminator=merged.get("terminator", False),
+        scratch=tuple(ScratchDef(**entry) for entry in merged.get("scratch", ())),
+        mismatch=merged.get("mismatch"),
+        absent=merged.get("absent"),
+        hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
     )
 
 
 def _with_template(
     row: dict[str, Any], templates: dict[str, Any], where: str
 ) -> dict[str, Any]:
-    """A row takes what it does not say itself from the template it is `like`; rules and notes add up,
-    and so does a list of operands or attributes that begins with `+`."""
-    parent = row.get("like")
-    if parent is None:
-        return dict(row)
-    if parent not in templates:
-        raise IsaDataError(f"{where}: there is no template {parent!r}")
-    base = _with_template(templates[parent], templates, where)
-    merged = {**base, **{k: v for k, v in row.items() if k != "like"}}
-    for key in ("rules", "notes"):
-        if key in base and key in row:
-            merged[key] = [*base[key], *row[key]]
+    """A row takes what it does not say itself from the templates it is `like` (of several the first
+    that says it); rules and notes add up, and so does a list of operands or attributes that begins
+    with `+`."""
+    base: dict[str, Any] = {}
+    for parent in row.get("like", "").split():
+        if parent not in templates:
+            raise IsaDataError(f"{where}: there is no template {parent!r}")
+        inherited = _with_template(templates[parent], templates, where)
+        for key in _ADDED_UP:
+            known = base.get(key, ())
+            inherited[key] = [*known, *(e for e in inherited.get(key, ()) if e not in known)]
+        base = {**inherited, **{k: v for k, v in base.items() if k not in _ADDED_UP}}
+    merged = {**base, **row}
+    for key in _ADDED_UP:
+        merged[key] = [*base.get(key, ()), *row.get(key, ())]
     for key in ("ins", "outs", "named", "attrs"):
         if str(row.get(key, "")).startswith("+"):
             merged[key] = f"{base.get(key, '')}, {row[key][1:]}"
@@ -268,6 +279,7 @@ def _constraint(row: str | dict[str, Any]) -> ConstraintDef:
 
 
 def _pipes(given: str | list[dict[str, str]]) -> tuple[PipeChoice, ...]:
+    """A pipe, `@operand` for the pipe that an operand names, or a list of choices with conditions."""
     if isinstance(given, str):
         return (PipeChoice(given),)
     return tuple(PipeChoice(choice["pipe"], choice.get("when")) for choice in given)

@@ -118,6 +118,17 @@ class PipeChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class ScratchDef:
+    """Bytes that an operation needs where the program gives it no tile for them: the expression `bytes`
+    over the operands, under the condition `when`; the operand `name` stands for them."""
+
+    name: str
+    bytes: str
+    when: str
+    space: str = "vec"
+
+
+@dataclass(frozen=True, slots=True)
 class OpDef:
     """One row: everything about an operation that is not its function."""
 
@@ -138,6 +149,11 @@ class OpDef:
     legacy: str | None = None
     cost: Mapping[str, Any] = field(default_factory=dict)
     terminator: bool = False
+    scratch: tuple[ScratchDef, ...] = ()
+    mismatch: str | None = None  # what the assembler says of operands of another kind
+    absent: str | None = None  # what it says on a target that does not have the operation
+    # Pipes as the library declares them, where the assembler's table (`pipes`) has others.
+    hazard_pipes: tuple[PipeChoice, ...] = ()
 
     @property
     def mnemonic(self) -> str:

@@ -60,7 +60,7 @@ def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
         return written
     types = [type_of(t) for t in _type_tokens(op)]
     written.types = types
-    _Items(written, use, types).add_all(op.items)
+    _Items(written, use, types, types_end_here=not op.arrow).add_all(op.items)
     return written
 
 
@@ -106,7 +106,10 @@ class _Items:
     """Flattens the items of an op; the types of the type list go to its values in order where there is
     one for each, or one for each that is not an index (`%p[%i], %v : P, V`)."""
 
-    def __init__(self, written: Written, use: Use, types: list[Type]) -> None:
+    def __init__(
+        self, written: Written, use: Use, types: list[Type], *, types_end_here: bool
+    ) -> None:
+        self._types_end_here = types_end_here
         self._written = written
         self._use = use
         self._types = types
@@ -114,17 +117,22 @@ class _Items:
         self._one_each = False
         self._with_indices = True
 
-    def add_all(self, items: Any) -> None:
+    def add_all(self, given: Any) -> None:
+        items = [i for i in given if not _is_keyword(i)]
         count = sum(map(_count_values, items))
         indices = sum(map(_count_indices, items))
         self._with_indices = len(self._types) == count
         self._one_each = self._with_indices or len(self._types) == count - indices
+        if self._types_end_here and len(items) < len(given):
+            self._one_each = False  # the type behind keywords is the result's
         previous: Any = None
-        for item in items:
+        for item in given:
             self._add(item, previous)
             previous = item
 
-    def _add(self, item: Any, previous: Any) -> None:
+    def _add(self, item: Any, previous: Any, *, typed: bool = False) -> None:
+        """`previous` is the item before; a keyword takes a type only inside parentheses, where each
+        value is followed by its own (`addr = %a : T` types the result)."""
         written = self._written
         if item.__class__ is dict:
             return
@@ -151,7 +159,9 @@ class _Items:
             value = item.parts[1]
             key = item.parts[0].value
             is_list = value.__class__ is Node
+            one_each, self._one_each = self._one_each, self._one_each and typed
             written.named[key] = self._operands(value.parts) if is_list else self._operand(value)
+            self._one_each = one_each
 
     def _clause(self, item: Node) -> WrittenClause:
         word, paren = item.parts
@@ -174,7 +184,7 @@ class _Items:
             elif part.__class__ is Node and part.kind in ("list", "paren"):
                 found.extend(self._operands(part.parts))
             elif part.__class__ is Node and part.kind == "keyword":
-                self._add(part, None)
+                self._add(part, None, typed=True)
         return found
 
     def _indexed(self, item: Node) -> list[Operand]:
@@ -191,6 +201,10 @@ class _Items:
             type_ = self._types[self._next]
             self._next += 1
         return self._use(tok, type_)
+
+
+def _is_keyword(item: Any) -> bool:
+    return item.__class__ is Node and item.kind == "keyword"
 
 
 def _count_values(item: Any) -> int:
@@ -273,35 +287,39 @@ def _scalar_kinds(type_: ScalarType) -> frozenset[str]:
     return frozenset(("scalar", "float"))
 
 
-def choose(op: Operation, definition: OpDef, written: Written) -> Variant | None:
-    """Return the variant whose operand lists fit what is written, None if none does."""
-    split = written.outs is not None
+def choose(
+    op: Operation, definition: OpDef, written: Written, holds: Callable[[Variant, str], bool]
+) -> Variant | None:
+    """Bind the operands to the variant that they fit and whose condition holds; return the variant,
+    None if there is none. `holds` evaluates a condition when `op.bound` is set."""
+    count = sum(n for _, n, _ in op.result_tokens)
     for variant in definition.variants:
-        if _matches(variant, op, written, split):
+        bound = bind(op, variant, written)
+        if bound is None or not _fits_results(variant, written, count):
+            continue
+        op.variant, op.bound = variant, bound
+        if variant.when is None or holds(variant, variant.when):
             return variant
+    op.variant, op.bound = None, {}
     return None
 
 
-def _matches(variant: Variant, op: Operation, written: Written, split: bool) -> bool:
-    if split:
-        return (
-            _assign(variant.ins, written.ins) is not None
-            and _assign(variant.outs, written.outs or [], allow_missing=bool(op.result_tokens))
-            is not None
-        )
-    return _assign_flat(variant, op, written.ins) is not None
+def _fits_results(variant: Variant, written: Written, count: int) -> bool:
+    """In the SSA form destinations are results: as many as the row has, optional ones left out."""
+    if not count or not variant.outs or written.outs:
+        return True
+    required = sum(1 for o in variant.outs if not o.optional)
+    return required <= count <= len(variant.outs)
 
 
-def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any]:
-    """Return the operand (or list of operands, or None) of each name of the variant."""
-    if written.outs is not None:
-        bound = {
-            **(_assign(variant.ins, written.ins) or {}),
-            **(_assign(variant.outs, written.outs, allow_missing=bool(op.result_tokens)) or {}),
-        }
-    else:
-        bound = _assign_flat(variant, op, written.ins) or {}
-    return bound
+def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | None:
+    """Return the operand (or list of operands, or None) of each name of the variant; None if what is
+    written does not fit."""
+    if written.outs is None:
+        return _assign_flat(variant, op, written.ins)
+    ins = _assign(variant.ins, written.ins)
+    outs = _assign(variant.outs, written.outs, allow_missing=bool(op.result_tokens))
+    return None if ins is None or outs is None else {**ins, **outs}
 
 
 def bind_named(
@@ -344,7 +362,7 @@ def _assign_written(variant: Variant, op: Operation, values: list[Operand]) -> d
         bound = _assign(variant.ins, values)
         return None if bound is None else {**bound, **dict.fromkeys(o.name for o in variant.outs)}
     if op.form == "line":
-        for count in range(len(variant.outs), 0, -1):
+        for count in range(len(variant.outs), -1, -1):
             outs = _assign(variant.outs, values[:count])
             ins = _assign(variant.ins, values[count:])
             if outs is not None and ins is not None:
@@ -434,12 +452,14 @@ def report_mismatch(
     if any(operand_kinds(v) is None for v in (*written.ins, *(written.outs or ()))):
         return  # an operand is wrong already; its own finding says more
     forms = [describe(v, definition) for v in definition.variants]
-    given = _given(written)
+    given = f"given: {_given(written)}"
+    what = definition.mismatch or "does not take these operands"
     sink.emit(
         error(
             "PTO2001",
-            f"'{op.name}' op does not take these operands: {given}",
+            f"'{op.name}' op {what}",
             Span(source, op.start, op.name_end),
+            label=given,
             notes=tuple(f"operands: {form}" for form in forms),
             help=f"see `ptosim ops {definition.mnemonic}`",
         )

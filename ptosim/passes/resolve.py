@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,13 @@ from ptosim.diagnostics.model import Fix, Label, Sink, error, warning
 from ptosim.ir.attributes import Enum, attr_value, token_value
 from ptosim.ir.core import Block, Module, Node, Operand, Operation, Region, Value
 from ptosim.ir.program import Function, ResolvedModule
-from ptosim.ir.types import ErrorType, PtrType, ScalarType, TileType, Type, VectorType
+from ptosim.ir.types import AbstractTileType, ErrorType, PtrType, ScalarType, TileType, Type, VectorType
 from ptosim.isa.dtypes import dtype
 from ptosim.isa.registry import isa
-from ptosim.isa.schema import OpDef
+from ptosim.isa.schema import OpDef, Variant
 from ptosim.passes import bind
 from ptosim.passes.scope import Scope
+from ptosim.passes.views import condition_holds
 from ptosim.source import Span
 from ptosim.syntax.token import Tok
 from ptosim.syntax.types import parse_type
@@ -27,13 +28,21 @@ _LEFT_LAYOUT = {"a2a3": "row_major", "a5": "col_major"}
 _REGION_OPS = frozenset(("pto.section.cube", "pto.section.vector", "pto.vecscope"))
 
 
-def resolve(module: Module, target: str, sink: Sink) -> ResolvedModule:
-    """Bind every name, type and operand of a module for one target; faults go to `sink`."""
-    return _Resolver(module, target, sink).run()
+def resolve(
+    module: Module, target: str, sink: Sink, types: Mapping[str, Type] | None = None
+) -> ResolvedModule:
+    """Bind every name, type and operand of a module for one target; faults go to `sink`.
+
+    `types` gives values whose type is abstract in the text a tile type.
+    """
+    return _Resolver(module, target, sink, types or {}).run()
 
 
 class _Resolver:
-    def __init__(self, module: Module, target: str, sink: Sink) -> None:
+    def __init__(
+        self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]
+    ) -> None:
+        self.types = types
         self.module = module
         self.source = module.source
         self.sink = sink
@@ -212,13 +221,24 @@ class _Resolver:
         )
 
     def _bind(self, op: Operation, definition: OpDef, written: bind.Written) -> None:
-        variant = bind.choose(op, definition, written)
+        def holds(variant: Variant, condition: str) -> bool:
+            return condition_holds(op, self._declared_results(op, written), condition, self.target)
+
+        variant = bind.choose(op, definition, written, holds)
         if variant is None:
             bind.report_mismatch(op, definition, written, self.source, self.sink)
             return
-        op.variant = variant
-        op.bound = bind.bind(op, variant, written)
         op.bound |= bind.bind_named(op, definition, variant, written, self.source, self.sink)
+
+    def _declared_results(self, op: Operation, written: bind.Written) -> list[Type]:
+        """Types of the results as far as the text has them, before the operands are bound."""
+        if op.arrow:
+            types = [self.type_of(t) for t in op.arrow]
+        else:
+            types = self._last_types(op, written, sum(n for _, n, _ in op.result_tokens))
+        names = [name for name, _, _ in op.result_tokens]
+        named = [self.types.get(n, t) for n, t in zip(names, types, strict=False)]
+        return [*named, *types[len(named) :]]
 
     def _result_types(self, op: Operation, definition: OpDef, written: bind.Written) -> list[Type]:
         count = sum(n for _, n, _ in op.result_tokens)
@@ -232,6 +252,8 @@ class _Resolver:
             types = self._last_types(op, written, count)
         elif definition.result_type.startswith("like:"):
             types = [_operand_type(op, definition.result_type[5:])]
+        elif definition.result_type.startswith("window:"):
+            types = [_window_type(op, definition.result_type[7:])]
         elif definition.result_type == "pair":
             types = [_operand_type(op, "lhs")] * 2
         elif definition.result_type == "extended":
@@ -265,7 +287,10 @@ class _Resolver:
         rest = iter(types)
         for name, count, start in op.result_tokens:
             if count == 1:
-                values.append(self.scope.define(name, next(rest, ErrorType()), op, start))
+                type_ = next(rest, ErrorType())
+                if isinstance(type_, AbstractTileType):
+                    type_ = self.types.get(name, type_)
+                values.append(self.scope.define(name, type_, op, start))
                 continue
             values.extend(
                 self.scope.define(f"{name}#{i}", next(rest, ErrorType()), op, start)
@@ -283,6 +308,8 @@ class _Resolver:
             return self.use(tok.parts[0], declared)
         if tok.type != "SSA":
             return Operand(tok, None, declared, token_value(tok))
+        if isinstance(declared, AbstractTileType):
+            declared = self.types.get(tok.value[1:], declared)
         value = self.scope.use(tok, declared)
         if declared is not None:
             self._check_declared(value, declared, tok)
@@ -563,6 +590,18 @@ def _member(value: Any) -> str | None:
 def _operand_type(op: Operation, name: str) -> Type:
     operand = op.bound.get(name)
     return (operand.type if operand is not None else None) or ErrorType()
+
+
+def _window_type(op: Operation, name: str) -> Type:
+    """The type of the tile operand with the constant shape that `sizes` names."""
+    type_ = _operand_type(op, name)
+    sizes = [o.const for o in op.bound.get("sizes") or ()]
+    if not isinstance(type_, TileType) or len(sizes) != 2:
+        return type_ if not isinstance(type_, TileType) else ErrorType()
+    if not all(isinstance(s, int) and s > 0 for s in sizes):
+        return type_  # the check of the operation says what is wrong
+    rows, cols = sizes
+    return replace(type_, rows=rows, cols=cols, v_row=rows, v_col=cols)
 
 
 def _with_space_of(op: Operation, tok: Tok, type_: Type) -> Type:

@@ -7,7 +7,8 @@ over. A dimension that is known only at run time agrees with every other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 
@@ -36,7 +37,7 @@ def _present(views: tuple[Any, ...]) -> list[Any]:
 
 
 def _all_equal(values: list[Any]) -> bool:
-    return all(a == b for a, b in zip(values, values[1:], strict=False))
+    return all(a == b for a, b in pairwise(values))
 
 
 @_predicate("PTO2010", "expects {names} to have the same element type")
@@ -116,6 +117,119 @@ def scalar_of(*views: Any) -> bool:
     return scalar is None or scalar.family == tile.family
 
 
+@_predicate("PTO2020", "scalar must be a scalar type (integer or float)")
+def is_scalar(scalar: Any) -> bool:
+    """The operand is a number of a fixed width, not an index."""
+    return scalar is None or scalar.dtype != "index"
+
+
+@_predicate("PTO2041", "requires the operand 'tmp' in this form")
+def scratch_given(form: str, scratch: Any) -> bool:
+    """Scratch is written where the assembler asks for it; other forms may leave it to ptosim."""
+    return form != "dps" or scratch is not None
+
+
+@_predicate("PTO2018", "expects {names} to use blayout=col_major and slayout=row_major")
+def nz_layout(*views: Any) -> bool:
+    """All operands are columns of row-major boxes."""
+    tiles = _present(views)
+    return all(v.blayout == "col_major" and v.slayout == "row_major" for v in tiles)
+
+
+@_predicate("PTO2017", "expects {names} to have positive dimensions")
+def all_positive(*views: Any) -> bool:
+    """No dimension is zero or negative."""
+    return all(d > 0 for v in _present(views) for d in v.shape or ())
+
+
+@_predicate("PTO2013", "expects {names} to have an element type of {0}")
+def element_in(tiles: Any, names: str) -> bool:
+    """The elements of one operand or of several are of one of the types (joined by `/`)."""
+    return all(v.family in names.split("/") for v in _each(tiles))
+
+
+@_predicate("PTO2016", "expects {names} to have one row")
+def single_row(tiles: Any) -> bool:
+    """One operand or several have one row each."""
+    return all(v.rows == 1 for v in _each(tiles))
+
+
+def _each(views: Any) -> list[Any]:
+    if views is None:
+        return []
+    return list(views) if isinstance(views, tuple) else [views]
+
+
+@_predicate("PTO2029", "expects {names} to have the same type")
+def same_tile_type(*views: Any) -> bool:
+    """All operands have one type, however it is spelled."""
+    return _all_equal([replace(v.type, ssa=False) for v in _present(views) if v.kind == "tile"])
+
+
+@_predicate(
+    "PTO2011",
+    "expects one operand to have the valid_shape of dst and the other as many valid rows: row-major "
+    "with valid_shape[1] to be 32/sizeof(dtype), or non-row-major with valid_shape[1] to be 1",
+)
+def row_broadcast(src0: Any, src1: Any, dst: Any) -> bool:
+    """One operand is as large as dst, the other has a value or a block of copies for each row."""
+    return any(
+        same_valid(full, dst) and _is_row_vector(vector, dst)
+        for full, vector in ((src0, src1), (src1, src0))
+    )
+
+
+def _is_row_vector(vector: Any, dst: Any) -> bool:
+    width = 1 if vector.blayout != "row_major" else 256 // vector.bits
+    return vector.v_row == dst.v_row and vector.v_col == width
+
+
+@_predicate("PTO2018", "expects the broadcast operand of the form with tmp to be non-row-major")
+def not_row_major_vector(src0: Any, src1: Any, dst: Any) -> bool:
+    """The operand that is broadcast is laid out column by column."""
+    vector = src1 if same_valid(src0, dst) else src0
+    return vector.blayout != "row_major"
+
+
+_TMOV_PAIRS = frozenset(
+    (
+        ("mat", "left"), ("mat", "right"), ("mat", "bias"), ("mat", "scaling"), ("vec", "vec"),
+        ("acc", "mat"), ("acc", "vec"),
+    )
+)  # fmt: skip
+
+
+@_predicate("PTO2015", "expects a supported tmov address-space pair for this target")
+def supported_tmov(src: Any, dst: Any, target: str) -> bool:
+    """The target has a path between the two memories."""
+    pair = (src.loc, dst.loc)
+    return pair in _TMOV_PAIRS or (target == "a5" and pair == ("vec", "mat"))
+
+
+@_predicate("PTO2016", "expects {names} to be a static flat contiguous logical 1D GM memref")
+def flat_gm(*views: Any) -> bool:
+    """All operands are runs of consecutive elements in global memory, of a length known here."""
+    return all(_is_flat(v) for v in _present(views))
+
+
+def _is_flat(view: Any) -> bool:
+    if view.kind not in ("memref", "view") or not view.static:
+        return False
+    if view.loc not in (None, "gm"):
+        return False
+    long = [axis for axis, size in enumerate(view.shape) if size != 1]
+    if len(long) > 1 or not view.shape:
+        return False
+    strides = view.strides
+    return strides is None or not long or strides[long[0]] == 1
+
+
+def major_bytes(view: Any) -> Any:
+    """Bytes of a row of a row-major tile, of a column of a col-major one."""
+    elements = view.cols if view.blayout == "row_major" else view.rows
+    return elements * view.bits // 8
+
+
 # -- registers, masks and micro instructions --------------------------------------------------
 
 
@@ -144,7 +258,7 @@ def same_width(*views: Any) -> bool:
     return _all_equal([v.bits for v in _present(views)])
 
 
-@_predicate("PTO2031", "expects {names} to be a register and one with lanes of twice the width")
+@_predicate("PTO2031", "expects the lanes of one of {names} to be twice as wide as the other's")
 def twice_as_wide(wide: Any, narrow: Any) -> bool:
     """The lanes of the first register have twice the bits of the second's."""
     return wide is None or narrow is None or wide.bits == 2 * narrow.bits
@@ -156,9 +270,9 @@ def at_most_one(*clauses: Any) -> bool:
     return sum(1 for c in clauses if c is not None) <= 1
 
 
-@_predicate("PTO2033", "expects a value with a scalar mode, a table with a vector mode, else neither")
+@_predicate("PTO2033", "expects a value with a scalar mode and a table with a vector mode")
 def payload_fits(payload: Any, mode: Any) -> bool:
-    """A scalar or a pointer is given exactly where the mode takes one."""
+    """Modes that scale have what they scale by: a scalar, or a pointer to one for each channel."""
     word = str(mode.const)
     if payload is not None and payload.kind == "error":
         return True
@@ -166,7 +280,7 @@ def payload_fits(payload: Any, mode: Any) -> bool:
         return payload is not None and payload.kind == "ptr"
     if word.endswith(("_scalar", "scalar_relu")):
         return payload is not None and payload.kind != "ptr"
-    return payload is None
+    return True
 
 
 @_predicate("PTO2034", "expects {names} to fit the instruction's fields")

@@ -7,9 +7,10 @@ accepted as it is. Dimensions known only at run time agree with everything.
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
 
-from ptosim.diagnostics.model import Diagnostic, Label, Severity, Sink, error, make, note
+from ptosim.diagnostics.model import Diagnostic, Label, Severity, Sink, error, make, note, warning
 from ptosim.ir.attributes import Enum, TypeText, attr_value
 from ptosim.ir.core import Operand, Operation, Value
 from ptosim.ir.program import ResolvedModule
@@ -19,10 +20,12 @@ from ptosim.ir.types import (
     MemRefType,
     TileType,
     Type,
+    VectorType,
 )
 from ptosim.isa.enums import enums
 from ptosim.isa.expr import compile_expr, evaluate
 from ptosim.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
+from ptosim.passes.clauses import is_complete
 from ptosim.passes.operands import check_results, check_words
 from ptosim.passes.rules import PREDICATES
 from ptosim.passes.views import attribute, environment, result_values
@@ -53,12 +56,15 @@ class _Verifier:
         if definition.status[self.target] is Status.ABSENT:
             self._absent(op, definition)
             return
-        self._attributes(op, definition)
+        attributes_fit = self._attributes(op, definition)
         self._tile_types(op)
-        if op.variant is not None:
-            self.sink.extend(check_words(op, self.source))
-            self.sink.extend(check_results(op, definition, self.source))
-        if op.variant is None or not self._has_only_tiles(op):
+        if definition.legacy is not None:
+            self._legacy(op, definition.legacy)
+        if op.variant is None:
+            return
+        faults = [*check_words(op, self.source), *check_results(op, definition, self.source)]
+        self.sink.extend(faults)
+        if faults or not attributes_fit or not is_complete(op) or not self._has_only_tiles(op):
             return
         names = environment(op, self.target)
         if any(getattr(v, "kind", None) == "error" for v in names.values()):
@@ -71,13 +77,26 @@ class _Verifier:
     def _absent(self, op: Operation, definition: OpDef) -> None:
         others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
         where = " and ".join(others) or "no target"
+        text = definition.absent or f"{definition.mnemonic} is only supported on {where}"
         self.sink.emit(
             error(
                 "PTO3001",
-                f"'{op.name}' op {definition.mnemonic} is only supported on {where}",
+                f"'{op.name}' op {text}",
                 self._name_span(op),
                 notes=(f"the target is {ARCH[self.target]}",),
                 help=f"use another operation, or run with `--target {_target_of(others)}`",
+            )
+        )
+
+    def _legacy(self, op: Operation, what: str) -> None:
+        old, _, modern = what.partition("; ")
+        self.sink.emit(
+            warning(
+                "PTO0010",
+                f"legacy spelling: {old}",
+                self._name_span(op),
+                notes=("the assembler of today does not read this spelling",),
+                help=modern or None,
             )
         )
 
@@ -86,15 +105,18 @@ class _Verifier:
 
     # -- attributes -----------------------------------------------------------------------------
 
-    def _attributes(self, op: Operation, definition: OpDef) -> None:
+    def _attributes(self, op: Operation, definition: OpDef) -> bool:
+        """Report wrong attributes; False if there are any, so that no rule reads them."""
+        fit = True
         for key, attr in op.attrs.items():
             known = definition.attrs.get(key)
             if known is not None:
-                self._attribute(op, definition, known, attr)
+                fit = self._attribute(op, known, attr) and fit
             elif "." not in key and key not in _QUIET_KEYS and not _has_operand(op, key):
                 self._unknown_attribute(op, definition, key, attr)
         for known in definition.attrs.values():
             if known.required and known.name not in op.attrs:
+                fit = False
                 self.sink.emit(
                     error(
                         "PTO2005",
@@ -103,6 +125,7 @@ class _Verifier:
                         help=f"add `{{{known.name} = {_example(known)}}}`",
                     )
                 )
+        return fit
 
     def _unknown_attribute(self, op: Operation, definition: OpDef, key: str, attr: Any) -> None:
         close = difflib.get_close_matches(key, definition.attrs, n=1)
@@ -116,15 +139,17 @@ class _Verifier:
             )
         )
 
-    def _attribute(self, op: Operation, definition: OpDef, known: AttrDef, attr: Any) -> None:
+    def _attribute(self, op: Operation, known: AttrDef, attr: Any) -> bool:
         value = attr_value(attr)
         enum = enums().get(known.type)
         span = self._attr_span(op, attr)
         if enum is not None:
             if isinstance(value, Enum) and value.kind not in (None, "enum", enum.name):
                 self.sink.emit(_wrong_enum(op, known, value, span))
-            elif attribute(op, known) is None:
+                return False
+            if attribute(op, known) is None:
                 self.sink.emit(_unknown_member(op, known, enum.members, value, span))
+                return False
         elif not _has_type(value, known.type):
             self.sink.emit(
                 error(
@@ -133,6 +158,8 @@ class _Verifier:
                     span,
                 )
             )
+            return False
+        return True
 
     def _attr_span(self, op: Operation, attr: Any) -> Span:
         tok = attr.atom if isinstance(attr.atom, Tok) else attr.key
@@ -163,9 +190,7 @@ class _Verifier:
         """False where an operand of kind tile or view has a type that the rules do not look into."""
         for definition in op.variant.operands:
             operand = op.bound.get(definition.name)
-            if isinstance(operand, Operand) and isinstance(
-                operand.type, (MemRefType, ErrorType, AbstractTileType)
-            ):
+            if isinstance(operand, Operand) and not _looked_into(operand.type, definition.kinds):
                 return False
         return not any(isinstance(v.type, AbstractTileType) for v in op.results)
 
@@ -244,6 +269,7 @@ class _Verifier:
             .replace("{op}", definition.mnemonic)
             .replace("{0}", last[1] if len(last) == 3 else "")
         )
+        message = _FIELD.sub(lambda found: _field(names, found), message)
         return make(
             Severity[rule.severity.upper()],
             code,
@@ -268,11 +294,32 @@ class _Verifier:
         return tuple(labels)
 
 
+def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:
+    """False for a memref or tensor in the place of a tile, and for types that are not known."""
+    if isinstance(type_, MemRefType):
+        return "memref" in kinds
+    if isinstance(type_, VectorType):
+        return "vector" in kinds
+    return not isinstance(type_, (ErrorType, AbstractTileType))
+
+
 def _has_operand(op: Operation, key: str) -> bool:
     """True for an operand written as an attribute, and for ops that take any attribute."""
     return op.bound.get(key) is not None or (
         op.definition is not None and op.definition.form == "core"
     )
+
+
+_FIELD = re.compile(r"\{(\w+)\.(\w+)\}")
+
+
+def _field(names: dict[str, Any], found: re.Match[str]) -> str:
+    """`{dst.count}` in a message: a field of an operand, the length of a list."""
+    operand, field = found.groups()
+    value = names.get(operand)
+    if field == "len":
+        return str(len(value or ()))
+    return str(getattr(value, field, "?"))
 
 
 def definition_note(definition: OpDef) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,15 +16,17 @@ from ptosim.ir.types import (
     PtrType,
     ScalarType,
     TileType,
+    Type,
     VectorType,
     ViewType,
     VRegType,
 )
 from ptosim.isa.enums import enums
+from ptosim.isa.expr import evaluate
 from ptosim.isa.schema import AttrDef, OperandDef
 from ptosim.passes.clauses import Clause
 from ptosim.passes.operands import enum_member, is_word
-from ptosim.passes.rules import PREDICATES
+from ptosim.passes.rules import PREDICATES, major_bytes
 
 
 class _Any:
@@ -51,8 +55,9 @@ class OperandView:
     """What a rule can ask of an operand. Fields that its type does not have are None."""
 
     __slots__ = (
-        "bits", "blayout", "bytes", "cols", "compact", "const", "dtype", "family", "fractal", "kind",
-        "lanes", "loc", "pad", "rank", "rows", "shape", "slayout", "static", "v_col", "v_row", "value",
+        "bits", "blayout", "bytes", "cols", "compact", "const", "count", "dtype", "dyn_col", "dyn_row",
+        "family", "fractal", "kind", "lanes", "loc", "pad", "rank", "rows", "shape", "slayout", "static",
+        "strides", "type", "v_col", "v_row", "valid_count", "value",
     )  # fmt: skip
 
     def __init__(self, operand: Operand) -> None:
@@ -60,7 +65,7 @@ class OperandView:
             setattr(self, name, None)
         self.value = operand.value if operand.value is not None else operand
         self.const = _known(operand.const)
-        type_ = operand.type
+        type_ = self.type = operand.type
         if isinstance(type_, TileType):
             self._tile(type_)
         elif isinstance(type_, (ScalarType,)):
@@ -73,6 +78,10 @@ class OperandView:
             self.rank = len(type_.dims)
             self.shape = tuple(_known(d) for d in type_.dims)
             self.static = None not in type_.dims
+            self.count = math.prod(type_.dims) if self.static else ANY  # type: ignore[arg-type]
+            if isinstance(type_, MemRefType):
+                self.loc, self.strides = type_.space, type_.strides
+                self.bytes = type_.elem.bytes_for(self.count) if self.static else ANY
         elif isinstance(type_, VRegType):
             self._element("vreg", type_.elem)
             self.lanes = type_.lanes
@@ -89,6 +98,9 @@ class OperandView:
         self._element("tile", type_.dtype)
         self.loc, self.rows, self.cols = type_.loc, type_.rows, type_.cols
         self.v_row, self.v_col = _known(type_.v_row), _known(type_.v_col)
+        self.dyn_row, self.dyn_col = type_.v_row is None, type_.v_col is None
+        self.valid_count = self.v_row * self.v_col
+        self.count = type_.rows * type_.cols
         self.blayout, self.slayout = type_.blayout, type_.slayout
         self.fractal, self.pad, self.compact = type_.fractal, type_.pad, type_.compact
         self.bytes = type_.bytes
@@ -96,10 +108,19 @@ class OperandView:
 
 
 def environment(op: Operation, target: str) -> dict[str, Any]:
-    """Return the names that a rule of the op can use: operands, attributes, target, predicates."""
-    names: dict[str, Any] = {"target": target, **_PREDICATE_CALLS}
+    """Return the names that a rule of the op can use: operands, attributes, predicates, `target`,
+    `form` (how the op is written) and `snippet` (true outside any function)."""
+    names: dict[str, Any] = {
+        "target": target,
+        "form": op.form,
+        "snippet": op.function is not None and not op.function.items,
+        **CALLS,
+    }
     definition = op.definition
     if definition is not None:
+        # Rules of an op with several operand lists name operands of all of them.
+        for variant in definition.variants:
+            names.update(dict.fromkeys(o.name for o in variant.operands))
         for attr in definition.attrs.values():
             names[attr.name] = attribute(op, attr)
     definitions = {d.name: d for d in op.variant.operands} if op.variant is not None else {}
@@ -107,6 +128,19 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
         names[name] = _bound_view(operand, definitions.get(name))
     names.update(_result_views(op))
     return names
+
+
+def condition_holds(
+    op: Operation, result_types: Sequence[Type], condition: str, target: str
+) -> bool:
+    """Evaluate a variant's condition while the results of the op are types only."""
+    names = environment(op, target)
+    free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
+    types = [*result_types, *([ErrorType()] * len(free))]
+    names.update(
+        (name, OperandView(Operand(None, None, t))) for name, t in zip(free, types, strict=False)
+    )
+    return bool(evaluate(condition, names))
 
 
 def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
@@ -157,7 +191,15 @@ def attribute(op: Operation, definition: AttrDef) -> Any:
     return value
 
 
-_PREDICATE_CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
+def _length(values: Any) -> Any:
+    """The number of values; a list that is missing, which is reported elsewhere, has any."""
+    return ANY if values is None else len(values)
+
+
+CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "min": min,
     "max": max,
+    "len": _length,
+    "major_bytes": major_bytes,
 }
+"""What an expression can call."""

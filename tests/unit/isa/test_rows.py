@@ -1,0 +1,136 @@
+"""Every row of `isa/ops/`: it loads, and names nothing that does not exist."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+
+from ptosim.isa.dtypes import dtypes
+from ptosim.isa.enums import enums
+from ptosim.isa.expr import compile_expr
+from ptosim.isa.paths import isa_directory
+from ptosim.isa.profiles import switches
+from ptosim.isa.registry import TARGETS, isa
+from ptosim.isa.schema import OpDef, PipeChoice, Status
+from ptosim.passes.views import CALLS
+
+FILES = sorted((isa_directory() / "ops").glob("*.toml"))
+PIPES = {name.removeprefix("PIPE_") for name in enums()["pipe"].members}
+ATTRIBUTE_TYPES = {"int", "bool", "float", "str", "symbol", "any"}
+RESULT_TYPES = re.compile(r"last|pair|extended|(like|window):\w+")
+
+
+def rows() -> Iterator[OpDef]:
+    for name in isa().names():
+        row = isa().get(name)
+        assert row is not None
+        yield row
+
+
+def _operands(row: OpDef) -> set[str]:
+    return {o.name for variant in row.variants for o in variant.operands}
+
+
+def _expressions(row: OpDef) -> list[str]:
+    found: list[str | None] = [c.when for c in (*row.pipes, *row.hazard_pipes)]
+    for need in row.scratch:
+        found += [need.when, need.bytes]
+    for variant in row.variants:
+        found.append(variant.when)
+        found += [e.when for e in variant.elements]
+        for rule in variant.rules:
+            found += [rule.expr, rule.when]
+    return [text for text in found if text is not None]
+
+
+def test_every_row_says_what_it_is() -> None:
+    for row in rows():
+        assert row.summary.endswith("."), row.name
+        assert row.source, row.name
+        assert set(row.status) == set(TARGETS), row.name
+
+
+def test_expressions_use_only_names_of_their_row() -> None:
+    faults = [
+        (row.name, text)
+        for row in rows()
+        for text in _expressions(row)
+        if not compile_expr(text)[1]
+        <= _operands(row) | set(row.attrs) | set(CALLS) | {"target", "form", "snippet"}
+    ]
+    assert faults == []
+
+
+def test_element_rules_name_types_and_operands() -> None:
+    known = set(dtypes()) | {d.family for d in dtypes().values()} | {"b8", "b16", "b32"}
+    for row in rows():
+        for rule in (rule for variant in row.variants for rule in variant.elements):
+            assert set(rule.operands) <= _operands(row), row.name
+            named = {n.rstrip("!") for lists in rule.allowed.values() for e in lists for n in e}
+            assert named, row.name
+            assert named <= known, row.name
+
+
+def test_rules_have_a_severity_and_a_message() -> None:
+    for row in rows():
+        for rule in (rule for variant in row.variants for rule in variant.rules):
+            assert rule.severity in ("error", "warning", "note"), row.name
+            assert set(rule.targets) <= set(TARGETS), row.name
+            assert rule.text or compile_expr(rule.expr)[1] & set(CALLS), (row.name, rule.expr)
+
+
+def test_attributes_switches_words_and_results_exist() -> None:
+    for row in rows():
+        for attr in row.attrs.values():
+            enum = enums().get(attr.type)
+            assert attr.type in ATTRIBUTE_TYPES or enum is not None, (row.name, attr)
+            assert enum is None or attr.default is None or attr.default in enum.members, row.name
+        assert set(row.switches) <= set(switches()), row.name
+        for operand in (o for variant in row.variants for o in variant.operands):
+            assert set(operand.enums) <= set(enums()), row.name
+        if row.result_type is not None and not RESULT_TYPES.fullmatch(row.result_type):
+            assert row.result_type in dtypes(), row.name
+
+
+def test_pipes_exist_and_one_always_holds() -> None:
+    for row in rows():
+        for choices in (row.pipes, row.hazard_pipes):
+            assert choices[-1].when is None, row.name
+            assert all(_is_pipe(choice, row) for choice in choices), row.name
+
+
+def _is_pipe(choice: PipeChoice, row: OpDef) -> bool:
+    if choice.pipe.startswith("@"):
+        return all(any(o.name == choice.pipe[1:] for o in v.ins) for v in row.variants)
+    return choice.pipe in PIPES
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_templates_are_used_and_files_are_short(file) -> None:
+    text = file.read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    used = {
+        parent
+        for row in (*table.get("op", ()), *table.get("template", {}).values())
+        for parent in row.get("like", "").split()
+    }
+    assert set(table.get("template", {})) == used
+    assert table["schema"] == 1
+    assert text.count("\n") < 600
+
+
+def test_dotted_names_belong_to_the_pto_dialect() -> None:
+    assert isa().get("pto.tmov.fp") is not None
+    assert isa().get("pto.sync.set") is not None
+    assert isa().get("pto.nothing") is None
+
+
+def test_an_absent_operation_has_the_assemblers_words() -> None:
+    row = isa().get("pto.mgather")
+    assert row is not None
+    assert row.status["a2a3"] is Status.ABSENT
+    assert row.absent == "pto.mgather is only supported on A5 targets"
+    assert row.hazard_pipes != row.pipes
