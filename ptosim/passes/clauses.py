@@ -58,6 +58,14 @@ def without_flags(variant: Variant, values: list[Operand]) -> list[Operand]:
     return [v for v in values if not _is_word(v) or (takes_words and v.const not in flags)]
 
 
+def is_complete(op: Operation) -> bool:
+    """False if the op lacks a clause that it must have (which has been reported)."""
+    return op.form != "items" or all(
+        d.optional or d.variadic or d.is_flag or op.bound.get(d.name) is not None
+        for d in op.variant.named
+    )
+
+
 def _is_word(value: Operand) -> bool:
     return value.tok.__class__ is Tok and value.tok.type == "BARE_ID"
 
