@@ -1,0 +1,131 @@
+"""`ptosim selftest`: is this installation whole, and do the shipped programs give what they should?"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ptosim import api
+from ptosim.cli import options as shared
+from ptosim.cli import values
+from ptosim.cli.sources import shipped, shipped_names
+from ptosim.cli.terminal import Terminal
+from ptosim.compare import Tolerance, compare
+from ptosim.errors import ProgramError, PtosimError
+from ptosim.isa.registry import TARGETS, isa
+from ptosim.isa.schema import Status
+from ptosim.sidecar import Sidecar, sidecar_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    shared.add_output(parser, ("text", "json"))
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the report."""
+
+    name: str
+    passed: bool
+    detail: str
+    seconds: float
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Run every check; exit code 1 if one fails."""
+    checks = [_data()]
+    for name in shipped_names():
+        path = shipped(name)
+        sidecar = sidecar_of(path) or Sidecar(path.parent)
+        for target in sidecar.targets or (None,):
+            checks.append(_program(name, path, sidecar, target))
+    _report(checks, terminal)
+    return 0 if all(c.passed for c in checks) else 1
+
+
+def _data() -> Check:
+    start = time.perf_counter()
+    from ptosim.semantics import families as _families
+    from ptosim.semantics.registry import KERNELS, VALUES
+
+    names = isa().names()
+    known = {n.partition(":")[0] for n in (*KERNELS, *VALUES)}
+    missing = [
+        n
+        for n in names
+        if (d := isa().get(n)) is not None
+        and d.form == "dps"
+        and Status.EXACT in d.status.values()
+        and n not in known
+    ]
+    detail = f"{len(names)} operations, {len(TARGETS)} targets"
+    if missing:
+        detail = f"exact without a function: {', '.join(missing)}"
+    return Check("ISA data", not missing, detail, time.perf_counter() - start)
+
+
+def _program(name: str, path: Path, sidecar: Sidecar, target: str | None) -> Check:
+    start = time.perf_counter()
+    title = f"@{name}" + (f" on {target}" if target else "")
+    try:
+        detail = _execute(path, sidecar, target)
+        code = 0
+    except ProgramError as problem:
+        code, detail = problem.exit_code, ", ".join(sorted({d.code for d in problem.diagnostics}))
+    except PtosimError as problem:
+        code, detail = problem.exit_code, str(problem)
+    passed = code == sidecar.exit_code and not detail.startswith("differs")
+    return Check(title, passed, detail, time.perf_counter() - start)
+
+
+def _execute(path: Path, sidecar: Sidecar, target: str | None) -> str:
+    chosen: dict[str, Any] = sidecar.options
+    program = api.load(
+        path,
+        target=target,
+        level=chosen.get("level"),
+        profile=chosen.get("profile", "hw"),
+        sync=chosen.get("sync"),
+    )
+    args = {n: values.parse_spec(s, sidecar.folder) for n, s in sidecar.args.items()}
+    result = program.run(
+        args,
+        entry=chosen.get("entry"),
+        block_num=chosen.get("block_num", 1),
+        seed=chosen.get("seed", 0),
+    )
+    for name, spec in sidecar.expect.items():
+        expected = values.parse_spec(spec, sidecar.folder)
+        verdict = compare(
+            name, result.outputs[name], expected, sidecar.tolerance.get(name, Tolerance())
+        )
+        if not verdict.passed:
+            return f"differs: {name} in {verdict.mismatches} of {verdict.count} elements"
+    return f"{len(sidecar.expect)} outputs as expected" if sidecar.expect else "runs"
+
+
+def _report(checks: list[Check], terminal: Terminal) -> None:
+    failed = sum(1 for c in checks if not c.passed)
+    if terminal.format == "json":
+        terminal.json(
+            {
+                "failed": failed,
+                "checks": [
+                    {"name": c.name, "passed": c.passed, "detail": c.detail, "seconds": c.seconds}
+                    for c in checks
+                ],
+            }
+        )
+        return
+    width = max(len(c.name) for c in checks)
+    lines = [
+        f"{'ok  ' if c.passed else 'FAIL'} {c.name:{width}}  {1000 * c.seconds:6.0f} ms  {c.detail}"
+        for c in checks
+        if not terminal.quiet or not c.passed
+    ]
+    lines.append(f"{len(checks) - failed} of {len(checks)} checks passed")
+    terminal.write("\n".join(lines) + "\n")
