@@ -1,0 +1,1 @@
+"""Speed, measured: `python -m tests.bench` prints ratios beside absolute figures. Nothing here asserts."""

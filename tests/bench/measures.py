@@ -1,0 +1,149 @@
+"""What is measured."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+import ptosim
+from ptosim.diagnostics.model import Sink
+from ptosim.source import Source
+from ptosim.syntax.parser import parse
+from tests.bench.programs import add_loop, check_kernel, empty_loop, long_module, mxfp8
+from tests.bench.timing import Figure, best, calibration, each
+
+
+def start_up() -> list[Figure]:
+    """Start-up and `check` of a 200-line kernel as a whole process, with and without the cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.pto"
+        path.write_text(check_kernel(200))
+        environment = {**os.environ, "PTOSIM_CACHE_DIR": f"{folder}/cache"}
+        command = [sys.executable, "-m", "ptosim", "check", "-q", str(path)]
+
+        def check() -> None:
+            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+        bare = best(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
+        first = best(check, 1)
+        again = best(check)
+    return [
+        _process("check of 200 lines, first time", first, bare, "0.6 s"),
+        _process("check of 200 lines, later", again, bare, "0.3 s"),
+    ]
+
+
+def _process(what: str, seconds: float, bare: float, budget: str) -> Figure:
+    ratio = f"{seconds / bare:.1f}"
+    return Figure(what, f"{seconds:.3f} s", f"bare interpreter {bare:.3f} s", ratio, budget)
+
+
+def parsing() -> list[Figure]:
+    """Parsing with positions, 10,000 lines of 160 characters."""
+    text = long_module(10_000)
+    lines = text.count("\n")
+    seconds = best(lambda: parse(Source("long.pto", text), Sink()), 3)
+    loop = calibration()
+    return [
+        Figure(
+            f"parse {lines} lines",
+            f"{lines / seconds:,.0f} lines/s",
+            f"100k-addition loop {1000 * loop:.1f} ms",
+            f"{seconds / loop:.0f}",
+            ">= 10,000 lines/s, aim 15,000",
+        )
+    ]
+
+
+def dispatch() -> list[Figure]:
+    """What an operation costs beyond its NumPy work."""
+    count = 10_000
+    x = np.ones((16, 64), np.float32)
+    arguments = {"x": x, "y": x, "z": x, "n": count}
+    with_add = ptosim.load(add_loop(), target="a5")
+    without = ptosim.load(empty_loop(), target="a5")
+    full = best(lambda: with_add.run(arguments), 3) / count
+    loop = best(lambda: without.run(arguments), 3) / count
+    out = np.empty_like(x)
+    work = each(lambda: np.add(x, x, out=out), count)
+    extra = full - loop - work
+    return [
+        Figure(
+            "dispatch of a tile op",
+            f"{1e6 * extra:.2f} us",
+            f"np.add 16x64 {1e6 * work:.2f} us",
+            f"{extra / work:.2f}",
+            "<= 2 us",
+        )
+    ]
+
+
+def quantisation() -> list[Figure]:
+    """TQUANT MXFP8 of 128x256 against the plain NumPy/ml_dtypes expression."""
+    values = np.random.default_rng(0).standard_normal((128, 256)).astype(np.float32)
+    count = 200
+    program = ptosim.load(mxfp8(count), target="a5")
+    arguments = {"x": values, "y": np.zeros((128, 256), np.uint8), "e": np.zeros(1024, np.uint8)}
+    seconds = best(lambda: program.run(arguments), 3) / count
+
+    def plain() -> np.ndarray:
+        groups = values.reshape(128, 8, 32)
+        largest = np.abs(groups).max(axis=2)
+        exponents = np.maximum((largest.view(np.uint32) >> 23).astype(np.int32) - 8, 0)
+        scales = ((254 - exponents).astype(np.uint32) << 23).view(np.float32)
+        scaled = np.clip(groups * scales[..., None], -448, 448)
+        return scaled.astype(ml_dtypes.float8_e4m3fn)
+
+    reference = each(plain, 100)
+    return [
+        Figure(
+            "tquant MXFP8 128x256",
+            f"{1e6 * seconds:.0f} us",
+            f"plain expression {1e6 * reference:.0f} us",
+            f"{seconds / reference:.2f}",
+            "<= 2",
+        )
+    ]
+
+
+def memory() -> list[Figure]:
+    """Peak memory of a run, beyond an interpreter with NumPy."""
+    script = (
+        "import resource, sys\n"
+        "import numpy, ml_dtypes\n"
+        "base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "import ptosim\n"
+        "program = ptosim.load(sys.stdin.read(), target='a5')\n"
+        "program.run({})\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=check_kernel(1000), text=True, capture_output=True, check=True
+    )
+    megabytes = int(done.stdout) / 1024
+    spaces = 1.4  # A5: the bytes of every space of a core, in MB
+    return [
+        Figure(
+            "peak memory, 1,000 lines",
+            f"{megabytes:.0f} MB",
+            f"machine spaces {spaces} MB",
+            "",
+            "spaces + arguments + 60 MB",
+        )
+    ]
+
+
+ALL: dict[str, Callable[[], list[Figure]]] = {
+    "start_up": start_up,
+    "parsing": parsing,
+    "dispatch": dispatch,
+    "quantisation": quantisation,
+    "memory": memory,
+}

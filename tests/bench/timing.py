@@ -1,0 +1,51 @@
+"""How to time: best of several, and a loop that says how fast this machine is today."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table."""
+
+    what: str
+    measured: str
+    reference: str = ""
+    ratio: str = ""
+    budget: str = ""
+
+
+def best(function: Callable[[], Any], repeats: int = 5) -> float:
+    """Return the seconds of the fastest of several calls."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def each(function: Callable[[], Any], number: int, repeats: int = 5) -> float:
+    """Return the seconds of one call, from the fastest of several runs of `number` calls."""
+
+    def run() -> None:
+        for _ in range(number):
+            function()
+
+    return best(run, repeats) / number
+
+
+def calibration() -> float:
+    """Return the seconds of a fixed pure-Python loop: 100,000 additions."""
+
+    def loop() -> int:
+        total = 0
+        for i in range(100_000):
+            total += i
+        return total
+
+    return best(loop)
