@@ -1,4 +1,4 @@
-"""Named operands of an operation: clauses `nburst(%n, %s, %d)`, keywords `addr = %a`, flags `sat`."""
+"""Named operands of an operation: clauses `nburst(%n, %s, %d)`, keywords `addr = %a`, flags."""
 
 from __future__ import annotations
 
