@@ -316,7 +316,9 @@ def describe(variant: Variant, definition: OpDef) -> str:
 
 
 def _describe_operand(definition: OperandDef) -> str:
-    text = f"%{definition.name}: {'|'.join(definition.kinds)}"
+    kinds = [k for k in definition.kinds if k != "enum"]
+    sigil = "%" if kinds else ""  # an operand that is only ever a word is no value
+    text = f"{sigil}{definition.name}: {'|'.join((*kinds, *definition.enums))}"
     if definition.variadic:
         return f"{text}…"
     return f"[{text}]" if definition.optional else text
