@@ -60,8 +60,13 @@ def without_flags(variant: Variant, values: list[Operand]) -> list[Operand]:
 
 
 def is_complete(op: Operation) -> bool:
-    """False if the op lacks a clause that it must have (which has been reported)."""
-    return op.form != "items" or all(
+    """False if the op lacks a clause that it must have (which has been reported), or names no
+    result."""
+    if op.form != "items":
+        return True
+    if op.arrow and not op.results:
+        return False
+    return all(
         d.optional or d.variadic or d.is_flag or op.bound.get(d.name) is not None
         for d in op.variant.named
     )

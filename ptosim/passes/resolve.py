@@ -135,7 +135,10 @@ class _Resolver:
 
     def _func(self, op: Operation) -> None:
         symbol = next(t for t in op.items if t.type == "SYMBOL")
-        function = self.resolved.functions[token_value(symbol).name]
+        function = self.resolved.functions.get(token_value(symbol).name)
+        if function is None:
+            self._nested_function(symbol)
+            return
         if function.op is not op or not op.regions:
             return
         outer = self.scope.isolate()
@@ -150,6 +153,19 @@ class _Resolver:
         self.scope.leave()
         self._function = None
         self.scope.restore(outer)
+
+    def _nested_function(self, symbol: Tok) -> None:
+        if any(d.code < "PTO1" for d in self.sink):
+            return  # a missing brace makes everything behind it a part of the function
+        self.sink.emit(
+            error(
+                "PTO1020",
+                f"function `{symbol.value}` stands in another function",
+                Span(self.source, symbol.start, symbol.end),
+                notes=("functions stand side by side in a module",),
+                help="close the function above it with `}`",
+            )
+        )
 
     def _bind_argument(self, value: Value) -> None:
         defined = self.scope.define(value.name, value.type, value.owner, value.start)

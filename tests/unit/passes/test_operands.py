@@ -184,3 +184,16 @@ def test_a_value_of_a_region_that_has_ended() -> None:
     assert {d.code for d in findings} == {"PTO1001"}
     assert findings[0].labels[1].text == "defined here, in a region that has ended"
     assert "does not leave its vector region" in (findings[0].help or "")
+
+
+def test_a_function_in_a_function() -> None:
+    text = "func.func @a() { func.func @b() { return } return }"
+    assert [d.code for d in ptosim.check(text, target="a5")] == ["PTO1020"]
+
+
+def test_a_result_that_nobody_names() -> None:
+    body = """pto.vecscope {
+    %m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+    pto.pnot %m, %m : !pto.mask<b32>, !pto.mask<b32> -> !pto.mask<b32>
+  }"""
+    assert codes(body) == []
