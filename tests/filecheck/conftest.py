@@ -59,24 +59,28 @@ def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> PtoFile | 
     return PtoFile.from_parent(parent, path=file_path)
 
 
+def sections(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the sections of a file, each with its options."""
+    shared: dict[str, str] = {"target": ""}
+    for number, section in enumerate(_SPLIT.split(text)):
+        own = {**shared, **dict(_HEADER.findall(section))}
+        if number == 0:
+            shared = own
+        yield section, own
+
+
 class PtoFile(pytest.File):
     """A file of sections."""
 
     def collect(self) -> Iterator[Section]:
         """Yield one item for each section and target."""
-        text = self.path.read_text(encoding="utf-8")
-        shared: dict[str, str] = {}
         line = 1
-        for number, section in enumerate(_SPLIT.split(text), 1):
-            own = dict(_HEADER.findall(section))
-            shared = shared or own
-            options = {**shared, **own}
-            for target in options.get("target", "").split() or [""]:
+        for number, (text, options) in enumerate(sections(self.path.read_text("utf-8")), 1):
+            for target in options["target"].split() or [""]:
                 name = f"{number}:{line}" + (f"-{target}" if target else "")
-                yield Section.from_parent(
-                    self, name=name, text=section, options={**options, "target": target}
-                )
-            line += section.count("\n") + 1
+                choice = {**options, "target": target}
+                yield Section.from_parent(self, name=name, text=text, options=choice)
+            line += text.count("\n") + 1
 
 
 class Section(pytest.Item):
