@@ -1,5 +1,25 @@
 """Imports every family, so that its functions are registered."""
 
-from ptosim.semantics import convert, launch, memory, move, quantize, tiles, values
+from ptosim.semantics import (
+    convert,
+    exponents,
+    launch,
+    memory,
+    microscaling,
+    move,
+    quantize,
+    tiles,
+    values,
+)
 
-__all__ = ["convert", "launch", "memory", "move", "quantize", "tiles", "values"]
+__all__ = [
+    "convert",
+    "exponents",
+    "launch",
+    "memory",
+    "microscaling",
+    "move",
+    "quantize",
+    "tiles",
+    "values",
+]
