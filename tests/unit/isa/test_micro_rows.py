@@ -7,11 +7,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import ptosim
+from ptosim.diagnostics.catalog import catalog
 from ptosim.isa.enums import enums
+from ptosim.isa.paths import isa_directory
 from ptosim.isa.registry import isa
 from ptosim.isa.schema import OpDef, OperandDef, Status
 
 PROGRAMS = Path(__file__).parents[2] / "filecheck" / "micro"
+SHARED_CODES = {"PTO2004", "PTO2006", "PTO2013", "PTO2014", "PTO2015"}  # of the verifier
 BASES = ("data", "rule", "documentation")
 
 
@@ -81,3 +85,18 @@ def test_programs_use_every_clause() -> None:
         "mad_mx_bias",
     }
     assert {m for m in missing if m[0].removeprefix("pto.") not in shared} == set()
+
+
+def test_findings_of_the_micro_level_are_explained() -> None:
+    texts = [
+        path.read_text(encoding="utf-8")
+        for name in ("clauses", "operands", "checks/vecscope")
+        for path in [Path(ptosim.__file__).parent / "passes" / f"{name}.py"]
+    ]
+    texts += [p.read_text(encoding="utf-8") for p in (isa_directory() / "ops").glob("micro_*.toml")]
+    codes = set(re.findall(r"PTO\d{4}", "".join(texts))) - SHARED_CODES
+    assert codes <= set(catalog())
+    for code in codes:
+        entry = catalog()[code]
+        assert entry.explanation, code
+        assert entry.cure, code
