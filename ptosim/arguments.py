@@ -36,9 +36,12 @@ class Arg:
     shape: tuple[int | None, ...] | None
 
 
-def signature(function: Function) -> list[Arg]:
-    """Return what a function takes, in order."""
-    return [_describe(value) for value in function.args]
+def signature(functions: Sequence[Function]) -> list[Arg]:
+    """Return what functions that are launched together take, in order, equal names once."""
+    found: dict[str, Arg] = {}
+    for value in (v for f in functions for v in f.args):
+        found.setdefault(value.name, _describe(value))
+    return list(found.values())
 
 
 def _describe(value: Value) -> Arg:
@@ -54,9 +57,12 @@ def _describe(value: Value) -> Arg:
     return Arg(value.name, "tile" if isinstance(type_, AbstractTileType) else "other", "?", None)
 
 
-def match(function: Function, given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:
+def match(
+    functions: Sequence[Function], given: Mapping[str, Any] | Sequence[Any] | None
+) -> dict[str, Any]:
     """Return the given arguments by name; raises UsageError for unknown names or too many."""
-    names = [value.name for value in function.args]
+    function = functions[0]
+    names = [arg.name for arg in signature(functions)]
     if given is None:
         return {}
     if not isinstance(given, Mapping):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class Binding:
     """One operation with the run-time values of its operands."""
 
     __slots__ = (
-        "_attrs", "_tiles", "core", "findings", "machine", "op", "prints", "profile", "source", "values",
+        "_attrs", "_tiles", "guard", "sync", "core", "findings", "machine", "op", "prints", "profile", "source", "values",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +79,10 @@ class Binding:
         self.machine = machine
         self.profile = profile
         self.source = source
+        # A waiting operation sets `guard`, which says whether it can go on; `sync` says for the timing
+        # model and the race checks what the operation orders.
+        self.guard: Callable[[], bool] | None = None
+        self.sync: tuple[Any, ...] | None = None
         self.findings: list[Diagnostic] = []
         self.prints: list[str] = []  # where tprint and print write
         self._tiles: dict[str, Tile] = {}

@@ -1,5 +1,5 @@
 """Imports every family, so that its functions are registered."""
 
-from ptosim.semantics import convert, launch, memory, move, quantize, values
+from ptosim.semantics import convert, launch, memory, move, quantize, sync, values
 
-__all__ = ["convert", "launch", "memory", "move", "quantize", "values"]
+__all__ = ["convert", "launch", "memory", "move", "quantize", "sync", "values"]
