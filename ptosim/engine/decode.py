@@ -69,7 +69,7 @@ class _Decoder:
         self.functions: dict[str, DecodedFunction] = {}
         self.slots: dict[Value, int] = {}
         self.types: dict[int, Any] = {}
-        self._consts: dict[tuple[type, Any], int] = {}
+        self._consts: dict[tuple[type, str], int] = {}
         self._calls: list[tuple[int, str]] = []
         self._current: DecodedFunction | None = None
         self._structured: dict[str, Callable[[Operation], None]] = {
@@ -164,7 +164,7 @@ class _Decoder:
         if operand.value is not None:
             return self.slot(operand.value)
         const = operand.const
-        key = (type(const), const)
+        key = (type(const), repr(const))  # 0.0 and -0.0 are equal, and are not one constant
         if key not in self._consts:
             self._consts[key] = self._new_slot(const)
         return self._consts[key]

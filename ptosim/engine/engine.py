@@ -286,8 +286,10 @@ class Engine:
             self.resolved.module.source,
         )
         binding.prints = self.prints
+        binding.emit = self.sink.emit
         bound = Bound(inst.semantics(binding), binding)
-        self.sink.extend(binding.findings)
+        if _has_zero(binding):
+            return bound
         cache = core.bounds[inst.pc]
         if cache is None:
             cache = core.bounds[inst.pc] = {}
@@ -341,3 +343,11 @@ class Engine:
 
 def _listeners(observers: Sequence[Any], name: str) -> tuple[Listener, ...]:
     return tuple(getattr(o, name) for o in observers if hasattr(o, name))
+
+
+def _has_zero(binding: Binding) -> bool:
+    """True if a scalar that the text does not fix is 0.0 or -0.0, which are equal as keys."""
+    return any(
+        value.__class__ is float and value == 0 and binding.op.bound[name].const is None
+        for name, value in binding.values.items()
+    )

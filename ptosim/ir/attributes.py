@@ -49,6 +49,8 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 def attr_value(attr: Attr | Any) -> Any:
     """Return an attribute's value: int, float, bool, str, Enum, Symbol, TypeText, list, dict; a key
     without a value is True."""
+    if isinstance(attr, Attr) and attr.alias is not None:
+        return attr_value(attr.alias)
     atom = attr.atom if isinstance(attr, Attr) else attr
     if atom is None:
         return True

@@ -64,14 +64,18 @@ class Operand:
 
 
 class Attr:
-    """An attribute value as written: one token, a list or a dictionary, and its type if it has one."""
+    """An attribute value as written: one token, a list or a dictionary, and its type if it has one.
 
-    __slots__ = ("atom", "key", "type")
+    `alias` is what the token stands for where it is the name of an alias (`#nd`).
+    """
+
+    __slots__ = ("alias", "atom", "key", "type")
 
     def __init__(self, key: Tok | None, atom: Any, type_: Tok | None = None) -> None:
         self.key = key
         self.atom = atom
         self.type = type_
+        self.alias: Attr | None = None
 
 
 class Node:

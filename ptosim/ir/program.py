@@ -43,6 +43,7 @@ class ResolvedModule:
     target: str
     functions: dict[str, Function] = field(default_factory=dict)
     kernel_kind: str | None = None
+    insert_sync: bool = False  # the caller asks for automatic synchronisation
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
 
     def entries(self) -> list[str]:

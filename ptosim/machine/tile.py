@@ -105,8 +105,13 @@ class Tile:
 
     def is_contiguous(self) -> bool:
         """True if the valid region is one run of memory in row order."""
-        layout = self.layout
-        return layout.name == "nd" and (self.v_row == 1 or layout.row_stride == self.v_col)
+        return self.is_run(self.v_row, self.v_col)
+
+    def is_run(self, rows: int, cols: int) -> bool:
+        """True if the first rows and columns are one run of memory in row order."""
+        if self.layout.name != "nd" or rows > self.rows or cols > self.cols:
+            return False
+        return rows == 1 or self.layout.row_stride == cols
 
     def _boxes(self, box_rows: int, box_cols: int) -> np.ndarray:
         layout, size = self.layout, self.dtype.itemsize

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ptosim.diagnostics.model import Sink, error
+from ptosim.diagnostics.model import Diagnostic, Sink, error
 from ptosim.ir.attributes import attr_value
 from ptosim.ir.core import Operand, Operation
 from ptosim.ir.types import (
@@ -29,7 +29,16 @@ from ptosim.passes.written import Written, collect
 from ptosim.source import Source, Span
 from ptosim.syntax.token import Tok
 
-__all__ = ["Written", "bind", "bind_named", "choose", "collect", "describe", "operand_kinds", "report_mismatch"]
+__all__ = [
+    "Written",
+    "bind",
+    "bind_named",
+    "choose",
+    "collect",
+    "describe",
+    "operand_kinds",
+    "report_mismatch",
+]
 
 _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
     (TileType, frozenset(("tile",))),
@@ -121,8 +130,8 @@ def _fits_results(variant: Variant, written: Written, count: int) -> bool:
 
 
 def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | None:
-    """Return the operand (or list of operands, or None) of each name of the variant; None if what is
-    written does not fit."""
+    """Return the operand (or list of operands, or None) of each name of the variant; None if what
+    is written does not fit."""
     if written.outs is None:
         return _assign_flat(variant, op, written.ins)
     ins = _assign(variant.ins, written.ins)
@@ -141,7 +150,7 @@ def bind_named(
 
 
 def _assign_flat(variant: Variant, op: Operation, values: list[Operand]) -> dict[str, Any] | None:
-    """Operands in one list: inputs and, unless they are the results, outputs; flags are left out."""
+    """Operands in one list: inputs and, unless they are results, outputs; flags are left out."""
     values = without_flags(variant, values)
     in_dict = _in_dictionary(variant, op)
     if in_dict:
@@ -163,7 +172,9 @@ def _in_dictionary(variant: Variant, op: Operation) -> dict[str, Operand]:
     return found
 
 
-def _assign_written(variant: Variant, op: Operation, values: list[Operand]) -> dict[str, Any] | None:
+def _assign_written(
+    variant: Variant, op: Operation, values: list[Operand]
+) -> dict[str, Any] | None:
     """PTO-AS lines without a result put the destinations first; quoted ops put them last."""
     has_results = bool(op.result_tokens) or (op.form == "items" and bool(op.arrow))
     if has_results or not variant.outs:
@@ -260,6 +271,11 @@ def report_mismatch(
     if any(operand_kinds(v) is None for v in (*written.ins, *(written.outs or ()))):
         return  # an operand is wrong already; its own finding says more
     forms = [describe(v, definition) for v in definition.variants]
+    count = sum(n for _, n, _ in op.result_tokens)
+    fitting = [v for v in definition.variants if bind(op, v, written) is not None]
+    if fitting and not any(_fits_results(v, written, count) for v in fitting):
+        sink.emit(_wrong_results(op, fitting[0], source))
+        return
     given = f"given: {_given(written)}"
     what = definition.mismatch or "does not take these operands"
     sink.emit(
@@ -271,6 +287,20 @@ def report_mismatch(
             notes=tuple(f"operands: {form}" for form in forms),
             help=f"see `ptosim ops {definition.mnemonic}`",
         )
+    )
+
+
+def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnostic:
+    """The operands fit, so it is the number of results that does not."""
+    required = sum(1 for o in variant.outs if not o.optional)
+    most = len(variant.outs)
+    count = sum(n for _, n, _ in op.result_tokens)
+    return error(
+        "PTO2023",
+        f"'{op.name}' op has {required if required == most else f'{required} to {most}'} results, "
+        f"not {count}",
+        Span(source, op.start, op.name_end),
+        notes=(f"results: {', '.join(map(_describe_operand, variant.outs))}",),
     )
 
 
@@ -286,7 +316,9 @@ def describe(variant: Variant, definition: OpDef) -> str:
 
 
 def _describe_operand(definition: OperandDef) -> str:
-    text = f"%{definition.name}: {'|'.join(definition.kinds)}"
+    kinds = [k for k in definition.kinds if k != "enum"]
+    sigil = "%" if kinds else ""  # an operand that is only ever a word is no value
+    text = f"{sigil}{definition.name}: {'|'.join((*kinds, *definition.enums))}"
     if definition.variadic:
         return f"{text}…"
     return f"[{text}]" if definition.optional else text

@@ -1,4 +1,4 @@
-"""Named operands of an operation: clauses `nburst(%n, %s, %d)`, keywords `addr = %a`, flags `sat`."""
+"""Named operands of an operation: clauses `nburst(%n, %s, %d)`, keywords `addr = %a`, flags."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from ptosim.diagnostics.model import Diagnostic, Sink, error
 from ptosim.ir.core import Operand, Operation
+from ptosim.isa.enums import enums
 from ptosim.isa.schema import OpDef, OperandDef, Variant
 from ptosim.source import Source, Span
 from ptosim.syntax.token import Tok
@@ -59,8 +60,13 @@ def without_flags(variant: Variant, values: list[Operand]) -> list[Operand]:
 
 
 def is_complete(op: Operation) -> bool:
-    """False if the op lacks a clause that it must have (which has been reported)."""
-    return op.form != "items" or all(
+    """False if the op lacks a clause that it must have (which has been reported), or names no
+    result."""
+    if op.form != "items":
+        return True
+    if op.arrow and not op.results:
+        return False
+    return all(
         d.optional or d.variadic or d.is_flag or op.bound.get(d.name) is not None
         for d in op.variant.named
     )
@@ -255,8 +261,15 @@ def shown(definition: OperandDef) -> str:
 
 
 def _shown_param(param: OperandDef) -> str:
+    kinds = [k for k in param.kinds if k != "enum"]
     if param.keyword:
-        text = f"{param.name} = {'|'.join(param.enums) or '|'.join(param.kinds)}"
+        text = f"{param.name} = {'|'.join((*kinds, *_words(param)))}"
     else:
-        text = f"%{param.name}" if not param.enums else "|".join((param.name, *param.enums))
+        text = "|".join((*([f"%{param.name}"] if kinds else []), *_words(param)))
     return f"[{text}]" if param.optional else text
+
+
+def _words(param: OperandDef) -> list[str]:
+    """The words that an operand can be, or the names of their enums where there are many."""
+    members = [m for name in param.enums for m in enums()[name].members]
+    return members if len(members) <= 4 else list(param.enums)

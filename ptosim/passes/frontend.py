@@ -72,6 +72,7 @@ def _check(
     module: Module, source: Source, target: str, options: FrontOptions, sink: Sink
 ) -> Front:
     resolved = resolve(module, target, sink)
+    resolved.insert_sync = options.sync == "auto"
     level = options.level or _level(module)
     sync = options.sync or ("manual" if _has_sync(module) else "auto")
     verify(resolved, sink)

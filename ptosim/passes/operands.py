@@ -95,16 +95,6 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
                 help=f"write `{op.name} …` without `%… =`",
             )
         return
-    required = sum(1 for d in outs if not d.optional)
-    if op.results and not required <= len(op.results) <= len(outs):
-        names = ", ".join(f"%{d.name}" for d in outs)
-        yield error(
-            "PTO2023",
-            f"'{op.name}' op has {required} results, not {len(op.results)}",
-            _name(op, source),
-            notes=(f"results: {names}",),
-        )
-        return
     for result, value in zip(outs, op.results, strict=False):
         kinds = operand_kinds(Operand(None, value, value.type))
         if kinds is not None and "any" not in result.kinds and kinds.isdisjoint(result.kinds):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ptosim.diagnostics.model import Fix, Label, Sink, error, warning
 from ptosim.ir.attributes import Enum, attr_value, token_value
-from ptosim.ir.core import Block, Module, Node, Operand, Operation, Region, Value
+from ptosim.ir.core import Attr, Block, Module, Node, Operand, Operation, Region, Value
 from ptosim.ir.program import Function, ResolvedModule
 from ptosim.ir.types import AbstractTileType, ErrorType, PtrType, ScalarType, TileType, Type, VectorType
 from ptosim.isa.dtypes import dtype
@@ -135,7 +135,10 @@ class _Resolver:
 
     def _func(self, op: Operation) -> None:
         symbol = next(t for t in op.items if t.type == "SYMBOL")
-        function = self.resolved.functions[token_value(symbol).name]
+        function = self.resolved.functions.get(token_value(symbol).name)
+        if function is None:
+            self._nested_function(symbol)
+            return
         if function.op is not op or not op.regions:
             return
         outer = self.scope.isolate()
@@ -150,6 +153,19 @@ class _Resolver:
         self.scope.leave()
         self._function = None
         self.scope.restore(outer)
+
+    def _nested_function(self, symbol: Tok) -> None:
+        if any(d.code < "PTO1" for d in self.sink):
+            return  # a missing brace makes everything behind it a part of the function
+        self.sink.emit(
+            error(
+                "PTO1020",
+                f"function `{symbol.value}` stands in another function",
+                Span(self.source, symbol.start, symbol.end),
+                notes=("functions stand side by side in a module",),
+                help="close the function above it with `}`",
+            )
+        )
 
     def _bind_argument(self, value: Value) -> None:
         defined = self.scope.define(value.name, value.type, value.owner, value.start)
@@ -179,6 +195,8 @@ class _Resolver:
 
     def _operation(self, op: Operation) -> None:
         op.function = self._function.op if self._function else None
+        if self.module.attr_aliases:
+            self._attribute_aliases(op.attrs.values())
         handler = self._structured.get(op.name)
         if handler is not None and (op.form == "core" or op.name == "arith.constant"):
             op.definition = self.isa.get(op.name)
@@ -194,6 +212,14 @@ class _Resolver:
             return
         self._bind(op, definition, written)
         self._results(op, self._result_types(op, definition, written))
+
+    def _attribute_aliases(self, attrs: Iterable[Any]) -> None:
+        for attr in attrs:
+            atom = attr.atom if isinstance(attr, Attr) else attr
+            if isinstance(atom, (list, dict)):
+                self._attribute_aliases(atom.values() if isinstance(atom, dict) else atom)
+            elif isinstance(attr, Attr) and isinstance(atom, Tok) and atom.type == "ATTR":
+                attr.alias = self.module.attr_aliases.get(atom.value)
 
     def _definition(self, op: Operation) -> OpDef | None:
         name = op.name if op.form != "line" and "." in op.name else f"pto.{op.name}"
@@ -307,7 +333,9 @@ class _Resolver:
                 return Operand(tok, None, None, token_value(tok.parts[1]))
             return self.use(tok.parts[0], declared)
         if tok.type != "SSA":
-            return Operand(tok, None, declared, token_value(tok))
+            alias = self.module.attr_aliases.get(tok.value) if tok.type == "ATTR" else None
+            const = attr_value(alias) if alias is not None else token_value(tok)
+            return Operand(tok, None, declared, const)
         if isinstance(declared, AbstractTileType):
             declared = self.types.get(tok.value[1:], declared)
         value = self.scope.use(tok, declared)
@@ -317,9 +345,7 @@ class _Resolver:
 
     def _check_declared(self, value: Value, declared: Type, tok: Tok) -> None:
         actual = value.type
-        if actual == declared or isinstance(actual, ErrorType) or isinstance(declared, ErrorType):
-            return
-        if _compatible(actual, declared):
+        if compatible(actual, declared):
             return
         self.sink.emit(
             error(
@@ -574,8 +600,17 @@ def _literal_type(literal: Any) -> Type:
     return ScalarType(dtype("f64"))
 
 
-def _compatible(actual: Type, declared: Type) -> bool:
-    """Old programs drop the space of a pointer; the two spellings of a tile type mean the same."""
+def compatible(actual: Type, declared: Type) -> bool:
+    """True if a value of one type can stand where the other is written.
+
+    Old programs drop the space of a pointer; the two spellings of a tile type mean the same; a type
+    that was reported agrees with every other, an abstract tile with every tile.
+    """
+    if actual == declared or isinstance(actual, ErrorType) or isinstance(declared, ErrorType):
+        return True
+    if isinstance(actual, AbstractTileType) or isinstance(declared, AbstractTileType):
+        tiles = (AbstractTileType, TileType, VectorType)
+        return isinstance(actual, tiles) and isinstance(declared, tiles)
     if isinstance(actual, PtrType) and isinstance(declared, PtrType):
         return actual.elem.family == declared.elem.family
     if isinstance(actual, TileType) and isinstance(declared, TileType):

@@ -78,10 +78,11 @@ class OperandView:
             self.rank = len(type_.dims)
             self.shape = tuple(_known(d) for d in type_.dims)
             self.static = None not in type_.dims
-            self.count = math.prod(type_.dims) if self.static else ANY  # type: ignore[arg-type]
+            count = math.prod(d or 0 for d in type_.dims)
+            self.count = count if self.static else ANY
             if isinstance(type_, MemRefType):
                 self.loc, self.strides = type_.space, type_.strides
-                self.bytes = type_.elem.bytes_for(self.count) if self.static else ANY
+                self.bytes = type_.elem.bytes_for(count) if self.static else ANY
         elif isinstance(type_, VRegType):
             self._element("vreg", type_.elem)
             self.lanes = type_.lanes
@@ -144,8 +145,8 @@ def condition_holds(
 
 
 def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
-    """A view for an operand, a tuple for a list, for a clause one name for each of its operands; True
-    for a flag that is there."""
+    """A view for an operand, a tuple for a list, for a clause one name for each of its operands;
+    True for a flag that is there."""
     if isinstance(bound, Operand):
         view = OperandView(bound)
         if definition is not None and definition.enums and is_word(bound):

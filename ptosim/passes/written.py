@@ -55,9 +55,7 @@ def _type_tokens(op: Operation) -> list[Tok]:
     return tokens
 
 
-def _typed(
-    entries: Any, types: Any, use: Use, type_of: Callable[[Tok], Type]
-) -> list[Operand]:
+def _typed(entries: Any, types: Any, use: Use, type_of: Callable[[Tok], Type]) -> list[Operand]:
     declared = [type_of(t) for t in types]
     operands: list[Operand] = []
     position = 0
@@ -72,9 +70,7 @@ def _typed(
     return operands
 
 
-def _dps_clause(
-    clause: Node, written: Written, use: Use, type_of: Callable[[Tok], Type]
-) -> None:
+def _dps_clause(clause: Node, written: Written, use: Use, type_of: Callable[[Tok], Type]) -> None:
     key, value = clause.parts[0].value, clause.parts[1]
     type_ = type_of(clause.parts[2]) if len(clause.parts) > 2 else None
     if value.__class__ is Tok and value.type != "SSA":
@@ -86,8 +82,8 @@ def _dps_clause(
 
 
 class _Items:
-    """Flattens the items of an op; the types of the type list go to its values in order where there is
-    one for each, or one for each that is not an index (`%p[%i], %v : P, V`)."""
+    """Flattens the items of an op; the types of the type list go to its values in order where there
+    is one for each, or one for each that is not an index (`%p[%i], %v : P, V`)."""
 
     def __init__(
         self, written: Written, use: Use, types: list[Type], *, types_end_here: bool

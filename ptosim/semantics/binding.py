@@ -59,7 +59,8 @@ class Binding:
     """One operation with the run-time values of its operands."""
 
     __slots__ = (
-        "_attrs", "_tiles", "guard", "sync", "core", "findings", "machine", "op", "prints", "profile", "source", "values",
+        "_attrs", "_tiles", "core", "emit", "findings", "guard", "machine", "op", "prints", "profile",
+        "source", "sync", "values",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +85,8 @@ class Binding:
         self.guard: Callable[[], bool] | None = None
         self.sync: tuple[Any, ...] | None = None
         self.findings: list[Diagnostic] = []
+        # An engine puts its own sink in here.
+        self.emit: Callable[[Diagnostic], None] = self.findings.append
         self.prints: list[str] = []  # where tprint and print write
         self._tiles: dict[str, Tile] = {}
 
@@ -176,28 +179,50 @@ class Binding:
         return any(tile.is_empty for tile in self._tiles.values())
 
     def array_operands(self, names: tuple[str, ...]) -> list[Any]:
-        """Return operands for a function of arrays: tiles as their valid regions (as flat runs where
-        all of them are), scalars as NumPy scalars of the destination's type."""
+        """Return operands for a function of arrays.
+
+        The domain is the valid region of the tile `dst` (of the first tile if none has that name).
+        Tiles come as views of that region, all of them as flat runs where each is one run of
+        memory; scalars as NumPy scalars of the first tile's element type.
+        """
         tiles = {n: self.tile(n) for n in names if isinstance(self.values.get(n), TileRef)}
-        flat = all(t.is_contiguous() for t in tiles.values()) and _same_shape(tiles.values())
-        dtype = next(iter(tiles.values())).dtype if tiles else None
+        if not tiles:
+            return [self.values.get(n) for n in names]
+        first = next(iter(tiles.values()))
+        domain = tiles.get("dst", first)
+        rows, cols = domain.v_row, domain.v_col
+        flat = all(t.is_run(rows, cols) for t in tiles.values())
+        arrays = {
+            n: t.flat(rows * cols) if flat else self.region(n, rows, cols) for n, t in tiles.items()
+        }
         return [
-            self._array_operand(n, tiles.get(n), flat, dtype)
+            arrays[n] if n in arrays else typed_scalar(self.values.get(n), first.dtype)
             for n in names
         ]
 
-    def _array_operand(self, name: str, tile: Tile | None, flat: bool, dtype: Any) -> Any:
-        if tile is not None:
-            return tile.flat(tile.v_row * tile.v_col) if flat else tile.array
-        value = self.values.get(name)
-        if isinstance(value, (int, float)) and dtype is not None:
-            return typed_scalar(value, dtype)
-        return value
+    def region(self, name: str, rows: int, cols: int) -> np.ndarray:
+        """Return the first rows and columns of a tile operand as a view; faults if its layout has
+        no such view or its shape is smaller."""
+        tile = self.tile(name)
+        if tile.layout.is_boxed:
+            raise OpFault(
+                "PTO6020",
+                f"'{self.op.name}' works on unboxed tiles; {name} is {tile.layout.name}",
+                help="convert the layout with tmov first",
+            )
+        if rows > tile.rows or cols > tile.cols:
+            raise OpFault(
+                "PTO6021",
+                f"'{self.op.name}' covers {rows}x{cols} elements; {name} has "
+                f"{tile.rows}x{tile.cols}",
+                help="give the operands equal valid shapes",
+            )
+        return tile.region(rows, cols)
 
     # -- findings -------------------------------------------------------------------------------
 
     def warn(self, code: str, message: str, **details: Any) -> None:
-        """Report a warning at the operation, once for each place and text."""
+        """Report a warning at the operation, once for each place and text; at binding or later."""
         self._report(Severity.WARNING, code, message, details)
 
     def note(self, code: str, message: str, **details: Any) -> None:
@@ -208,7 +233,7 @@ class Binding:
         self, severity: Severity, code: str, message: str, details: dict[str, Any]
     ) -> None:
         span = Span(self.source, self.op.start, self.op.name_end)
-        self.findings.append(make(severity, code, f"'{self.op.name}' {message}", span, **details))
+        self.emit(make(severity, code, f"'{self.op.name}' {message}", span, **details))
 
 
 def _valid_bytes(ref: TileRef) -> int:
@@ -219,12 +244,10 @@ def _valid_bytes(ref: TileRef) -> int:
     return ref.type.dtype.bytes_for(last + 1)
 
 
-def _same_shape(tiles: Any) -> bool:
-    return len({(t.v_row, t.v_col) for t in tiles}) <= 1
-
-
-def typed_scalar(value: float | int, dtype: np.dtype) -> Any:
-    """Return a Python number as a scalar of an array's type; integers wrap."""
+def typed_scalar(value: Any, dtype: np.dtype) -> Any:
+    """Return a Python number as a scalar of an array's type; integers wrap. Other values pass."""
+    if not isinstance(value, (int, float)):
+        return value
     if dtype.kind in "iu" and not isinstance(value, float):
         bits = dtype.itemsize * 8
         wrapped = int(value) & ((1 << bits) - 1)

@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from ptosim.diagnostics.model import Sink
 from ptosim.ir.program import ResolvedModule
-from ptosim.passes.checks import functions, levels, vecscope
+from ptosim.passes.checks import (
+    buffers,
+    calls,
+    functions,
+    layouts,
+    levels,
+    pipes,
+    sync,
+    tiles,
+    vecscope,
+    views,
+)
 
-_CHECKS = (functions.check, levels.check, vecscope.check)
+_CHECKS = (
+    functions.check,
+    calls.check,
+    levels.check,
+    views.check,
+    layouts.check,
+    tiles.check,
+    sync.check,
+    buffers.check,
+    pipes.check,
+    vecscope.check,
+)
 
 
 def run_all(resolved: ResolvedModule, level: int, sink: Sink) -> None:

@@ -18,6 +18,8 @@ def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
             finding = _alloc(op, level, source)
         elif op.name == "pto.tassign" and level < 3:
             finding = _tassign(op, source)
+        elif op.name == "pto.tassign" and resolved.insert_sync:
+            finding = _tassign_with_sync(op, source)
         else:
             continue
         if finding is not None:
@@ -52,4 +54,14 @@ def _tassign(op: Operation, source: Source) -> Diagnostic:
         "pto.tassign is only supported when --pto-level=level3.",
         Span(source, op.start, op.name_end),
         help="run with `--level 3`, or let the planner place the tile",
+    )
+
+
+def _tassign_with_sync(op: Operation, source: Source) -> Diagnostic:
+    return error(
+        "PTO3013",
+        "pto.tassign requires --enable-insert-sync to be disabled",
+        Span(source, op.start, op.name_end),
+        notes=("automatic synchronisation does not follow a tile to another address",),
+        help="run with `--sync manual`",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ptosim.diagnostics.model import Diagnostic, Label, Sink, error
 from ptosim.ir.core import Operation, Value
@@ -179,5 +179,5 @@ def _captures(op: Operation, span: Span) -> Iterator[Diagnostic]:
     )
 
 
-def _types(types: list[Type | None]) -> str:
+def _types(types: Sequence[Type | None]) -> str:
     return f"({', '.join(map(str, types))})"

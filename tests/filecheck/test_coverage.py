@@ -1,0 +1,116 @@
+"""The accepted programs use everything that the rows of the tile level have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from ptosim.ir.core import Operand, Operation
+from ptosim.isa.enums import enums
+from ptosim.isa.registry import TARGETS, isa
+from ptosim.isa.schema import OpDef, Status
+from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.passes.operands import enum_member, is_word
+from ptosim.passes.views import attribute
+from ptosim.source import Source
+from tests.filecheck.conftest import sections
+
+FOLDER = Path(__file__).parent / "accept"
+MICRO = "micro_"
+OTHERS = ("core", "scalar")
+
+
+class Uses:
+    """What the accepted programs use, for each target."""
+
+    def __init__(self) -> None:
+        self.variants: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        self.attributes: set[tuple[str, str]] = set()
+        self.members: set[tuple[str, str]] = set()
+
+    def add(self, op: Operation, target: str) -> None:
+        """Take in one operation."""
+        row = op.definition
+        if row is None or op.variant is None:
+            return
+        self.variants[target].add((op.name, op.variant.name))
+        for name, definition in row.attrs.items():
+            if name in op.attrs:
+                self.attributes.add((op.name, name))
+                self.members.add((definition.type, str(attribute(op, definition))))
+        for definition in op.variant.operands:
+            operand = op.bound.get(definition.name)
+            if isinstance(operand, Operand) and definition.enums and is_word(operand):
+                word = enum_member(operand, definition)
+                self.members |= {(e, word) for e in definition.enums if word is not None}
+
+
+@lru_cache(maxsize=1)
+def uses() -> Uses:
+    found = Uses()
+    for path in sorted(FOLDER.glob("*.pto")):
+        for text, options in sections(path.read_text(encoding="utf-8")):
+            for target in options["target"].split() or [None]:
+                front = run_frontend(Source(path.name, text), FrontOptions(target))
+                for op in front.module.walk():
+                    found.add(op, front.target)
+    return found
+
+
+def tile_rows() -> Iterator[OpDef]:
+    for name in isa().names():
+        row = isa().get(name)
+        assert row is not None
+        if not row.family.startswith(MICRO) and row.family not in OTHERS:
+            yield row
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_operand_list_of_every_row_is_used(target: str) -> None:
+    wanted = {
+        (row.name, variant.name)
+        for row in tile_rows()
+        for variant in row.variants
+        if row.status[target] is not Status.ABSENT
+    }
+    assert sorted(wanted - uses().variants[target] - NOT_ON[target]) == []
+
+
+# Operand lists that a rule refuses on a target, or everywhere.
+NOT_ON = {
+    "a2a3": {
+        ("pto.tmov", "exponents"),
+        ("pto.tmov", "fp_quant"),
+        ("pto.tquant", "mx"),
+        ("pto.tquant", "mx_page"),
+    },
+    "a5": {("pto.tmov", "fp_quant")},
+}
+
+
+def test_every_attribute_is_used() -> None:
+    wanted = {(row.name, name) for row in tile_rows() for name in row.attrs}
+    assert sorted(wanted - uses().attributes) == []
+
+
+def test_every_word_is_used() -> None:
+    used = {enum for row in tile_rows() for enum in _enums(row)}
+    wanted = {(name, member) for name in used for member in enums()[name].members}
+    missing = {m for m in wanted - uses().members if not m[1].startswith(("VIRTUAL_", "PIPE_NUM"))}
+    assert sorted(missing - {("pipe", "PIPE_UNASSIGNED")} - SPACES) == []
+
+
+# Memories that a reserved buffer cannot lie in.
+SPACES = {("address_space", m) for m in enums()["address_space"].members} - {
+    ("address_space", "vec"),
+    ("address_space", "mat"),
+}
+
+
+def _enums(row: OpDef) -> set[str]:
+    found = {attr.type for attr in row.attrs.values() if attr.type in enums()}
+    return found | {e for v in row.variants for o in v.operands for e in o.enums}

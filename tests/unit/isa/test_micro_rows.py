@@ -1,0 +1,83 @@
+"""The rows of the micro level: what they all have, and that the programs of `tests/filecheck/micro`
+use every one of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ptosim.isa.enums import enums
+from ptosim.isa.registry import isa
+from ptosim.isa.schema import OpDef, OperandDef, Status
+
+PROGRAMS = Path(__file__).parents[2] / "filecheck" / "micro"
+BASES = ("data", "rule", "documentation")
+
+
+def micro_rows() -> list[OpDef]:
+    rows = [isa().get(name) for name in isa().names()]
+    return [row for row in rows if row is not None and row.family.startswith("micro_")]
+
+
+def _accepted() -> str:
+    return "\n".join(p.read_text(encoding="utf-8") for p in sorted(PROGRAMS.glob("accept_*.pto")))
+
+
+def _all_operands(row: OpDef) -> Iterator[OperandDef]:
+    for variant in row.variants:
+        for operand in variant.operands:
+            yield operand
+            yield from operand.params
+
+
+def test_rows_are_parsed_only_and_say_what_confirms_them() -> None:
+    for row in micro_rows():
+        assert set(row.status.values()) <= {Status.PARSE_ONLY, Status.ABSENT}, row.name
+        assert row.basis in BASES, row.name
+        assert row.form in ("items", "core"), row.name
+
+
+def test_words_of_clauses_exist() -> None:
+    for row in micro_rows():
+        for operand in _all_operands(row):
+            assert set(operand.enums) <= set(enums()), (row.name, operand.name)
+
+
+def test_programs_use_every_row() -> None:
+    used = set(re.findall(r"pto\.[a-z_]\w*", _accepted()))
+    nowhere = {r.name for r in micro_rows() if set(r.status.values()) == {Status.ABSENT}}
+    assert {row.name for row in micro_rows()} - used == nowhere
+
+
+def test_programs_use_every_word() -> None:
+    text = _accepted()
+    names = {e for row in micro_rows() for o in _all_operands(row) for e in o.enums}
+    names |= {a.type for row in micro_rows() for a in row.attrs.values() if a.type in enums()}
+    unused = {
+        name: sorted(m for m in enums()[name].members if not re.search(rf"\b{m}\b", text))
+        for name in names - {"pipe", "pre_quant"}
+    }
+    assert {name: members for name, members in unused.items() if members} == {}
+
+
+def test_programs_use_every_clause() -> None:
+    text = _accepted()
+    missing = {
+        (row.name, named.name)
+        for row in micro_rows()
+        for variant in row.variants
+        for named in variant.named
+        if not re.search(rf"pto\.{row.mnemonic}\s[^\n]*(\n[^\n]*){{0,3}}\b{named.name}\b", text)
+    }
+    # One clause of each kind of fixpipe destination and of each kind of product is enough.
+    shared = {
+        "mte_l0c_l1",
+        "mte_l0c_ub",
+        "mad_acc",
+        "mad_bias",
+        "mad_mx",
+        "mad_mx_acc",
+        "mad_mx_bias",
+    }
+    assert {m for m in missing if m[0].removeprefix("pto.") not in shared} == set()
