@@ -259,18 +259,21 @@ class Launch:
         self.made_up[value.name] = f"{chosen}"
         return chosen
 
-    def _buffer(self, value: Value, given: dict[str, Any], needed: int | None) -> None:
+    def _buffer(
+        self, value: Value, given: dict[str, Any], needed: arguments.Needed | None
+    ) -> None:
         type_ = value.type
         elem = type_.elem  # type: ignore[union-attr]
         if isinstance(type_, MemRefType) and None not in type_.dims:
-            needed = int(np.prod([d or 1 for d in type_.dims], dtype=np.int64))
+            dims = tuple(d or 1 for d in type_.dims)
+            needed = arguments.Needed(int(np.prod(dims, dtype=np.int64)), dims)
         if value.name in given:
             array = arguments.array_argument(value.name, elem, given[value.name])
-            if needed is not None and array.size < needed:
+            if needed is not None and array.size < needed.elements:
                 raise UsageError(
                     f"argument `{value.name}` has {array.size} elements; the program's views reach "
-                    f"{needed}",
-                    help=f"pass at least {needed} elements of {elem}",
+                    f"{needed.elements}",
+                    help=f"pass at least {needed.elements} elements of {elem}",
                 )
         elif needed is None:
             raise UsageError(
@@ -278,8 +281,9 @@ class Launch:
                 help=f"pass an array of {elem} for `{value.name}`",
             )
         else:
-            array = arguments.random_array(elem, (needed,), self.rng)
-            self.made_up[value.name] = f"{needed} random elements of {elem}"
+            array = arguments.random_array(elem, needed.shape, self.rng)
+            shape = "x".join(map(str, needed.shape))
+            self.made_up[value.name] = f"{shape} random elements of {elem}"
         number = len(self.machine.buffers)
         data = to_bytes(array, elem)
         self.machine.buffers.append(GmBuffer(number, value.name, data, elem, array.shape))
