@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -11,12 +10,13 @@ from ptosim.ir.core import Operation
 from ptosim.ir.types import DType, TileType
 from ptosim.isa.conversions import conversion, conversion_name, conversions
 from ptosim.isa.profiles import Profile
+from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.numerics import affine
 from ptosim.numerics.convert import converter
 from ptosim.numerics.cpu_model import cpu_converter
 from ptosim.semantics.binding import Binding, OpFault
-from ptosim.semantics.registry import Commit, kernel, support
+from ptosim.semantics.registry import Commit, kernel, nothing, support
 
 _MODES = {"CAST_RINT": "rint", None: "rint"}
 
@@ -30,8 +30,9 @@ def tcvt_support(op: Operation, profile: Profile) -> str | None:
     if conversion(src.dtype, dst.dtype, profile.target) is not None:
         return None
     name = conversion_name(src.dtype)
-    known = [d for (s, d), row in conversions().items() if s == name and profile.target in row.targets]
-    return f"{profile.target} converts {name} to {', '.join(known) or 'nothing'}, not to {dst.dtype}"
+    target = profile.target
+    known = [d for (s, d), row in conversions().items() if s == name and target in row.targets]
+    return f"{target} converts {name} to {', '.join(known) or 'nothing'}, not to {dst.dtype}"
 
 
 def _tile_type(op: Operation, name: str) -> TileType | None:
@@ -44,27 +45,43 @@ def _tile_type(op: Operation, name: str) -> TileType | None:
 
 @kernel("pto.tcvt")
 def tcvt(op: Binding) -> Commit:
-    """dst = src in another element type. A 4-bit destination is cleared first, and an odd last column
-    of it is dropped."""
+    """dst = src in another element type, for dst's valid region. A 4-bit float destination is
+    cleared first, and an odd last column of a 4-bit one is dropped."""
     src, dst = op.tile("src"), op.tile("dst")
+    domain = src if op.profile.name == "cpu" else dst
+    rows, cols = domain.v_row, domain.v_col
+    if not rows or not cols:
+        return nothing
     convert = _converter(op, src.type.dtype, dst.type.dtype)
-    if dst.bits == 4:
-        return lambda: _to_nibbles(src, dst, convert)
-    if src.is_contiguous() and dst.is_contiguous() and src.bits >= 8:
-        source = src.flat(src.v_row * src.v_col)
-        target = dst.flat(source.size)
+    if 4 in (src.bits, dst.bits):
+        return _with_nibbles(src, dst, rows, cols, convert)
+    if src.is_run(rows, cols) and dst.is_run(rows, cols):
+        source, target = src.flat(rows * cols), dst.flat(rows * cols)
+    else:
+        source, target = op.region("src", rows, cols), op.region("dst", rows, cols)
 
-        def convert_flat() -> None:
-            target[...] = convert(source)
+    def run() -> None:
+        target[...] = convert(np.ascontiguousarray(source))
 
-        return convert_flat
-    return lambda: dst.write(convert(np.ascontiguousarray(src.read())))
+    return run
 
 
-def _to_nibbles(src: Tile, dst: Tile, convert: Callable[[Any], Any]) -> None:
-    dst.region(dst.rows, dst.cols)[...] = 0
-    even = src.v_col // 2 * 2
-    dst.write(convert(np.ascontiguousarray(src.read()[:, :even])))
+def _with_nibbles(
+    src: Tile, dst: Tile, rows: int, cols: int, convert: Callable[[np.ndarray], np.ndarray]
+) -> Commit:
+    used = cols // 2 * 2 if dst.bits == 4 else cols
+    clears = dst.bits == 4 and not dst.type.dtype.is_integer
+    signed = src.type.dtype.family == "i4"
+
+    def run() -> None:
+        values = np.ascontiguousarray(src.read(rows, cols)[:, :used])
+        if signed:
+            values = (values << 4).view(np.int8) >> 4
+        if clears:
+            dst.region(dst.rows, dst.cols)[...] = 0
+        dst.write(convert(values))
+
+    return run
 
 
 def _converter(op: Binding, src: DType, dst: DType) -> Callable[[np.ndarray], np.ndarray]:
@@ -76,7 +93,8 @@ def _converter(op: Binding, src: DType, dst: DType) -> Callable[[np.ndarray], np
         try:
             return cpu_converter(*names, rounding=rounding, saturate=asked == "ON")
         except ValueError as problem:
-            raise OpFault("PTO8002", f"profile cpu does not model tcvt {names[0]} -> {names[1]}") from problem
+            message = f"profile cpu does not model tcvt {names[0]} -> {names[1]}"
+            raise OpFault("PTO8002", message) from problem
     row = conversion(src, dst, op.target)
     if row is None:
         raise OpFault("PTO8002", f"{op.target} does not convert {names[0]} to {names[1]}")
@@ -95,17 +113,32 @@ def _converter(op: Binding, src: DType, dst: DType) -> Callable[[np.ndarray], np
 def tdequant(op: Binding) -> Commit:
     """dst = (src - offset[r]) * scale[r] in f32, one rounding each; parameters from column 0."""
     src, dst = op.tile("src"), op.tile("dst")
-    scale, offset = op.tile("scale"), op.tile("offset")
-    rows = src.v_row
-    codes, values = src.array, dst.region(rows, src.v_col)
-    scales, offsets = first_column(scale, rows), first_column(offset, rows)
+    rows, cols = src.v_row, src.v_col
+    if not rows or not cols:
+        return nothing
+    codes, values = op.region("src", rows, cols), op.region("dst", rows, cols)
+    scale, offset = _parameter(op, "scale", rows, cols), _parameter(op, "offset", rows, cols)
+    surplus = None
+    if op.target == "a5" and op.profile.name == "hw" and cols > 64:
+        # The mask of the first 64 lanes serves every chunk, so the last one is stored whole.
+        surplus = op.region("dst", rows, min(round_up(cols, 64), dst.cols))[:, cols:]
 
     def dequantize() -> None:
-        values[...] = affine.dequantize(codes, scales, offsets)
+        result = affine.dequantize(codes, scale(), offset())
+        if surplus is not None:
+            surplus.view(np.uint32).fill(0xFFFFFFFF)
+        values[...] = result
 
     return dequantize
 
 
-def first_column(tile: Tile, rows: int) -> np.ndarray:
-    """Return column 0 of a parameter tile as a view of shape [rows, 1]."""
-    return tile.region(rows, 1)
+def _parameter(op: Binding, name: str, rows: int, cols: int) -> Callable[[], np.ndarray]:
+    """Return column 0 of a parameter tile; profile `cpu` uses the column of the element, and the
+    last one where there are fewer."""
+    tile = op.tile(name)
+    if op.profile.name != "cpu" or tile.v_col < 2:
+        column = op.region(name, rows, 1)
+        return lambda: column
+    whole = op.region(name, rows, tile.v_col)
+    index = np.minimum(np.arange(cols), tile.v_col - 1)
+    return lambda: whole[:, index]

@@ -2,8 +2,10 @@
 
 from ptosim.semantics import (
     convert,
+    exponents,
     launch,
     memory,
+    microscaling,
     move,
     quantize,
     sync,
@@ -13,8 +15,10 @@ from ptosim.semantics import (
 
 __all__ = [
     "convert",
+    "exponents",
     "launch",
     "memory",
+    "microscaling",
     "move",
     "quantize",
     "sync",

@@ -1,8 +1,9 @@
 """Pad values: the bit pattern that a tile's pad code stands for in its element type.
 
-Codes: 1 zero, 2 max, 3 min. Integers: the limits of the type. Floats: the largest finite value, or
-infinity, as the switch `pad.float` says (the assembler's goldens are finite, the C++ library's table
-has infinities). 64-bit and 8-bit float types have no pad value; the table gives zero.
+Codes: 1 zero, 2 max, 3 min; a code with bit 32 set carries the pattern itself in its lower bits.
+Integers: the limits of the type. Floats: the largest finite value, or infinity, as the switch
+`pad.float` says (finite in the assembler's goldens, infinite in the C++ library's table). 64-bit
+and 8-bit float types have no pad value; the table gives zero.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ def pad_pattern(op: Binding, type_: TileType) -> int:
 
 def pattern(dtype: DType, code: int, floats: str) -> int:
     """Return the bits of a pad code in an element type."""
+    if code >> 32 & 1:
+        return code & (1 << min(dtype.bits, 32)) - 1
     if code < 2 or dtype.bits not in (8, 16, 32):
         return 0
     if dtype.is_float:
