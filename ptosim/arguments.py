@@ -36,9 +36,12 @@ class Arg:
     shape: tuple[int | None, ...] | None
 
 
-def signature(function: Function) -> list[Arg]:
-    """Return what a function takes, in order."""
-    return [_describe(value) for value in function.args]
+def signature(functions: Sequence[Function]) -> list[Arg]:
+    """Return what functions that are launched together take, in order, equal names once."""
+    found: dict[str, Arg] = {}
+    for value in (v for f in functions for v in f.args):
+        found.setdefault(value.name, _describe(value))
+    return list(found.values())
 
 
 def _describe(value: Value) -> Arg:
@@ -54,9 +57,12 @@ def _describe(value: Value) -> Arg:
     return Arg(value.name, "tile" if isinstance(type_, AbstractTileType) else "other", "?", None)
 
 
-def match(function: Function, given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:
+def match(
+    functions: Sequence[Function], given: Mapping[str, Any] | Sequence[Any] | None
+) -> dict[str, Any]:
     """Return the given arguments by name; raises UsageError for unknown names or too many."""
-    names = [value.name for value in function.args]
+    function = functions[0]
+    names = [arg.name for arg in signature(functions)]
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -131,10 +137,19 @@ def _from_numbers(name: str, dtype: DType, value: np.ndarray, expected: np.dtype
     return converted
 
 
-def needed_elements(function: Function) -> dict[str, int]:
-    """Return for each pointer argument how many elements the views with constant shape, strides and
-    offset reach; pointers without such a view are missing."""
-    needed: dict[str, int] = {}
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """How much of a pointer argument a program's views reach: elements, and the shape where all views
+    with constant shape and strides agree on one and are contiguous."""
+
+    elements: int
+    shape: tuple[int, ...]
+
+
+def needed_elements(function: Function) -> dict[str, Needed]:
+    """Return what the views with constant shape, strides and offset reach of each pointer argument;
+    pointers without such a view are missing."""
+    needed: dict[str, Needed] = {}
     pointers = {value: value.name for value in function.args if isinstance(value.type, PtrType)}
     for op in function.op.walk():
         if op.name != "pto.make_tensor_view" or not op.bound:
@@ -143,18 +158,27 @@ def needed_elements(function: Function) -> dict[str, int]:
         name = pointers.get(pointer.value) if isinstance(pointer, Operand) else None
         reach = _reach(op) if name is not None else None
         if name is not None and reach is not None:
-            needed[name] = max(needed.get(name, 0), reach)
+            needed[name] = _larger(needed.get(name), reach)
     return needed
 
 
-def _reach(op: Any) -> int | None:
+def _larger(known: Needed | None, reach: Needed) -> Needed:
+    if known is None:
+        return reach
+    elements = max(known.elements, reach.elements)
+    return Needed(elements, known.shape if known.shape == reach.shape else (elements,))
+
+
+def _reach(op: Any) -> Needed | None:
     sizes = _constants(op.bound.get("shape"))
     strides = _constants(op.bound.get("strides"))
     if sizes is None or strides is None or len(sizes) != len(strides) or not sizes:
         return None
     type_ = op.results[0].type
     spec = view_spec(*five_dims(sizes, strides), type_.elem, "nd")
-    return extent(spec, 0)[1] + 1
+    elements = extent(spec, 0)[1] + 1
+    kept = tuple(d for i, d in enumerate(sizes) if d != 1 or i >= len(sizes) - 2)
+    return Needed(elements, kept if int(np.prod(sizes, dtype=np.int64)) == elements else (elements,))
 
 
 def _constants(operands: Any) -> tuple[int, ...] | None:

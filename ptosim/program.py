@@ -25,6 +25,7 @@ from ptosim.machine.core import (
     SLOT_KIND,
     SLOT_SUBBLOCK,
     SLOT_SUBBLOCK_NUM,
+    Cluster,
     Core,
     Machine,
 )
@@ -33,6 +34,8 @@ from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.passes import abstract
 from ptosim.passes.frontend import Front
+from ptosim.passes.launch import CoreRole, peer_functions
+from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
 from ptosim.semantics import families as _families  # registers the semantics
 from ptosim.semantics.values import default_value
@@ -117,7 +120,10 @@ class Program:
 
     def signature(self, entry: str | None = None) -> list[Arg]:
         """Return what an entry takes."""
-        return arguments.signature(self._front.resolved.functions[self.entry(entry)])
+        resolved = self._front.resolved
+        return arguments.signature(
+            peer_functions(resolved, resolved.functions[self.entry(entry)])
+        )
 
     def run(
         self,
@@ -181,18 +187,19 @@ class Launch:
         self.sink = Sink()
         self.made_up: dict[str, str] = {}
         self.resolved = front.resolved
-        given = arguments.match(self.resolved.functions[entry], args)
+        given = arguments.match(peer_functions(self.resolved, self.resolved.functions[entry]), args)
         if _has_abstract(self.resolved.functions[entry]):
             self.resolved, assumed = abstract.concrete(front, given, self.sink)
             self.made_up.update(assumed)
             self._reject_errors()
         self.function = self.resolved.functions[entry]
+        self.launched = peer_functions(self.resolved, self.function)
         self.rng = np.random.default_rng(options.seed)
         self.machine = Machine(machine_of(front.target))
         self.placement = self._place()
         self.program = decode(
             self.resolved,
-            self.function,
+            self.launched,
             self.placement,
             self.machine,
             profile,
@@ -206,8 +213,9 @@ class Launch:
 
     def _place(self) -> Placement:
         functions = [f for f in self.resolved.functions.values() if f.has_body]
-        reached = _reached(self.function, {f.name: f for f in functions})
-        placement = place(self.resolved, reached, self.sink)
+        by_name = {f.name: f for f in functions}
+        self.reached = [r for f in self.launched for r in _reached(f, by_name)]
+        placement = place(self.resolved, self.reached, self.sink)
         self._reject_errors()
         return placement
 
@@ -225,10 +233,14 @@ class Launch:
     # -- arguments --------------------------------------------------------------------------------
 
     def _bind_arguments(self, given: dict[str, Any]) -> None:
-        needed = arguments.needed_elements(self.function)
+        needed = {k: v for f in self.launched for k, v in arguments.needed_elements(f).items()}
         initial = self.program.initial
-        for value in self.function.args:
+        bound: dict[str, Any] = {}
+        for value in (v for f in self.launched for v in f.args):
             type_ = value.type
+            if value.name in bound:  # kernels of a pair share the arguments that share a name
+                initial[self.program.slots[value]] = bound[value.name]
+                continue
             if isinstance(type_, ScalarType):
                 initial[self.program.slots[value]] = self._scalar(value, type_, given)
             elif isinstance(type_, (PtrType, MemRefType)):
@@ -238,6 +250,7 @@ class Launch:
                 self._tile_input(value, type_, given)
             else:
                 raise UsageError(f"argument `{value.name}` of type {type_} cannot be launched with")
+            bound[value.name] = initial[self.program.slots[value]]
 
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
         if value.name in given:
@@ -246,18 +259,21 @@ class Launch:
         self.made_up[value.name] = f"{chosen}"
         return chosen
 
-    def _buffer(self, value: Value, given: dict[str, Any], needed: int | None) -> None:
+    def _buffer(
+        self, value: Value, given: dict[str, Any], needed: arguments.Needed | None
+    ) -> None:
         type_ = value.type
         elem = type_.elem  # type: ignore[union-attr]
         if isinstance(type_, MemRefType) and None not in type_.dims:
-            needed = int(np.prod([d or 1 for d in type_.dims], dtype=np.int64))
+            dims = tuple(d or 1 for d in type_.dims)
+            needed = arguments.Needed(int(np.prod(dims, dtype=np.int64)), dims)
         if value.name in given:
             array = arguments.array_argument(value.name, elem, given[value.name])
-            if needed is not None and array.size < needed:
+            if needed is not None and array.size < needed.elements:
                 raise UsageError(
                     f"argument `{value.name}` has {array.size} elements; the program's views reach "
-                    f"{needed}",
-                    help=f"pass at least {needed} elements of {elem}",
+                    f"{needed.elements}",
+                    help=f"pass at least {needed.elements} elements of {elem}",
                 )
         elif needed is None:
             raise UsageError(
@@ -265,8 +281,9 @@ class Launch:
                 help=f"pass an array of {elem} for `{value.name}`",
             )
         else:
-            array = arguments.random_array(elem, (needed,), self.rng)
-            self.made_up[value.name] = f"{needed} random elements of {elem}"
+            array = arguments.random_array(elem, needed.shape, self.rng)
+            shape = "x".join(map(str, needed.shape))
+            self.made_up[value.name] = f"{shape} random elements of {elem}"
         number = len(self.machine.buffers)
         data = to_bytes(array, elem)
         self.machine.buffers.append(GmBuffer(number, value.name, data, elem, array.shape))
@@ -296,19 +313,35 @@ class Launch:
 
     def _make_cores(self) -> None:
         options = self.options
+        roles = core_roles(self.resolved, self.function, self.reached)
         for block in range(options.block_num):
-            core = Core(block, "any", self.machine.definition, options.uninit, options.seed)
-            core.slots = list(self.program.initial)
-            core.slots[SLOT_KIND] = "any"
-            core.slots[SLOT_BLOCK] = block
-            core.slots[SLOT_BLOCK_NUM] = options.block_num
-            core.slots[SLOT_SUBBLOCK] = 0
-            core.slots[SLOT_SUBBLOCK_NUM] = 1
-            core.pc = self.program.functions[self.function.name].pc
-            self.machine.cores.append(core)
-            for name, array in self.tile_inputs.items():
-                slot = self.program.tiles[name][0]
-                _tile_of(core, core.slots[slot]).write(_stored(array, core.slots[slot]))
+            cluster = Cluster(block)
+            self.machine.clusters.append(cluster)
+            for role in roles:
+                self.machine.cores.append(self._make_core(cluster, role))
+
+    def _make_core(self, cluster: Cluster, role: CoreRole) -> Core:
+        options = self.options
+        core = Core(
+            len(self.machine.cores),
+            role.kind,
+            cluster,
+            role.sub_block,
+            self.machine.definition,
+            options.uninit,
+            options.seed,
+        )
+        core.slots = list(self.program.initial)
+        core.slots[SLOT_KIND] = role.kind
+        core.slots[SLOT_BLOCK] = cluster.block
+        core.slots[SLOT_BLOCK_NUM] = options.block_num
+        core.slots[SLOT_SUBBLOCK] = role.sub_block
+        core.slots[SLOT_SUBBLOCK_NUM] = role.sub_blocks
+        core.pc = self.program.functions[role.function].pc
+        for name, array in self.tile_inputs.items():
+            slot = self.program.tiles[name][0]
+            _tile_of(core, core.slots[slot]).write(_stored(array, core.slots[slot]))
+        return core
 
     def run(self, observers: Sequence[Any] = ()) -> Result:
         """Execute and collect."""

@@ -7,7 +7,7 @@ address.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -23,12 +23,12 @@ from ptosim.isa.schema import Status
 from ptosim.machine.core import FIRST_SLOT, SLOT_KIND, SLOT_STACK, Machine
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.tile import tile_ref
-from ptosim.passes.frontend import SYNC_OPS
 from ptosim.passes.place import Placement
 from ptosim.passes.verify import attribute, environment
 from ptosim.semantics import scalar
 from ptosim.semantics.binding import OpFault
 from ptosim.semantics.registry import SUPPORT, VALUES, kernel_of
+from ptosim.semantics.sync import pipe_word
 from ptosim.semantics.values import ValueContext
 from ptosim.source import Span
 
@@ -37,15 +37,15 @@ Warn = Callable[[Operation, str, str], None]
 
 def decode(
     resolved: ResolvedModule,
-    entry: Function,
+    entries: Sequence[Function],
     placement: Placement,
     machine: Machine,
     profile: Profile,
     warn: Warn,
     sink: Sink,
 ) -> DecodedProgram:
-    """Decode the functions that `entry` reaches. Operations that cannot be executed are reported."""
-    return _Decoder(resolved, placement, machine, profile, warn, sink).run(entry)
+    """Decode the functions that `entries` reach. Operations that cannot be executed are reported."""
+    return _Decoder(resolved, placement, machine, profile, warn, sink).run(entries)
 
 
 class _Decoder:
@@ -89,8 +89,9 @@ class _Decoder:
             "memref.reinterpret_cast": self._reinterpret,
         }
 
-    def run(self, entry: Function) -> DecodedProgram:
-        self._function(entry)
+    def run(self, entries: Sequence[Function]) -> DecodedProgram:
+        for entry in entries:
+            self._function(entry)
         pending = True
         while pending:
             pending = False
@@ -104,7 +105,7 @@ class _Decoder:
             self.insts,
             self.initial,
             self.functions,
-            self._entry_tiles(entry),
+            self._entry_tiles(entries[0]),
             self.types,
             self.slots,
         )
@@ -190,8 +191,6 @@ class _Decoder:
             self._scalar(op)
         elif op.name in VALUES:
             self._value(op)
-        elif op.name in SYNC_OPS:
-            self._sync(op)
         else:
             self._execute(op)
 
@@ -233,9 +232,6 @@ class _Decoder:
         )
         self._emit(Kind.ACTION, op, VALUES[op.name](context))
 
-    def _sync(self, op: Operation) -> None:
-        self._emit(Kind.SYNC, op)
-
     def _execute(self, op: Operation) -> None:
         kernel = self._kernel(op)
         if kernel is None:
@@ -249,6 +245,7 @@ class _Decoder:
             getter=_getter(flat),
             operands=tuple(operands),
             semantics=kernel,
+            pipe=issue_pipe(op, self.resolved.target),
         )
 
     def _kernel(self, op: Operation) -> Any:
@@ -444,12 +441,25 @@ def static_attributes(op: Operation) -> dict[str, Any]:
 
 
 def pipe_of(op: Operation, target: str) -> str:
-    """Return the pipe that executes an operation."""
+    """Return the pipe that executes an operation: MTE2, V, …; `ALL` for a barrier of all pipes."""
     pipes = op.definition.pipes
-    if len(pipes) == 1 and pipes[0].when is None:
-        return pipes[0].pipe
-    names = environment(op, target)
-    return next(p.pipe for p in pipes if p.when is None or evaluate(p.when, names))
+    chosen = pipes[0].pipe
+    if len(pipes) > 1 or pipes[0].when is not None:
+        names = environment(op, target)
+        chosen = next(p.pipe for p in pipes if p.when is None or evaluate(p.when, names))
+    if chosen.startswith("@"):
+        operand = op.bound[chosen[1:]]
+        return pipe_word(operand.const)
+    return chosen
+
+
+def issue_pipe(op: Operation, target: str) -> str:
+    """Return the pipe in whose queue an operation waits. The scalar unit itself waits at barriers of
+    all pipes, and on A2/A3 at flags from other cores."""
+    pipe = pipe_of(op, target)
+    if pipe == "ALL" or (op.name == "pto.sync.wait" and target == "a2a3"):
+        return "S"
+    return pipe
 
 
 # -- instruction bodies --------------------------------------------------------------------------------

@@ -1,13 +1,22 @@
-"""Runs a decoded program: fetch, execute scalar instructions, bind and commit the others."""
+"""Runs a decoded program: fetch, execute scalar instructions, bind and issue the others.
+
+Effects happen in program order as long as nothing waits. An operation that waits for an event holds its
+pipe: what is issued to that pipe afterwards queues behind it, other pipes and the scalar unit go on, and
+the queue moves when the event comes. Cores run one at a time, the lowest-numbered one that can go on;
+one that waits gives way to the next. So a run is deterministic, and it ends for every program: with its
+results, or where nothing can move any more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from ptosim.diagnostics.model import Diagnostic, Sink, error, warning
+from ptosim.engine.deadlock import deadlock_finding
 from ptosim.engine.decode import static_attributes
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.errors import Trap
@@ -24,25 +33,31 @@ MAX_BOUND = 256
 
 
 class Bound:
-    """An instruction with the operands of one execution: its effect, and what it was made of."""
+    """An instruction with the operands of one execution: its effect, the guard that must hold first
+    (None: always), and what it was made of."""
 
-    __slots__ = ("binding", "commit")
+    __slots__ = ("binding", "commit", "cost", "guard")
 
-    def __init__(self, commit: Any, binding: Binding) -> None:
+    def __init__(self, commit: Callable[[], object], binding: Binding) -> None:
         self.commit = commit
         self.binding = binding
+        self.guard = binding.guard
+        self.cost: Any = None  # for the timing model
 
 
 class Observer(Protocol):
     """Looks on; every method is optional, and an engine without observers pays nothing for them."""
 
     def on_issue(self, core: Core, inst: Inst, bound: Bound | None) -> None:
-        """An instruction is about to take effect."""
+        """The scalar unit has reached an instruction."""
         ...
 
     def on_commit(self, core: Core, inst: Inst, bound: Bound | None) -> None:
         """An instruction has taken effect."""
         ...
+
+
+Listener = Callable[[Core, Inst, Bound | None], None]
 
 
 class Engine:
@@ -64,29 +79,66 @@ class Engine:
         self.sink = sink
         self.executed = 0
         self.prints: list[str] = []
-        self._on_issue = tuple(o.on_issue for o in observers if hasattr(o, "on_issue"))
-        self._on_commit = tuple(o.on_commit for o in observers if hasattr(o, "on_commit"))
+        self._on_issue: tuple[Listener, ...] = _listeners(observers, "on_issue")
+        self._on_commit: tuple[Listener, ...] = _listeners(observers, "on_commit")
         self._attrs: dict[int, dict[str, Any]] = {}
         self._reported: set[tuple[int, str]] = set()
         for core in machine.cores:
             core.bounds = [None] * len(program.insts)
 
+    # -- the whole program --------------------------------------------------------------------------
+
     def run(self) -> None:
-        """Execute every core to its end, in order. Raises Trap where the program cannot go on."""
+        """Execute every core to its end. Raises Trap where the program cannot go on."""
+        observed = bool(self._on_issue or self._on_commit)
         with np.errstate(all="ignore"):
-            for core in self.machine.cores:
-                if self._on_issue or self._on_commit:
-                    while not core.halted:
-                        self.step(core)
+            while (core := self.next_core()) is not None:
+                if observed:
+                    self.step(core)
                 else:
                     self._run_fast(core)
 
+    def next_core(self) -> Core | None:
+        """Return the lowest-numbered core that can go on; None when all have ended. Raises Trap if
+        some have not and none can."""
+        waiting = False
+        for core in self.machine.cores:
+            if core.halted:
+                continue
+            if core.stalled is None and core.pc >= 0:
+                return core
+            if self._resume(core):
+                return core
+            waiting = waiting or not core.halted
+        if waiting:
+            finding = deadlock_finding(self.machine, self.program, self.resolved.module.source)
+            self.sink.emit(finding)
+            raise Trap(list(self.sink))
+        return None
+
+    def _resume(self, core: Core) -> bool:
+        """Let a stalled scalar unit go on if its guard holds; end a core whose queues are empty."""
+        if core.queues:
+            self._progress()
+        if core.stalled is not None:
+            inst, bound = core.stalled
+            if not bound.guard():
+                return False
+            core.stalled = None
+            self._commit(core, inst, bound)
+            return True
+        if core.pc < 0 and not core.queues:
+            core.halted = True
+        return False
+
     def _run_fast(self, core: Core) -> None:
+        """Execute a core until it ends or waits."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
         scalar, action, branch, execute = Kind.SCALAR, Kind.ACTION, Kind.BRANCH, Kind.EXEC
+        queues = core.queues
         pc = core.pc
         count = 0
-        inst = None
+        inst: Any = None
         try:
             while pc >= 0:
                 inst = insts[pc]
@@ -94,65 +146,128 @@ class Engine:
                 count += 1
                 if kind is execute:
                     cache = bounds[pc]
-                    bound = cache.get(inst.getter(slots)) if cache is not None else None  # type: ignore[misc]
+                    bound = cache.get(inst.getter(slots)) if cache is not None else None
                     if bound is None:
                         bound = self.bind(core, inst)
-                    bound.commit()
                     pc += 1
+                    if bound.guard is None and not queues:
+                        bound.commit()
+                    elif not self._issue(core, inst, bound):
+                        break
                 elif kind is scalar:
-                    inst.run(slots)  # type: ignore[misc]
+                    inst.run(slots)
                     pc += 1
                 elif kind is branch:
-                    pc = inst.run(slots)  # type: ignore[misc]
+                    pc = inst.run(slots)
                 elif kind is action:
-                    inst.run(core)  # type: ignore[misc]
-                    pc += 1
-                else:
+                    inst.run(core)
                     pc += 1
         except (OpFault, ScalarFault) as fault:
-            core.pc = pc
             raise self._trap(inst, fault) from fault
         finally:
             self.executed += count
-        core.pc = pc
-        core.halted = True
+            core.pc = pc
+        if pc < 0 and not queues:
+            core.halted = True
+
+    # -- one instruction ----------------------------------------------------------------------------
 
     def step(self, core: Core) -> Inst | None:
-        """Execute one instruction of a core; None if it has halted."""
-        if core.halted:
+        """Execute one instruction of a core; None if it has ended or cannot go on."""
+        if core.halted or core.pc < 0 or (core.stalled is not None and not self._resume(core)):
             return None
         inst = self.program.insts[core.pc]
         self.executed += 1
         try:
-            self._step(core, inst)
+            with np.errstate(all="ignore"):
+                self._step(core, inst)
         except (OpFault, ScalarFault) as fault:
             raise self._trap(inst, fault) from fault
-        if core.pc < 0:
+        if core.pc < 0 and not core.queues:
             core.halted = True
         return inst
 
     def _step(self, core: Core, inst: Inst) -> None:
-        kind = inst.kind
-        bound = None
-        if kind is Kind.EXEC:
-            cache = core.bounds[inst.pc]
-            bound = cache.get(inst.getter(core.slots)) if cache is not None else None  # type: ignore[misc]
-            if bound is None:
-                bound = self.bind(core, inst)
-        for listen in self._on_issue:
-            listen(core, inst, bound)
+        if inst.kind is Kind.EXEC:
+            bound = self.bound(core, inst)
+            self._tell(self._on_issue, core, inst, bound)
+            core.pc = inst.pc + 1
+            self._issue(core, inst, bound)
+            return
+        self._tell(self._on_issue, core, inst, None)
         following = inst.pc + 1
-        if bound is not None:
-            bound.commit()
-        elif kind is Kind.SCALAR:
+        if inst.kind is Kind.SCALAR:
             inst.run(core.slots)  # type: ignore[misc]
-        elif kind is Kind.BRANCH:
+        elif inst.kind is Kind.BRANCH:
             following = inst.run(core.slots)  # type: ignore[misc]
-        elif kind is Kind.ACTION:
+        else:
             inst.run(core)  # type: ignore[misc]
         core.pc = following
-        for listen in self._on_commit:
+        self._tell(self._on_commit, core, inst, None)
+
+    def _tell(
+        self, listeners: tuple[Listener, ...], core: Core, inst: Inst, bound: Bound | None
+    ) -> None:
+        for listen in listeners:
             listen(core, inst, bound)
+
+    # -- pipes --------------------------------------------------------------------------------------
+
+    def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
+        """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has to
+        wait itself."""
+        queue = core.queues.get(inst.pipe)
+        if queue is not None:
+            queue.append((inst, bound))
+            return True
+        if bound.guard is None or bound.guard():
+            self._commit(core, inst, bound)
+            return True
+        if inst.pipe == "S":
+            core.stalled = (inst, bound)
+            return False
+        core.queues[inst.pipe] = deque([(inst, bound)])
+        return True
+
+    def _commit(self, core: Core, inst: Inst, bound: Bound) -> None:
+        try:
+            bound.commit()
+        except OpFault as fault:
+            raise self._trap(inst, fault) from fault
+        self._tell(self._on_commit, core, inst, bound)
+        if bound.binding.sync is not None:
+            self._progress()
+
+    def _progress(self) -> None:
+        """Move every queue whose head need not wait any more."""
+        moved = True
+        while moved:
+            moved = False
+            for core in self.machine.cores:
+                for pipe in list(core.queues):
+                    moved = self._drain(core, pipe) or moved
+
+    def _drain(self, core: Core, pipe: str) -> bool:
+        queue = core.queues[pipe]
+        moved = False
+        while queue:
+            inst, bound = queue[0]
+            if bound.guard is not None and not bound.guard():
+                return moved
+            queue.popleft()
+            bound.commit()
+            self._tell(self._on_commit, core, inst, bound)
+            moved = True
+        del core.queues[pipe]
+        return True
+
+    # -- binding ------------------------------------------------------------------------------------
+
+    def bound(self, core: Core, inst: Inst) -> Bound:
+        """Return an instruction bound to the present values of its operands."""
+        cache = core.bounds[inst.pc]
+        found = cache.get(inst.getter(core.slots)) if cache is not None else None  # type: ignore[misc]
+        return found if found is not None else self.bind(core, inst)
 
     def bind(self, core: Core, inst: Inst) -> Bound:
         """Bind an instruction to the present values of its operands, and keep the binding."""
@@ -189,7 +304,7 @@ class Engine:
             attrs = self._attrs[inst.pc] = static_attributes(inst.op)  # type: ignore[arg-type]
         return attrs
 
-    # -- state ----------------------------------------------------------------------------------
+    # -- state --------------------------------------------------------------------------------------
 
     def snapshot(self) -> MachineState:
         """Return a copy of all state."""
@@ -199,7 +314,7 @@ class Engine:
         """Go back to a state of this run."""
         restore(self.machine, state)
 
-    # -- findings -------------------------------------------------------------------------------
+    # -- findings -----------------------------------------------------------------------------------
 
     def warn(self, op: Operation, code: str, message: str) -> None:
         """Report a warning of a scalar operation, once for each place and code."""
@@ -211,9 +326,12 @@ class Engine:
         self.sink.emit(warning(code, f"'{op.name}' {message}", span))
 
     def _trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
-        finding = self._finding(inst, fault)
-        self.sink.emit(finding)
-        return Trap(list(self.sink), pc=inst.pc if inst else None)
+        self.sink.emit(self._finding(inst, fault))
+        return Trap(
+            list(self.sink),
+            pc=inst.pc if inst else None,
+            pipe=inst.pipe if inst else None,
+        )
 
     def _finding(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Diagnostic:
         op = inst.op if inst is not None else None
@@ -221,6 +339,10 @@ class Engine:
         if isinstance(fault, OpFault):
             return error(fault.code, fault.message, span, **fault.details)
         return error("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
+
+
+def _listeners(observers: Sequence[Any], name: str) -> tuple[Listener, ...]:
+    return tuple(getattr(o, name) for o in observers if hasattr(o, name))
 
 
 def _has_zero(binding: Binding) -> bool:

@@ -19,14 +19,12 @@ class Kind(IntEnum):
     ACTION = 1  # execute at once on the core (memory, registers)
     BRANCH = 2  # execute at once; the result is the next pc
     EXEC = 3  # bind operands and issue to a pipe
-    SYNC = 4  # flags, barriers
-    HALT = 5
 
 
 @dataclass(slots=True, eq=False)
 class Inst:
-    """One instruction. `run` is for kinds that execute at once; EXEC and SYNC read `getter(slots)`,
-    the tuple of the values that their binding depends on, in the order of `operands`."""
+    """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the values
+    that its binding depends on, in the order of `operands`, and is issued to `pipe`."""
 
     pc: int
     kind: Kind
@@ -35,6 +33,7 @@ class Inst:
     getter: Callable[[list[Any]], Any] | None = None
     operands: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
     semantics: Any = None
+    pipe: str = "S"
 
 
 @dataclass(slots=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,20 +23,50 @@ FIRST_SLOT = 6
 CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 
 
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """What the cores of a block share: counters of cross-core flags, and FIFOs between cube and vector
+    cores. Keys are whatever the operations on them agree on."""
+
+    block: int
+    counters: dict[Any, int] = field(default_factory=dict)
+    fifos: dict[Any, Any] = field(default_factory=dict)
+
+
 class Core:
-    """One core of a cluster. `slots` holds the values of the program, `pc` the next instruction."""
+    """One core of a cluster.
+
+    `slots` holds the values of the program, `pc` the next instruction. `flags` counts the events set
+    and not yet waited for, by (source pipe, destination pipe, id). `queues` holds, for each pipe whose
+    head waits for an event, that head and everything issued behind it; a pipe that does not wait has no
+    entry. `stalled` is the instruction that the scalar unit itself waits at.
+    """
 
     __slots__ = (
-        "bounds", "halted", "index", "kind", "machine_def", "pc", "registers", "seed", "slots", "spaces",
-        "uninit",
+        "block", "bounds", "cluster", "flags", "halted", "index", "kind", "machine_def", "pc", "queues",
+        "registers", "seed", "slots", "spaces", "stalled", "sub_block", "tokens", "uninit",
     )  # fmt: skip
 
     def __init__(
-        self, index: int, kind: str, machine_def: MachineDef, uninit: str, seed: int
+        self,
+        index: int,
+        kind: str,
+        cluster: Cluster,
+        sub_block: int,
+        machine_def: MachineDef,
+        uninit: str,
+        seed: int,
     ) -> None:
         self.index = index
         self.kind = kind
+        self.cluster = cluster
+        self.block = cluster.block
+        self.sub_block = sub_block
         self.machine_def = machine_def
+        self.flags: dict[tuple[str, str, int], int] = {}
+        self.tokens: dict[int, int] = {}
+        self.queues: dict[str, deque[Any]] = {}
+        self.stalled: Any = None
         self.uninit = uninit
         self.seed = seed
         self.spaces: dict[str, MemorySpace] = {}
@@ -60,6 +92,8 @@ class Machine:
 
     definition: MachineDef
     cores: list[Core] = field(default_factory=list)
+    clusters: list[Cluster] = field(default_factory=list)
+    global_counters: dict[Any, int] = field(default_factory=dict)  # flags between blocks
     buffers: list[GmBuffer] = field(default_factory=list)
 
 
@@ -72,14 +106,21 @@ class CoreState:
     slots: tuple[Any, ...]
     spaces: dict[str, bytes]
     registers: dict[str, int]
+    flags: dict[tuple[str, str, int], int]
+    tokens: dict[int, int]
+    queues: dict[str, tuple[Any, ...]]
+    stalled: Any
 
 
 @dataclass(frozen=True, slots=True)
 class MachineState:
-    """Everything of a machine that can change."""
+    """Everything of a machine that can change. Queued instructions are kept as they are: they refer to
+    memory by view, and memory is restored in place."""
 
     cores: tuple[CoreState, ...]
     buffers: tuple[bytes, ...]
+    clusters: tuple[tuple[dict[Any, int], dict[Any, Any]], ...]
+    global_counters: dict[Any, int]
 
 
 def snapshot(machine: Machine) -> MachineState:
@@ -91,10 +132,19 @@ def snapshot(machine: Machine) -> MachineState:
             tuple(core.slots),
             {name: space.snapshot() for name, space in core.spaces.items()},
             dict(core.registers),
+            dict(core.flags),
+            dict(core.tokens),
+            {pipe: tuple(queue) for pipe, queue in core.queues.items()},
+            core.stalled,
         )
         for core in machine.cores
     )
-    return MachineState(cores, tuple(b.data.tobytes() for b in machine.buffers))
+    return MachineState(
+        cores,
+        tuple(b.data.tobytes() for b in machine.buffers),
+        tuple((dict(c.counters), copy.deepcopy(c.fifos)) for c in machine.clusters),
+        dict(machine.global_counters),
+    )
 
 
 def restore(machine: Machine, state: MachineState) -> None:
@@ -102,8 +152,16 @@ def restore(machine: Machine, state: MachineState) -> None:
     for core, saved in zip(machine.cores, state.cores, strict=True):
         core.pc, core.halted = saved.pc, saved.halted
         core.slots[:] = saved.slots
-        core.registers.clear()
-        core.registers.update(saved.registers)
+        for table, content in (
+            (core.registers, saved.registers),
+            (core.flags, saved.flags),
+            (core.tokens, saved.tokens),
+        ):
+            table.clear()
+            table.update(content)  # type: ignore[arg-type]
+        core.queues.clear()
+        core.queues.update({pipe: deque(queue) for pipe, queue in saved.queues.items()})
+        core.stalled = saved.stalled
         for name in core.spaces.keys() - saved.spaces.keys():
             fresh = MemorySpace(
                 name, core.spaces[name].size, core.uninit, core.seed * 1000 + core.index
@@ -113,3 +171,10 @@ def restore(machine: Machine, state: MachineState) -> None:
             core.space(name).restore(data)
     for buffer, data in zip(machine.buffers, state.buffers, strict=True):
         buffer.data[:] = memoryview(data)
+    for cluster, (counters, fifos) in zip(machine.clusters, state.clusters, strict=True):
+        cluster.counters.clear()
+        cluster.counters.update(counters)
+        cluster.fifos.clear()
+        cluster.fifos.update(copy.deepcopy(fifos))
+    machine.global_counters.clear()
+    machine.global_counters.update(state.global_counters)

@@ -59,8 +59,8 @@ class Binding:
     """One operation with the run-time values of its operands."""
 
     __slots__ = (
-        "_attrs", "_tiles", "core", "emit", "findings", "machine", "op", "prints", "profile",
-        "source", "values",
+        "_attrs", "_tiles", "core", "emit", "findings", "guard", "machine", "op", "prints", "profile",
+        "source", "sync", "values",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +80,10 @@ class Binding:
         self.machine = machine
         self.profile = profile
         self.source = source
+        # A waiting operation sets `guard`, which says whether it can go on; `sync` says for the timing
+        # model and the race checks what the operation orders.
+        self.guard: Callable[[], bool] | None = None
+        self.sync: tuple[Any, ...] | None = None
         self.findings: list[Diagnostic] = []
         # An engine puts its own sink in here.
         self.emit: Callable[[Diagnostic], None] = self.findings.append

@@ -8,6 +8,7 @@ from ptosim.semantics import (
     microscaling,
     move,
     quantize,
+    sync,
     tiles,
     values,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "microscaling",
     "move",
     "quantize",
+    "sync",
     "tiles",
     "values",
 ]

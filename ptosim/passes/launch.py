@@ -1,0 +1,84 @@
+"""Which cores a function runs on: cube, vector, both kinds of a cluster, or one core with everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptosim.ir.program import Function, ResolvedModule
+
+_MIXED_OPS = frozenset(
+    f"pto.{name}"
+    for name in (
+        "section.cube", "section.vector", "tpush_to_aiv", "tpush_to_aic", "tpop_from_aic", "tpop_from_aiv",
+        "aic_initialize_pipe", "aiv_initialize_pipe", "initialize_l2l_pipe", "initialize_l2g2l_pipe",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CoreRole:
+    """A core of every launched cluster: its kind, its number among the vector cores, what it runs."""
+
+    kind: str
+    sub_block: int
+    sub_blocks: int
+    function: str
+
+
+def roles(resolved: ResolvedModule, entry: Function, reached: Sequence[Function]) -> list[CoreRole]:
+    """Return the cores that a launch of `entry` uses.
+
+    A function of kernel kind cube or vector runs on one core of that kind. Sections and cube-vector
+    pipes make a mixed kernel: one cube and both vector cores run the whole function, each without the
+    other's sections. A kernel whose pipe imports a peer's buffer runs beside that peer. Everything
+    else runs on one core that has all memory spaces.
+    """
+    peer = _peer(resolved, entry)
+    if peer is not None and entry.kernel_kind in ("cube", "vector"):
+        return _pair(entry, peer)
+    mixed = any(op.name in _MIXED_OPS for f in reached for op in f.op.walk())
+    if entry.kernel_kind in ("cube", "vector") and not _has_sections(reached):
+        return [CoreRole(entry.kernel_kind, 0, 1, entry.name)]
+    if mixed:
+        return _cluster(entry.name, entry.name)
+    return [CoreRole("any", 0, 1, entry.name)]
+
+
+def _has_sections(reached: Sequence[Function]) -> bool:
+    return any(op.name.startswith("pto.section.") for f in reached for op in f.op.walk())
+
+
+def _cluster(cube: str, vector: str) -> list[CoreRole]:
+    return [
+        CoreRole("cube", 0, 2, cube),
+        CoreRole("vector", 0, 2, vector),
+        CoreRole("vector", 1, 2, vector),
+    ]
+
+
+def _pair(entry: Function, peer: Function) -> list[CoreRole]:
+    cube, vector = (entry, peer) if entry.kernel_kind == "cube" else (peer, entry)
+    return _cluster(cube.name, vector.name)
+
+
+def _peer(resolved: ResolvedModule, entry: Function) -> Function | None:
+    """The function whose reserved buffer `entry` imports, or that imports `entry`'s."""
+    for function in resolved.functions.values():
+        for op in function.op.walk():
+            if op.name != "pto.import_reserved_buffer":
+                continue
+            attr = op.attrs.get("peer_func")
+            name = attr.atom.value.lstrip("@").strip('"') if attr is not None else ""
+            if function is entry and name in resolved.functions and name != entry.name:
+                return resolved.functions[name]
+            if name == entry.name and function is not entry:
+                return function
+    return None
+
+
+def peer_functions(resolved: ResolvedModule, entry: Function) -> list[Function]:
+    """Return the entry and, for a cube-vector pair of kernels, its peer."""
+    peer = _peer(resolved, entry)
+    pair = peer is not None and entry.kernel_kind in ("cube", "vector")
+    return [entry, peer] if pair and peer is not None else [entry]
