@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptosim.ir.attributes import Enum, attr_value
 from ptosim.ir.core import Operand, Operation
 from ptosim.ir.types import TileType
+from ptosim.isa.enums import enums
 from ptosim.isa.profiles import Profile
 from ptosim.machine.tile import Tile
 from ptosim.numerics.mx import quantizer
 from ptosim.numerics.stochastic import noise
-from ptosim.passes.views import attribute
 from ptosim.semantics.binding import Binding
 from ptosim.semantics.mx_places import Columns, CpuColumns, CpuRows, Flat, Places, Rows
 from ptosim.semantics.registry import Commit, kernel, nothing, support
@@ -54,14 +55,20 @@ def tquant_support(op: Operation, profile: Profile) -> str | None:
     if op.bound.get("exp_zz") is not None:
         return "the library of A5 has no zigzag exponent store; rearrange the exponents with tmov"
     src, dst = _tile_type(op, "src"), _tile_type(op, "dst")
-    if src is None or dst is None or op.definition is None:
+    if src is None or dst is None:
         return None
-    names = ("mx_alg", "quant_type", "scale_alg")
-    algorithm, kind, rule = (attribute(op, op.definition.attrs[n]) for n in names)
-    mode = mode_of(algorithm, kind, rule, dst.dtype.bits)
-    if mode.dst == _E2M1 and src.dtype.bits == 32:
+    algorithm, kind = _member(op, "mx_alg", "mx_quant_alg"), _member(op, "quant_type", "quant_type")
+    if mode_of(algorithm, kind, None, dst.dtype.bits).dst == _E2M1 and src.dtype.bits == 32:
         return "MXFP4 takes f16 and bf16 sources on A5, not f32; convert the source first"
     return None
+
+
+def _member(op: Operation, name: str, enum: str) -> str | None:
+    attr = op.attrs.get(name)
+    if attr is None:
+        return None
+    value = attr_value(attr)
+    return enums()[enum].member(value.member if isinstance(value, Enum) else str(value))
 
 
 def _tile_type(op: Operation, name: str) -> TileType | None:

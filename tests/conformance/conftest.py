@@ -1,0 +1,14 @@
+"""A line at the end of the run: how much was compared with the conformance data."""
+
+from __future__ import annotations
+
+from tests.conformance.data import COMPARED
+
+
+def pytest_terminal_summary(terminalreporter):
+    groups = sorted({key.split()[0] for key in COMPARED})
+    for group in groups:
+        counts = [f"{COMPARED[f'{group} {what}']} {what}" for what in ("arrays", "elements")]
+        left_out = COMPARED[f"{group} left out"]
+        note = f", {left_out} elements left to rules" if left_out else ""
+        terminalreporter.write_line(f"conformance {group}: {', '.join(counts)} compared{note}")

@@ -1,0 +1,239 @@
+"""Program text for tests: a kernel of loads, operations and stores, written line by line.
+
+k = Kernel("a5")
+x = k.tile("x", "f32", 16, 64)
+k.load("src", x)
+k.op("pto.texp", [x], [y])
+k.store(y, "dst")
+result = k.run({"src": array, "dst": zeros})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import ptosim
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of the text: its name and everything its type says."""
+
+    name: str
+    dtype: str
+    rows: int
+    cols: int
+    v_row: int | None = None
+    v_col: int | None = None
+    blayout: str = "row_major"
+    slayout: str = "none_box"
+    fractal: int = 512
+    pad: int = 0
+    compact: int = 0
+    loc: str = "vec"
+
+    @property
+    def valid(self) -> tuple[int, int]:
+        return (
+            self.rows if self.v_row is None else self.v_row,
+            self.cols if self.v_col is None else self.v_col,
+        )
+
+    @property
+    def type(self) -> str:
+        rows, cols = (("?" if v == -1 else v) for v in self.valid)
+        compact = f", compact={self.compact}" if self.compact else ""
+        return (
+            f"!pto.tile_buf<loc={self.loc}, dtype={self.dtype}, rows={self.rows}, "
+            f"cols={self.cols}, v_row={rows}, v_col={cols}, blayout={self.blayout}, "
+            f"slayout={self.slayout}, fractal={self.fractal}, pad={self.pad}{compact}>"
+        )
+
+
+LAYOUTS = {
+    "nd": ("row_major", "none_box"),
+    "dn": ("col_major", "none_box"),
+    "nz": ("col_major", "row_major"),
+    "zz": ("row_major", "row_major"),
+    "zn": ("row_major", "col_major"),
+    "nn": ("col_major", "col_major"),
+}
+
+
+class Kernel:
+    """One function; pointer arguments appear where they are first used."""
+
+    def __init__(self, target: str, **load_options: Any) -> None:
+        self.target = target
+        self.load_options = load_options
+        self.args: dict[str, str] = {}
+        self.lines: list[str] = []
+        self.constants: dict[tuple[int, str], str] = {}
+        self._views = 0
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def const(self, value: int, type_: str = "index") -> str:
+        """Return the name of an integer constant."""
+        key = (value, type_)
+        if key not in self.constants:
+            self.constants[key] = f"%c{type_}{value}".replace("-", "m")
+        return self.constants[key]
+
+    def arg(self, name: str, type_: str) -> str:
+        """Return the name of a function argument."""
+        assert self.args.setdefault(name, type_) == type_
+        return f"%{name}"
+
+    def line(self, text: str) -> None:
+        """Add a line of text."""
+        self.lines.append(text)
+
+    # -- tiles ----------------------------------------------------------------------------------
+
+    def tile(
+        self,
+        name: str,
+        dtype: str,
+        rows: int,
+        cols: int,
+        valid: tuple[int, int] | None = None,
+        *,
+        layout: str = "nd",
+        addr: int | None = None,
+        **keys: Any,
+    ) -> Tile:
+        """Allocate a tile. A valid extent of -1 is dynamic and needs `rows`/`cols` clauses, which
+        `dynamic` writes."""
+        blayout, slayout = LAYOUTS[layout]
+        v_row, v_col = valid or (None, None)
+        tile = Tile(name, dtype, rows, cols, v_row, v_col, blayout, slayout, **keys)
+        at = "" if addr is None else f" addr = {self.const(addr, 'i64')}"
+        self.line(f"%{name} = pto.alloc_tile{at} : {tile.type}")
+        return tile
+
+    def dynamic(
+        self, name: str, dtype: str, rows: int, cols: int, valid: tuple[str, str], **keys: Any
+    ) -> Tile:
+        """Allocate a tile whose valid extents are values of the program."""
+        tile = Tile(name, dtype, rows, cols, -1, -1, **keys)
+        self.line(
+            f"%{name} = pto.alloc_tile valid_row = {valid[0]} valid_col = {valid[1]} : {tile.type}"
+        )
+        return tile
+
+    def alias(self, op: str, name: str, source: Tile, **changes: Any) -> Tile:
+        """Another view of a tile by treshape or bitcast."""
+        tile = replace(source, name=name, **changes)
+        self.line(f"%{name} = {op} %{source.name} : {source.type} -> {tile.type}")
+        return tile
+
+    # -- operations -----------------------------------------------------------------------------
+
+    def op(
+        self,
+        name: str,
+        ins: Sequence[Tile | tuple[str, str]],
+        outs: Sequence[Tile | tuple[str, str]],
+        attrs: str = "",
+    ) -> None:
+        """Add an operation on tiles and on (value, type) pairs."""
+        attrs = f" {{{attrs}}}" if attrs else ""
+        self.line(f"{name} ins({_group(ins)}) outs({_group(outs)}){attrs}")
+
+    def view(
+        self,
+        arg: str,
+        dtype: str,
+        sizes: Sequence[int],
+        strides: Sequence[int] | None = None,
+        *,
+        layout: str | None = None,
+        offsets: Sequence[int] | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> tuple[str, str]:
+        """Return a window of an argument: value and type. `shape` is that of the whole view."""
+        self._views += 1
+        number = self._views
+        shape = list(shape or sizes)
+        offsets = list(offsets or [0] * len(sizes))
+        strides = list(strides or (prod(shape[i + 1 :]) for i in range(len(shape))))
+        pointer = self.arg(arg, f"!pto.ptr<{dtype}>")
+        attrs = f" {{layout = #pto.layout<{layout}>}}" if layout else ""
+        whole = f"!pto.tensor_view<{_dims(shape)}x{dtype}>"
+        part = f"!pto.partition_tensor_view<{_dims(sizes)}x{dtype}>"
+        self.line(
+            f"%v{number} = pto.make_tensor_view {pointer}, shape = [{self._consts(shape)}], "
+            f"strides = [{self._consts(strides)}]{attrs} : {whole}"
+        )
+        self.line(
+            f"%p{number} = pto.partition_view %v{number}, offsets = [{self._consts(offsets)}], "
+            f"sizes = [{self._consts(sizes)}] : {whole} -> {part}"
+        )
+        return f"%p{number}", part
+
+    def _consts(self, values: Sequence[int]) -> str:
+        return ", ".join(self.const(v) for v in values)
+
+    def load(self, arg: str, tile: Tile, sizes: Sequence[int] | None = None, **keys: Any) -> None:
+        """Load a tile from a contiguous window, or the one that the keys describe."""
+        keys = _by_columns(tile, sizes, keys)
+        view = self.view(arg, tile.dtype, sizes or tile.valid, **keys)
+        self.op("pto.tload", [view], [tile])
+
+    def store(
+        self,
+        tile: Tile,
+        arg: str,
+        sizes: Sequence[int] | None = None,
+        *,
+        attrs: str = "",
+        dtype: str | None = None,
+        **keys: Any,
+    ) -> None:
+        """Store a tile to a contiguous window, or the one that the keys describe."""
+        keys = _by_columns(tile, sizes, keys)
+        view = self.view(arg, dtype or tile.dtype, sizes or tile.valid, **keys)
+        self.op("pto.tstore", [tile], [view], attrs)
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """Return the module."""
+        args = ", ".join(f"%{name}: {type_}" for name, type_ in self.args.items())
+        constants = [
+            f"{name} = arith.constant {value} : {type_}"
+            for (value, type_), name in self.constants.items()
+        ]
+        body = "\n".join(f"    {line}" for line in [*constants, *self.lines, "return"])
+        return (
+            f'module attributes {{pto.target_arch = "{self.target}"}} {{\n'
+            f"  func.func @kernel({args}) {{\n{body}\n  }}\n}}\n"
+        )
+
+    def program(self) -> ptosim.Program:
+        """Return the loaded program."""
+        return ptosim.load(self.text(), **self.load_options)
+
+    def run(self, args: Mapping[str, Any], **options: Any) -> ptosim.Result:
+        """Load and run."""
+        return self.program().run(args, **options)
+
+
+def _group(operands: Sequence[Tile | tuple[str, str]]) -> str:
+    pairs = [(f"%{o.name}", o.type) if isinstance(o, Tile) else o for o in operands]
+    return f"{', '.join(v for v, _ in pairs)} : {', '.join(t for _, t in pairs)}"
+
+
+def _dims(sizes: Sequence[int]) -> str:
+    return "x".join(str(s) for s in sizes)
+
+
+def _by_columns(tile: Tile, sizes: Sequence[int] | None, keys: dict[str, Any]) -> dict[str, Any]:
+    """A column-major tile without a window of its own has a column-major image."""
+    if sizes is None and not keys and (tile.blayout, tile.slayout) == LAYOUTS["dn"]:
+        return {"strides": (1, tile.valid[0]), "layout": "dn"}
+    return keys
