@@ -1,7 +1,7 @@
 """Where the conformance data lies, and a count of what was compared with it.
 
-The data comes from test generators, a public CPU simulator and a model of recommended results. It is
-not part of the tree: `PTOSIM_CONFORMANCE` names its folder, else a folder beside the checkout is
+The data comes from test generators, the public CPU simulator and a model of recommended results. It
+is not part of the tree: `PTOSIM_CONFORMANCE` names its folder, else a folder beside the checkout is
 tried, and without it the tests are skipped.
 """
 
