@@ -77,7 +77,12 @@ DN: dict[str, tuple[tuple[int, int], tuple[int, int], Window, list[str]]] = {
         (16, 6), (16, 6), {"sizes": (16, 6), "shape": (40, 6), "strides": (1, 40)}, [],
     ),
     "outer columns": (
-        (16, 6), (16, 6), {"sizes": (1, 1, 2, 16, 3), "shape": (1, 1, 2, 20, 3), "strides": (0, 0, 500, 1, 20)},
+        (16, 6), (16, 6),
+        {
+            "sizes": (1, 1, 2, 16, 3),
+            "shape": (1, 1, 2, 20, 3),
+            "strides": (0, 0, 500, 1, 20),
+        },
         [],
     ),
     "fewer valid columns": (
