@@ -219,13 +219,13 @@ _TILE_STRIDES = {"nd": _nd_strides, "dn": _dn_strides, "nz": _nz_strides}
 # -- windows as rows and columns -------------------------------------------------------------------
 
 
-def logical_sizes(op: Binding, view: GmAccess, tile: Tile) -> tuple[Shape, int, int]:
+def logical_sizes(op: Binding, view: GmAccess, tile: Tile, layout: str) -> tuple[Shape, int, int]:
     """Return the sizes that move where layouts differ, with the rows and columns that they are."""
-    sizes = _moved(view.layout, view, tile) if view.layout != "nz" else view.sizes
-    if view.layout != "nz":
-        name = view.layout
-        _compare(op, name, view, tile)
-    rows, cols = _rows_and_columns(sizes, view.layout)
+    sizes = view.sizes
+    if layout != "nz":
+        sizes = _moved(layout, view, tile)
+        _compare(op, layout, view, tile)
+    rows, cols = _rows_and_columns(sizes, layout)
     if rows > tile.rows or cols > tile.cols:
         raise OpFault(
             "PTO6009",
@@ -233,6 +233,15 @@ def logical_sizes(op: Binding, view: GmAccess, tile: Tile) -> tuple[Shape, int, 
             help="move a smaller window or use a larger tile",
         )
     return sizes, rows, cols
+
+
+def layout_for_acc(view: GmAccess, tile: Tile) -> str:
+    """Return the layout of a window that an accumulator is stored to: column blocks, of 16 elements
+    or of 32 bytes, where the window has several; a view cannot say so itself in most cases."""
+    s0, s1, _, _, s4 = view.sizes
+    if s4 not in (16, 256 // view.dtype.bits) or s0 * s1 < 2:
+        return view.layout
+    return "nz" if s0 * s1 * s4 == round_up(tile.v_col, s4) else view.layout
 
 
 def _rows_and_columns(sizes: Shape, layout: str) -> tuple[int, int]:
