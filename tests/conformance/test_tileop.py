@@ -1,8 +1,9 @@
 """One tile operation each: the cases of the assembler's A5 tile-op library, run as program text.
 
-A case lists arguments, tiles and steps; here it becomes a module with views, tiles and operations, and
-runs through the public interface. Most outputs are compared with a tolerance that the case names, so
-what these cases leave open (NaN, signs, orders of summation) is decided by the tests of semantics.
+A case lists arguments, tiles and steps; here it becomes a module with views, tiles and operations,
+and runs through the public interface. Most outputs are compared with a tolerance that the case
+names, so what these cases leave open (NaN, signs, orders of summation) is decided by the tests of
+semantics.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _manifest() -> list[Json]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
-# -- program text --------------------------------------------------------------------------------------
+# -- program text ----------------------------------------------------------------------------------
 
 
 class _Text:
@@ -96,7 +97,7 @@ def _attributes(attrs: dict[str, str]) -> str:
     return ", ".join(f"{k} = {str(v).replace(' i64', ' : i64')}" for k, v in attrs.items())
 
 
-# -- arguments and results -----------------------------------------------------------------------------
+# -- arguments and results -------------------------------------------------------------------------
 
 
 def _dtype(name: str) -> np.dtype:
