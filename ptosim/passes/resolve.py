@@ -24,6 +24,7 @@ from ptosim.syntax.token import Tok
 from ptosim.syntax.types import parse_type
 
 INDEX = ScalarType(dtype("index"))
+_MAX_RESULTS = 1024
 _LEFT_LAYOUT = {"a2a3": "row_major", "a5": "col_major"}
 _REGION_OPS = frozenset(("pto.section.cube", "pto.section.vector", "pto.vecscope"))
 
@@ -197,6 +198,9 @@ class _Resolver:
         op.function = self._function.op if self._function else None
         if self.module.attr_aliases:
             self._attribute_aliases(op.attrs.values())
+        if sum(n for _, n, _ in op.result_tokens) > _MAX_RESULTS:
+            self._count_mismatch(op, f"more than {_MAX_RESULTS} results")
+            op.result_tokens = [(name, 1, start) for name, _, start in op.result_tokens]
         handler = self._structured.get(op.name)
         if handler is not None and (op.form == "core" or op.name == "arith.constant"):
             op.definition = self.isa.get(op.name)
@@ -288,15 +292,18 @@ class _Resolver:
             types = [parse_type(definition.result_type).type] * count
         if len(types) == count:
             return types
+        self._count_mismatch(op, f"{count} results but {len(types)} result types")
+        return [*types, *([ErrorType()] * count)][:count]
+
+    def _count_mismatch(self, op: Operation, what: str) -> None:
         self.sink.emit(
             error(
                 "PTO1004",
-                f"'{op.name}' op has {count} results but {len(types)} result types",
+                f"'{op.name}' op has {what}",
                 Span(self.source, op.start, op.name_end),
                 help="give one type for each result",
             )
         )
-        return [*types, *([ErrorType()] * count)][:count]
 
     def _last_types(self, op: Operation, written: bind.Written, count: int) -> list[Type]:
         if op.form == "dps" and op.outs_types and not op.outs:
@@ -309,6 +316,9 @@ class _Resolver:
     def _results(self, op: Operation, types: list[Type]) -> None:
         if not op.result_tokens:
             return
+        count = sum(n for _, n, _ in op.result_tokens)
+        if count != len(types):
+            self._count_mismatch(op, f"{count} results but {len(types)} result types")
         values: list[Value] = []
         rest = iter(types)
         for name, count, start in op.result_tokens:

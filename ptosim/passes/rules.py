@@ -112,9 +112,10 @@ def distinct(*views: Any) -> bool:
 
 @_predicate("PTO2020", "expects {names} to be a scalar of the tile's element type")
 def scalar_of(*views: Any) -> bool:
-    """The first operand is a scalar of the element type of the second (integers by width)."""
+    """The first operand is a scalar of the element type of the second (integers by width); a literal
+    without a type takes it."""
     scalar, tile = views
-    return scalar is None or scalar.family == tile.family
+    return scalar is None or scalar.family in (None, tile.family)
 
 
 @_predicate("PTO2020", "scalar must be a scalar type (integer or float)")
