@@ -171,7 +171,8 @@ def same_tile_type(*views: Any) -> bool:
 @_predicate(
     "PTO2011",
     "expects one operand to have the valid_shape of dst and the other as many valid rows: "
-    "row-major with valid_shape[1] to be 32/sizeof(dtype), or non-row-major with valid_shape[1] to be 1",
+    "row-major with valid_shape[1] to be 32/sizeof(dtype), or non-row-major with "
+    "valid_shape[1] to be 1",
 )
 def row_broadcast(src0: Any, src1: Any, dst: Any) -> bool:
     """One operand is as large as dst, the other has a value or a block of copies for each row."""
