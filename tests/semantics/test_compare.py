@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.oracle.tile import FLOATS, width_of
-from tests.semantics.harness import Case, Scalar, Spec, mixture
+from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture
 from tests.semantics.rows import cases
 from tests.support.text import Kernel
 
@@ -91,6 +91,27 @@ def test_linear_masks_pack_32_bit_rows_without_a_gap():
     case = Case("tcmps", "a5", operands, attrs={"cmpMode": "lt"}, switches=switches)
     rows = case.check().outputs["dst_after"].view(np.uint8).reshape(4, 32)
     assert rows[:, :17].tolist() == [[7, *[0] * 15, 0xFF]] * 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cols", "written"),
+    [("i8", 100, 32), ("i16", 100, 16), ("f32", 60, 16), ("f32", 130, 32)],
+)
+def test_a_mask_row_of_a5_is_whole_groups(dtype, cols, written):
+    """16 bytes for 128 elements, 32 bytes for 256 of 8 bits; zeros behind the columns."""
+    for op in ("tcmp", "tcmps"):
+        operands: dict[str, Operand] = {
+            "src0" if op == "tcmp" else "src": Spec(dtype, 1, 256, (1, cols), values=np.ones(256)),
+            "dst": Spec("i8", 1, 256, (1, cols), values=np.full(256, 85)),
+        }
+        if op == "tcmp":
+            operands["src1"] = Spec(dtype, 1, 256, (1, cols), values=np.ones(256))
+        else:
+            operands["scalar"] = Scalar(dtype, 1)
+        switches = {"tcmps.mask": "rows"}
+        result = Case(op, "a5", operands, attrs={"cmpMode": "eq"}, switches=switches).check()
+        untouched = result.outputs["dst_after"] == 85
+        assert untouched.tolist() == [False] * written + [True] * (256 - written)
 
 
 def test_mask_rows_that_are_too_short_overwrite_each_other_in_order():
