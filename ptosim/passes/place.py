@@ -49,10 +49,10 @@ def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Pl
     """Place the tiles of functions that run on one core; over-budget spaces are errors."""
     placer = _Placer(resolved, sink)
     for function in functions:
-        placer.arguments(function)
         for op in function.op.walk():
             placer.fixed(op)
     for function in functions:
+        placer.arguments(function)
         for op in function.op.walk():
             placer.operation(op)
     for function in functions:

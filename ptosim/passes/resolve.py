@@ -184,9 +184,29 @@ class _Resolver:
         self._function = function
         self.scope.open_world = arguments
         self.scope.enter()
-        self._ops(op.regions[0].ops)
+        placements = [o for o in op.regions[0].ops if not self._resolved_in_order(o)]
+        for placement in placements:
+            self._placement(placement, arguments)
         op.regions[0].blocks[0].values = arguments
         self.scope.leave()
+
+    def _resolved_in_order(self, op: Operation) -> bool:
+        """Resolve an operation of a snippet, unless it places a value before its first use."""
+        name = _placed_name(op)
+        if name is not None and not self.scope.knows(name):
+            return False
+        self._operation(op)
+        return True
+
+    def _placement(self, op: Operation, arguments: Sequence[Value]) -> None:
+        """`tassign %argN, …` with a name that nothing else has means the N-th undefined value."""
+        name = _placed_name(op) or ""
+        number = name.removeprefix("arg")
+        is_number = name != number and number.isdecimal() and int(number) < len(arguments)
+        if is_number and not self.scope.knows(name):
+            self.scope.alias(name, arguments[int(number)])
+        self.scope.open_world = None
+        self._operation(op)
 
     # -- operations -----------------------------------------------------------------------------
 
@@ -630,6 +650,14 @@ def compatible(actual: Type, declared: Type) -> bool:
 
 def _member(value: Any) -> str | None:
     return value.member if isinstance(value, Enum) else None
+
+
+def _placed_name(op: Operation) -> str | None:
+    """The name of the tile that a `tassign` without a result places, None for other operations."""
+    if op.name not in ("pto.tassign", "tassign") or op.result_tokens or not op.items:
+        return None
+    tok = op.items[0]
+    return tok.value[1:] if tok.__class__ is Tok and tok.type == "SSA" else None
 
 
 def _operand_type(op: Operation, name: str) -> Type:
