@@ -18,7 +18,7 @@ import pytest
 
 from ptosim.isa.registry import isa
 from ptosim.isa.schema import Status
-from tests.conformance.data import CASES, ROOT, arrays, required
+from tests.conformance.data import COMPARED, ROOT, arrays, required
 from tests.support.text import Kernel, Tile
 
 pytestmark = required("tileop")
@@ -163,9 +163,9 @@ def test_tileop(case: Json) -> None:
     """The outputs of the case are those of its data."""
     missing = _unexecuted(case)
     if missing:
-        CASES["tileop not executed"] += 1
+        COMPARED["tileop cases not executed"] += 1
         pytest.skip(f"not executed yet: {', '.join(missing)}")
-    CASES["tileop run"] += 1
+    COMPARED["tileop cases run"] += 1
     data = arrays(f"tileop/{case['npz']}")
     given = {f"a{a['index']}": _argument(a, data) for a in case["args"]}
     result = _Text(case).kernel.run(given)
@@ -176,7 +176,7 @@ def test_tileop(case: Json) -> None:
         if case["id"] in _KNOWN:
             assert wrong.size
             assert (wrong == _KNOWN[case["id"]]).all()
-            CASES["tileop known exceptions"] += 1
+            COMPARED["tileop known exceptions"] += 1
             return
         assert not wrong.size, f"{len(wrong)} differ (got, expected): {wrong[:6].tolist()}"
-    CASES["tileop passed"] += 1
+    COMPARED["tileop cases passed"] += 1
