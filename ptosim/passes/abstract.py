@@ -152,6 +152,7 @@ def _shape(array: np.ndarray) -> tuple[int, int]:
 
 def _element_type(array: np.ndarray) -> DType:
     for name, element in dtypes().items():
-        if name not in ("i1", "index", "tf32") and argument_dtype(element) == array.dtype:
+        named = element.array != "codes" and name not in ("i1", "index", "tf32")
+        if named and argument_dtype(element) == array.dtype:
             return element
     return dtype("f32")
