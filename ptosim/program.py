@@ -347,11 +347,15 @@ class Launch:
             _tile_of(core, core.slots[slot]).write(_stored(array, core.slots[slot]))
         return core
 
-    def run(self, observers: Sequence[Any] = ()) -> Result:
-        """Execute and collect."""
+    def start(self, observers: Sequence[Any] = ()) -> None:
+        """Make the engine; nothing is executed yet."""
         self.engine = Engine(
             self.program, self.resolved, self.machine, self.profile, self.sink, observers
         )
+
+    def run(self, observers: Sequence[Any] = ()) -> Result:
+        """Execute and collect."""
+        self.start(observers)
         try:
             self.engine.run()
         except Trap as trap:
