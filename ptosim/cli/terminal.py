@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sys
 import tempfile
@@ -57,7 +58,7 @@ class Terminal:
 
     def json(self, value: Any) -> None:
         """Write a value as JSON."""
-        self.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+        self.write(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str) + "\n")
 
     def print_renderables(self, renderables: Iterable[Any]) -> None:
         """Write rich renderables as one report."""
@@ -111,6 +112,17 @@ class Terminal:
         sys.stderr.write(f"{paint('error', 'error')}: {message}\n")
         if help:
             sys.stderr.write(f"  {paint('help', 'help')}: {help}\n")
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinities: they become the strings `nan`, `inf`, `-inf`."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return value
 
 
 def write_file(path: Path, data: str | bytes) -> None:
