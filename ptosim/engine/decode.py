@@ -30,7 +30,7 @@ from ptosim.passes.verify import attribute, environment
 from ptosim.semantics import scalar
 from ptosim.semantics.binding import OpFault
 from ptosim.semantics.micro.context import VectorContext
-from ptosim.semantics.registry import SUPPORT, VALUES, VECTORS, kernel_of
+from ptosim.semantics.registry import STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.sync import pipe_word
 from ptosim.semantics.values import ValueContext
 from ptosim.source import Span
@@ -324,7 +324,7 @@ class _Decoder:
     def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:
         """Every operand of the row with its slots; results stand for destinations that are not
         written, scratch of the simulator for tiles that are left out."""
-        operands: list[tuple[str, Any]] = []
+        operands: list[tuple[str, Any]] = list(STATE.get(op.name, ()))
         free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
         for name, value in zip(free, op.results, strict=False):
             operands.append((name, self._result_slot(value)))

@@ -19,13 +19,15 @@ SLOT_BLOCK = 2
 SLOT_SUBBLOCK = 3
 SLOT_BLOCK_NUM = 4
 SLOT_SUBBLOCK_NUM = 5
-FIRST_SLOT = 6
+SLOT_LOOPS = 6  # loop registers of the older copies, a tuple of pairs (name, value)
+FIRST_SLOT = 7
 
 CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 
-SIDE_SPACES = {"left_scale": 4096, "right_scale": 4096}
-"""Block scales beside L0A and L0B, one byte for 16 bytes of data; programs name them by the address of
-the data that they belong to."""
+SIDE_SPACES = {"left_scale": 4096, "right_scale": 4096, "parameters": 0x11000}
+"""Memory that pointers reach and tiles do not: block scales beside L0A and L0B, one byte for 16 bytes of
+data, named by the address of the data that they belong to; and the fixpipe buffer as pointers see it,
+with a region part above 16 bits of address (scales in region 0, ReLU slopes in region 1)."""
 
 
 @dataclass(slots=True, eq=False)

@@ -31,6 +31,8 @@ KERNELS: dict[str, Kernel] = {}
 SUPPORT: dict[str, Support] = {}
 VALUES: dict[str, ValueMaker] = {}
 VECTORS: dict[str, VectorMaker] = {}
+STATE: dict[str, tuple[tuple[str, int], ...]] = {}
+"""Slots of the machine that operations read beside their operands, by the names they have there."""
 
 
 def _add(table: dict[str, Any], name: str, function: Any) -> None:
