@@ -25,9 +25,9 @@ class Kind(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Inst:
-    """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the values
-    that its binding depends on, in the order of `operands`, and is issued to `pipe`. `end` is where a
-    vector region ends."""
+    """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the
+    values that its binding depends on, in the order of `operands`, and is issued to `pipe`. `end`
+    is where a vector region ends."""
 
     pc: int
     kind: Kind

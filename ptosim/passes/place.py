@@ -1,9 +1,8 @@
 """Addresses of tiles that the program does not place itself: allocation in order of appearance.
 
-As in the assembler's planner each space is filled from address 0 upwards, every tile at the planner's
-alignment; here without reuse. Scratch that an operation needs and the program does not give comes
-behind the tiles and is counted with them.
-"""
+As in the assembler's planner each space is filled from address 0 upwards, every tile at the
+planner's alignment; here without reuse. Scratch that an operation needs and the program does not
+give comes behind the tiles and is counted with them."""
 
 from __future__ import annotations
 
@@ -49,10 +48,10 @@ def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Pl
     """Place the tiles of functions that run on one core; over-budget spaces are errors."""
     placer = _Placer(resolved, sink)
     for function in functions:
-        placer.arguments(function)
         for op in function.op.walk():
             placer.fixed(op)
     for function in functions:
+        placer.arguments(function)
         for op in function.op.walk():
             placer.operation(op)
     for function in functions:
@@ -71,8 +70,9 @@ class _Placer:
         self.placement = Placement()
         self._next: dict[str, int] = {}
         self._pinned: dict[Value, int] = {}
+        self._misplaced: set[str] = set()  # spaces with a tile that was reported already
 
-    # -- tiles that the program places ----------------------------------------------------------------
+    # -- tiles that the program places ------------------------------------------------------------
 
     def fixed(self, op: Operation) -> None:
         """Check a constant address, and remember it."""
@@ -102,6 +102,8 @@ class _Placer:
     def _check_address(self, op: Operation, name: str, type_: TileType, addr: int) -> None:
         space = self.machine.spaces[type_.loc]
         end = addr + type_.bytes
+        if addr < 0 or end > space.bytes:
+            self._misplaced.add(type_.loc)
         if type_.bytes > space.bytes:
             self._placement_error(
                 op, "PTO4352", "SA-0352", name,
@@ -118,9 +120,7 @@ class _Placer:
                 f"lies at {addr:#x}, not aligned to {space.align} bytes",
             )  # fmt: skip
 
-    def _placement_error(
-        self, op: Operation, code: str, vendor: str, name: str, what: str
-    ) -> None:
+    def _placement_error(self, op: Operation, code: str, vendor: str, name: str, what: str) -> None:
         self.sink.emit(
             error(
                 code,
@@ -131,7 +131,7 @@ class _Placer:
             )
         )
 
-    # -- tiles that the planner places ----------------------------------------------------------------
+    # -- tiles that the planner places ------------------------------------------------------------
 
     def arguments(self, function: Function) -> None:
         """Tile arguments of a function that runs on its own."""
@@ -169,13 +169,17 @@ class _Placer:
         self._record(value.name, space, addr, size, start, True)
 
     def _allocate(self, space: str, size: int) -> int:
+        """The next free bytes of a space that no tile of the program lies in."""
         align = self.machine.spaces[space].plan_align
-        pinned = max(
-            (p.addr + p.bytes for p in self.placement.placed if p.space == space and not p.planned),
-            default=0,
+        taken = sorted(
+            (p.addr, p.addr + p.bytes)
+            for p in self.placement.placed
+            if p.space == space and not p.planned
         )
-        at = max(self._next.get(space, 0), pinned)
-        at = -(-at // align) * align
+        at = self._next.get(space, 0)
+        for start, end in taken:
+            if start < at + size and at < end:
+                at = -(-end // align) * align
         self._next[space] = at + -(-size // align) * align
         return at
 
@@ -204,7 +208,7 @@ class _Placer:
         for name, space in self.machine.spaces.items():
             planned = [p for p in self.placement.placed if p.space == name and p.planned]
             end = max((p.addr + p.bytes for p in planned), default=0)
-            if end > space.planner:
+            if end > space.planner and name not in self._misplaced:
                 self.sink.emit(self._over_budget(space, planned, end))
 
     def _over_budget(self, space: SpaceDef, planned: list[Placed], end: int):
@@ -215,7 +219,8 @@ class _Placer:
         )
         return error(
             "PTO4001",
-            f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits avaliable!",
+            f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits "
+            "avaliable!",
             first.span,
             label=first.text,
             more=tuple(rest),

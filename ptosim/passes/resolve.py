@@ -12,7 +12,15 @@ from ptosim.diagnostics.model import Fix, Label, Sink, error, warning
 from ptosim.ir.attributes import Enum, attr_value, token_value
 from ptosim.ir.core import Attr, Block, Module, Node, Operand, Operation, Region, Value
 from ptosim.ir.program import Function, ResolvedModule
-from ptosim.ir.types import AbstractTileType, ErrorType, PtrType, ScalarType, TileType, Type, VectorType
+from ptosim.ir.types import (
+    AbstractTileType,
+    ErrorType,
+    PtrType,
+    ScalarType,
+    TileType,
+    Type,
+    VectorType,
+)
 from ptosim.isa.dtypes import dtype
 from ptosim.isa.registry import isa
 from ptosim.isa.schema import OpDef, Variant
@@ -24,6 +32,7 @@ from ptosim.syntax.token import Tok
 from ptosim.syntax.types import parse_type
 
 INDEX = ScalarType(dtype("index"))
+_MAX_RESULTS = 1024
 _LEFT_LAYOUT = {"a2a3": "row_major", "a5": "col_major"}
 _REGION_OPS = frozenset(("pto.section.cube", "pto.section.vector", "pto.vecscope"))
 
@@ -39,9 +48,7 @@ def resolve(
 
 
 class _Resolver:
-    def __init__(
-        self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]
-    ) -> None:
+    def __init__(self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]) -> None:
         self.types = types
         self.module = module
         self.source = module.source
@@ -183,9 +190,29 @@ class _Resolver:
         self._function = function
         self.scope.open_world = arguments
         self.scope.enter()
-        self._ops(op.regions[0].ops)
+        placements = [o for o in op.regions[0].ops if not self._resolved_in_order(o)]
+        for placement in placements:
+            self._placement(placement, arguments)
         op.regions[0].blocks[0].values = arguments
         self.scope.leave()
+
+    def _resolved_in_order(self, op: Operation) -> bool:
+        """Resolve an operation of a snippet, unless it places a value before its first use."""
+        name = _placed_name(op)
+        if name is not None and not self.scope.knows(name):
+            return False
+        self._operation(op)
+        return True
+
+    def _placement(self, op: Operation, arguments: Sequence[Value]) -> None:
+        """`tassign %argN, …` with a name that nothing else has means the N-th undefined value."""
+        name = _placed_name(op) or ""
+        number = name.removeprefix("arg")
+        is_number = name != number and number.isdecimal() and int(number) < len(arguments)
+        if is_number and not self.scope.knows(name):
+            self.scope.alias(name, arguments[int(number)])
+        self.scope.open_world = None
+        self._operation(op)
 
     # -- operations -----------------------------------------------------------------------------
 
@@ -197,6 +224,9 @@ class _Resolver:
         op.function = self._function.op if self._function else None
         if self.module.attr_aliases:
             self._attribute_aliases(op.attrs.values())
+        if sum(n for _, n, _ in op.result_tokens) > _MAX_RESULTS:
+            self._count_mismatch(op, f"more than {_MAX_RESULTS} results")
+            op.result_tokens = [(name, 1, start) for name, _, start in op.result_tokens]
         handler = self._structured.get(op.name)
         if handler is not None and (op.form == "core" or op.name == "arith.constant"):
             op.definition = self.isa.get(op.name)
@@ -227,7 +257,11 @@ class _Resolver:
         if definition is None:
             self.sink.emit(self._unknown_op(op))
             return None
-        if definition.name != op.name and op.form not in ("line",) and self.module.kind != "snippet":
+        if (
+            definition.name != op.name
+            and op.form not in ("line",)
+            and self.module.kind != "snippet"
+        ):
             self.sink.emit(self._unknown_op(op))
         op.name = definition.name
         return definition
@@ -288,15 +322,18 @@ class _Resolver:
             types = [parse_type(definition.result_type).type] * count
         if len(types) == count:
             return types
+        self._count_mismatch(op, f"{count} results but {len(types)} result types")
+        return [*types, *([ErrorType()] * count)][:count]
+
+    def _count_mismatch(self, op: Operation, what: str) -> None:
         self.sink.emit(
             error(
                 "PTO1004",
-                f"'{op.name}' op has {count} results but {len(types)} result types",
+                f"'{op.name}' op has {what}",
                 Span(self.source, op.start, op.name_end),
                 help="give one type for each result",
             )
         )
-        return [*types, *([ErrorType()] * count)][:count]
 
     def _last_types(self, op: Operation, written: bind.Written, count: int) -> list[Type]:
         if op.form == "dps" and op.outs_types and not op.outs:
@@ -309,6 +346,9 @@ class _Resolver:
     def _results(self, op: Operation, types: list[Type]) -> None:
         if not op.result_tokens:
             return
+        count = sum(n for _, n, _ in op.result_tokens)
+        if count != len(types):
+            self._count_mismatch(op, f"{count} results but {len(types)} result types")
         values: list[Value] = []
         rest = iter(types)
         for name, count, start in op.result_tokens:
@@ -400,7 +440,7 @@ class _Resolver:
             )
         )
 
-    # -- operations with a syntax of their own ------------------------------------------------------
+    # -- operations with a syntax of their own ----------------------------------------------------
 
     def _constant(self, op: Operation) -> None:
         if op.form == "generic":
@@ -418,7 +458,7 @@ class _Resolver:
                     "PTO1008",
                     f"the literal does not fit type {type_}",
                     Span(self.source, op.start, op.end),
-                    help="write an integer for an integer type, a decimal or hexadecimal for a float",
+                    help="write an integer for an integer type, a decimal or 0x… for a float",
                 )
             )
         self._results(op, [type_])
@@ -539,7 +579,8 @@ class _Resolver:
 
 
 def for_target(type_: Type, target: str) -> Type:
-    """The assembler gives every `left` tile the box order of the target's L0A, whatever is written."""
+    """The assembler gives every `left` tile the box order of the target's L0A, whatever is
+    written."""
     if isinstance(type_, TileType) and type_.loc == "left":
         blayout = _LEFT_LAYOUT[target]
         if type_.blayout != blayout and type_.slayout != "none_box":
@@ -579,7 +620,7 @@ _FLOAT_PATTERNS = {16: ("<H", "<e"), 32: ("<I", "<f"), 64: ("<Q", "<d")}
 def _float_constant(value: Any, literal: Tok, element: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    if literal.type != "HEX":
+    if literal.type != "HEX" or isinstance(value, float):
         return float(value)
     if value < 0 or value >> element.bits:
         return None
@@ -622,6 +663,14 @@ def _member(value: Any) -> str | None:
     return value.member if isinstance(value, Enum) else None
 
 
+def _placed_name(op: Operation) -> str | None:
+    """The name of the tile that a `tassign` without a result places, None for other operations."""
+    if op.name not in ("pto.tassign", "tassign") or op.result_tokens or not op.items:
+        return None
+    tok = op.items[0]
+    return tok.value[1:] if tok.__class__ is Tok and tok.type == "SSA" else None
+
+
 def _operand_type(op: Operation, name: str) -> Type:
     operand = op.bound.get(name)
     return (operand.type if operand is not None else None) or ErrorType()
@@ -658,4 +707,3 @@ def _callee(op: Operation) -> str:
 def _lowered(name: str) -> str:
     """C++ spellings in snippets: `TQuant`, `TQUANT`, `pto.TQuant` name `pto.tquant`."""
     return f"pto.{name.removeprefix('pto.').lower()}"
-

@@ -55,11 +55,12 @@ def _reciprocal_root(op: Binding, dtype: np.dtype) -> Function:
 def _power(op: Binding, dtype: np.dtype) -> Function:
     if dtype.kind in "iu":
         return stored(lambda bases, exponents: numerics.power_int(bases, _like(exponents, bases)))
-    return lambda bases, exponents, out: transcendental.power(bases, exponents, out)
+    return lambda bases, exponents, out: transcendental.power(bases, _like(exponents, bases), out)
 
 
 def _like(exponents: Any, bases: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(exponents, bases.shape)
+    """Exponents as an array: NumPy takes a root for a scalar 0.5, which differs for -0 and -inf."""
+    return np.full(bases.shape, exponents) if np.ndim(exponents) == 0 else exponents
 
 
 def _shift(ufunc: np.ufunc) -> Choice:
@@ -97,9 +98,7 @@ _TWO_TILES: dict[str, Choice] = {
 }
 
 _TILE_SCALAR: dict[str, Choice] = {
-    f"{name}s": _TWO_TILES[name]
-    for name in _TWO_TILES
-    if name not in ("tdiv", "tprelu")
+    f"{name}s": _TWO_TILES[name] for name in _TWO_TILES if name not in ("tdiv", "tprelu")
 } | {"tlrelu": always(stored(_leaky))}
 
 _ONE_TILE: dict[str, Choice] = {
