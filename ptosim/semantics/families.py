@@ -1,79 +1,17 @@
-"""Imports every family, so that its functions are registered."""
+"""Imports every module of this package, so that all functions are registered: a new family is a new
+file and nothing else."""
 
-from ptosim.semantics import (
-    compare,
-    convert,
-    debug,
-    division,
-    elementwise,
-    event_arrays,
-    expand,
-    exponents,
-    fill,
-    fused,
-    launch,
-    memory,
-    microscaling,
-    move,
-    pairs,
-    partial,
-    quantize,
-    reduce,
-    sync,
-    tiles,
-    values,
-)
-from ptosim.semantics.micro import (
-    arithmetic,
-    convert as register_convert,
-    cube,
-    dma,
-    legacy,
-    loads,
-    outward,
-    permute,
-    predicates,
-    reduce as register_reduce,
-    scalar as micro_scalar,
-    sort,
-    stores,
-    streams,
-)
+from __future__ import annotations
 
-__all__ = [
-    "arithmetic",
-    "compare",
-    "convert",
-    "cube",
-    "debug",
-    "division",
-    "dma",
-    "elementwise",
-    "event_arrays",
-    "expand",
-    "exponents",
-    "fill",
-    "fused",
-    "launch",
-    "legacy",
-    "loads",
-    "memory",
-    "micro_scalar",
-    "microscaling",
-    "move",
-    "outward",
-    "pairs",
-    "partial",
-    "permute",
-    "predicates",
-    "quantize",
-    "reduce",
-    "register_convert",
-    "register_reduce",
-    "sort",
-    "stores",
-    "streams",
-    "sync",
-    "tiles",
-    "values",
-]
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+import ptosim.semantics as package
+
+
+@cache
+def load() -> None:
+    """Import all families, once."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        import_module(module.name)
