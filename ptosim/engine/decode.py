@@ -183,7 +183,8 @@ class _Decoder:
         return None
 
     def _clause_slots(self, name: str, bound: Any) -> Iterator[tuple[str, Any]]:
-        """Operands of a clause as `clause.operand`; of one that can be repeated, a tuple for each."""
+        """Operands of a clause as `clause.operand`; of one that can be repeated, a tuple for
+        each."""
         if isinstance(bound, Clause):
             for inner, operand in bound.operands.items():
                 if operand is not None:

@@ -46,8 +46,8 @@ class Bound:
 
 
 class Region:
-    """A vector region whose pipe waits: it executes as a whole when the pipe gets to it, on the values
-    that it saw when it was issued. Stands in a queue in the place of a binding."""
+    """A vector region whose pipe waits: it executes as a whole when the pipe gets to it, on the
+    values that it saw when it was issued. Stands in a queue in the place of a binding."""
 
     __slots__ = ("commit", "cost", "guard")
 
@@ -231,7 +231,7 @@ class Engine:
         for listen in listeners:
             listen(core, inst, bound)
 
-    # -- vector regions -----------------------------------------------------------------------------
+    # -- vector regions ----------------------------------------------------------------------------
 
     def _enter(self, core: Core, inst: Inst) -> int:
         """Return where the scalar unit goes on: in the region, or behind it if its pipe waits."""

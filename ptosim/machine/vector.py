@@ -1,10 +1,9 @@
 """Registers of the vector unit as values: predicates, align states, and the unit's window on UB.
 
 A vector register is a NumPy array of its 256 bytes seen as the lanes of its type, and nothing ever
-writes into one after it was made. A predicate is a 256-bit image, one bit for each byte of a register:
-lane i of w-byte lanes is bit i*w. Producers clear the bits between, consumers look only at the lowest
-bit of a lane (PTO micro-instruction specification, predicates).
-"""
+writes into one after it was made. A predicate is a 256-bit image, one bit for each byte of a
+register: lane i of w-byte lanes is bit i*w. Producers clear the bits between, consumers look only
+at the lowest bit of a lane (PTO micro-instruction specification, predicates)."""
 
 from __future__ import annotations
 
@@ -26,8 +25,9 @@ def lane_count(width: int) -> int:
 
 
 class Mask:
-    """A predicate. `bits` is the image; `on1`, `on2`, `on4`, `on8` are its lanes as booleans, `off1` …
-    the inactive lanes, None where every lane is active. What is missing is made when it is asked for.
+    """A predicate. `bits` is the image; `on1`, `on2`, `on4`, `on8` are its lanes as booleans,
+    `off1` … the inactive lanes, None where every lane is active. What is missing is made when it is
+    asked for.
 
     There is no granularity above 32 bits: 64-bit lanes are the first 32 lanes of the b32 view.
     """
@@ -116,16 +116,16 @@ def first_lanes(width: int) -> tuple[Mask, ...]:
 
 
 class Align(NamedTuple):
-    """State of an unaligned stream: the bytes that wait for their 32-byte block to be complete, and the
-    address behind the last byte of the stream (None: nothing has been appended)."""
+    """State of an unaligned stream: the bytes that wait for their 32-byte block to be complete, and
+    the address behind the last byte of the stream (None: nothing has been appended)."""
 
     pending: bytes = b""
     end: int | None = None
 
 
 class VectorWindow:
-    """UB as the vector unit of one core sees it: its bytes, and which of them were stored since the last
-    memory barrier (a mark is the number of the interval between barriers, 1 to 255)."""
+    """UB as the vector unit of one core sees it: its bytes, and which of them were stored since the
+    last memory barrier (a mark is the number of the interval between barriers, 1 to 255)."""
 
     __slots__ = ("data", "interval", "marks", "size", "stamp")
 

@@ -1,10 +1,9 @@
 """Lane functions of the vector unit on arrays, where they are not NumPy's own.
 
-PTO micro-instruction specification, vector arithmetic and reductions. Integers wrap; a NaN in either
-operand of a maximum or minimum gives NaN, and +0 is larger than -0 (no document decides the zeros; this
-is the order of IEEE 754-2019, and it does not depend on the host as NumPy's does). exp, log and square
-root of f16 are computed in f32 and rounded once more.
-"""
+PTO micro-instruction specification, vector arithmetic and reductions. Integers wrap; a NaN in
+either operand of a maximum or minimum gives NaN, and +0 is larger than -0 (no document decides the
+zeros; this is the order of IEEE 754-2019, and it does not depend on the host as NumPy's does). exp,
+log and square root of f16 are computed in f32 and rounded once more."""
 
 from __future__ import annotations
 
@@ -166,7 +165,7 @@ def subtract_with_carry(
     return (rest & 0xFFFFFFFF).astype(np.uint32), rest >= 0
 
 
-# -- reductions --------------------------------------------------------------------------------------
+# -- reductions ------------------------------------------------------------------------------------
 
 
 class PairTree:

@@ -1,10 +1,10 @@
 """Conversions of vector registers, lane by lane.
 
-PTO micro-instruction specification, vector conversions. A float becomes an integer rounded by the mode
-and clamped (NaN is 0), or without saturation its low bits. A narrowing float conversion that saturates
-gives the largest finite value for infinities and overflow and 0 for NaN; without saturation it is IEEE.
-Integers are clamped or keep their low bits; they become floats with one rounding by the mode.
-"""
+PTO micro-instruction specification, vector conversions. A float becomes an integer rounded by the
+mode and clamped (NaN is 0), or without saturation its low bits. A narrowing float conversion that
+saturates gives the largest finite value for infinities and overflow and 0 for NaN; without
+saturation it is IEEE. Integers are clamped or keep their low bits; they become floats with one
+rounding by the mode."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ptosim.numerics.rounding import narrow, to_integral
 Conversion = Callable[[np.ndarray], np.ndarray]
 
 MODES = {"R": "rint", "A": "round", "F": "floor", "C": "ceil", "Z": "trunc", "O": "odd"}
-"""Rounding modes by their letters: to nearest even, half away from zero, floor, ceiling, toward zero,
-to odd."""
+"""Rounding modes by their letters: to nearest even, half away from zero, floor, ceiling, toward
+zero, to odd."""
 
 
 def vector_conversion(src: str, dst: str, letter: str, *, saturate: bool) -> Conversion:
@@ -83,8 +83,8 @@ def _int_to_float(src: str, dst: str, mode: str) -> Conversion:
 
 
 def _rounded(value: int, dst: str, mode: str) -> float:
-    """A 64-bit integer in a float format, rounded once: f64 cannot hold it, so the exact value decides
-    between the neighbors."""
+    """A 64-bit integer in a float format, rounded once: f64 cannot hold it, so the exact value
+    decides between the neighbors."""
     nearest = float(np.array(value).astype(lookup(dst).dtype))
     if mode == "rint" or not np.isfinite(nearest) or Fraction(nearest) == value:
         return nearest

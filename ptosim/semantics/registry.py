@@ -1,10 +1,10 @@
 """Functions of operations by name. The operation's row says what there is; this says what it does.
 
 Four kinds of function:
- - `kernel`: called when operands are bound, returns the effect as a function without arguments;
- - `arrays`: a kernel that only needs the valid regions of its tiles, by parameter name;
- - `value`: an operation of the scalar unit that makes a handle (view, tile, pointer), see `values`;
- - `vector`: an operation on vector registers, whose maker gets everything that the text fixes and returns
+ - `kernel`: called when operands are bound, returns the effect as a function without arguments; -
+ `arrays`: a kernel that only needs the valid regions of its tiles, by parameter name; - `value`: an
+ operation of the scalar unit that makes a handle (view, tile, pointer), see `values`; - `vector`:
+ an operation on vector registers, whose maker gets everything that the text fixes and returns
    the function of a core that executes it.
 """
 

@@ -65,7 +65,8 @@ def addptr(ctx: ValueContext) -> Action:
 
 
 _GM_BASE = 1 << 48
-"""A pointer into global memory as an integer: the number of its buffer + 1, above 48 bits of offset."""
+"""A pointer into global memory as an integer: the number of its buffer + 1, above 48 bits of
+offset."""
 
 
 @value("pto.castptr")

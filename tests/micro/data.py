@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.oracle.lanes import bits_of, image, is_float, join, lanes_of, mask_bytes, split
+from tests.oracle.lanes import bits_of, image, is_float, join, mask_bytes, split
 from tests.oracle.numerics import FORMATS
 
 _FLOAT_SPECIALS = {
@@ -78,5 +78,3 @@ def same(found: bytes, expected: list[int | None], name: str) -> str | None:
         elif got != want:
             return f"lane {i}: {got:#x}, expected {want:#x}"
     return None
-
-

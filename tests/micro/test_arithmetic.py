@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.micro.data import lanes_of, masks, registers, same, specials
+from tests.micro.data import masks, registers, same, specials
 from tests.oracle import lanes as one
 from tests.oracle import registers as model
+from tests.oracle.lanes import lanes_of
 from tests.support.micro import Lanes, mask_type, vreg
 
 BATCHES = 6
@@ -231,7 +232,9 @@ def test_carry(op, elem):
         on, carry = one.active(one.mask_bits(m[i]), 4), one.active(one.mask_bits(c[i]), 4)
         lanes = [
             _carried(op, x, y, z) if g else (0, 0)
-            for x, y, z, g in zip(lanes_of(a[i], elem), lanes_of(b[i], elem), carry, on, strict=True)
+            for x, y, z, g in zip(
+                lanes_of(a[i], elem), lanes_of(b[i], elem), carry, on, strict=True
+            )
         ]
         assert same(found["r"][i], [r for r, _ in lanes], elem) is None
         assert one.mask_bits(found["o"][i]) == one.image([c for _, c in lanes], 4)
@@ -255,12 +258,17 @@ def test_exponential_of_difference(elem, part):
 
 
 @pytest.mark.parametrize("word", ["eq", "ne", "lt", "le", "gt", "ge"])
-@pytest.mark.parametrize("elem", ["f32", "f16", "bf16", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64"])
+@pytest.mark.parametrize(
+    "elem", ["f32", "f16", "bf16", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64"]
+)
 def test_compare(word, elem):
     """With a register whose lanes are often equal, and with a scalar."""
     width = one.bits_of(elem) // 8
     a = registers(word, elem, BATCHES)
-    b = [x if i % 2 else y for i, (x, y) in enumerate(zip(a, registers(word + "b", elem, BATCHES), strict=True))]
+    b = [
+        x if i % 2 else y
+        for i, (x, y) in enumerate(zip(a, registers(word + "b", elem, BATCHES), strict=True))
+    ]
     m = masks(word, width, BATCHES)
     v, k = vreg(elem), mask_type(8 * width)
     text, pattern = SCALARS[elem]
@@ -284,7 +292,11 @@ def test_compare(word, elem):
 @pytest.mark.parametrize("elem", ["f32", "f16", "i8", "i64", "ui16"])
 def test_select(elem):
     width = one.bits_of(elem) // 8
-    a, b, m = registers("a", elem, BATCHES), registers("b", elem, BATCHES), masks("sel", width, BATCHES)
+    a, b, m = (
+        registers("a", elem, BATCHES),
+        registers("b", elem, BATCHES),
+        masks("sel", width, BATCHES),
+    )
     v = vreg(elem)
     found = (
         Lanes().input("a", elem, a).input("b", elem, b).mask("m", 8 * width, m).result("r", elem)

@@ -46,7 +46,9 @@ def test_patterns(pattern, op, width):
         Lanes().mask("x", 8, ANY).mask_result("r", bits)
         .run(f'%r = pto.{op}_b{bits} "{pattern}" : {mask_type(bits)}')
     )["r"]  # fmt: skip
-    assert one.mask_bits(found) == one.image([int(chosen(pattern, i, count)) for i in range(count)], width)
+    assert one.mask_bits(found) == one.image(
+        [int(chosen(pattern, i, count)) for i in range(count)], width
+    )
 
 
 def test_words_of_known_images():
@@ -72,7 +74,10 @@ def test_words_of_known_images():
     assert words["a"][:3] == [0x49249249, 0x92492492, 0x24924924]
     assert words["b"] == [0x55555555] * 4 + [0] * 4
     assert words["c"] == [0x11111111] * 2 + [0] * 6
-    assert words["d"] == [0x01010111] * 2 + [0x10] * 6 or words["d"] == [0x01010111] * 2 + [0x10101010] * 6
+    assert (
+        words["d"] == [0x01010111] * 2 + [0x10] * 6
+        or words["d"] == [0x01010111] * 2 + [0x10101010] * 6
+    )
     assert words["e"] in ([0x10] * 8, [0x10101010] * 8)
     assert words["f"] == [0x55, 0, 0, 0] + [0x11111111] * 4
     assert words["g"][0] == 0x55

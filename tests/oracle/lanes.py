@@ -108,7 +108,9 @@ def pack(value: Value, name: str, mode: str = "rint") -> Pattern:
     """The pattern of a value after one rounding to a float type; None for NaN."""
     if is_nan(value):
         return None
-    return encode_exact(value if isinstance(value, str) else round_to_format(value, name, mode), name)
+    return encode_exact(
+        value if isinstance(value, str) else round_to_format(value, name, mode), name
+    )
 
 
 def finite(value: Value) -> Fraction | None:
@@ -359,7 +361,9 @@ def convert(a: int, src: str, dst: str, letter: str, *, saturate: bool) -> Patte
 
 def _to_integer(value: Value, dst: str, mode: str, saturate: bool) -> int:
     bits = bits_of(dst)
-    low, high = (0, (1 << bits) - 1) if is_unsigned(dst) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    low, high = (
+        (0, (1 << bits) - 1) if is_unsigned(dst) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    )
     x = finite(value)
     if x is None:
         return 0 if not saturate or is_nan(value) else low if value == "-inf" else high

@@ -59,9 +59,9 @@ def _extremum(pairs: list[tuple[int, int]], name: str, larger: bool) -> tuple[in
         x, y = one.read(pair[1], name), one.read(best[1], name)
         if one.is_nan(y):
             break
-        if one.is_nan(x):
-            best = pair
-        elif (one.order(x)[0] > one.order(y)[0]) == larger and one.order(x)[0] != one.order(y)[0]:
+        if one.is_nan(x) or (
+            (one.order(x)[0] > one.order(y)[0]) == larger and one.order(x)[0] != one.order(y)[0]
+        ):
             best = pair
     return best
 
@@ -184,4 +184,6 @@ def ramp(start: int, name: str, step: int) -> list[Pattern]:
             one.pack(one.rounded(one.plus(first, Fraction(step * i)), "f32"), name)
             for i in range(count)
         ]
-    return [(one.number(start, name) + step * i) & ((1 << one.bits_of(name)) - 1) for i in range(count)]
+    return [
+        (one.number(start, name) + step * i) & ((1 << one.bits_of(name)) - 1) for i in range(count)
+    ]

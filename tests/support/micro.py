@@ -140,9 +140,7 @@ class Lanes:
                 f"pto.mte_gm_ub %g_{name}, %b_{name}, 0, {size} nburst(1, 0, 0) : !pto.ptr<ui8>, "
                 "!pto.ptr<ui8, ub>"
             )
-        return (
-            f"pto.mte_ub_gm %b_{name}, %g_{name}, {size} nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>"
-        )
+        return f"pto.mte_ub_gm %b_{name}, %g_{name}, {size} nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>"
 
     def text(self, *lines: str, setup: Sequence[str] = ()) -> str:
         """The program with the instructions under test in the loop."""

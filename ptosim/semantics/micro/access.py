@@ -1,4 +1,5 @@
-"""How vector instructions reach UB: addresses, bounds, and stores that no barrier has ordered yet."""
+"""How vector instructions reach UB: addresses, bounds, and stores that no barrier has ordered
+yet."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ Address = Callable[[list], int]
 """From the values of a program to a byte address in UB."""
 
 HAZARD = (
-    "reads bytes that an earlier operation of the vector region stores, with no memory barrier between; "
-    'add `pto.mem_bar "VST_VLD"`'
+    "reads bytes that an earlier operation of the vector region stores, with no memory barrier "
+    'between; add `pto.mem_bar "VST_VLD"`'
 )
 
 
@@ -43,7 +44,8 @@ def outside(ctx: VectorContext, start: int, size: int, limit: int) -> OpFault:
     """Return the fault of an access that leaves UB."""
     return OpFault(
         "PTO6602",
-        f"'{ctx.op.name}' accesses UB [{start:#x}, {start + size:#x}); the space has {limit:#x} bytes",
+        f"'{ctx.op.name}' accesses UB [{start:#x}, {start + size:#x}); the space has {limit:#x} "
+        "bytes",
         help="check the address of the pointer and the offset, which counts elements of its type",
     )
 

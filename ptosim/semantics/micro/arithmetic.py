@@ -1,10 +1,9 @@
 """Vector arithmetic: lane by lane on registers and scalars, inactive lanes 0.
 
-PTO micro-instruction specification, vector arithmetic. Integers wrap at the width of the lanes, a scalar
-of an integer operation is taken modulo that width and with the sign of the lanes; floats are rounded
-once to nearest even. A shift count of the lane width or more gives 0, or the sign to the right (the
-public programs only shift by less).
-"""
+PTO micro-instruction specification, vector arithmetic. Integers wrap at the width of the lanes, a
+scalar of an integer operation is taken modulo that width and with the sign of the lanes; floats are
+rounded once to nearest even. A shift count of the lane width or more gives 0, or the sign to the
+right (the public programs only shift by less)."""
 
 from __future__ import annotations
 
@@ -39,7 +38,8 @@ _PAIRS: dict[str, Make] = {
     "addrelu": lambda lanes: _then(numerics.relu(lanes), np.add),
     "subrelu": lambda lanes: _then(numerics.relu(lanes), np.subtract),
 }
-"""Functions of two operands by the name of the operation without `v` and, with a scalar, without `s`."""
+"""Functions of two operands by the name of the operation without `v` and, with a scalar, without
+`s`."""
 
 _SINGLES: dict[str, Make] = {
     "abs": numerics.absolute,
@@ -57,8 +57,10 @@ _SINGLES: dict[str, Make] = {
 }
 
 _BITWISE = frozenset(("and", "or", "xor", "not"))
-_WITH_REGISTER = ("add", "sub", "mul", "div", "max", "min", "and", "or", "xor", "shl", "shr", "prelu",
-                  "addrelu", "subrelu")  # fmt: skip
+_WITH_REGISTER = (
+    "add", "sub", "mul", "div", "max", "min", "and", "or", "xor", "shl", "shr", "prelu", "addrelu",
+    "subrelu",
+)  # fmt: skip
 _WITH_SCALAR = ("adds", "subs", "muls", "maxs", "mins", "ands", "ors", "xors")
 
 
@@ -133,7 +135,7 @@ def _lanes(ctx: VectorContext, name: str, operation: str) -> np.dtype:
     return unsigned(lanes) if operation in _BITWISE else lanes
 
 
-# -- three operands ------------------------------------------------------------------------------------
+# -- three operands --------------------------------------------------------------------------------
 
 
 def _multiply_add(ctx: VectorContext, lanes: np.dtype) -> Function:
@@ -157,7 +159,7 @@ def vmula(ctx: VectorContext) -> Run:
     return ctx.lane_wise(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs")
 
 
-# -- two results ---------------------------------------------------------------------------------------
+# -- two results -----------------------------------------------------------------------------------
 
 
 @vector("pto.vmull")
@@ -215,8 +217,8 @@ def with_carry(ctx: VectorContext) -> Run:
 
 @vector("pto.vexpdif")
 def vexpdif(ctx: VectorContext) -> Run:
-    """dst = e^(lhs - rhs) in f32. Of f16 lanes the even or the odd ones, whose mask lanes count; of f32
-    lanes all, whatever `part` says."""
+    """dst = e^(lhs - rhs) in f32. Of f16 lanes the even or the odd ones, whose mask lanes count; of
+    f32 lanes all, whatever `part` says."""
     lanes = ctx.lanes("lhs")
     if lanes.itemsize == 4:
         return ctx.lane_wise(numerics.exponential_of_difference, "lhs", "rhs")
@@ -235,7 +237,7 @@ def vexpdif(ctx: VectorContext) -> Run:
     return ctx.made(run)
 
 
-# -- compare and select ----------------------------------------------------------------------------------
+# -- compare and select ----------------------------------------------------------------------------
 
 _COMPARE = {
     "eq": np.equal,
@@ -285,5 +287,3 @@ def vsel(ctx: VectorContext) -> Run:
             slots[target] = np.where(active(gate), slots[lhs], slots[rhs])
 
     return ctx.made(run)
-
-

@@ -1,9 +1,8 @@
 """What the maker of a vector instruction sees: slots of its registers, element types, words.
 
-A register in a slot is an array of the lanes that its type says. Where an instruction needs other lanes,
-or a scalar in every lane, the context makes the array in a slot of its own in front of the instruction,
-so that the instruction itself only ever works on registers.
-"""
+A register in a slot is an array of the lanes that its type says. Where an instruction needs other
+lanes, or a scalar in every lane, the context makes the array in a slot of its own in front of the
+instruction, so that the instruction itself only ever works on registers."""
 
 from __future__ import annotations
 
@@ -53,7 +52,8 @@ class VectorContext:
     # -- what the text says -----------------------------------------------------------------------
 
     def word(self, name: str) -> str:
-        """Return the word that an operand is, in its canonical spelling; of an attribute its value."""
+        """Return the word that an operand is, in its canonical spelling; of an attribute its
+        value."""
         operand = self.op.bound.get(name)
         if operand is None:
             return self.attrs[name]
@@ -174,8 +174,8 @@ class VectorContext:
     def lane_wise(
         self, function: Function, *names: str, lanes: np.dtype | None = None, result: str = "dst"
     ) -> Run:
-        """Return the instruction `result` = function of the operands, lane by lane; inactive lanes are
-        0. `lanes` is how the operands are seen, by default as the first one's type says."""
+        """Return the instruction `result` = function of the operands, lane by lane; inactive lanes
+        are 0. `lanes` is how the operands are seen, by default as the first one's type says."""
         lanes = lanes or self.lanes(names[0])
         sources = [self.register(name, lanes) for name in names]
         target = self.slots[result]
@@ -185,7 +185,9 @@ class VectorContext:
         if not self.has("mask"):
             return self.made(_unmasked(function, sources, target))
         inactive = self.inactive(wanted.itemsize)
-        return self.made(_MASKED[len(sources)](function, sources, self.slots["mask"], inactive, target))
+        return self.made(
+            _MASKED[len(sources)](function, sources, self.slots["mask"], inactive, target)
+        )
 
 
 def _seen_as(function: Function, lanes: np.dtype) -> Function:
@@ -200,7 +202,9 @@ def _unmasked(function: Function, sources: list[int], target: int) -> Run:
     return run
 
 
-def _masked_1(function: Function, sources: list[int], mask: int, inactive: Inactive, target: int) -> Run:
+def _masked_1(
+    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
+) -> Run:
     (source,) = sources
 
     def run(core: Core) -> None:
@@ -214,7 +218,9 @@ def _masked_1(function: Function, sources: list[int], mask: int, inactive: Inact
     return run
 
 
-def _masked_2(function: Function, sources: list[int], mask: int, inactive: Inactive, target: int) -> Run:
+def _masked_2(
+    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
+) -> Run:
     first, second = sources
 
     def run(core: Core) -> None:
@@ -228,7 +234,9 @@ def _masked_2(function: Function, sources: list[int], mask: int, inactive: Inact
     return run
 
 
-def _masked_3(function: Function, sources: list[int], mask: int, inactive: Inactive, target: int) -> Run:
+def _masked_3(
+    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
+) -> Run:
     first, second, third = sources
 
     def run(core: Core) -> None:
@@ -243,4 +251,3 @@ def _masked_3(function: Function, sources: list[int], mask: int, inactive: Inact
 
 
 _MASKED = {1: _masked_1, 2: _masked_2, 3: _masked_3}
-

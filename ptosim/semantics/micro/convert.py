@@ -1,10 +1,9 @@
 """Conversions between lane types: which lane goes where, and how it is rounded.
 
-PTO micro-instruction specification, vector conversions. Between lanes of the same width everything stays
-in place. Narrowing by r puts lane i into lane r*i + k, widening takes it from there; k is 0 or 1 for EVEN
-and ODD, 0 to 3 for P0 to P3. Lanes of a narrower result that nothing goes into are 0. The mask is that
-of the source's lanes, or of the destination's where it has their width.
-"""
+PTO micro-instruction specification, vector conversions. Between lanes of the same width everything
+stays in place. Narrowing by r puts lane i into lane r*i + k, widening takes it from there; k is 0
+or 1 for EVEN and ODD, 0 to 3 for P0 to P3. Lanes of a narrower result that nothing goes into are 0.
+The mask is that of the source's lanes, or of the destination's where it has their width."""
 
 from __future__ import annotations
 
@@ -89,7 +88,8 @@ def vbitcast(ctx: VectorContext) -> Run:
 
 @vector("pto.vaddreluconv")
 def vaddreluconv(ctx: VectorContext) -> Run:
-    """max(lhs + rhs, 0), converted; documentation gives neither rounding nor saturation: R, saturated."""
+    """max(lhs + rhs, 0), converted; documentation gives neither rounding nor saturation: R,
+    saturated."""
     relu = numerics.relu(ctx.lanes("lhs"))
     convert = _conversion(ctx, "lhs", saturates=True)
     return _placed(ctx, lambda a, b: relu(a + b), ["lhs", "rhs"], convert)

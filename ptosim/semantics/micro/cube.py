@@ -1,10 +1,9 @@
 """Operands of the cube: GM to L1 as fractals, L1 to L0A and L0B, block scales, multiply-accumulate.
 
-PTO micro-instruction specification, cube. The public programs' data confirm: nd2nz with one group, the
-transposing load of L0B, m = 1 without `disable_gemv` as a row of k consecutive elements in L0A, `sat`,
-and the tf32 modes; also that the load of an 8-bit L0B tile of fewer than 32 columns takes rows as long
-as the tile is wide.
-"""
+PTO micro-instruction specification, cube. The public programs' data confirm: nd2nz with one group,
+the transposing load of L0B, m = 1 without `disable_gemv` as a row of k consecutive elements in L0A,
+`sat`, and the tf32 modes; also that the load of an 8-bit L0B tile of fewer than 32 columns takes
+rows as long as the tile is wide."""
 
 from __future__ import annotations
 
@@ -35,12 +34,13 @@ def elem(op: Binding, name: str) -> DType:
     return op.op.bound[name].type.elem
 
 
-# -- GM to L1 ----------------------------------------------------------------------------------------
+# -- GM to L1 --------------------------------------------------------------------------------------
 
 
 @kernel("pto.mte_gm_l1_frac")
 def fractals(op: Binding) -> Commit:
-    """Rows of 32 bytes of n rows and d values, column block by column block; short ones end in 0."""
+    """Rows of 32 bytes of n rows and d values, column block by column block; short ones end in
+    0."""
     values, dtype = op.values, elem(op, "src")
     if values["ctrl.small_c0"]:
         raise OpFault(
@@ -84,12 +84,13 @@ def _source(
         return partial(np.ndarray, shape, dtype, where.data, where.start, strides)
     op.warn(
         "PTO6604",
-        f"reads bytes [{low}, {high}) of {where.name}, which has {where.size}; those outside are read as 0",
+        f"reads bytes [{low}, {high}) of {where.name}, which has {where.size}; those outside are "
+        "read as 0",
     )
     places = where.start + sum(
         axis * s for axis, s in zip(np.ogrid[tuple(slice(n) for n in shape)], strides, strict=True)
     )
-    places = places[..., None] + np.arange(dtype.itemsize)
+    places = np.asarray(places)[..., None] + np.arange(dtype.itemsize)
     inside = (places >= 0) & (places < where.size)
     chosen = np.where(inside, places, 0)
     return partial(_gather, where, chosen, inside, dtype)
@@ -99,13 +100,13 @@ def _gather(where: Place, places: np.ndarray, inside: np.ndarray, dtype: np.dtyp
     return np.where(inside, where.data[places], 0).astype(np.uint8).view(dtype)[..., 0]
 
 
-# -- L1 to L0 ----------------------------------------------------------------------------------------
+# -- L1 to L0 --------------------------------------------------------------------------------------
 
 
 @kernel("pto.mte_l1_l0a", "pto.mte_l1_l0b")
 def to_l0(op: Binding) -> Commit:
-    """A tile of L1 as the rows of a product's operand: [m, k] for L0A, [n, k] for L0B; with `transpose`
-    the tile is held the other way round."""
+    """A tile of L1 as the rows of a product's operand: [m, k] for L0A, [n, k] for L0B; with
+    `transpose` the tile is held the other way round."""
     is_left = op.op.name == "pto.mte_l1_l0a"
     rows, cols = (op.values["m" if is_left else "n"], op.values["k"])
     if rows <= 0 or cols <= 0:
@@ -147,8 +148,8 @@ _SCALES = {"pto.mte_l1_l0a_mx": ("left_scale", "m"), "pto.mte_l1_l0b_mx": ("righ
 
 @kernel(*_SCALES)
 def scales_to_l0(op: Binding) -> Commit:
-    """Block scales: 16 rows and 2 groups of 32 values are 32 bytes, byte 2 * row + group; blocks of rows
-    outside, blocks of 64 values inside."""
+    """Block scales: 16 rows and 2 groups of 32 values are 32 bytes, byte 2 * row + group; blocks of
+    rows outside, blocks of 64 values inside."""
     space, rows = _SCALES[op.op.name]
     size = -(-op.values[rows] // 16) * -(-op.values["k"] // 64) * 32
     if size <= 0:
@@ -177,7 +178,7 @@ def _scales(op: Binding, space: str, pointer: str, rows: int, depth: int) -> np.
     return blocks.transpose(0, 2, 1, 3).reshape(outer * 16, inner * 2)[:rows]
 
 
-# -- multiply-accumulate -----------------------------------------------------------------------------
+# -- multiply-accumulate ---------------------------------------------------------------------------
 
 _MADS = ("mad", "mad_acc", "mad_bias", "mad_mx", "mad_mx_acc", "mad_mx_bias")
 
@@ -237,5 +238,3 @@ def _row(op: Binding, where: Place, depth: int, dtype: DType) -> np.ndarray:
     data = where.data[where.start : where.start + size]
     values = unpack_nibbles(data) if dtype.bits == 4 else data.copy().view(view_dtype(dtype))
     return values[:depth].reshape(1, depth)
-
-

@@ -1,15 +1,15 @@
 """Copies by bursts and loops: GM, UB and L1.
 
-PTO micro-instruction specification, data movement. Between global and local memory lengths and strides
-are bytes, from start to start; each `loop` is one more level around the bursts, the first the innermost.
-On chip, lengths and gaps are units of 32 bytes, and a gap follows its burst (also for L1 to UB, where
-the text says bytes: the public programs' data need units). Bytes behind the end of a GM buffer are read
-as 0 and not written, with a warning: real programs move more than their buffers hold.
-"""
+PTO micro-instruction specification, data movement. Between global and local memory lengths and
+strides are bytes, from start to start; each `loop` is one more level around the bursts, the first
+the innermost. On chip, lengths and gaps are units of 32 bytes, and a gap follows its burst (also
+for L1 to UB, where the text says bytes: the public programs' data need units). Bytes behind the end
+of a GM buffer are read as 0 and not written, with a warning: real programs move more than their
+buffers hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class Copy(NamedTuple):
     levels: Sequence[Level]
 
 
-# -- a copy ------------------------------------------------------------------------------------------
+# -- a copy ----------------------------------------------------------------------------------------
 
 
 def copied(op: Binding, copy: Copy) -> Commit:
@@ -55,7 +55,8 @@ def copied(op: Binding, copy: Copy) -> Commit:
         what = "are read as 0" if axis == 1 else "are not written"
         op.warn(
             "PTO6604",
-            f"{verb} bytes [{low}, {high}) of {where.name}, which has {where.size}; those outside {what}",
+            f"{verb} bytes [{low}, {high}) of {where.name}, which has {where.size}; those "
+            f"outside {what}",
         )
     if not whole or _overlaps(copy):
         return partial(_burst_by_burst, copy)
@@ -132,7 +133,7 @@ def write_bytes(where: Place, start: int, data: np.ndarray) -> None:
         where.data[low:high] = data[low - start : high - start]
 
 
-# -- between global and local memory -------------------------------------------------------------------
+# -- between global and local memory ---------------------------------------------------------------
 
 
 def _levels(op: Binding) -> list[Level]:
@@ -140,7 +141,9 @@ def _levels(op: Binding) -> list[Level]:
     values = op.values
     levels = [tuple(values[f"nburst.{n}"] for n in ("count", "src_stride", "dst_stride"))]
     counts = values.get("loop.count", ())
-    levels += zip(counts, values.get("loop.src_stride", ()), values.get("loop.dst_stride", ()), strict=True)
+    levels += zip(
+        counts, values.get("loop.src_stride", ()), values.get("loop.dst_stride", ()), strict=True
+    )
     return levels
 
 
@@ -188,7 +191,7 @@ def _padded(op: Binding, copy: Copy, left: int, right: int) -> Commit:
     return pad
 
 
-# -- on chip -----------------------------------------------------------------------------------------
+# -- on chip ---------------------------------------------------------------------------------------
 
 
 def gapped(
@@ -244,5 +247,3 @@ def to_bias(op: Binding) -> Commit:
             write_bytes(target, target.start + i * step_out, wide)
 
     return widen
-
-

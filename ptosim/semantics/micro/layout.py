@@ -1,10 +1,10 @@
-"""Matrices in L1 and the L0 buffers: element (r, c) of an [R, C] matrix with C0 elements in 32 bytes.
+"""Matrices in L1 and the L0 buffers: element (r, c) of an [R, C] matrix with C0 elements in 32
+bytes.
 
-PTO micro-instruction specification, cube layouts. In L1 element (r, c) lies at
-((c div C0) * S + r) * 32 + (c mod C0) * size, S rows in a column block; L0A holds [M, K] and L0B the
-transposed [N, K] in the same way with S rounded up to 16; L0C holds f32 or i32 with 16 columns in a
-block of 64-byte rows.
-"""
+PTO micro-instruction specification, cube layouts. In L1 element (r, c) lies at ((c div C0) * S + r)
+* 32 + (c mod C0) * size, S rows in a column block; L0A holds [M, K] and L0B the transposed [N, K]
+in the same way with S rounded up to 16; L0C holds f32 or i32 with 16 columns in a block of 64-byte
+rows."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ def read_blocks(
     return values[:, :cols]
 
 
-def write_blocks(
-    op: Binding, where: Place, values: np.ndarray, dtype: DType, stride: int
-) -> None:
-    """Store a matrix in column blocks of `stride` rows. The columns that fill up the last become 0."""
+def write_blocks(op: Binding, where: Place, values: np.ndarray, dtype: DType, stride: int) -> None:
+    """Store a matrix in column blocks of `stride` rows. The columns that fill up the last become
+    0."""
     rows, cols = values.shape
     width = columns_of_block(dtype)
     blocks = -(-cols // width)

@@ -1,8 +1,7 @@
 """The older copies, whose operands are all in a row and whose loops are in registers.
 
-PTO micro-instruction specification, data movement, older operations. The loop registers belong to these
-copies only; the newer ones have loops of their own and ignore them.
-"""
+PTO micro-instruction specification, data movement, older operations. The loop registers belong to
+these copies only; the newer ones have loops of their own and ignore them."""
 
 from __future__ import annotations
 
@@ -68,7 +67,9 @@ def _looped(op: Binding, way: str) -> Commit:
     return copied(op, Copy(source, target, values["length"], levels))
 
 
-STATE.update(dict.fromkeys(("pto.copy_gm_to_ubuf", "pto.copy_ubuf_to_gm"), (("loops", SLOT_LOOPS),)))
+STATE.update(
+    dict.fromkeys(("pto.copy_gm_to_ubuf", "pto.copy_ubuf_to_gm"), (("loops", SLOT_LOOPS),))
+)
 
 
 @kernel("pto.copy_gm_to_ubuf")
@@ -87,7 +88,8 @@ def copy_ubuf_to_gm(op: Binding) -> Commit:
 
 @kernel("pto.copy_gm_to_cbuf", "pto.copy_ubuf_to_cbuf", "pto.copy_cbuf_to_ubuf")
 def copy_units(op: Binding) -> Commit:
-    """Between GM or UB and L1, in units of 32 bytes with gaps; L1 to the UB of the vector core named."""
+    """Between GM or UB and L1, in units of 32 bytes with gaps; L1 to the UB of the vector core
+    named."""
     values = op.values
     source = place(op, "src")
     target = place(op, "dst", values.get("subblock"))

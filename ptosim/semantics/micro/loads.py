@@ -1,10 +1,9 @@
 """Loads from UB into vector registers, with every distribution over the lanes.
 
-PTO micro-instruction specification, vector loads. The width of a distribution need not be that of the
-pointer's elements or of the lanes: what a distribution does, it does to bytes in groups of its width.
-Confirmed by the public programs' data: NORM, BRC_*, US_B16, DS_B16, UNPK_B16, DINTLV_B8 and _B32,
-unaligned streams, gathers, block addresses; the others are what the documentation says.
-"""
+PTO micro-instruction specification, vector loads. The width of a distribution need not be that of
+the pointer's elements or of the lanes: what a distribution does, it does to bytes in groups of its
+width. Confirmed by the public programs' data: NORM, BRC_*, US_B16, DS_B16, UNPK_B16, DINTLV_B8 and
+_B32, unaligned streams, gathers, block addresses; the others are what the documentation says."""
 
 from __future__ import annotations
 
@@ -52,7 +51,8 @@ def _to_blocks(width: int) -> tuple[int, Spread]:
 
 
 def distribution(word: str) -> tuple[int, Spread]:
-    """Return the bytes that a distribution reads and the function that spreads them over a register."""
+    """Return the bytes that a distribution reads and the function that spreads them over a
+    register."""
     if word == "NORM":
         return REGISTER_BYTES, lambda data: np.frombuffer(data, np.uint8)
     if word == "BRC_BLK":
@@ -119,7 +119,8 @@ def vldsx2(ctx: VectorContext) -> Run:
 
 @vector("pto.vsld")
 def vsld(ctx: VectorContext) -> Run:
-    """A register from elements at a fixed distance: lane i is element i * stride of the named width."""
+    """A register from elements at a fixed distance: lane i is element i * stride of the named
+    width."""
     step, width = _stride(ctx.word("stride"))
     count = REGISTER_BYTES // width
     lanes, target = ctx.lanes("dst"), ctx["dst"]
@@ -139,7 +140,7 @@ def _stride(word: str) -> tuple[int, int]:
     return int(step[1:]), int(bits[1:]) // 8
 
 
-# -- blocks ----------------------------------------------------------------------------------------------
+# -- blocks ----------------------------------------------------------------------------------------
 
 
 def block_addresses(slots: list, base: int, block_stride: int, repeat_stride: int) -> list[int]:
@@ -193,12 +194,12 @@ def vgatherb(ctx: VectorContext) -> Run:
     return ctx.made(run)
 
 
-# -- lanes -------------------------------------------------------------------------------------------------
+# -- lanes -----------------------------------------------------------------------------------------
 
 
 def lane_addresses(ctx: VectorContext, indices: str, pointer: str) -> tuple[int, int]:
-    """Return the slot of the indices, signless and unsigned ones as unsigned numbers of their width, and
-    the bytes of an element."""
+    """Return the slot of the indices, signless and unsigned ones as unsigned numbers of their
+    width, and the bytes of an element."""
     width = ctx.width(indices)
     return ctx.register(indices, np.dtype(f"u{width}")), element_bytes(ctx, pointer)
 
@@ -238,7 +239,7 @@ def _warn_gather(ctx: VectorContext, core: Core, starts: np.ndarray, width: int)
         ctx.warn("PTO6610", HAZARD)
 
 
-# -- unaligned streams -----------------------------------------------------------------------------------------
+# -- unaligned streams -----------------------------------------------------------------------------
 
 
 @vector("pto.vldas")

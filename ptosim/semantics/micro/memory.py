@@ -1,4 +1,5 @@
-"""Bytes that a transfer reaches through a pointer: global memory, the core's own spaces, a peer's."""
+"""Bytes that a transfer reaches through a pointer: global memory, the core's own spaces, a
+peer's."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ _POINTED = {"scaling": "parameters"}
 
 
 class Place(NamedTuple):
-    """Where a pointer points: the bytes of its space as an array, the offset of its first byte, a name
-    for messages, and whether accesses outside are dropped instead of faults (global memory)."""
+    """Where a pointer points: the bytes of its space as an array, the offset of its first byte, a
+    name for messages, and whether accesses outside are dropped instead of faults (global
+    memory)."""
 
     data: np.ndarray
     start: int
@@ -29,8 +31,8 @@ class Place(NamedTuple):
 
 
 def place(op: Binding, name: str, sub_block: int | None = None) -> Place:
-    """Return where a pointer operand points; UB of another core of the cluster if `sub_block` is given
-    or the core has none itself."""
+    """Return where a pointer operand points; UB of another core of the cluster if `sub_block` is
+    given or the core has none itself."""
     return place_of(op, op.values[name], sub_block)
 
 
@@ -41,7 +43,7 @@ def place_of(op: Binding, pointer: tuple[Any, int], sub_block: int | None = None
         buffer = op.machine.buffers[where]
         return Place(buffer.data, start, f"`{buffer.name}`", True)
     core = owner(op.machine, op.core, where, sub_block)
-    data = np.frombuffer(core.space(_POINTED.get(where, where)).data, np.uint8)
+    data = np.frombuffer(core.space(str(_POINTED.get(where, where))).data, np.uint8)
     return Place(data, start, where, False)
 
 
@@ -52,8 +54,8 @@ def side_place(op: Binding, name: str, start: int) -> Place:
 
 
 def owner(machine: Machine, core: Core, space: str, sub_block: int | None = None) -> Core:
-    """Return the core whose space a core of the cluster means: UB is that of vector core 0 for a cube
-    core that names none, L1 and what hangs on it is the cube core's."""
+    """Return the core whose space a core of the cluster means: UB is that of vector core 0 for a
+    cube core that names none, L1 and what hangs on it is the cube core's."""
     kind = "vector" if space == VECTOR_SPACE else "cube"
     if core.kind == kind and (sub_block is None or core.sub_block == sub_block):
         return core

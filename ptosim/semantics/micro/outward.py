@@ -1,11 +1,10 @@
 """The fixpipe from the accumulator to GM, L1 and UB.
 
 PTO micro-instruction specification, fixpipe. For each value: scale, ReLU, conversion to the
-destination's type, then the smaller of it and `clip`. `src_stride` counts rows of 16 accumulators between
-column blocks, `dst_stride` elements of the destination. f32 to f16 with its clauses, nz2nd, nz2dn, atomic
-updates and the two halves of a split are confirmed by the public programs' data; the other modes and the
-layout without nz2nd or nz2dn are what the documentation says.
-"""
+destination's type, then the smaller of it and `clip`. `src_stride` counts rows of 16 accumulators
+between column blocks, `dst_stride` elements of the destination. f32 to f16 with its clauses, nz2nd,
+nz2dn, atomic updates and the two halves of a split are confirmed by the public programs' data; the
+other modes and the layout without nz2nd or nz2dn are what the documentation says."""
 
 from __future__ import annotations
 
@@ -85,7 +84,7 @@ def _pieces(op: Binding, m: int, n: int) -> Iterator[Piece]:
         yield place(op, "dst", core), rows, cols
 
 
-# -- values ------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
 def _converter(op: Binding) -> Callable[[np.ndarray], np.ndarray]:
@@ -151,7 +150,7 @@ def _table(op: Binding, pointer: tuple[Any, int], n: int, dtype: np.dtype) -> np
     return np.ndarray((n,), dtype, where.data, where.start)
 
 
-# -- destination ---------------------------------------------------------------------------------------
+# -- destination -----------------------------------------------------------------------------------
 
 
 def _store(op: Binding, target: Place, values: np.ndarray) -> None:
@@ -173,8 +172,8 @@ def _store(op: Binding, target: Place, values: np.ndarray) -> None:
             require(op, target, low, high)
         op.warn(
             "PTO6604",
-            f"writes bytes [{low}, {high}) of {target.name}, which has {target.size}; those outside are "
-            "not written",
+            f"writes bytes [{low}, {high}) of {target.name}, which has {target.size}; those "
+            "outside are not written",
         )
     for i, line in enumerate(lines):
         at = target.start + i * step
@@ -190,7 +189,8 @@ def _column_blocks(op: Binding, values: np.ndarray) -> np.ndarray:
     """Blocks of 16 columns (8 of f32 with a channel split), one after the other."""
     op.note(
         "PTO6607",
-        "keeps column blocks: documentation only, dst_stride is taken as elements from block to block",
+        "keeps column blocks: documentation only, dst_stride is taken as elements from block "
+        "to block",
     )
     split = op.values.get("nz2nz.split")
     width = 8 if split and values.dtype.itemsize == 4 else 16

@@ -1,8 +1,7 @@
 """Broadcast, ramps, and lanes in other places.
 
-PTO micro-instruction specification, rearrangement. These have no governing mask except where the text
-gives one. An index register holds unsigned numbers, taken modulo the number of lanes.
-"""
+PTO micro-instruction specification, rearrangement. These have no governing mask except where the
+text gives one. An index register holds unsigned numbers, taken modulo the number of lanes."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from ptosim.semantics.binding import typed_scalar
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.registry import vector
 
-# -- broadcast and ramps -------------------------------------------------------------------------------
+# -- broadcast and ramps ---------------------------------------------------------------------------
 
 
 @vector("pto.vbr")
@@ -60,7 +59,7 @@ def vci(ctx: VectorContext) -> Run:
     return run
 
 
-# -- two registers ---------------------------------------------------------------------------------------
+# -- two registers ---------------------------------------------------------------------------------
 
 
 @vector("pto.vintlv")
@@ -104,7 +103,7 @@ def vslide(ctx: VectorContext) -> Run:
     return ctx.made(run)
 
 
-# -- one register ------------------------------------------------------------------------------------------
+# -- one register ----------------------------------------------------------------------------------
 
 
 @vector("pto.vselr", "pto.vperm")
@@ -208,5 +207,3 @@ def unpack(ctx: VectorContext) -> Run:
         slots[target] = slots[source][first : first + half].astype(wide).view(wanted)
 
     return ctx.made(run)
-
-

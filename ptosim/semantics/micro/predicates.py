@@ -1,9 +1,8 @@
 """Predicates: patterns, counts, logic, rearrangement.
 
-PTO micro-instruction specification, predicates; the public programs' data decide that PAT_H and PAT_Q
-are the first half and quarter of the lanes (the text says the last), and that packing acts on the 256
-bits of the image, not on lanes.
-"""
+PTO micro-instruction specification, predicates; the public programs' data decide that PAT_H and
+PAT_Q are the first half and quarter of the lanes (the text says the last), and that packing acts on
+the 256 bits of the image, not on lanes."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def _width(ctx: VectorContext) -> int:
     return int(ctx.op.name.rpartition("_b")[2]) // 8
 
 
-# -- patterns and counts -----------------------------------------------------------------------------
+# -- patterns and counts ---------------------------------------------------------------------------
 
 
 def pattern(word: str, width: int) -> Mask:
@@ -80,7 +79,7 @@ def plt(ctx: VectorContext) -> Run:
     return run
 
 
-# -- logic -------------------------------------------------------------------------------------------
+# -- logic -----------------------------------------------------------------------------------------
 
 _LOGIC: dict[str, Callable[[int, int, int], int]] = {
     "pto.pand": lambda a, b, gate: a & b & gate,
@@ -126,7 +125,7 @@ def pbitcast(ctx: VectorContext) -> Run:
     return run
 
 
-# -- rearrangement -----------------------------------------------------------------------------------
+# -- rearrangement ---------------------------------------------------------------------------------
 
 
 def _bits_of(image: int) -> np.ndarray:

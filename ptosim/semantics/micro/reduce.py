@@ -1,10 +1,9 @@
 """Reductions within a register: over all lanes, over groups of 32 bytes, over pairs.
 
 PTO micro-instruction specification, reductions. Inactive lanes count as 0 in sums and lose every
-comparison; lanes without a result are 0. Sums add adjacent pairs, level by level, in the type of the
-lanes (the order is not documented; the data do not separate it), integers wrap. vcpadd adds pairs, as
-the programs' data and the headers have it, although the text describes a prefix sum.
-"""
+comparison; lanes without a result are 0. Sums add adjacent pairs, level by level, in the type of
+the lanes (the order is not documented; the data do not separate it), integers wrap. vcpadd adds
+pairs, as the programs' data and the headers have it, although the text describes a prefix sum."""
 
 from __future__ import annotations
 
@@ -51,7 +50,8 @@ _EXTREMA = {
 
 @vector("pto.vcmax", "pto.vcmin")
 def extremum(ctx: VectorContext) -> Run:
-    """Lane 0: the extremum of the active lanes; lane 1: the index of the first one, as an integer."""
+    """Lane 0: the extremum of the active lanes; lane 1: the index of the first one, as an
+    integer."""
     find, worst, _ = _EXTREMA[ctx.op.name]
     lanes = ctx.lanes("src")
     raw, fill, size = unsigned(lanes), worst(lanes), lanes.itemsize

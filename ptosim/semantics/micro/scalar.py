@@ -1,4 +1,5 @@
-"""Scalar operations of the micro level: pointers, special registers, memory barriers, flags of a cluster."""
+"""Scalar operations of the micro level: pointers, special registers, memory barriers, flags of a
+cluster."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ _ORDERS_STORES = ("VV_ALL", "VST_VLD", "VS_ALL", "VST_LD", "SV_ALL", "ST_VLD")
 
 @vector("pto.mem_bar")
 def mem_bar(ctx: VectorContext) -> Run:
-    """Orders accesses of UB; execution is in order, so only the search for missing barriers notices."""
+    """Orders accesses of UB; execution is in order, so only the search for missing barriers
+    notices."""
     if ctx.word("kind") not in _ORDERS_STORES:
         return _nothing
 
@@ -104,5 +106,3 @@ def mem_bar(ctx: VectorContext) -> Run:
 
 def _nothing(core: Core) -> None:
     """A barrier that orders nothing that is watched."""
-
-

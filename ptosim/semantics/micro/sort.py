@@ -1,13 +1,12 @@
 """Sorting in UB: 32 scores with their indices, and the merge of sorted lists of records.
 
-PTO micro-instruction specification, sorting. A record is 8 bytes: the score in the first 4 (f16: 2), the
-index in the last 4. Ties keep the order of the input, and of two lists the lower one comes first. The
-merge compares f32 scores. No document says where NaN goes; here it is larger than every number.
-"""
+PTO micro-instruction specification, sorting. A record is 8 bytes: the score in the first 4 (f16:
+2), the index in the last 4. Ties keep the order of the input, and of two lists the lower one comes
+first. The merge compares f32 scores. No document says where NaN goes; here it is larger than every
+number."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -17,8 +16,6 @@ from ptosim.machine.storage import view_dtype
 from ptosim.semantics.binding import Binding
 from ptosim.semantics.micro.memory import Place, place, require
 from ptosim.semantics.registry import Commit, kernel, nothing
-
-
 
 
 @kernel("pto.vbitsort")
@@ -71,7 +68,12 @@ def vmrgsort4(op: Binding) -> Commit:
 
 
 def _merge_all(
-    core: Core, sources: list[Place], target: Place, lengths: list[int], repeats: int, suspends: bool
+    core: Core,
+    sources: list[Place],
+    target: Place,
+    lengths: list[int],
+    repeats: int,
+    suspends: bool,
 ) -> None:
     at, taken = target.start, [0] * 4
     for r in range(repeats):

@@ -1,11 +1,11 @@
 """Stores from vector registers to UB.
 
-PTO micro-instruction specification, vector stores: active elements go to their place, other bytes keep
-their value. The mask is read with the width of the distribution, without one with that of the lanes;
-1PT_Bw and vstsx2 ignore it. The public programs' data confirm what is written, not what a partial mask
-leaves alone. Channel merges (MRG*) are said not to work on A5 and are only documentation: elements of
-the channels, in blocks of 32 bytes one channel after the other, become neighbors.
-"""
+PTO micro-instruction specification, vector stores: active elements go to their place, other bytes
+keep their value. The mask is read with the width of the distribution, without one with that of the
+lanes; 1PT_Bw and vstsx2 ignore it. The public programs' data confirm what is written, not what a
+partial mask leaves alone. Channel merges (MRG*) are said not to work on A5 and are only
+documentation: elements of the channels, in blocks of 32 bytes one channel after the other, become
+neighbors."""
 
 from __future__ import annotations
 
@@ -135,7 +135,8 @@ def vstsx2(ctx: VectorContext) -> Run:
 
 @vector("pto.vsst")
 def vsst(ctx: VectorContext) -> Run:
-    """A register to elements at a fixed distance: lane i to element i * stride of the named width."""
+    """A register to elements at a fixed distance: lane i to element i * stride of the named
+    width."""
     _, step_word, bits = ctx.word("stride").split("_")
     step, width = int(step_word[1:]), int(bits[1:]) // 8
     value, at = ctx["value"], address(ctx, "base", "offset")
@@ -151,7 +152,8 @@ def vsst(ctx: VectorContext) -> Run:
 
 @vector("pto.vsstb")
 def vsstb(ctx: VectorContext) -> Run:
-    """Eight blocks of 32 bytes at a stride; a block whose bit 4k of the mask is off keeps its value."""
+    """Eight blocks of 32 bytes at a stride; a block whose bit 4k of the mask is off keeps its
+    value."""
     value, mask, at = ctx["value"], ctx["mask"], address(ctx, "base")
     strides = ctx["block_stride"], ctx["repeat_stride"]
 
@@ -196,7 +198,7 @@ def _scatter(ctx: VectorContext, ub: VectorWindow, starts: np.ndarray, units: np
         ub.mark(start, width)
 
 
-# -- predicates ------------------------------------------------------------------------------------------
+# -- predicates ------------------------------------------------------------------------------------
 
 
 def mask_address(ctx: VectorContext, pointer: str) -> Address:

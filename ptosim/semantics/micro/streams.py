@@ -1,11 +1,10 @@
 """Streams of unaligned stores, and predicates in UB.
 
 PTO micro-instruction specification, unaligned stores. An align state carries the bytes of the last,
-incomplete 32-byte block of a stream and where the stream ends. Appending writes whole blocks and keeps
-the rest; a flush writes the rest so that it ends where the flush says, which in every public program is
-the end of the stream. AR is the byte offset of the register-counted stream, SQZN the byte count of the
-last vsqz.
-"""
+incomplete 32-byte block of a stream and where the stream ends. Appending writes whole blocks and
+keeps the rest; a flush writes the rest so that it ends where the flush says, which in every public
+program is the end of the stream. AR is the byte offset of the register-counted stream, SQZN the
+byte count of the last vsqz."""
 
 from __future__ import annotations
 
@@ -70,8 +69,8 @@ def flush(ctx: VectorContext, core: Core, align: Align, end: int) -> None:
     if align.end is not None and align.end != end:
         ctx.warn(
             "PTO6611",
-            f"ends the stream at {end:#x}, but {align.end:#x} is the end of what was appended; what "
-            "is pending is written in front of the address of the flush",
+            f"ends the stream at {end:#x}, but {align.end:#x} is the end of what was appended; "
+            "what is pending is written in front of the address of the flush",
         )
     write(ctx, core.ub, end - len(align.pending), align.pending)
 
@@ -157,7 +156,7 @@ def vstar(ctx: VectorContext) -> Run:
     return run
 
 
-# -- predicates ------------------------------------------------------------------------------------------
+# -- predicates ------------------------------------------------------------------------------------
 
 
 @vector("pto.plds", "pto.pldi", "pto.pld")
