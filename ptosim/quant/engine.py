@@ -124,15 +124,10 @@ def _integers(
 
 def chain_of(chosen: Scheme, out: Storage, parameters: Parameters) -> list[steps.Step]:
     """Return the steps of a scheme from x to an integral value before the limits."""
-    zero_first = chosen.zero == "before"
-    if "wide-zero-after" in chosen.quirks and out.bits > 8:
-        zero_first = False
     chain = steps.scaling(chosen, parameters)
-    if zero_first:
-        chain += steps.add_before(chosen, parameters, out)
+    if chosen.zero == "before":
+        chain += steps.add_before(chosen, parameters)
     chain += steps.rounding(chosen, parameters)
-    if not zero_first and chosen.zero == "before" and parameters.has_zero:
-        chain.append(steps.Step("+ z (integer)", lambda v, p: np.add(v, p.zero, out=v)))
     return chain + steps.add_after(chosen, parameters, out)
 
 

@@ -27,7 +27,7 @@ def quantize(
     """Return x / scale (plus z where the scheme says so) as elements of `out`."""
     chain = steps.scaling(scheme, parameters)
     if scheme.floats == "add":
-        chain += steps.add_before(scheme, parameters, out)
+        chain += steps.add_before(scheme, parameters)
     elif out.bits < 8:  # also a zero point of 0, which makes -0 a 0
         chain.append(steps.Step("+ z", lambda v, p: np.add(v, p.zero, out=v)))
     quirk = "ort-fp8" in scheme.quirks and not saturate

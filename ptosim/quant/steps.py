@@ -51,7 +51,7 @@ def _fused(scheme: Scheme) -> list[Step]:
     return [Step("x * m + z in one rounding", lambda v, p: fused_f32(v, p.multiplier, p.zero))]
 
 
-def add_before(scheme: Scheme, parameters: Parameters, out: Storage) -> list[Step]:
+def add_before(scheme: Scheme, parameters: Parameters) -> list[Step]:
     """Return the steps that add the zero point to the scaled value."""
     if scheme.scale == "fused" or scheme.precision == "exact":
         return []
