@@ -16,7 +16,7 @@ from ptosim.quant import steps
 from ptosim.quant.parameters import FLOATS, Parameters, float_name, prepare
 from ptosim.quant.regions import Region, part_of, pieces, regions
 from ptosim.quant.schemes import Scheme, scheme
-from ptosim.quant.storage import Storage, of_array, storage
+from ptosim.quant.storage import Storage, narrow_integers, of_array, storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,15 @@ def quantize_array(
     """Quantise; see `quantize`."""
     options = options or Options()
     _check_supported(chosen, out, x.dtype)
-    source = np.ascontiguousarray(x).reshape(x.shape)
+    source = np.ascontiguousarray(x)  # a scalar becomes a vector of one
     parameters = _parameters(chosen, out, x.dtype, scale, zero, options)
-    covers = regions(x.shape, parameters.scale.shape, axis, block)
+    covers = regions(source.shape, parameters.scale.shape, axis, block)
     with np.errstate(all="ignore"):
-        if not out.is_integer:
-            return floats.quantize(source, parameters, chosen, out, covers, options.saturate)
-        return _integers(source, parameters, chosen, out, covers, options.limits)
+        if out.is_integer:
+            stored = _integers(source, parameters, chosen, out, covers, options.limits)
+        else:
+            stored = floats.quantize(source, parameters, chosen, out, covers, options.saturate)
+    return stored.reshape(x.shape)
 
 
 def _integers(
@@ -119,7 +121,7 @@ def _integers(
             for step in chain:
                 values = step.apply(values, part)
             target[index] = store(values, part)
-    return result.view(out.array) if result.dtype != out.array else result
+    return result if result.dtype == out.array else narrow_integers(result, out)
 
 
 def chain_of(chosen: Scheme, out: Storage, parameters: Parameters) -> list[steps.Step]:
@@ -127,7 +129,7 @@ def chain_of(chosen: Scheme, out: Storage, parameters: Parameters) -> list[steps
     chain = steps.scaling(chosen, parameters)
     if chosen.zero == "before":
         chain += steps.add_before(chosen, parameters)
-    chain += steps.rounding(chosen, parameters)
+    chain += steps.rounding(chosen, parameters, out)
     return chain + steps.add_after(chosen, parameters, out)
 
 

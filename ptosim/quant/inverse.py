@@ -51,7 +51,8 @@ def dequantize(
     zeros = np.broadcast_to(zeros if zeros.size != 1 else zeros.reshape(()), scales.shape)
     covers = regions(stored.shape, scales.shape, axis, block)
     with np.errstate(all="ignore"):
-        return _expand(stored, scales, zeros, covers, _work(chosen, result, scales.dtype), result)
+        values = _expand(stored, scales, zeros, covers, _work(chosen, result), result)
+    return values.reshape(np.shape(q))
 
 
 def _scheme(name: str | Scheme) -> Scheme:
@@ -59,7 +60,7 @@ def _scheme(name: str | Scheme) -> Scheme:
 
 
 def _stored(q: Any) -> tuple[np.ndarray, Storage]:
-    array = np.ascontiguousarray(q).reshape(np.shape(q))
+    array = np.ascontiguousarray(q)  # a scalar becomes a vector of one
     known = of_array(array)
     if known is not None and known.kind in ("int", "float"):
         return array, known
@@ -73,7 +74,7 @@ def _default(chosen: Scheme, scale: np.dtype) -> str:
     return name if chosen.inverse == "scale" and name in ("f16", "bf16") else "f32"
 
 
-def _work(chosen: Scheme, result: Storage, scale: np.dtype) -> np.dtype:
+def _work(chosen: Scheme, result: Storage) -> np.dtype:
     if chosen.inverse == "expressed":
         return result.array
     return FLOATS["f64"] if result.name == "f64" else FLOATS["f32"]

@@ -158,7 +158,7 @@ class PostOp:
 
 
 _POST_OPS = {
-    "relu": lambda v, a, b: np.where(v > 0, v, v * a),
+    "relu": lambda v, a, b: np.where(v > 0, v, v * a if a else np.float32(0)),
     "clip": lambda v, a, b: np.clip(v, a, b),
     "linear": lambda v, a, b: v * a + b,
     "abs": lambda v, a, b: np.abs(v),

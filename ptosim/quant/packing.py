@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.quant.storage import Storage
+from ptosim.quant.storage import Storage, narrow_integers
 
 
 def _codes(values: np.ndarray) -> np.ndarray:
@@ -35,4 +35,6 @@ def unpack(data: bytes, kind: Storage, shape: tuple[int, ...]) -> np.ndarray:
     codes = (raw[:, None] >> shifts & ((1 << kind.bits) - 1)).reshape(-1)[:count]
     if kind.is_integer and kind.signed:
         codes = np.where(codes > kind.high, codes - (1 << kind.bits), codes)
-    return codes.astype(np.int8).view(kind.array).reshape(shape)
+    if kind.is_integer:
+        return narrow_integers(codes.astype(np.int8), kind).reshape(shape)
+    return codes.astype(np.uint8).view(kind.array).reshape(shape)

@@ -64,13 +64,15 @@ def add_before(scheme: Scheme, parameters: Parameters) -> list[Step]:
     return steps
 
 
-def rounding(scheme: Scheme, parameters: Parameters) -> list[Step]:
+def rounding(scheme: Scheme, parameters: Parameters, out: Storage) -> list[Step]:
     """Return the steps to an integral value."""
     steps = []
     if "f16" in scheme.through and "s32" not in scheme.through:
         steps.append(Step("rounded to f16", lambda v, p: _through(v, np.dtype(np.float16))))
     if scheme.precision == "exact" and scheme.zero == "before" and parameters.has_zero:
-        steps.append(Step("exact sum with z, rounded half to even", _round_exact_sum))
+        modulo = float(1 << out.bits) if scheme.overflow == "wrap" else None
+        text = "exact sum with z, rounded half to even"
+        steps.append(Step(text, lambda v, p: _round_exact_sum(v, p, modulo)))
         return steps
     text = {"rne": "rounded half to even", "away": "rounded half away", "trunc": "truncated"}
     steps.append(Step(text[scheme.rounding], _ROUND[scheme.rounding]))
@@ -84,10 +86,11 @@ _ROUND: dict[str, Apply] = {
 }
 
 
-def _round_exact_sum(v: np.ndarray, p: Parameters) -> np.ndarray:
+def _round_exact_sum(v: np.ndarray, p: Parameters, modulo: float | None) -> np.ndarray:
     """Round v + z half to even, where the sum itself need not be a float.
 
     Rounding v first is right but for ties with an odd z, where the other neighbour is the even sum.
+    Where only the low bits count, those of a large v are taken before z is lost in it.
     """
     whole = np.rint(v)
     np.subtract(v, whole, out=v)
@@ -95,6 +98,9 @@ def _round_exact_sum(v: np.ndarray, p: Parameters) -> np.ndarray:
     tie &= (p.zero % 2) != 0
     if tie.any():
         whole[tie] += 2 * v[tie]
+    if modulo is not None and not np.abs(whole).max(initial=0) < 2.0**52:
+        whole[~np.isfinite(whole)] = np.nan
+        np.fmod(whole, modulo, out=whole)
     whole += p.zero
     return whole
 
@@ -108,7 +114,7 @@ def add_after(scheme: Scheme, parameters: Parameters, out: Storage) -> list[Step
     if "s9" in scheme.through:
         edge = float(1 << out.bits)
         text = f"clamped to {out.bits + 1} signed bits"
-        steps.append(Step(text, lambda v, p: np.clip(v, -edge, edge - 1, out=v)))
+        steps.append(Step(text, lambda v, p: _nan_zero(v, -edge, edge - 1)))
     if scheme.zero == "after" and scheme.overflow == "int32":
         steps.append(Step("as s32 (out of range: -2^31), + z wrapping", _int32_sum))
     elif scheme.zero == "after" and parameters.has_zero:
@@ -188,7 +194,7 @@ def _nan_high(v: np.ndarray, low: int, high: int) -> np.ndarray:
     return np.maximum(v, low, out=v)
 
 
-def _nan_zero(v: np.ndarray, low: int, high: int) -> np.ndarray:
+def _nan_zero(v: np.ndarray, low: float, high: float) -> np.ndarray:
     np.clip(v, low, high, out=v)
     if np.isnan(v.max(initial=low)):
         v[np.isnan(v)] = 0

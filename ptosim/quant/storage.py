@@ -89,6 +89,14 @@ def _arrays() -> dict[np.dtype, Storage]:
     return {storage.array: storage for storage in storages().values()}
 
 
+def narrow_integers(values: np.ndarray, kind: Storage) -> np.ndarray:
+    """Return one-byte integers as elements of a type of 2 or 4 bits, in ml_dtypes' own bit pattern
+    (whether it extends the sign into the byte depends on its version)."""
+    pattern = np.array([-1], np.int8).astype(kind.array).view(np.uint8)[0]
+    codes = values.view(np.uint8)
+    return np.bitwise_and(codes, pattern, out=codes).view(kind.array)
+
+
 def storage(what: Any) -> Storage:
     """Return the type that a word, a NumPy or ml_dtypes type or a Storage names.
 
