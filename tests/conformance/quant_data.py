@@ -22,9 +22,11 @@ def manifest(name: str) -> Any:
 
 
 def typed(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Return an array of codes in its own type."""
-    kind = storage(dtype).array
-    return array if array.dtype == kind else array.view(kind)
+    """Return an array of codes, or of 2- and 4-bit integers held as int8 or uint8, in its own type."""
+    kind = storage(dtype)
+    if array.dtype == kind.array:
+        return array
+    return array.astype(kind.array) if kind.is_integer else array.view(kind.array)
 
 
 def assert_same(group: str, got: np.ndarray, expected: np.ndarray) -> None:
