@@ -14,7 +14,7 @@ from ptosim.semantics.binding import Binding, OpFault
 from ptosim.semantics.registry import Commit, kernel, nothing
 
 
-@kernel("pto.tmov:exponent")
+@kernel("pto.tmov:exponents")
 def tmov_exponents(op: Binding) -> Commit:
     """Exponents of groups along rows (grp_axis 1) or along columns (grp_axis 0)."""
     src, dst = op.tile("src"), op.tile("dst")

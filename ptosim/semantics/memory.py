@@ -21,6 +21,7 @@ from ptosim.semantics.transfer import (
     from_logical,
     gm_array,
     is_matched,
+    layout_for_acc,
     logical_sizes,
     matched,
     to_logical,
@@ -61,7 +62,7 @@ def tload(op: Binding) -> Commit:
 def _load_logical(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     if not _converts(op, view, tile):
         warn_pair(op, view, tile)
-    sizes, _, _ = logical_sizes(op, view, tile)
+    sizes, _, _ = logical_sizes(op, view, tile, view.layout)
     window = gm_array(op, view, tile, sizes)
     layout, bits = view.layout, tile.bits
     return lambda: tile.write(to_logical(window, sizes, layout, bits))
@@ -95,7 +96,7 @@ def tstore(op: Binding) -> Commit:
     write = _writer(op, view)
     if not is_matched(op, view, tile):
         warn_pair(op, view, tile)
-        sizes, rows, cols = logical_sizes(op, view, tile)
+        sizes, rows, cols = logical_sizes(op, view, tile, view.layout)
         window = gm_array(op, view, tile, sizes)
         return lambda: write(window, _window_values(tile.read(rows, cols), sizes, view, tile))
     pair = matched(op, view, tile)
@@ -118,7 +119,8 @@ def tstore_fp(op: Binding) -> Commit:
 
 def _store_acc(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     convert = stored(op, tile, view.dtype)
-    sizes, rows, cols = logical_sizes(op, view, tile)
+    layout = layout_for_acc(view, tile)
+    sizes, rows, cols = logical_sizes(op, view, tile, layout)
     dtype = view_dtype(view.dtype)
     count = len(view.buffer.data) // dtype.itemsize
     whole = np.ndarray((count,), dtype, view.buffer.data)
@@ -128,7 +130,7 @@ def _store_acc(op: Binding, view: GmAccess, tile: Tile) -> Commit:
         _check_atomic(view)
 
     def store() -> None:
-        values = from_logical(convert(rows, cols), sizes, view.layout).view(dtype)
+        values = from_logical(convert(rows, cols), sizes, layout).view(dtype)
         if atomic:
             np.add.at(whole, index, values)
         else:

@@ -59,7 +59,7 @@ def check_elements(view: GmAccess, tile: Tile) -> None:
 def is_matched(op: Binding, view: GmAccess, tile: Tile) -> bool:
     """True where window and tile have one layout, or layouts that are the same for their shapes."""
     if tile.layout.is_boxed:
-        return tile.layout.name == "nz" and _is_blocked(view, tile)
+        return tile.layout.name == "nz" and _is_blocked(op, view, tile)
     if view.layout == tile.layout.name or tile.rows == 1 or tile.cols == 1:
         return True
     if view.layout == "nz":
@@ -68,16 +68,17 @@ def is_matched(op: Binding, view: GmAccess, tile: Tile) -> bool:
     return False
 
 
-def _is_blocked(view: GmAccess, tile: Tile) -> bool:
+def _is_blocked(op: Binding, view: GmAccess, tile: Tile) -> bool:
     """True for column blocks of 32 bytes: an nz view, or its shape in a view without a layout."""
     s0, s1, _, _, s4 = view.sizes
     block = tile.layout.box_cols
     if view.layout == "nz":
-        if s4 != block:
+        if s4 != block and op.target == "a2a3":
             raise OpFault(
                 "PTO6017",
                 f"the last dimension of the nz view is {s4}; a column block of {view.dtype} has "
                 f"{block} elements",
+                notes=("A5 takes any split of a block, A2/A3 blocks of 16 rows of 32 bytes",),
             )
         return True
     columns = s0 * s1 * block
@@ -115,26 +116,29 @@ def _moved(name: str, view: GmAccess, tile: Tile) -> Shape:
         return s0, s1, s2, s3, tile.v_col
     if name == "dn":
         return s0, s1, s2, tile.v_row, s4
-    return s0, s1, 1, tile.v_row, s4
+    return s0, s1, 1, tile.v_row, tile.layout.box_cols
 
 
 def _lines(name: str, view: GmAccess) -> int:
+    """Rows, columns or column blocks that the window has."""
     s0, s1, s2, s3, s4 = view.sizes
-    if name == "nd":
-        return s0 * s1 * s2 * s3
-    return s0 * s1 * s2 * s4 if name == "dn" else s0 * s1 * s4
+    return {"nd": s0 * s1 * s2 * s3, "dn": s0 * s1 * s2 * s4, "nz": s0 * s1}[name]
 
 
 def _compare(op: Binding, name: str, view: GmAccess, tile: Tile) -> None:
     """Report where the window and the valid region disagree (see the module's text)."""
     _, _, s2, s3, s4 = view.sizes
+    block = tile.layout.box_cols
     lines = _lines(name, view)
-    by_rows = name == "nd"
-    axis, other = ("rows", "columns") if by_rows else ("columns", "rows")
-    valid, limit = (tile.v_row, tile.rows) if by_rows else (tile.v_col, tile.cols)
-    across, length = {"nd": (s4, tile.v_col), "dn": (s3, tile.v_row)}.get(
-        name, (s2 * s3, tile.v_row)
-    )
+    axis, other = ("rows", "columns") if name == "nd" else ("columns", "rows")
+    if name == "nd":
+        valid, limit, across, length = tile.v_row, tile.rows, s4, tile.v_col
+    elif name == "dn":
+        valid, limit, across, length = tile.v_col, tile.cols, s3, tile.v_row
+    else:
+        axis = "column blocks"
+        valid, limit = -(-tile.v_col // block), -(-tile.cols // block)
+        across, length = s2 * s3 * s4 // block, tile.v_row
     if lines > limit:
         raise OpFault(
             "PTO6009",
@@ -215,13 +219,13 @@ _TILE_STRIDES = {"nd": _nd_strides, "dn": _dn_strides, "nz": _nz_strides}
 # -- windows as rows and columns -------------------------------------------------------------------
 
 
-def logical_sizes(op: Binding, view: GmAccess, tile: Tile) -> tuple[Shape, int, int]:
+def logical_sizes(op: Binding, view: GmAccess, tile: Tile, layout: str) -> tuple[Shape, int, int]:
     """Return the sizes that move where layouts differ, with the rows and columns that they are."""
-    sizes = _moved(view.layout, view, tile) if view.layout != "nz" else view.sizes
-    if view.layout != "nz":
-        name = view.layout
-        _compare(op, name, view, tile)
-    rows, cols = _rows_and_columns(sizes, view.layout)
+    sizes = view.sizes
+    if layout != "nz":
+        sizes = _moved(layout, view, tile)
+        _compare(op, layout, view, tile)
+    rows, cols = _rows_and_columns(sizes, layout)
     if rows > tile.rows or cols > tile.cols:
         raise OpFault(
             "PTO6009",
@@ -229,6 +233,15 @@ def logical_sizes(op: Binding, view: GmAccess, tile: Tile) -> tuple[Shape, int, 
             help="move a smaller window or use a larger tile",
         )
     return sizes, rows, cols
+
+
+def layout_for_acc(view: GmAccess, tile: Tile) -> str:
+    """Return the layout of a window that an accumulator is stored to: column blocks, of 16 elements
+    or of 32 bytes, where the window has several; a view cannot say so itself in most cases."""
+    s0, s1, _, _, s4 = view.sizes
+    if s4 not in (16, 256 // view.dtype.bits) or s0 * s1 < 2:
+        return view.layout
+    return "nz" if s0 * s1 * s4 == round_up(tile.v_col, s4) else view.layout
 
 
 def _rows_and_columns(sizes: Shape, layout: str) -> tuple[int, int]:

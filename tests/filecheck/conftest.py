@@ -10,7 +10,7 @@ the first section hold for the whole file unless another section says otherwise:
     // expected-warning@+1 {{words}}   on the next line; `@-2`: two lines above
     // expected-note@* {{words}}       on any line
 
-Errors and warnings that are not expected fail the section, and so do expected ones that do not come.
+Errors and warnings that are not expected fail the section, as do expected ones that do not come.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ def _expectations(text: str) -> Iterator[Expectation]:
 
 
 def _report(missing: list[Expectation], surprising: list[Diagnostic], *, strict: bool) -> str:
-    lines = [f"line {e.line or '*'}: expected {e.severity} did not come: {e.words}" for e in missing]
+    lines = [
+        f"line {e.line or '*'}: expected {e.severity} did not come: {e.words}" for e in missing
+    ]
     for found in surprising:
         line = found.span.line if found.span is not None else "?"
         word = _severity(found, strict=strict)

@@ -1,4 +1,4 @@
-"""The accepted programs use everything that the rows of the tile level have."""
+"""Accepted programs use everything that tile-level rows have; rejected ones break every rule."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ptosim.ir.core import Operand, Operation
 from ptosim.isa.enums import enums
 from ptosim.isa.registry import TARGETS, isa
 from ptosim.isa.schema import OpDef, Status
-from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.passes import verify
+from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.operands import enum_member, is_word
 from ptosim.passes.views import attribute
 from ptosim.source import Source
 from tests.filecheck.conftest import sections
 
-FOLDER = Path(__file__).parent / "accept"
+FOLDER = Path(__file__).parent
 MICRO = "micro_"
 OTHERS = ("core", "scalar")
 
@@ -52,13 +53,19 @@ class Uses:
 @lru_cache(maxsize=1)
 def uses() -> Uses:
     found = Uses()
-    for path in sorted(FOLDER.glob("*.pto")):
-        for text, options in sections(path.read_text(encoding="utf-8")):
-            for target in options["target"].split() or [None]:
-                front = run_frontend(Source(path.name, text), FrontOptions(target))
-                for op in front.module.walk():
-                    found.add(op, front.target)
+    for front in _fronts("accept"):
+        for op in front.module.walk():
+            found.add(op, front.target)
     return found
+
+
+def _fronts(folder: str) -> Iterator[Front]:
+    for path in sorted((FOLDER / folder).glob("*.pto")):
+        for text, options in sections(path.read_text(encoding="utf-8")):
+            level = int(options["level"]) if "level" in options else None
+            for target in options["target"].split() or [None]:
+                choice = FrontOptions(target, level, options.get("sync"))
+                yield run_frontend(Source(path.name, text), choice)
 
 
 def tile_rows() -> Iterator[OpDef]:
@@ -114,3 +121,34 @@ SPACES = {("address_space", m) for m in enums()["address_space"].members} - {
 def _enums(row: OpDef) -> set[str]:
     found = {attr.type for attr in row.attrs.values() if attr.type in enums()}
     return found | {e for v in row.variants for o in v.operands for e in o.enums}
+
+
+def test_every_rule_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: set[object] = set()
+
+    def spy(name: str) -> None:
+        report = getattr(verify._Verifier, name)
+
+        def record(self, op, definition, rule, *rest):
+            broken.add(_identity(rule))
+            return report(self, op, definition, rule, *rest)
+
+        monkeypatch.setattr(verify._Verifier, name, record)
+
+    spy("_violation")
+    spy("_report_elements")
+    for folder in ("accept", "reject"):  # accepted programs break those that only warn
+        for _ in _fronts(folder):
+            pass
+    wanted = {
+        _identity(rule): row.name
+        for row in tile_rows()
+        for variant in row.variants
+        for rule in (*variant.rules, *variant.elements)
+    }
+    assert {name: rule for rule, name in wanted.items() if rule not in broken} == {}
+
+
+def _identity(rule: object) -> str:
+    """Rules that rows take from one template are one rule."""
+    return repr(rule)

@@ -116,13 +116,21 @@ class Kernel:
         return tile
 
     def dynamic(
-        self, name: str, dtype: str, rows: int, cols: int, valid: tuple[str, str], **keys: Any
+        self,
+        name: str,
+        dtype: str,
+        rows: int,
+        cols: int,
+        valid: tuple[str, str],
+        *,
+        addr: int | None = None,
+        **keys: Any,
     ) -> Tile:
         """Allocate a tile whose valid extents are values of the program."""
         tile = Tile(name, dtype, rows, cols, -1, -1, **keys)
-        self.line(
-            f"%{name} = pto.alloc_tile valid_row = {valid[0]} valid_col = {valid[1]} : {tile.type}"
-        )
+        at = "" if addr is None else f"addr = {self.const(addr, 'i64')} "
+        extents = f"valid_row = {valid[0]} valid_col = {valid[1]}"
+        self.line(f"%{name} = pto.alloc_tile {at}{extents} : {tile.type}")
         return tile
 
     def alias(self, op: str, name: str, source: Tile, **changes: Any) -> Tile:

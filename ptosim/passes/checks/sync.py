@@ -40,7 +40,7 @@ def _function(function: Function, target: str, source: Source) -> Iterator[Diagn
     has_base = any(op.name == "pto.set_ffts" for op in function.op.walk())
     if target == "a2a3" and not has_base and not function.implicit:
         yield error(
-            "PTO5001",
+            "PTO5010",
             f"'{signals[0].name}' op A3 inter-core sync requires explicit `pto.set_ffts` in the "
             "same function when using `pto.sync.set`/`pto.sync.wait`",
             name_span(signals[0], source),
