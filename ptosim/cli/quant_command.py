@@ -10,11 +10,7 @@ from ptosim.cli.terminal import Terminal
 # Subcommand -> what it does; the module `ptosim.cli.quant_<name>` has `configure` and `run`.
 SUBCOMMANDS = {
     "diff": "every scheme on one tensor: mismatches, ties, and why the first one differs",
-    "explore": "formats and granularities on one tensor: error, bytes, cycles",
     "schemes": "the schemes and what they are made of",
-    "types": "check and print the quantised types of a file",
-    "plan": "from oneDNN attributes to fixpipe words, bias and a program",
-    "onnx": "run a quantised ONNX model as PTO programs and compare",
 }
 
 

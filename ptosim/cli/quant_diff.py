@@ -12,25 +12,33 @@ from ptosim.errors import UsageError
 from ptosim.quant.diff import Difference, Example, Report, Row, Setting, compare, examples
 from ptosim.quant.storage import storage
 
-_EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC, randn:dtype:RxC[:seed] or a number.
-A tie is a result that is off by one where x/scale is within two ulp of the middle between
-integers. The exit code is 1 if a scheme named with --scheme differs from the base: with
---fail-on error (default) beyond ties, with --fail-on warning at all."""
+_EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC, randn:dtype:RxC[:seed] or a
+number. A tie is a result that is off by one where x/scale is within two ulp of the middle between
+integers. The exit code is 1 if a scheme named with --scheme differs from the base: with --fail-on
+error (default) beyond ties, with --fail-on warning at all."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = _EPILOG
     parser.add_argument("tensor", nargs="?", metavar="TENSOR")
-    parser.add_argument("--scale", default="auto", help="number, list, file, or auto: amax / largest code")
+    parser.add_argument(
+        "--scale", default="auto", help="number, list, file, or auto: amax / largest code"
+    )
     parser.add_argument("--zp", default="0", help="zero point: number, list or file (default 0)")
     parser.add_argument("--out", default="i8", metavar="TYPE", help="output type (default i8)")
     given.add_granularity(parser)
     parser.add_argument("--multiplier", help="factor of accumulator schemes instead of 1/scale")
     parser.add_argument("--scheme", action="append", default=[], metavar="NAME[,NAME]")
-    parser.add_argument("--base", default="onnx", metavar="NAME", help="compare with this one (onnx)")
-    parser.add_argument("--no-saturate", action="store_true", help="fp8 overflow gives infinity or NaN")
-    parser.add_argument("--examples", action="store_true", help="inputs that tell the schemes apart")
+    parser.add_argument(
+        "--base", default="onnx", metavar="NAME", help="compare with this one (onnx)"
+    )
+    parser.add_argument(
+        "--no-saturate", action="store_true", help="fp8 overflow gives infinity or NaN"
+    )
+    parser.add_argument(
+        "--examples", action="store_true", help="inputs that tell the schemes apart"
+    )
     parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
     shared.add_output(parser, ("text", "json", "markdown"))
 
@@ -65,7 +73,7 @@ def _fails(report: Report, fail_on: str) -> bool:
     return any(row.errors if fail_on == "error" else row.mismatches for row in report.rows)
 
 
-# -- report --------------------------------------------------------------------------------------------
+# -- report ----------------------------------------------------------------------------------------
 
 
 def _shape(report: Report) -> str:
@@ -158,7 +166,7 @@ def _first_json(first: Difference) -> dict[str, Any]:
     }
 
 
-# -- examples ------------------------------------------------------------------------------------------
+# -- examples --------------------------------------------------------------------------------------
 
 _COLUMNS = ("a", "b", "x", "parameters", "a gives", "b gives", "why")
 

@@ -16,7 +16,9 @@ from ptosim.quant.storage import Storage
 def add_granularity(parser: argparse.ArgumentParser) -> None:
     """Options on which elements share a scale."""
     parser.add_argument("--axis", type=int, help="one scale for each index of this axis")
-    parser.add_argument("--block", type=int, help="one scale for each block of this size along --axis")
+    parser.add_argument(
+        "--block", type=int, help="one scale for each block of this size along --axis"
+    )
 
 
 def tensor(spec: str, what: str = "the tensor") -> np.ndarray:
@@ -41,7 +43,9 @@ def parameter(spec: str, what: str) -> np.ndarray:
     return as_array(np.asarray(value), what)
 
 
-def scales(spec: str, x: np.ndarray, out: Storage, axis: int | None, block: int | None) -> np.ndarray:
+def scales(
+    spec: str, x: np.ndarray, out: Storage, axis: int | None, block: int | None
+) -> np.ndarray:
     """Return f32 scales: given, or with `auto` from the largest magnitudes."""
     if spec == "auto":
         from ptosim.quant.calibrate import symmetric_scale

@@ -36,7 +36,9 @@ def _words(value: Any) -> str:
 def _detail(chosen: Scheme) -> str:
     fields = chosen.to_dict()
     lines = [f"{fields.pop('name')}: {fields.pop('title')}"]
-    lines += [f"  {k.replace('_', ' ')}: {_words(v)}" for k, v in fields.items() if v not in ("", ())]
+    lines += [
+        f"  {k.replace('_', ' ')}: {_words(v)}" for k, v in fields.items() if v not in ("", ())
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,5 @@
-"""Every scheme on one tensor: how many results differ, which of them are ties, and why the first does."""
+"""Every scheme on one tensor: how many results differ, which of them are ties, and why the first
+does."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ class Setting:
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Return parameters, one for each element."""
         whole = np.empty(np.ascontiguousarray(self.x).shape, values.dtype)
-        given = np.broadcast_to(values.reshape(()), self.scale.shape) if values.size == 1 else values
+        given = (
+            np.broadcast_to(values.reshape(()), self.scale.shape) if values.size == 1 else values
+        )
         for region in regions(whole.shape, self.scale.shape, self.axis, self.block):
             region.data(whole)[...] = region.parameter(given)
         return whole
@@ -105,9 +108,7 @@ def compare(setting: Setting, base: str = "onnx", names: Sequence[str] = ()) -> 
         if name == base:
             continue
         try:
-            rows.append(
-                _row(setting, chosen, scheme(name), expected, spread_scale, spread_zero)
-            )
+            rows.append(_row(setting, chosen, scheme(name), expected, spread_scale, spread_zero))
         except UsageError as problem:
             if names:
                 raise
@@ -196,7 +197,7 @@ def _difference(
     )
 
 
-# -- inputs on which schemes are known to disagree -----------------------------------------------------
+# -- inputs on which schemes are known to disagree -------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ def quantize(
     """Quantise an array by a named scheme and return the stored values, one an entry.
 
     `scheme` is a name of `ptosim quant schemes`. `scale` and `zero_point` are one value, a vector
-    along `axis`, one value for each `block` elements along it, or an array of the tensor's rank whose
-    sizes divide the tensor's. `dtype` names the output: i2 to i32, ui2 to ui32, f8E4M3FN,
+    along `axis`, one value for each `block` elements along it, or an array of the tensor's rank
+    whose sizes divide the tensor's. `dtype` names the output: i2 to i32, ui2 to ui32, f8E4M3FN,
     f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ, f4E2M1FN and more (NumPy and ml_dtypes types too). `saturate`
     decides what fp8 overflow gives, `precision` (f32, f16, bf16) the type of ONNX's division,
     `multiplier` replaces f32(1/scale) where a scheme multiplies. Raises UsageError for arguments

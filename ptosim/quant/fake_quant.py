@@ -1,7 +1,7 @@
 """`quant.const_fake_quant`: from an observed range to a uniform type, and what it does to values.
 
-The operation emulates TensorFlow's fake_quant_with_min_max_args; MLIR turns it into a quantisation and a
-dequantisation. All parameters are computed in f64 from f32 limits.
+The operation emulates TensorFlow's fake_quant_with_min_max_args; MLIR turns it into a quantisation
+and a dequantisation. All parameters are computed in f64 from f32 limits.
 """
 
 from __future__ import annotations
@@ -63,12 +63,14 @@ def _storage(num_bits: int, narrow_range: bool, is_signed: bool) -> StorageSpec:
     low = -(1 << (width - 1)) if is_signed else 0
     full = (low, low + (1 << width) - 1)
     first = low + (1 if narrow_range else 0)
-    return StorageSpec(f"{'i' if is_signed else 'u'}{width}", width, is_signed, False, first, full[1], full)
+    return StorageSpec(
+        f"{'i' if is_signed else 'u'}{width}", width, is_signed, False, first, full[1], full
+    )
 
 
 def _parameters(low: float, high: float, storage: StorageSpec) -> tuple[float, int]:
-    """Return scale and zero point. The zero point comes from that end of the range which gives it with
-    the smaller error, and is rounded half away from zero into the range."""
+    """Return scale and zero point. The zero point comes from that end of the range which gives it
+    with the smaller error, and is rounded half away from zero into the range."""
     first, last = float(storage.low), float(storage.high)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise UsageError(f"limits [{low:g}, {high:g}] give no scale: they are not finite")

@@ -1,7 +1,7 @@
 """Integer matrix products and convolutions with 32-bit accumulators.
 
-The products run in f64, where sums of products of 9-bit integers are exact for more than 10^10 terms;
-the result is reduced to 32 bits as an accumulator that wraps would be.
+The products run in f64, where sums of products of 9-bit integers are exact for more than 10^10
+terms; the result is reduced to 32 bits as an accumulator that wraps would be.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def matmul_int32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class Window:
     """Geometry of a convolution: how far the kernel moves and what is added around the image.
 
-    `pads` lists the elements before each dimension and then those behind. Raises UsageError if sizes do
-    not fit.
+    `pads` lists the elements before each dimension and then those behind. Raises UsageError if
+    sizes do not fit.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ def conv_int32(
     filters, depth = weights.shape[:2]
     if groups < 1 or channels != depth * groups or filters % groups:
         raise UsageError(
-            f"{channels} channels and {filters} filters of depth {depth} do not make {groups} groups"
+            f"{channels} channels, {filters} filters of depth {depth} do not make {groups} groups"
         )
     share = filters // groups
     result = np.empty((batch, filters, math.prod(window.out)), np.int32)

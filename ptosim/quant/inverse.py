@@ -30,10 +30,10 @@ def dequantize(
 ) -> np.ndarray:
     """Return the expressed values of stored ones by a named scheme.
 
-    `q` holds one stored element an entry, in an integer or ml_dtypes type. `dtype` is the type of the
-    result: f32 (the default), f16, bf16 or f64; where a scheme computes in the scale's type, that
-    type is the default. The other arguments are those of `quantize`. Raises UsageError for arguments
-    that do not fit each other.
+    `q` holds one stored element an entry, in an integer or ml_dtypes type. `dtype` is the type of
+    the result: f32 (the default), f16, bf16 or f64; where a scheme computes in the scale's type,
+    that type is the default. The other arguments are those of `quantize`. Raises UsageError for
+    arguments that do not fit each other.
     """
     chosen = _scheme(scheme)
     stored, kind = _stored(q)

@@ -122,9 +122,7 @@ class Cursor:
         if minus:
             raise self.fail("hexadecimal float literal should not have a leading minus", start)
         if len(found) > 18:
-            raise self.fail(
-                "hexadecimal float constant out of range for type", start
-            )
+            raise self.fail("hexadecimal float constant out of range for type", start)
         return float_of_bits(found)
 
     def check_balance(self) -> None:

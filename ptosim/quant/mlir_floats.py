@@ -10,8 +10,8 @@ _PADDING = 3  # zeros that a number without exponent may have in front or behind
 
 
 def float_text(value: float) -> str:
-    """Return an f64 as MLIR prints it: six decimals if they are enough, all digits if a point is among
-    them, else the bits in hex."""
+    """Return an f64 as MLIR prints it: six decimals if they are enough, all digits if a point is
+    among them, else the bits in hex."""
     short = f"{value:.6e}"
     if float(short) == value:
         return short

@@ -1,4 +1,5 @@
-"""What `quant.qcast`, `quant.dcast` and `quant.scast` demand of their types, in MLIR's order and words."""
+"""What `quant.qcast`, `quant.dcast` and `quant.scast` demand of their types, in MLIR's order and
+words."""
 
 from __future__ import annotations
 
@@ -53,16 +54,26 @@ def _classes(op: str, source: Container, result: Container) -> str | None:
     else:
         forward = op == "quant.qcast"
         checks = [
-            ("operand", source, (_is_float if forward else _is_quant)(source), (_QUANT, _FLOAT)[forward]),
-            ("result", result, (_is_quant if forward else _is_float)(result), (_FLOAT, _QUANT)[forward]),
+            (
+                "operand",
+                source,
+                (_is_float if forward else _is_quant)(source),
+                (_QUANT, _FLOAT)[forward],
+            ),
+            (
+                "result",
+                result,
+                (_is_quant if forward else _is_float)(result),
+                (_FLOAT, _QUANT)[forward],
+            ),
         ]
     for word, type_, fits, text in checks:
         if not (fits and _contained(type_)):
             return f"'{op}' op {word} #0 must be {text}, but got '{type_}'"
     if op == "quant.scast" and _is_quant(source) == _is_quant(result):
         return (
-            f"'{op}' op failed to verify that input must be integer and result must be quantized, or "
-            "vice versa"
+            f"'{op}' op failed to verify that input must be integer and result must be quantized, "
+            "or vice versa"
         )
     return None
 
@@ -79,7 +90,8 @@ def _shapes(op: str, source: Container, result: Container) -> str | None:
 def _elements(op: str, source: Container, result: Container) -> str | None:
     quant, plain = (source, result) if _is_quant(source) else (result, source)
     type_ = quant.element
-    assert isinstance(type_, QuantType) and isinstance(plain.element, Builtin)
+    assert isinstance(type_, QuantType)
+    assert isinstance(plain.element, Builtin)
     if op == "quant.scast":
         if type_.storage is None or type_.storage.kind != plain.element.name:
             return "storage type in quantized type expected to match integer type"
@@ -128,8 +140,8 @@ def _sub_channel(type_: Container, uniform: UniformType) -> str | None:
         size = dims[axis]
         if size is not None and size % block:
             return (
-                f"tensor dimension size {size} at axis {axis} must be divisible by the corresponding "
-                f"block size {block}"
+                f"tensor dimension size {size} at axis {axis} must be divisible by the "
+                f"corresponding block size {block}"
             )
     if 0 in dims:
         return "tensor dimension size of zero is not allowed with sub-channel quantization"

@@ -80,7 +80,7 @@ def _builtin(cursor: Cursor) -> Builtin:
     raise cursor.fail("expected non-function type", start)
 
 
-# -- the types of the dialect --------------------------------------------------------------------------
+# -- the types of the dialect ----------------------------------------------------------------------
 
 
 def read_quant(cursor: Cursor, version: str = "2026") -> QuantType:

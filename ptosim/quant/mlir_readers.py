@@ -270,7 +270,9 @@ def _quantile(cursor: Cursor, version: str, read_type: ReadType) -> QuantileType
     start = cursor.pos
     found = read_type(cursor)
     element = found.element
-    numeric = isinstance(element, Builtin) and (element.is_float or bool(INTEGER.match(element.name)))
+    numeric = isinstance(element, Builtin) and (
+        element.is_float or bool(INTEGER.match(element.name))
+    )
     if not (found.is_scalar and numeric):
         raise cursor.fail("quantile type must be a float or integer type", start)
     cursor.expect(",")
@@ -280,8 +282,8 @@ def _quantile(cursor: Cursor, version: str, read_type: ReadType) -> QuantileType
     needed = storage.high - storage.low + 1
     if len(values) != needed:
         raise cursor.fail(
-            f"quantile LUT size ({len(values)}) must equal the number of representable storage values "
-            f"({needed})",
+            f"quantile LUT size ({len(values)}) must equal the number of representable storage "
+            f"values ({needed})",
             start,
         )
     return QuantileType(storage, str(element), tuple(values))

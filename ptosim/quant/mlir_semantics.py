@@ -1,8 +1,8 @@
 """`quant.qcast`, `quant.dcast` and `quant.scast` on arrays.
 
 The dialect leaves rounding open. The default mode, scheme `mlir`, rounds half to even and clamps;
-`mlir-lower` does what mlir-opt's lowering does, truncation and wrap-around included; every other scheme
-of the table can be named too.
+`mlir-lower` does what mlir-opt's lowering does, truncation and wrap-around included; every other
+scheme of the table can be named too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def storage_of(spec: StorageSpec) -> Storage:
 
 
 def qcast(x: np.ndarray, type_: UniformType, mode: str = "mlir") -> np.ndarray:
-    """Quantise an array of the expressed type; raises UsageError or UnsupportedError if it cannot be."""
+    """Quantise an array of the expressed type; raises UsageError or UnsupportedError if it cannot
+    be."""
     expressed = _expressed(type_)
     chosen = scheme(mode)
     spec = type_.storage

@@ -1,4 +1,5 @@
-"""Types of the MLIR `quant` dialect and the types that contain them, printable as MLIR prints them."""
+"""Types of the MLIR `quant` dialect and the types that contain them, printable as MLIR prints
+them."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ def float_array(name: str) -> np.dtype | None:
 class StorageSpec:
     """How stored values lie in memory.
 
-    `word` is the spelling (`i8`, `u8`, `si8`, `ui8`, `f8E4M3FN`), `bits` the width, `low` and `high` the
-    range, `full` what the range is if it is not written.
+    `word` is the spelling (`i8`, `u8`, `si8`, `ui8`, `f8E4M3FN`), `bits` the width, `low` and
+    `high` the range, `full` what the range is if it is not written.
     """
 
     word: str
@@ -63,13 +64,14 @@ class QuantType:
     """Base of the types of the dialect."""
 
     __slots__ = ()
-    expressed: str | None
-    storage: StorageSpec | None
+    expressed: Any  # a word, or None
+    storage: Any  # a StorageSpec, or None
 
 
 @dataclass(frozen=True, slots=True)
 class UniformType(QuantType):
-    """`!quant.uniform`: per layer (`axes` None), per axis, or per block (`axes` maps axis to block size).
+    """`!quant.uniform`: per layer (`axes` None), per axis, or per block (`axes` maps axis to block
+    size).
 
     `scales` and `zeros` have one entry (per layer), are vectors (per axis), or have the rank of the
     tensor (per block). Scales are f64.

@@ -1,8 +1,8 @@
 """Quantisation into floats of 8 bits and less: scale, then one cast.
 
-Casts round to nearest, ties to even. With saturation everything beyond the largest value, infinities
-included, becomes that value; without it the format's infinity or NaN. The formats below 8 bits have
-neither and always saturate.
+Casts round to nearest, ties to even. With saturation everything beyond the largest value,
+infinities included, becomes that value; without it the format's infinity or NaN. The formats below
+8 bits have neither and always saturate.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def cast(values: np.ndarray, out: Storage, saturate: bool = True) -> np.ndarray:
 
 
 def _runtime_overflow(values: np.ndarray, target: np.ndarray, out: Storage) -> None:
-    """onnxruntime's casts at the overflow edge: 480 becomes 448 in e4m3fn, and what e5m2 would round
-    up to infinity becomes NaN."""
+    """onnxruntime's casts at the overflow edge: 480 becomes 448 in e4m3fn, and what e5m2 would
+    round up to infinity becomes NaN."""
     size = np.abs(values)
     codes = target.view(np.uint8)
     if out.name == "f8E4M3FN":

@@ -2,8 +2,8 @@
 
 Measured order: the int32 sum of (source - zero point) * weight becomes f32; times the source scale;
 times the weight scale; plus the bias; post-operations; times f32(1 / destination scale); plus the
-destination zero point; rounded to nearest even and saturated. Every step rounds to f32. CPUs without
-VNNI multiply u8 by s8 pairs with 16-bit saturation and are not modelled.
+destination zero point; rounded to nearest even and saturated. Every step rounds to f32. CPUs
+without VNNI multiply u8 by s8 pairs with 16-bit saturation and are not modelled.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ class Requantisation:
         """Return the outputs of int32 sums."""
         values = self.real(accumulator)
         if self.out.is_integer:
-            return quantize_array(
-                values, self.dst_scale, self.dst_zero, scheme("onednn"), self.out
-            )
+            return quantize_array(values, self.dst_scale, self.dst_zero, scheme("onednn"), self.out)
         with np.errstate(all="ignore"):
             scaled = values * (np.float32(1) / self.dst_scale) + self.dst_zero.astype(np.float32)
             return scaled.astype(self.out.array)
@@ -100,7 +98,8 @@ def convolution(
     dilation: tuple[int, ...] = (),
     groups: int = 1,
 ) -> np.ndarray:
-    """Return the convolution of src [N, C, ...] with weights [O, C/groups, ...]; padded taps are real 0.
+    """Return the convolution of src [N, C, ...] with weights [O, C/groups, ...]; padded taps are
+    real 0.
 
     With groups > 1 masks are those of weights [groups, O/groups, C/groups, ...].
     """
@@ -125,7 +124,8 @@ def requantisation(
     bias: Any,
     dst: Any,
 ) -> Requantisation:
-    """Return what follows the integer sums; output channels run along `axis` of an array of `rank`."""
+    """Return what follows the integer sums; output channels run along `axis` of an array of
+    `rank`."""
     mask = attributes.scales.get("weights", Mask())
     scales = mask.spread(_float(values.weights_scale), weights, "weights scales")
     return Requantisation(
@@ -148,7 +148,8 @@ def reorder(
 ) -> np.ndarray:
     """Return a tensor in another type: (x * src scale) / dst scale + dst zero point.
 
-    Scales of the destination may have any mask, as for weights with a scale for each output channel.
+    Scales of the destination may have any mask, as for weights with a scale for each output
+    channel.
     """
     attributes, values = attributes or Attributes(), values or Values()
     source = as_array(x, "x")

@@ -1,7 +1,7 @@
 """oneDNN quantisation attributes: masks, groups, and how many values they call for.
 
-Bit d of a mask set: one value for every index of dimension d (for every group of indices where groups are
-given, which hold for the last two dimensions). Mask 0: one value.
+Bit d of a mask set: one value for every index of dimension d (for every group of indices where
+groups are given, which hold for the last two dimensions). Mask 0: one value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Mask:
                 continue
             group = groups[axis]
             if size % group:
-                raise UsageError(f"dimension {axis} of size {size} does not divide into groups of {group}")
+                raise UsageError(
+                    f"dimension {axis} of size {size} does not divide into groups of {group}"
+                )
             shape.append(size // group)
         return tuple(shape)
 
@@ -76,7 +78,8 @@ class Mask:
 
 @dataclass(slots=True)
 class Attributes:
-    """The quantisation attributes of a primitive, set before it is made; values come at run time."""
+    """The quantisation attributes of a primitive, set before it is made; values come at run
+    time."""
 
     scales: dict[str, Mask] = field(default_factory=dict)
     zero_points: dict[str, Mask] = field(default_factory=dict)
@@ -87,7 +90,9 @@ class Attributes:
         """Give an operand scales: one for each index of the dimensions in the mask."""
         self.set_scales(arg, mask)
 
-    def set_scales(self, arg: str, mask: int, groups: Sequence[int] = (), dtype: str = "f32") -> None:
+    def set_scales(
+        self, arg: str, mask: int, groups: Sequence[int] = (), dtype: str = "f32"
+    ) -> None:
         """Give an operand scales, in groups on its last dimensions."""
         if dtype not in ("f32", "bf16", "f16"):
             raise UsageError(f"scales are f32, bf16 or f16, not {dtype}")

@@ -62,7 +62,9 @@ def node_of(op: str, inputs: Arrays, attrs: Mapping[str, Any], opset: int) -> No
 def _operand(op: str, array: np.ndarray) -> Operand:
     known = of_array(array)
     if known is None:
-        raise UsageError(f"{op}: an input holds {array.dtype}, which ONNX quantisation does not have")
+        raise UsageError(
+            f"{op}: an input holds {array.dtype}, which ONNX quantisation does not have"
+        )
     return Operand(known.onnx, array.shape, array)
 
 
@@ -70,7 +72,7 @@ def _get(inputs: list[np.ndarray | None], index: int) -> np.ndarray | None:
     return inputs[index] if index < len(inputs) else None
 
 
-# -- quantise and dequantise -------------------------------------------------------------------------
+# -- quantise and dequantise -----------------------------------------------------------------------
 
 
 def _granularity(scale: np.ndarray, attrs: Mapping[str, Any]) -> tuple[int | None, int | None]:
@@ -82,7 +84,8 @@ def _granularity(scale: np.ndarray, attrs: Mapping[str, Any]) -> tuple[int | Non
 
 def _quantize(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
     x, scale, zero = inputs[0], inputs[1], _get(inputs, 2)
-    assert x is not None and scale is not None
+    assert x is not None
+    assert scale is not None
     out = storage(output_type(node))
     axis, block = _granularity(scale, node.attrs)
     precision = node.attrs.get("precision") or 0
@@ -108,7 +111,8 @@ def _plain(array: np.ndarray) -> np.ndarray:
 
 def _dequantize(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
     x, scale, zero = inputs[0], inputs[1], _get(inputs, 2)
-    assert x is not None and scale is not None
+    assert x is not None
+    assert scale is not None
     axis, block = _granularity(scale, node.attrs)
     shift = np.zeros((), np.int8) if zero is None else zero
     values = dequantize(
@@ -133,13 +137,15 @@ def _dynamic(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[n
         if high == low:
             scale = np.float32(1) / np.float32(255) if oracle == "reference" else np.float32(1)
         ideal = np.float32(0) - low / scale
-        # A scale that underflows to 0, or NaN in x, leaves no zero point; both evaluators answer 255.
-        zero = np.uint8(255) if np.isnan(ideal) else np.rint(np.clip(ideal, 0, 255)).astype(np.uint8)
+        # A scale that underflows to 0, or NaN in x, leaves no zero point; both evaluators say 255.
+        zero = np.uint8(255)
+        if not np.isnan(ideal):
+            zero = np.rint(np.clip(ideal, 0, 255)).astype(np.uint8)
     y = quantize_array(x, np.asarray(scale), np.asarray(zero), scheme("onnx"), storage("ui8"))
     return [y, np.asarray(scale, np.float32), np.asarray(zero, np.uint8)]
 
 
-# -- integer products --------------------------------------------------------------------------------
+# -- integer products ------------------------------------------------------------------------------
 
 
 def _shifted(q: np.ndarray, zero: np.ndarray | None, axis: int) -> np.ndarray:
@@ -162,7 +168,8 @@ def _along(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
 
 def _matmul_integer(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
     a, b = inputs[0], inputs[1]
-    assert a is not None and b is not None
+    assert a is not None
+    assert b is not None
     return [_product(node, a, b, _get(inputs, 2), _get(inputs, 3))]
 
 
@@ -175,9 +182,7 @@ def _product(
 ) -> np.ndarray:
     _integers_only(node, a, b)
     try:
-        return matmul_int32(
-            _shifted(a, a_zero, -2 if a.ndim > 1 else -1), _shifted(b, b_zero, -1)
-        )
+        return matmul_int32(_shifted(a, a_zero, -2 if a.ndim > 1 else -1), _shifted(b, b_zero, -1))
     except ValueError as problem:
         raise _shape_error(node, a, b, "do not multiply or the zero points do not fit") from problem
 
@@ -274,7 +279,8 @@ def _convolved(
 
 def _conv_integer(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
     x, w = inputs[0], inputs[1]
-    assert x is not None and w is not None
+    assert x is not None
+    assert w is not None
     return [_convolved(node, x, w, _get(inputs, 2), _get(inputs, 3))]
 
 

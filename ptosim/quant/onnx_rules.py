@@ -1,7 +1,7 @@
 """What makes a use of an ONNX quantisation operator wrong, as strictly as onnxruntime sees it.
 
-The full checker of the onnx package tests types only, the reference evaluator accepts shapes that mean
-nothing; the rules here are those of the operator documentation, with the runtime's key words.
+The full checker of the onnx package tests types only, the reference evaluator accepts shapes that
+mean nothing; the rules here are those of the operator documentation, with the runtime's key words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from ptosim.quant.storage import storage
 
 
 def check_node(node: Node) -> list[Diagnostic]:
-    """Return every finding about a node; raises UsageError for an operator or opset that is unknown."""
+    """Return every finding about a node; raises UsageError for an operator or opset that is
+    unknown."""
     schema = version(node.op, node.opset)
     findings = [*_attributes(node, schema), *_types(node, schema)]
     if node.op in ("QuantizeLinear", "DequantizeLinear") and not findings:
@@ -63,7 +64,7 @@ def _input(node: Node, index: int) -> Operand | None:
     return node.inputs[index] if index < len(node.inputs) else None
 
 
-# -- attributes and types ----------------------------------------------------------------------------
+# -- attributes and types --------------------------------------------------------------------------
 
 
 def _attributes(node: Node, schema: Version) -> list[Diagnostic]:
@@ -163,12 +164,13 @@ def _output(node: Node, schema: Version) -> list[Diagnostic]:
     return []
 
 
-# -- granularity ---------------------------------------------------------------------------------------
+# -- granularity -----------------------------------------------------------------------------------
 
 
 def _granularity(node: Node, schema: Version) -> list[Diagnostic]:
     x, scale, zero = (_input(node, i) for i in range(3))
-    assert x is not None and scale is not None
+    assert x is not None
+    assert scale is not None
     if x.shape is None or scale.shape is None:
         return []
     block = node.attrs.get("block_size", 0)
@@ -192,7 +194,7 @@ def _granularity(node: Node, schema: Version) -> list[Diagnostic]:
         findings.append(
             warning(
                 "PTO7202",
-                f"{node}: opset {node.opset} has per-tensor quantisation only; the scale is a vector",
+                f"{node}: opset {node.opset} quantises per tensor only, and the scale is a vector",
                 notes=("the checker, the reference and the runtime accept it with axis 1",),
                 help="opset 13 has the attribute `axis`",
             )
@@ -207,9 +209,7 @@ def _one(shape: tuple[int, ...]) -> bool:
 def _axis(node: Node, axis: int, rank: int) -> list[Diagnostic]:
     if -rank <= axis < rank:
         return []
-    return [
-        error("PTO2203", f"{node}: axis {axis} is not in valid range [{-rank},{rank - 1}]")
-    ]
+    return [error("PTO2203", f"{node}: axis {axis} is not in valid range [{-rank},{rank - 1}]")]
 
 
 def _per_axis(
@@ -235,7 +235,8 @@ def _per_axis(
         return [
             error(
                 "PTO2202",
-                f"{text} x_zero_point must be null or 1D tensor with size {size}, not {_shape(zero)}",
+                f"{text} x_zero_point must be null or 1D tensor with size {size}, "
+                f"not {_shape(zero)}",
             )
         ]
     return []
@@ -266,9 +267,7 @@ def _blocked(
         )
     elif zero is not None and zero != scale:
         return [
-            error(
-                "PTO2202", f"{node}: x_zero_point and x_scale must have the same shape {end}"
-            )
+            error("PTO2202", f"{node}: x_zero_point and x_scale must have the same shape {end}")
         ]
     else:
         return []
@@ -279,7 +278,7 @@ def _shape(shape: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-# -- values ----------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
 def _zero_point_values(node: Node) -> list[Diagnostic]:
@@ -290,9 +289,7 @@ def _zero_point_values(node: Node) -> list[Diagnostic]:
     codes = values.view(np.uint8) if values.dtype == storage(zero.dtype).array else values
     if not np.any(codes):
         return []
-    message = (
-        f"{node} with type float8 should have no zero point or all zero points should be 0"
-    )
+    message = f"{node} with type float8 should have no zero point or all zero points should be 0"
     # The operator text lets QuantizeLinear have one, and every implementation ignores it.
     make = error if node.op == "DequantizeLinear" else warning
     return [make("PTO2209" if make is error else "PTO7203", message)]

@@ -94,7 +94,9 @@ def version(op: str, opset: int) -> Version:
     """Return the version of an operator that an opset means; raises UsageError if it has none."""
     versions = _table().get(op)
     if versions is None:
-        raise UsageError(f"unknown quantisation operator `{op}`", help=f"known: {', '.join(_table())}")
+        raise UsageError(
+            f"unknown quantisation operator `{op}`", help=f"known: {', '.join(_table())}"
+        )
     usable = [v for v in versions if v.since <= opset]
     if not usable:
         raise UsageError(f"{op} does not exist in opset {opset}; it came with {versions[0].since}")

@@ -1,4 +1,5 @@
-"""Elements of 2 and 4 bits in bytes: the first in the lowest bits, the last byte filled with zeros."""
+"""Elements of 2 and 4 bits in bytes: the first in the lowest bits, the last byte filled with
+zeros."""
 
 from __future__ import annotations
 

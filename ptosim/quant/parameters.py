@@ -27,8 +27,8 @@ class Parameters:
     """Scales, multipliers and zero points of a tensor, all of the scale's shape.
 
     `work` is the type that the values are computed in, `narrow` the type that every result of the
-    scaling is rounded to (None: the work type), `entry` the type that x is rounded to first (None: it
-    fits the work type). `zero` is in the work type.
+    scaling is rounded to (None: the work type), `entry` the type that x is rounded to first (None:
+    it fits the work type). `zero` is in the work type.
     """
 
     work: np.dtype

@@ -1,8 +1,9 @@
 """Which scale belongs to which element: per tensor, per axis, per block.
 
 Every granularity becomes views in which NumPy's broadcasting does the rest: an axis with blocks is
-split in two, blocks and positions in a block, and the parameters have one entry for the block. Views
-are cut into pieces of a bounded number of elements, so that work needs few and small temporaries.
+split in two, blocks and positions in a block, and the parameters have one entry for the block.
+Views are cut into pieces of a bounded number of elements, so that work needs few and small
+temporaries.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 from ptosim.errors import UsageError
 
 PIECE = 1 << 16
-"""Elements that are worked on at a time: the temporaries of a piece stay in the second-level cache."""
+"""Elements that are worked on at a time: the temporaries of a piece stay in the second-level
+cache."""
 
 View = Callable[[np.ndarray], np.ndarray]
 
@@ -47,8 +49,8 @@ def regions(
 
     One scale covers everything. With `block`, scales have the tensor's rank and cover `block`
     consecutive elements along `axis` (the last block may be short). With `axis` alone they are a
-    vector along it. Without either they must have the tensor's rank and divide each of its dimensions
-    (blocks along several axes; 1: the whole axis). Raises UsageError for anything else.
+    vector along it. Without either they must have the tensor's rank and divide each of its
+    dimensions (blocks along several axes; 1: the whole axis). Raises UsageError for anything else.
     """
     if math.prod(scale_shape) == 1 and not block:
         return [Region(_whole, lambda p: p.reshape((1,) * len(shape)))]
@@ -131,8 +133,8 @@ def check_blocks(
     where = normal_axis(axis, len(shape))
     if any(n != d for i, (n, d) in enumerate(zip(scale_shape, shape, strict=True)) if i != where):
         raise UsageError(
-            "scale and x must have the same shape despite the quantize axis for blocked quantization: "
-            f"{_text(scale_shape)} and {_text(shape)}"
+            "scale and x must have the same shape despite the quantize axis for blocked "
+            f"quantization: {_text(scale_shape)} and {_text(shape)}"
         )
     needed = -(-shape[where] // block)
     if scale_shape[where] != needed:

@@ -77,8 +77,10 @@ def scheme(name: str | Scheme) -> Scheme:
 def _make(name: str, row: dict[str, Any]) -> Scheme:
     for key, choices in _CHOICES.items():
         if row.get(key) not in choices:
-            raise IsaDataError(f"isa/{_FILE}: {name}: {key} is {row.get(key)!r}, not one of {choices}")
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+            raise IsaDataError(
+                f"isa/{_FILE}: {name}: {key} is {row.get(key)!r}, not one of {choices}"
+            )
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
     try:
         return Scheme(name, **values)
     except TypeError as problem:

@@ -1,8 +1,8 @@
 """The steps of a quantisation on a piece of a tensor, each in place on a float array.
 
-A step takes the array and the piece's parameters and returns the array (a new one only where the type
-changes). Steps that never change the result of the whole are marked `neutral`: they are left out in
-bulk and shown where a single element is explained.
+A step takes the array and the piece's parameters and returns the array (a new one only where the
+type changes). Steps that never change the result of the whole are marked `neutral`: they are left
+out in bulk and shown where a single element is explained.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def scaling(scheme: Scheme, parameters: Parameters) -> list[Step]:
     """Return the steps from x to the scaled value."""
     found = {"divide": _divide, "multiply": _multiply, "fused": _fused}[scheme.scale](scheme)
     if parameters.narrow is not None:
-        name = str(parameters.narrow)
-        found.append(Step(f"rounded to {name}", lambda v, p: _through(v, p.narrow)))
+        narrow = parameters.narrow
+        name = str(narrow)
+        found.append(Step(f"rounded to {name}", lambda v, p: _through(v, narrow)))
     return found
 
 
@@ -59,8 +60,9 @@ def add_before(scheme: Scheme, parameters: Parameters) -> list[Step]:
         return []
     steps = [Step("+ z", lambda v, p: np.add(v, p.zero, out=v))]
     if parameters.narrow is not None:
-        name = str(parameters.narrow)
-        steps.append(Step(f"rounded to {name}", lambda v, p: _through(v, p.narrow)))
+        narrow = parameters.narrow
+        name = str(narrow)
+        steps.append(Step(f"rounded to {name}", lambda v, p: _through(v, narrow)))
     return steps
 
 

@@ -17,9 +17,9 @@ from ptosim.isa.data import read_toml
 class Storage:
     """One type of stored (or, `kind` wide, of expressed) values.
 
-    `array` holds one element an entry. `kind` is `int`, `float` (8 bits and less), `scale` (e8m0) or
-    `wide` (f16 to f64). `low` and `high` are the limits of an integer type, or the finite limits of a
-    float.
+    `array` holds one element an entry. `kind` is `int`, `float` (8 bits and less), `scale` (e8m0)
+    or `wide` (f16 to f64). `low` and `high` are the limits of an integer type, or the finite limits
+    of a float.
     """
 
     name: str

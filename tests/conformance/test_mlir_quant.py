@@ -66,7 +66,11 @@ def test_casts(case, tool):
 
 def numeric(kind: str) -> list[Any]:
     found = manifest("mlir_quant/numeric_cases.json")["cases"]
-    return [pytest.param(c, id=f"{c.get('key', '')} {c.get('type')}") for c in found if c["kind"] == kind]
+    return [
+        pytest.param(c, id=f"{c.get('key', '')} {c.get('type')}")
+        for c in found
+        if c["kind"] == kind
+    ]
 
 
 SCHEMES = {"lowered": "mlir-lower", "doc_rne": "mlir", "const_converter": "mlir-const"}

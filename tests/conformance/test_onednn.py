@@ -16,7 +16,9 @@ from tests.conformance.quant_data import assert_same, manifest
 pytestmark = data.required("onednn/int8_cases.json")
 
 
-@pytest.mark.parametrize("case", manifest("onednn/int8_cases.json")["cases"], ids=lambda c: c["name"])
+@pytest.mark.parametrize(
+    "case", manifest("onednn/int8_cases.json")["cases"], ids=lambda c: c["name"]
+)
 def test_int8(case):
     recorded = arrays("onednn/int8_cases.npz")
 

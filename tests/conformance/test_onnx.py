@@ -47,7 +47,11 @@ def test_random_and_edge_cases(case, oracle):
     compared = 0
     for index, output in enumerate(case.get("outputs") or case.get("outputs_ort_only")):
         key = f"{case['name']}/{oracle}/{output['name']}"
-        if oracle == "ort" and key not in arrays("onnx/random_cases.npz") and case.get("ort_mismatch"):
+        if (
+            oracle == "ort"
+            and key not in arrays("onnx/random_cases.npz")
+            and case.get("ort_mismatch")
+        ):
             key = f"{case['name']}/ref/{output['name']}"  # the runtime gave the same
         expected = stored("onnx/random_cases.npz", key, output["dtype"])
         if expected is None:
@@ -141,7 +145,9 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@pytest.mark.parametrize("case", manifest("onnx/cross_scheme.json")["cases"], ids=lambda c: c["key"])
+@pytest.mark.parametrize(
+    "case", manifest("onnx/cross_scheme.json")["cases"], ids=lambda c: c["key"]
+)
 def test_schemes(case, name):
     recorded = arrays("onnx/cross_scheme.npz")
     got = quantize(
@@ -157,7 +163,9 @@ def test_schemes(case, name):
 
 
 @pytest.mark.parametrize(("name", "scheme"), [("spec", "fixpipe"), ("onednn_style", "onednn")])
-@pytest.mark.parametrize("case", manifest("onnx/cross_scheme.json")["fixpipe"], ids=lambda c: c["key"])
+@pytest.mark.parametrize(
+    "case", manifest("onnx/cross_scheme.json")["fixpipe"], ids=lambda c: c["key"]
+)
 def test_fixpipe(case, name, scheme):
     recorded = arrays("onnx/cross_scheme.npz")
     got = quantize(

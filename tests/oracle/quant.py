@@ -13,7 +13,12 @@ from fractions import Fraction
 Number = Fraction | float  # a float stands for infinities and NaN only
 
 # Precision in bits, exponents of the smallest and largest normal number.
-FORMATS = {"f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023)}
+FORMATS = {
+    "f16": (11, -14, 15),
+    "bf16": (8, -126, 127),
+    "f32": (24, -126, 127),
+    "f64": (53, -1022, 1023),
+}
 
 
 def number(value: float) -> Number:
@@ -168,7 +173,7 @@ def _quotient_plus(x, s, z, name):
 
 
 def mlir_lower(x, s, m, z, bits, signed):
-    low, high = limits_of(bits, signed)
+    low, _ = limits_of(bits, signed)
     z = (z - low) % (1 << bits) + low
     real = _quotient_plus(x, s, z, "f32")
     whole = -(1 << 31)  # what the conversion instruction gives for everything out of range

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import ml_dtypes
@@ -18,9 +19,11 @@ def probes(name: str) -> np.ndarray:
     """Values of all codes, the middles between neighbours, and what is one ulp off."""
     last = oracle.NARROW[name][2]
     values = [float(oracle.narrow_value(name, code)) for code in range(last + 2)]
-    middles = [(a + b) / 2 for a, b in zip(values, values[1:], strict=False)]
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(values)]
     near = np.array([*values, *middles, values[-1] * 4, 3e38, 1e-45], np.float32)
-    around = np.concatenate([near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(0))])
+    around = np.concatenate(
+        [near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(0))]
+    )
     return np.concatenate([around, -around, [np.inf, -np.inf, np.nan]]).astype(np.float32)
 
 
@@ -72,10 +75,16 @@ def test_every_code_decodes(name):
 
 def test_overflow_of_the_runtime():
     """onnxruntime's two odd casts at the edge, from executed cases."""
-    e4m3 = quantize(np.float32([480, -480, 479, 481]), scheme="ort", scale=1.0, dtype="e4m3", saturate=False)
+    e4m3 = quantize(
+        np.float32([480, -480, 479, 481]), scheme="ort", scale=1.0, dtype="e4m3", saturate=False
+    )
     np.testing.assert_array_equal(e4m3.view(np.uint8), [0x7E, 0xFE, 0x7F, 0x7F])
     e5m2 = quantize(
-        np.float32([61439, 61440, 61441, -61440, 65536]), scheme="ort", scale=1.0, dtype="e5m2", saturate=False
+        np.float32([61439, 61440, 61441, -61440, 65536]),
+        scheme="ort",
+        scale=1.0,
+        dtype="e5m2",
+        saturate=False,
     )
     np.testing.assert_array_equal(e5m2.view(np.uint8), [0x7B, 0x7E, 0x7E, 0xFE, 0x7C])
 

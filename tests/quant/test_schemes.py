@@ -40,7 +40,9 @@ def adversarial(scale: float, zero: int, count: int = 150) -> np.ndarray:
     near = np.concatenate([ties, whole, shifted])
     up, down = np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))
     specials = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, -3e38, 2.0**31, -(2.0**31)]
-    return np.concatenate([near, up, down, random, np.array(specials, np.float32)]).astype(np.float32)
+    return np.concatenate([near, up, down, random, np.array(specials, np.float32)]).astype(
+        np.float32
+    )
 
 
 @pytest.mark.parametrize(("scale", "zero", "out"), SETTINGS)
@@ -60,10 +62,14 @@ def test_formula(name, scale, zero, out):
 
 
 @pytest.mark.parametrize("out", ["i2", "ui2", "i4", "ui4", "i16", "ui16", "i32", "ui32"])
-@pytest.mark.parametrize("name", [n for n, s in schemes().items() if not s.outputs and n != "onnx-ref"])
+@pytest.mark.parametrize(
+    "name", [n for n, s in schemes().items() if not s.outputs and n != "onnx-ref"]
+)
 def test_other_widths(name, out):
     kind = storage(out)
-    x = np.concatenate([adversarial(0.25, 1, 40), np.float32([1e4, -1e4, 9000.25, 5e8, 2**29, 16384.125])])
+    x = np.concatenate(
+        [adversarial(0.25, 1, 40), np.float32([1e4, -1e4, 9000.25, 5e8, 2**29, 16384.125])]
+    )
     s = Fraction(1, 4)
     got = quantize(x, scheme=name, scale=np.float32(0.25), zero_point=1, dtype=out)
     assert got.dtype == kind.array
@@ -78,11 +84,17 @@ def test_other_widths(name, out):
     assert not wrong, wrong[:5]
 
 
-@pytest.mark.parametrize("name", ["onnx-ref-qlinear", "ort-qlinear", "fixpipe", "fixpipe-cpumodel", "onednn"])
+@pytest.mark.parametrize(
+    "name", ["onnx-ref-qlinear", "ort-qlinear", "fixpipe", "fixpipe-cpumodel", "onednn"]
+)
 def test_accumulators_and_multiplier(name):
     rng = np.random.default_rng(3)
     sums = np.concatenate(
-        [rng.integers(-(2**31), 2**31, 200), rng.integers(-30000, 30000, 400), [2**24 + 1, -(2**31)]]
+        [
+            rng.integers(-(2**31), 2**31, 200),
+            rng.integers(-30000, 30000, 400),
+            [2**24 + 1, -(2**31)],
+        ]
     ).astype(np.int32)
     factor = np.float32(0.0123)
     got = quantize(sums, scheme=name, scale=1.0, multiplier=factor, zero_point=-3, dtype="i8")
@@ -133,7 +145,9 @@ def test_explanation_ends_in_the_result(name):
     for x in (0.5, -1.55, 300.0, math.inf, math.nan):
         out = storage("i8")
         trace = explain(x, 0.1, 3, scheme(name), out)
-        bulk = quantize(np.float32([x]), scheme=name, scale=np.float32(0.1), zero_point=3, dtype=out)
+        bulk = quantize(
+            np.float32([x]), scheme=name, scale=np.float32(0.1), zero_point=3, dtype=out
+        )
         assert trace[0][0] == "x"
         assert trace[-1][1] == bulk[0]
         assert len(trace) >= 3
@@ -173,7 +187,10 @@ def test_public_names():
         ({"scale": [1.0] * 5, "axis": 1}, "scale must be 1D tensor with size 6"),
         ({"scale": [1.0] * 6, "axis": 2}, r"axis 2 is not in valid range \[-2,1\]"),
         ({"scale": [1.0] * 6, "axis": 1, "zero_point": [0] * 5}, "must have the same shape"),
-        ({"scale": np.ones((4, 2)), "axis": 1, "block": 4, "zero_point": np.zeros((4, 3))}, "same shape"),
+        (
+            {"scale": np.ones((4, 2)), "axis": 1, "block": 4, "zero_point": np.zeros((4, 3))},
+            "same shape",
+        ),
         ({"scale": np.ones((4, 3)), "axis": 1, "block": 4}, "ceil"),
         ({"scale": np.ones((3, 2)), "axis": 1, "block": 4}, "same shape despite the quantize axis"),
         ({"scale": np.ones(2), "axis": 1, "block": 4}, "same rank"),
