@@ -83,15 +83,16 @@ def _run(
     wanted = _outputs_wanted(options, program, entry)
     expected = _expectations(options, sidecar)
     dumps = dumping.requests(options.dump)
-    result = program.run(
-        args,
-        entry=entry,
-        block_num=options.block_num or defaults.get("block_num", 1),
-        commit=options.commit,
-        uninit=options.uninit,
-        seed=options.seed if options.seed is not None else defaults.get("seed", 0),
-        observers=[Dumper(dumps)] if dumps else (),
-    )
+    with terminal.busy(f"running {entry}"):
+        result = program.run(
+            args,
+            entry=entry,
+            block_num=options.block_num or defaults.get("block_num", 1),
+            commit=options.commit,
+            uninit=options.uninit,
+            seed=options.seed if options.seed is not None else defaults.get("seed", 0),
+            observers=[Dumper(dumps)] if dumps else (),
+        )
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry)
     dumping.write(dumps)

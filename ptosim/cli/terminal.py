@@ -10,6 +10,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -84,6 +85,14 @@ class Terminal:
             console.print(renderable)
         text = buffer.getvalue()
         return text if color else "\n".join(line.rstrip() for line in text.split("\n"))
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        """Show on a terminal, from the first second on, that `what` goes on and for how long."""
+        if self.quiet or not sys.stderr.isatty():
+            return contextlib.nullcontext()
+        from ptosim.views.progress import Busy
+
+        return Busy(what, color=self.uses_color(sys.stderr))
 
     # -- findings ---------------------------------------------------------------------------------
 
