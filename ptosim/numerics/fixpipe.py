@@ -1,11 +1,11 @@
 """What the fixpipe does to an accumulator on its way out: scale, ReLU, conversion, clip.
 
-A quantisation word has 64 bits: bits 31:13 are the upper bits of an f32 scale (its low 13 mantissa bits
-are dropped), bits 35:32 a shift count less one, bits 45:37 a signed offset, and bit 46 says that an
-8-bit result is signed (pto-isa headers; PTO instruction set documentation, fixpipe). The public micro
-programs' data fix the order for f32 to f16: scale, then ReLU, then conversion, then clip in the
-destination's type. The order with an integer destination is not documented; the offset comes last.
-"""
+A quantisation word has 64 bits: bits 31:13 are the upper bits of an f32 scale (its low 13 mantissa
+bits are dropped), bits 35:32 a shift count less one, bits 45:37 a signed offset, and bit 46 says
+that an 8-bit result is signed (pto-isa headers; PTO instruction set documentation, fixpipe). The
+public micro programs' data fix the order for f32 to f16: scale, then ReLU, then conversion, then
+clip in the destination's type. The order with an integer destination is not documented; the offset
+comes last."""
 
 from __future__ import annotations
 

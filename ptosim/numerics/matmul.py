@@ -1,15 +1,14 @@
 """Matrix products of the cube unit.
 
-No public document states the order in which the cube adds up its products. `f64`, the default, sums in
-f64 and rounds once to f32 at the end of an instruction: products of f16, bf16 and 8-bit floats are exact
-there, so the result does not depend on the order but for a double rounding in rare ties. `sequential`
-rounds to f32 after every step along k, `blocks` after every 16 (the products of a block are added in
-f64). Integer products are exact modulo 2^32.
+No public document states the order in which the cube adds up its products. `f64`, the default, sums
+in f64 and rounds once to f32 at the end of an instruction: products of f16, bf16 and 8-bit floats
+are exact there, so the result does not depend on the order but for a double rounding in rare ties.
+`sequential` rounds to f32 after every step along k, `blocks` after every 16 (the products of a
+block are added in f64). Integer products are exact modulo 2^32.
 
-With `sat` a NaN operand counts as 0 and an infinite one as the largest finite value of its type; the
-result likewise. tf32 operands are rounded to 10 bits of mantissa, to nearest, ties to even or away
-(PTO micro-instruction specification, cube).
-"""
+With `sat` a NaN operand counts as 0 and an infinite one as the largest finite value of its type;
+the result likewise. tf32 operands are rounded to 10 bits of mantissa, to nearest, ties to even or
+away (PTO micro-instruction specification, cube)."""
 
 from __future__ import annotations
 
@@ -21,12 +20,12 @@ from ptosim.numerics.formats import lookup
 
 ORDERS = ("f64", "sequential", "blocks")
 BLOCK = 16
-_LARGEST = np.finfo(np.float32).max
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def operand(values: np.ndarray, name: str, *, saturate: bool = False) -> np.ndarray:
-    """Return the values of an operand of format `name` as f64 (integers: i64); 8- and 4-bit floats are
-    codes. With `saturate` NaN is 0 and an infinity the largest finite value of the format."""
+    """Return the values of an operand of format `name` as f64 (integers: i64); 8- and 4-bit floats
+    are codes. With `saturate` NaN is 0 and an infinity the largest finite value of the format."""
     form = lookup(name)
     if form.kind in ("signed", "unsigned"):
         return values.astype(np.int64)
@@ -63,8 +62,8 @@ def product(
 ) -> np.ndarray:
     """start + left x right of operands made by `operand`: f32 of floats, i32 of integers.
 
-    `left` is [m, k], `right` [k, n]; `start` is [m, n] or broadcasts to it (an accumulator, a bias).
-    """
+    `left` is [m, k], `right` [k, n]; `start` is [m, n] or broadcasts to it (an accumulator, a
+    bias)."""
     require("order of sums", order, ORDERS)
     if left.dtype.kind == "i":
         return _integers(left, right, start)
@@ -96,7 +95,9 @@ def _stepwise(
     for k in range(0, left.shape[1], step):
         part = left[:, k : k + step] @ right[k : k + step]
         # A single product is rounded before it is added, the sum of a block with the accumulator.
-        total = (total + part.astype(np.float32)) if step == 1 else (total + part).astype(np.float32)
+        total = (
+            (total + part.astype(np.float32)) if step == 1 else (total + part).astype(np.float32)
+        )
     return total
 
 

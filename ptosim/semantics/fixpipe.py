@@ -1,9 +1,8 @@
 """What leaves an accumulator tile: the fixpipe scales, applies ReLU and converts on the way.
 
-A scalar quantisation word serves every column; the words of a parameter tile serve one column each. The
-arithmetic is that of `numerics.fixpipe`: the scale comes before ReLU, as the public micro programs' data
-have it (the documentation of the tile operations leaves the order open).
-"""
+A scalar quantisation word serves every column; the words of a parameter tile serve one column each.
+The arithmetic is that of `numerics.fixpipe`: the scale comes before ReLU, as the public micro
+programs' data have it (the documentation of the tile operations leaves the order open)."""
 
 from __future__ import annotations
 
