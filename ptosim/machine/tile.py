@@ -10,7 +10,6 @@ from ptosim.ir.types import TileType
 from ptosim.machine.layout import Layout, tile_layout
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 
-
 _FLIPPED = {"row_major": "col_major", "col_major": "row_major", "none_box": "none_box"}
 
 

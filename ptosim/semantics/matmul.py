@@ -1,4 +1,4 @@
-"""Matrix products of tiles on the cube core: tmatmul, tgemv, with accumulator, bias and block scales.
+"""Matrix products of tiles: plain, onto an accumulator, with biases, with block scales.
 
 The product covers m, k, n = valid rows and columns of lhs, valid columns of rhs. The order of the
 hardware's sums is not documented; `numerics.matmul` says what is computed instead. HF32 is on where
@@ -72,7 +72,7 @@ def _summed_in_f64(op: Binding, left: Reader, right: Reader, start: Reader | Non
 
 
 def _check_sizes(op: Binding, sizes: tuple[int, int, int]) -> None:
-    lhs, rhs, dst = op.tile("lhs"), op.tile("rhs"), op.tile("dst")
+    rhs, dst = op.tile("rhs"), op.tile("dst")
     m, k, n = sizes
     if max(sizes) > LARGEST_SIDE:
         raise OpFault(
@@ -85,7 +85,9 @@ def _check_sizes(op: Binding, sizes: tuple[int, int, int]) -> None:
             "PTO6301",
             f"'{op.op.name}': lhs is {m}x{k} and rhs {k}x{n}, but the tiles of rhs and dst are "
             f"{rhs.rows}x{rhs.cols} and {dst.rows}x{dst.cols}",
-            notes=("m, k and n are the valid rows and columns of lhs and the valid columns of rhs",),
+            notes=(
+                "m, k and n are the valid rows and columns of lhs and the valid columns of rhs",
+            ),
         )
     if rhs.v_row != k:
         op.warn(

@@ -97,9 +97,7 @@ def matmul(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.
     return result
 
 
-def matmul_integers(
-    a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None
-) -> np.ndarray:
+def matmul_integers(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
     """start + a x b modulo 2^32, as i32."""
     result = np.empty((a.shape[0], b.shape[1]), np.int32)
     for i in range(a.shape[0]):

@@ -72,7 +72,9 @@ class Product:
         """An accumulator with given content: 1 x acc, a product of its own. (Elements of acc are
         small whole numbers.)"""
         m, n = acc.shape
-        place = _accumulator(k, "place", self.types[2], shape, (m, n)) if self.acc_elsewhere else dst
+        place = (
+            _accumulator(k, "place", self.types[2], shape, (m, n)) if self.acc_elsewhere else dst
+        )
         kind = "i8" if self.types[2] == "i32" else "f16"
         unit = 32 if kind == "i8" else 16
         depth = -(-m // unit) * unit

@@ -33,7 +33,9 @@ def number(array: np.ndarray) -> np.ndarray:
 
 def same(got: np.ndarray, expected: np.ndarray) -> None:
     """Equal bit by bit, any NaN like any other."""
-    both = np.isnan(got) & np.isnan(expected) if got.dtype.kind == "f" else np.zeros(got.shape, bool)
+    both = (
+        np.isnan(got) & np.isnan(expected) if got.dtype.kind == "f" else np.zeros(got.shape, bool)
+    )
     np.testing.assert_array_equal(
         np.where(both, 0, got.view(np.uint32)), np.where(both, 0, expected.view(np.uint32))
     )
@@ -136,7 +138,9 @@ def test_a_bias_for_each_column(target, dtype):
     x = RNG.integers(-100, 100, (m, k)).astype(ARRAYS[dtype])
     y = RNG.integers(-100, 100, (k, n)).astype(ARRAYS[dtype])
     bias = RNG.integers(-(2**20), 2**20, (1, n)).astype(ARRAYS[dst])
-    result = Product(target, "pto.tmatmul.bias", (dtype, dtype, dst), (m, k, n)).run(x, y, bias=bias)
+    result = Product(target, "pto.tmatmul.bias", (dtype, dtype, dst), (m, k, n)).run(
+        x, y, bias=bias
+    )
     expected = (cube.matmul if dst == "f32" else cube.matmul_integers)(x, y, bias)
     np.testing.assert_array_equal(result.outputs["c"], expected)
 
@@ -158,7 +162,12 @@ def test_one_row(target, rows, form):
 
 # -- block scales ----------------------------------------------------------------------------------
 
-MX = [("f8E4M3FN", "f8E4M3FN"), ("f8E4M3FN", "f8E5M2"), ("f8E5M2", "f8E5M2"), ("f4E2M1FN", "f4E2M1FN")]
+MX = [
+    ("f8E4M3FN", "f8E4M3FN"),
+    ("f8E4M3FN", "f8E5M2"),
+    ("f8E5M2", "f8E5M2"),
+    ("f4E2M1FN", "f4E2M1FN"),
+]
 
 
 @pytest.mark.parametrize(("a", "b"), MX)
@@ -189,7 +198,10 @@ def test_a_scaled_row():
     sa, sb = (RNG.integers(120, 132, s).astype(np.uint8) for s in ((1, 4), (4, n)))
     product = Product("a5", "pto.tgemv.mx", ("f8E4M3FN", "f8E4M3FN", "f32"), (1, k, n), (16, k, n))
     result = product.run(x, y, scales=(_e8m0(sa), _e8m0(sb)))
-    same(result.outputs["c"], cube.matmul(cube.scaled(number(x), sa, 1), cube.scaled(number(y), sb, 0)))
+    same(
+        result.outputs["c"],
+        cube.matmul(cube.scaled(number(x), sa, 1), cube.scaled(number(y), sb, 0)),
+    )
 
 
 def _codes(dtype: str, shape: tuple[int, int]) -> np.ndarray:
@@ -208,7 +220,9 @@ def _e8m0(values: np.ndarray) -> np.ndarray:
 def test_k_has_whole_pairs_of_groups():
     x, y = _codes("f8E4M3FN", (16, 96)), _codes("f8E4M3FN", (96, 32))
     scales = (_e8m0(np.full((16, 3), 127, np.uint8)), _e8m0(np.full((3, 32), 127, np.uint8)))
-    product = Product("a5", "pto.tmatmul.mx", ("f8E4M3FN",) * 2 + ("f32",), (16, 96, 32), (16, 128, 32))
+    product = Product(
+        "a5", "pto.tmatmul.mx", ("f8E4M3FN",) * 2 + ("f32",), (16, 96, 32), (16, 128, 32)
+    )
     with pytest.raises(ptosim.Trap) as stopped:
         product.run(x, y, scales=scales)
     assert stopped.value.diagnostics[-1].code == "PTO6304"
@@ -248,11 +262,15 @@ def test_the_left_memory_has_the_layout_of_the_target(target):
     class Look:
         def on_commit(self, core, inst, bound) -> None:
             if inst.op.name == "pto.tmatmul":
-                seen.update({n: bytes(core.space(n).data[: 32 * 64 * 2]) for n in ("left", "right")})
+                seen.update(
+                    {n: bytes(core.space(n).data[: 32 * 64 * 2]) for n in ("left", "right")}
+                )
 
     x = np.arange(32 * 64, dtype=np.uint16).reshape(32, 64).view(np.float16)
     y = x.reshape(64, 32)
-    Product(target, "pto.tmatmul", ("f16", "f16", "f32"), (32, 64, 32)).run(x, y, observers=[Look()])
+    Product(target, "pto.tmatmul", ("f16", "f16", "f32"), (32, 64, 32)).run(
+        x, y, observers=[Look()]
+    )
     left, right = (np.frombuffer(seen[n], np.uint16) for n in ("left", "right"))
     layout = "zz" if target == "a2a3" else "nz"
     for r, c in np.ndindex(32, 64):
@@ -266,7 +284,16 @@ def test_sizes_that_only_the_run_knows():
         k = Kernel("a2a3")
         for name in ("m", "k", "n"):
             k.arg(name, "index")
-        left = k.dynamic("left", "f16", 16, 32, ("%m", "%k"), loc="left", blayout="col_major", slayout="row_major")
+        left = k.dynamic(
+            "left",
+            "f16",
+            16,
+            32,
+            ("%m", "%k"),
+            loc="left",
+            blayout="col_major",
+            slayout="row_major",
+        )
         right = k.dynamic("right", "f16", 32, 16, ("%k", "%n"), loc="right", slayout="col_major")
         acc = k.dynamic("acc", "f32", 16, 16, ("%m", "%n"), loc="acc", blayout="col_major",
                         slayout="row_major", fractal=1024)  # fmt: skip
