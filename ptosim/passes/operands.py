@@ -107,5 +107,25 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
             )
 
 
+def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    """Report entries of lists (sizes, strides, offsets) that are no integers."""
+    for definition in op.variant.operands:
+        bound: Any = op.bound.get(definition.name)
+        if "list" not in definition.kinds or not isinstance(bound, list):
+            continue
+        for entry in bound:
+            kinds = operand_kinds(entry)
+            if kinds is None or "int" in kinds or "index" in kinds:
+                continue
+            tok = entry.tok
+            yield error(
+                "PTO2036",
+                f"'{op.name}' op expects '{definition.name}' to list integers",
+                Span(source, tok.start, tok.end) if tok.__class__ is Tok else _name(op, source),
+                label=f"it has type {entry.type}" if entry.value is not None else "",
+                help="write values of type index, or integers",
+            )
+
+
 def _name(op: Operation, source: Source) -> Span:
     return Span(source, op.start, op.name_end)

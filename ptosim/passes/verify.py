@@ -26,7 +26,7 @@ from ptosim.isa.enums import enums
 from ptosim.isa.expr import compile_expr, evaluate
 from ptosim.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
 from ptosim.passes.clauses import is_complete
-from ptosim.passes.operands import check_results, check_words
+from ptosim.passes.operands import check_lists, check_results, check_words
 from ptosim.passes.rules import PREDICATES
 from ptosim.passes.views import attribute, environment, result_values
 from ptosim.source import Source, Span
@@ -62,7 +62,11 @@ class _Verifier:
             self._legacy(op, definition.legacy)
         if op.variant is None:
             return
-        faults = [*check_words(op, self.source), *check_results(op, definition, self.source)]
+        faults = [
+            *check_words(op, self.source),
+            *check_lists(op, self.source),
+            *check_results(op, definition, self.source),
+        ]
         self.sink.extend(faults)
         if faults or not attributes_fit or not is_complete(op) or not self._has_only_tiles(op):
             return
