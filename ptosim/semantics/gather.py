@@ -101,8 +101,8 @@ def gather_blocks(op: Binding) -> Commit:
         if (places % _BLOCK).any():
             raise OpFault(
                 "PTO6403",
-                f"'{op.op.name}': offset {int(places[places % _BLOCK != 0][0])} is not a multiple of "
-                "32 bytes",
+                f"'{op.op.name}': offset {int(places[places % _BLOCK != 0][0])} is no multiple "
+                "of 32 bytes",
                 help="blocks begin at multiples of 32 bytes from the start of src",
             )
         check_range(op, "PTO6402", places // _BLOCK, len(source), "the 32-byte blocks of src")

@@ -59,7 +59,7 @@ def _by_row(op: Binding, name: str, tile: Tile, rows: int) -> np.ndarray:
     """Return the first elements of a tile in memory order, one for each row."""
     if tile.rows > 1 and tile.layout.name == "nd" and tile.cols > 1:
         op.warn(
-            "PTO7036",
+            "PTO6422",
             f"takes element r of {name} in memory order for row r; its rows have {tile.cols} "
             "elements",
             help=f"make {name} a column (blayout=col_major) or a single row",
@@ -86,7 +86,7 @@ def _comparison(op: Binding, src: Tile) -> Callable[[np.ndarray, np.ndarray], np
         found = rule(_words(values), _words(key))
         if (found != rule(values, key)).any():
             op.warn(
-                "PTO7037",
+                "PTO6423",
                 "compares elements rounded to whole numbers, as unsigned ones; a comparison of "
                 "values has other hits",
                 notes=("switch `tgather.compare`: `library` or `value`",),

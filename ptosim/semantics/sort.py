@@ -58,8 +58,8 @@ def _check_room(op: Binding, dst: Tile, rows: int, lanes: int) -> None:
     if lanes * _RECORD > dst.row_bytes or rows > dst.rows:
         raise OpFault(
             "PTO6410",
-            f"'{op.op.name}' writes {lanes} records of {_RECORD} bytes for each of {rows} rows; dst "
-            f"has {dst.rows} rows of {dst.row_bytes} bytes",
+            f"'{op.op.name}' writes {lanes} records of {_RECORD} bytes for each of {rows} rows; "
+            f"dst has {dst.rows} rows of {dst.row_bytes} bytes",
             notes=("a row is sorted in whole blocks of 32 elements",),
             help=f"give dst at least {lanes * _RECORD * 8 // dst.bits} columns",
         )
@@ -68,7 +68,7 @@ def _check_room(op: Binding, dst: Tile, rows: int, lanes: int) -> None:
 def _warn_nan(op: Binding, scores: np.ndarray) -> None:
     if np.isnan(scores).any():
         op.warn(
-            "PTO7034",
+            "PTO6420",
             "sorts a NaN, whose place no public document names",
             notes=("switch `sort.nan`: `sign` or `last`",),
         )
@@ -179,4 +179,4 @@ def _note_counts(op: Binding, order: np.ndarray, lengths: list[int]) -> None:
     """The counts that the operation returns; no operation of the language reads them."""
     ends = np.cumsum(lengths)
     counts = np.bincount(np.searchsorted(ends, order, "right"), minlength=len(lengths))
-    op.note("PTO7035", f"took {', '.join(map(str, counts))} records of its lists")
+    op.note("PTO6421", f"took {', '.join(map(str, counts))} records of its lists")

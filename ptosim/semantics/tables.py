@@ -86,7 +86,9 @@ def _inside(op: Binding, table: Table, indices: Array, places: Array) -> None:
     if not outside.any():
         return
     at = tuple(int(i) for i in np.argwhere(outside)[0])
-    text = f"index {int(indices[at].astype(np.uint32).astype(np.int32))} at {at} is not in the table"
+    text = (
+        f"index {int(indices[at].astype(np.uint32).astype(np.int32))} at {at} is not in the table"
+    )
     if int(places.max()) >= len(table.elements):
         raise OpFault(
             "PTO6402",

@@ -51,7 +51,7 @@ def test_blocks_of_32(target, dtype, nan):
         operands = tiles(dtype, rows, cols, valid, seed)
         used = operands["src"].values.reshape(rows, cols)[: valid[0], : valid[1]]
         result = Case("tsort32", target, operands, switches={"sort.nan": nan}).check()
-        assert ("PTO7034" in codes(result)) == bool(np.isnan(used).any())
+        assert ("PTO6420" in codes(result)) == bool(np.isnan(used).any())
 
 
 @pytest.mark.parametrize("dtype", WIDTH)
@@ -67,7 +67,7 @@ def test_a_dynamic_and_an_empty_valid_shape(target):
         operands["src"] = Spec(
             "f32", 2, 64, valid, values=scores("f32", 128, 6, nan=False), dynamic=True
         )
-        assert "PTO7034" not in codes(Case("tsort32", target, operands).check())
+        assert "PTO6420" not in codes(Case("tsort32", target, operands).check())
 
 
 @pytest.mark.parametrize("dtype", WIDTH)
@@ -194,7 +194,7 @@ def test_two_to_four_lists(target, dtype, exhausted):
             out, rest, found = run_merge(target, dtype, lists, top, exhausted=exhausted)
             assert rest.tobytes() == scratch
             assert out.tobytes() == scratch[: 8 * top]
-            notes = [f for f in found if f.code == "PTO7035"]
+            notes = [f for f in found if f.code == "PTO6421"]
             assert bool(notes) == exhausted
 
 
@@ -205,7 +205,7 @@ def test_how_much_was_taken_of_each_list_is_reported():
         for values in ((7, 6), (9, 8, 5))
     ]
     _, _, found = run_merge("a5", "f32", lists, 4, exhausted=True)
-    note = next(f for f in found if f.code == "PTO7035")
+    note = next(f for f in found if f.code == "PTO6421")
     assert "took 2, 2 records" in note.message
 
 
