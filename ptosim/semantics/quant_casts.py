@@ -1,4 +1,4 @@
-"""The MLIR quant dialect: qcast and dcast on tiles, tensors and scalars, and views of stored values.
+"""The MLIR quant dialect: casts of tiles, tensors and scalars, and views of stored values.
 
 A tensor is a NumPy array in a slot; a scalar of a quantised type is its stored integer.
 """

@@ -31,8 +31,8 @@ from ptosim.syntax.scanner import PatternScanner
 from ptosim.syntax.token import Tok
 
 _ORDER = (
-    "VIEW", "OPAQUE", "QUANT", "DIALECT_WORD", "ELLIPSIS", "SPACE_ATTR", "AFFINE", "DIMS", "VALID", "SCALAR",
-    "WORD", "INT", "QUESTION",
+    "VIEW", "OPAQUE", "QUANT", "DIALECT_WORD", "ELLIPSIS", "SPACE_ATTR", "AFFINE", "DIMS", "VALID",
+    "SCALAR", "WORD", "INT", "QUESTION",
 )  # fmt: skip
 TILE_SPACES = ("vec", "mat", "left", "right", "acc", "bias", "scaling")
 _SPACE_ALIASES = {
