@@ -78,18 +78,27 @@ def access_of(
 
 def destroyed_sources(op: Operation, target: str) -> tuple[str, ...]:
     """Return the inputs that the library's code for an operation overwrites."""
+    entry = _entry(op, "clobbers", target)
+    return tuple(entry["of"].split()) if entry is not None else ()
+
+
+def library_events(op: Operation, target: str) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of pipes between which the library's code uses EVENT_ID0 itself."""
+    entry = _entry(op, "events", target)
+    if entry is None:
+        return ()
+    pairs = (pair.partition("-") for pair in entry["pairs"].split())
+    return tuple((source, end) for source, _, end in pairs)
+
+
+def _entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
+    """What a row says for a target, where its condition on variant or element type holds."""
     row = op.definition.access if op.definition is not None else {}
-    entry = row.get("clobbers", {}).get(target)
-    if entry is None or entry.get("variant", _variant(op)) != _variant(op):
-        return ()
-    bits = entry.get("elements")
-    if bits is not None and not _has_elements(op, entry["of"], bits):
-        return ()
-    return tuple(entry["of"].split())
-
-
-def _variant(op: Operation) -> str:
-    return op.variant.name if op.variant is not None else ""
+    entry = row.get(key, {}).get(target)
+    if entry is None or entry.get("variant") not in (None, getattr(op.variant, "name", "")):
+        return None
+    kind = entry.get("elements")
+    return entry if kind is None or _has_elements(op, entry["of"], kind) else None
 
 
 def _has_elements(op: Operation, names: str, kind: str) -> bool:
@@ -116,6 +125,8 @@ def footprint(
 ) -> Footprint | None:
     """Return the bytes of an operand; None for one that is no memory, or empty."""
     if isinstance(value, TileRef):
+        if value.type.loc not in core.machine_def.spaces:
+            return None
         parts = tile_bytes(value, value.v_row, value.v_col)
         shadow = shadows(core, value.type.loc)
     elif _is_view(value):
@@ -149,8 +160,8 @@ def _add_tail(
     spoils: list[tuple[Footprint, int]],
     shadows: Shadows,
 ) -> None:
-    """A load writes whole 32-byte blocks: what lies behind the valid elements of the last block of a
-    row gets the pad value of the tile, or no meaningful one."""
+    """A load writes whole 32-byte blocks: what lies behind the valid elements of the last block
+    of a row gets the pad value of the tile, or no meaningful one."""
     if not isinstance(ref, TileRef):
         return
     tail = _tail(ref)

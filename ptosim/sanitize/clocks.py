@@ -19,8 +19,8 @@ READS = "S reads"
 
 
 class Agent:
-    """A pipe of a core. `count` is what it has done; `clock[i]` what it knows of agent i. Operations
-    of a pipe that is `in_order` are done in the order of their issue."""
+    """A pipe of a core. `count` is what it has done; `clock[i]` what it knows of agent i.
+    Operations of a pipe that is `in_order` are done in the order of their issue."""
 
     __slots__ = ("clock", "core", "count", "in_order", "index", "pending", "pipe", "seen")
 
@@ -78,7 +78,9 @@ class Clocks:
     def begin(self, agent: Agent) -> None:
         """An operation of a pipe takes effect."""
         known = (
-            agent.pending.popleft() if agent.pending else self.agents[agent.core.index, SCALAR].clock
+            agent.pending.popleft()
+            if agent.pending
+            else self.agents[agent.core.index, SCALAR].clock
         )
         if known is not agent.seen and agent.pipe != SCALAR:
             agent.learn(known)

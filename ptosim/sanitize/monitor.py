@@ -1,5 +1,5 @@
-"""Watches every operation take effect: is it ordered after what it conflicts with, does it read what
-was written, are flags used in pairs.
+"""Watches every operation take effect: is it ordered after what it conflicts with, does it read
+what was written, are flags used in pairs.
 
 The monitor wraps the effect of a binding when the engine makes it, so a run without sanitizers pays
 nothing, and one with them a few steps for each operand."""
@@ -14,7 +14,7 @@ from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.ir.program import ResolvedModule
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
-from ptosim.sanitize.access import DEFINED, UNDEFINED, Access, access_of, footprint
+from ptosim.sanitize.access import DEFINED, UNDEFINED, Access, access_of, footprint, library_events
 from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.sanitize.flags import FlagBook
 from ptosim.sanitize.footprint import Strided
@@ -63,9 +63,7 @@ class Monitor:
 
             bound.commit = ordered
             return
-        access = access_of(
-            core, inst, binding.values, binding.attributes, self.target, self.shadow
-        )
+        access = access_of(core, inst, binding.values, binding.attributes, self.target, self.shadow)
         check = self._check(agent, access, inst)
         touches = self._library_events(core, inst)
 
@@ -116,60 +114,53 @@ class Monitor:
     def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
         """Return the check of one binding; everything it needs is at hand."""
         clocks, index, pc = self.clocks, agent.index, inst.pc
-        reads, writes, spoils = access.reads, access.writes, access.spoils
-        times, in_order = self._times[access.core.index], agent.in_order
-        races, defined = self.chosen.races, self.chosen.defined
-        reader = self.clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
-        atomic = access.is_atomic
+        reads, spoils = access.reads, access.spoils
+        writes = tuple((p, DEFINED) for p in access.writes) + spoils
+        times = self._times[access.core.index]
+        reader = clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
 
         def check() -> None:
             clocks.begin(agent)
-            clock = agent.clock
             times[pc] += 1
             entry = (index, agent.count, access, times[pc])
-            for print_ in reads:
-                for atom in print_.atoms():
-                    write = atom.write
-                    if clock[write[0]] < write[1] and (write[0] != index or not in_order) and races:
-                        self._race("read", atom, write, entry, print_)
-                    if atom.defined != DEFINED and defined:
-                        self._undefined(atom, entry, print_)
-                    atom.reads[reader.index] = entry
-            for print_ in writes:
-                for atom in print_.atoms():
-                    self._write(atom, entry, clock, in_order, print_, atomic)
-                    atom.defined = DEFINED
-            for print_, state in spoils:
-                for atom in print_.atoms():
-                    self._write(atom, entry, clock, in_order, print_, atomic)
-                    atom.defined = state
+            if reads:
+                self._read(entry, agent, reads, reader.index)
+            if writes:
+                self._write(entry, agent, writes)
             if reader is not agent:
                 self._scalar_reads(agent, reader)
 
         return check
 
-    def _write(
-        self,
-        atom: Atom,
-        entry: tuple[Any, ...],
-        clock: list[int],
-        in_order: bool,
-        print_: Footprint,
-        atomic: bool,
+    def _read(
+        self, entry: tuple[Any, ...], agent: Agent, reads: tuple[Footprint, ...], reader: int
     ) -> None:
-        index = entry[0]
-        write = atom.write
-        if self.chosen.races:
-            if clock[write[0]] < write[1] and (write[0] != index or not in_order):
-                if not (atomic and write[2].is_atomic):
+        clock, index, in_order = agent.clock, agent.index, agent.in_order
+        for print_ in reads:
+            for atom in print_.atoms():
+                write = atom.write
+                if clock[write[0]] < write[1] and (write[0] != index or not in_order):
+                    self._race("read", atom, write, entry, print_)
+                if atom.defined != DEFINED:
+                    self._undefined(atom, entry, print_)
+                atom.reads[reader] = entry
+
+    def _write(
+        self, entry: tuple[Any, ...], agent: Agent, writes: tuple[tuple[Footprint, int], ...]
+    ) -> None:
+        clock, index, in_order = agent.clock, agent.index, agent.in_order
+        for print_, state in writes:
+            for atom in print_.atoms():
+                write = atom.write
+                if clock[write[0]] < write[1] and (write[0] != index or not in_order):
                     self._race("write", atom, write, entry, print_)
-            if atom.reads:
-                for other, read in atom.reads.items():
-                    if other != index and clock[other] < read[1]:
-                        self._race("overwrite", atom, read, entry, print_)
-        if atom.reads:
-            atom.reads = {}
-        atom.write = entry
+                if atom.reads:
+                    for other, read in atom.reads.items():
+                        if clock[other] < read[1] and other != index:
+                            self._race("overwrite", atom, read, entry, print_)
+                    atom.reads = {}
+                atom.write = entry
+                atom.defined = state
 
     def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
         """A load of the scalar unit is done before the next instruction is issued."""
@@ -185,8 +176,12 @@ class Monitor:
         later: tuple[Any, ...],
         print_: Footprint,
     ) -> None:
+        if not self.chosen.races or (kind == "write" and _may_swap(earlier[2], later[2])):
+            return
         first, second = earlier[2].inst.pc, later[2].inst.pc
-        kinds = "order" if earlier[0] == later[0] else kind  # one report where one barrier is missing
+        kinds = (
+            "order" if earlier[0] == later[0] else kind
+        )  # one report where one barrier is missing
         key = (kinds, first, second, earlier[0], later[0])
         if key in self._seen:
             return
@@ -195,7 +190,7 @@ class Monitor:
 
     def _undefined(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
         key = ("undefined", entry[2].inst.pc, print_.name, atom.defined)
-        if key in self._seen:
+        if not self.chosen.defined or key in self._seen:
             return
         self._seen.add(key)
         self.report.undefined(atom, entry, print_)
@@ -257,9 +252,7 @@ class Monitor:
         for key in binding.awaits:
             clocks.take(agent, key)
 
-    def _flag(
-        self, core: Core, inst: Inst, agent: Agent, kind: str, flag: tuple[Any, ...]
-    ) -> None:
+    def _flag(self, core: Core, inst: Inst, agent: Agent, kind: str, flag: tuple[Any, ...]) -> None:
         source, target, _ = flag
         if source == target:
             return
@@ -275,9 +268,13 @@ class Monitor:
 
     def _library_events(self, core: Core, inst: Inst) -> Callable[[], None] | None:
         """The library's code for some operations sets and waits for events of its own."""
-        row = inst.op.definition.access if inst.op and inst.op.definition else {}
-        pairs = row.get("events", {}).get(self.target)
+        pairs = library_events(inst.op, self.target) if inst.op is not None else ()
         if not pairs or not self.chosen.flags:
             return None
-        keys = [(core.index, *pair.split("-"), 0) for pair in pairs.split()]
+        keys = [(core.index, source, end, 0) for source, end in pairs]
         return lambda: self.flags.library(core, inst, keys)
+
+
+def _may_swap(first: Access, second: Access) -> bool:
+    """Atomic additions come to the same sum in any order."""
+    return first.is_atomic and second.is_atomic

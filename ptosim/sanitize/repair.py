@@ -38,7 +38,9 @@ class Repairs:
             )
         if source == target:
             barrier = f"pto.barrier <PIPE_{target}>"
-            return Repair(f"insert `{barrier}` before line {line_two}", (self._before(second, barrier),))
+            return Repair(
+                f"insert `{barrier}` before line {line_two}", (self._before(second, barrier),)
+            )
         flag = f"[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{self._free_id(source, target)}>]"
         give, take = f"pto.set_flag{flag}", f"pto.wait_flag{flag}"
         if self._block(first) == self._block(second) and first.start < second.start:

@@ -70,8 +70,7 @@ class Reporter:
         other = _operand_at(one, print_, extent)
         where = _place(print_, extent)
         message = (
-            f"data race: '{two.inst.op.name}' {verb} {where}, which "
-            f"'{one.inst.op.name}' {may}"
+            f"data race: '{two.inst.op.name}' {verb} {where}, which '{one.inst.op.name}' {may}"
         )
         repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
         return error(
@@ -146,7 +145,9 @@ class Reporter:
                 self.span(inst.op),  # type: ignore[arg-type]
                 label="set again",
                 more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
-                notes=("a flag is one bit: what a second set does before the wait is undocumented",),
+                notes=(
+                    "a flag is one bit: what a second set does before the wait is undocumented",
+                ),
                 help="wait for the flag first, or use another event id",
             )
         )
@@ -162,8 +163,8 @@ class Reporter:
                 self.span(inst.op),  # type: ignore[arg-type]
                 label="set here, never waited for",
                 notes=("a flag that stays set can satisfy a wait of the next kernel",),
-                help="add `pto.wait_flag[<PIPE_%s>, <PIPE_%s>, <EVENT_ID%d>]`, or drop the set"
-                % (source, target, number),
+                help=f"add `pto.wait_flag[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]`, "
+                "or drop the set",
             )
         )
 
@@ -175,10 +176,12 @@ class Reporter:
                 f"'{inst.op.name}' uses {_flag(key)} itself while the program has it set",  # type: ignore[union-attr]
                 self.span(inst.op),  # type: ignore[arg-type]
                 more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
-                notes=("the library's code for this operation sets and waits for EVENT_ID0 between "
-                       "the vector pipe and the scalar unit",),
+                notes=(
+                    "the library's code for this operation sets and waits for EVENT_ID0 between "
+                    "the vector pipe and the scalar unit",
+                ),
                 help="use another event id between these pipes",
-            )  # fmt: skip
+            )
         )
 
 
@@ -187,15 +190,13 @@ def _flag(key: tuple[Any, ...]) -> str:
     return f"PIPE_{source} -> PIPE_{target} EVENT_ID{number}"
 
 
-def _undefined_text(
-    atom: Atom, name: str, where: str
-) -> tuple[str, str, tuple[str, ...], str]:
+def _undefined_text(atom: Atom, name: str, where: str) -> tuple[str, str, tuple[str, ...], str]:
     if atom.defined == PADDING:
         return (
             "PTO7102",
             f"reads padding of {name} in {where} that no pad value fills",
             ("a load writes whole 32-byte blocks; behind the valid elements they are undefined",),
-            "give the tile a pad value (`pad=1`), fill it with tfillpad, or read the valid part only",
+            "give the tile a pad value (`pad=1`), or read the valid part only",
         )
     if atom.defined == CLOBBERED:
         return (
@@ -248,7 +249,7 @@ def _rule(code: str, source: str, target: str) -> tuple[str, ...]:
         return ("cores run independently: only a cross-core signal orders them",)
     if code == "PTO5204":
         return (
-            "on A2/A3 an instruction of the vector pipe may begin before the one ahead of it is done",
+            "the vector pipe of A2/A3 may begin an instruction before the one ahead is done",
             "the A5 hardware and the public CPU simulator never show this",
         )
     return (
