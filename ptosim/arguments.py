@@ -22,6 +22,7 @@ from ptosim.ir.types import (
     ScalarType,
     TileType,
     Type,
+    VectorType,
 )
 from ptosim.machine.gm import extent, five_dims, view_spec
 from ptosim.machine.storage import argument_dtype
@@ -57,6 +58,8 @@ def _describe(value: Value) -> Arg:
         return Arg(value.name, "tile", type_.dtype.name, (type_.rows, type_.cols))
     if isinstance(type_, MemRefType):
         return Arg(value.name, "memref", type_.elem.name, type_.dims)
+    if isinstance(type_, VectorType):
+        return Arg(value.name, type_.kind, type_.elem.name, type_.dims)
     return Arg(value.name, "tile" if isinstance(type_, AbstractTileType) else "other", "?", None)
 
 
