@@ -60,12 +60,28 @@ class Region:
 class Observer(Protocol):
     """Looks on; every method is optional, and an engine without observers pays nothing for them."""
 
+    def on_start(self, engine: Engine) -> None:
+        """The engine is whole; nothing has been executed."""
+        ...
+
     def on_issue(self, core: Core, inst: Inst, bound: Bound | None) -> None:
         """The scalar unit has reached an instruction."""
         ...
 
     def on_commit(self, core: Core, inst: Inst, bound: Bound | None) -> None:
         """An instruction has taken effect."""
+        ...
+
+
+class Monitor(Protocol):
+    """Watches operations take effect; it wraps the effect of each new binding."""
+
+    def bind(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """A binding was made."""
+        ...
+
+    def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """An operation is issued that waits, or stands behind one that waits."""
         ...
 
 
@@ -90,6 +106,7 @@ class Engine:
         self.profile = profile
         self.sink = sink
         self.executed = 0
+        self.monitor: Monitor | None = None
         self.prints: list[str] = []
         self._on_issue: tuple[Listener, ...] = _listeners(observers, "on_issue")
         self._on_commit: tuple[Listener, ...] = _listeners(observers, "on_commit")
@@ -97,6 +114,9 @@ class Engine:
         self._reported: set[tuple[int, str]] = set()
         for core in machine.cores:
             core.bounds = [None] * len(program.insts)
+        for observer in observers:
+            if hasattr(observer, "on_start"):
+                observer.on_start(self)
 
     # -- the whole program ------------------------------------------------------------------------
 
@@ -278,6 +298,8 @@ class Engine:
     def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
         """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has
         to wait itself."""
+        if self.monitor is not None:
+            self.monitor.issue(core, inst, bound)
         queue = core.queues.get(inst.pipe)
         if queue is not None:
             queue.append((inst, bound))
@@ -292,13 +314,16 @@ class Engine:
         return True
 
     def _commit(self, core: Core, inst: Inst, bound: Bound) -> None:
+        self._effect(core, inst, bound)
+        if bound.binding.sync is not None:
+            self._progress()
+
+    def _effect(self, core: Core, inst: Inst, bound: Bound) -> None:
         try:
             bound.commit()
         except OpFault as fault:
             raise self._trap(inst, fault) from fault
         self._tell(self._on_commit, core, inst, bound)
-        if bound.binding.sync is not None:
-            self._progress()
 
     def _progress(self) -> None:
         """Move every queue whose head need not wait any more."""
@@ -317,8 +342,7 @@ class Engine:
             if bound.guard is not None and not bound.guard():
                 return moved
             queue.popleft()
-            bound.commit()
-            self._tell(self._on_commit, core, inst, bound)
+            self._effect(core, inst, bound)
             moved = True
         del core.queues[pipe]
         return True
@@ -350,6 +374,8 @@ class Engine:
         binding.prints = self.prints
         binding.emit = self.sink.emit
         bound = Bound(inst.semantics(binding), binding)
+        if self.monitor is not None:
+            self.monitor.bind(core, inst, bound)
         if _has_zero(binding):
             return bound
         cache = core.bounds[inst.pc]

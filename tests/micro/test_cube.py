@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.oracle import cube as model
+from tests.oracle import fractals as model
 from tests.oracle import lanes as one
 from tests.oracle.numerics import decode
 from tests.support.micro import kernel, run

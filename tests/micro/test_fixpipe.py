@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from tests.oracle import cube as model
+from tests.oracle import fractals as model
 from tests.oracle import lanes as one
 from tests.oracle.numerics import decode
 from tests.support.micro import bits_of, run

@@ -1,7 +1,6 @@
-"""Slow model of the cube: fractal layouts, products, the way of an accumulator out, element by element.
+"""What the cube and the fixpipe compute, one element at a time with exact fractions.
 
-Written from the PTO micro-instruction specification; nothing is imported from ptosim. Matrices are lists
-of rows of patterns.
+Written from the public descriptions of the operations; nothing is imported from ptosim.
 """
 
 from __future__ import annotations
@@ -9,185 +8,129 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tests.oracle import lanes as one
-from tests.oracle.numerics import decode, highest_of, power_of_two
+import ml_dtypes
+import numpy as np
 
-Matrix = list[list[int]]
-
-
-def up16(n: int) -> int:
-    return -(-n // 16) * 16
-
-
-def l1_place(r: int, c: int, rows: int, size: int) -> int:
-    """Byte of element (r, c) with `rows` rows in a column block of 32 bytes."""
-    width = 32 // size
-    return (c // width * rows + r) * 32 + c % width * size
+FLOAT_TYPES = {
+    "f32": np.dtype(np.float32),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
+}
 
 
-def l0c_place(r: int, c: int, rows: int) -> int:
-    return (c // 16 * rows + r) * 64 + c % 16 * 4
+def nearest_f32(value: Fraction) -> np.float32:
+    """The f32 nearest to an exact value, ties to even; beyond the range infinity."""
+    if value == 0:
+        return np.float32(0)
+    size = abs(value)
+    top, bottom = size.numerator, size.denominator
+    exponent = top.bit_length() - bottom.bit_length()
+    if top < bottom << exponent if exponent >= 0 else top << -exponent < bottom:
+        exponent -= 1
+    shift = 23 - max(exponent, -126)
+    if shift >= 0:
+        top <<= shift
+    else:
+        bottom <<= -shift
+    whole, rest = divmod(top, bottom)
+    if 2 * rest > bottom or (2 * rest == bottom and whole % 2):
+        whole += 1
+    result = np.ldexp(np.float64(whole), -shift)
+    with np.errstate(over="ignore"):
+        return np.float32(result if value > 0 else -result)
 
 
-def fractals(
-    source: bytes, n: int, d: int, size: int, inner: int, outer: int, groups: int, l2: int, l3: int,
-    l4: int, *, by_rows: bool, memory: bytearray,
-) -> None:  # fmt: skip
-    """GM to L1: 32-byte rows of n rows and d values, missing values 0."""
-    width = 32 // size
-    for q in range(groups):
-        for row in range(n):
-            for block in range(-(-d // width)):
-                line = bytearray(32)
-                for i in range(width):
-                    c = block * width + i
-                    if c >= d:
-                        break
-                    at = q * outer + (row * inner + c * size if by_rows else c * inner + row * size)
-                    line[i * size : (i + 1) * size] = source[at : at + size]
-                to = (q * l4 + block * l3 + row * l2) * 32
-                memory[to : to + 32] = line
+def keep_bits(value: np.float32, bits: int, away: bool) -> np.float32:
+    """An f32 with its mantissa rounded to `bits` bits behind the point."""
+    if value == 0 or not np.isfinite(value):
+        return value
+    exact = abs(Fraction(float(value)))
+    exponent = max(int(np.frexp(np.float64(abs(value)))[1]) - 1, -126)
+    unit = Fraction(2) ** (exponent - bits)
+    whole, rest = divmod(exact / unit, 1)
+    if rest > Fraction(1, 2) or (rest == Fraction(1, 2) and (away or whole % 2)):
+        whole += 1
+    return np.float32(np.copysign(float(whole * unit), value))
 
 
-def put_l1(memory: bytearray, matrix: Matrix, size: int, rows: int, at: int = 0) -> None:
-    for r, line in enumerate(matrix):
-        for c, pattern in enumerate(line):
-            to = at + l1_place(r, c, rows, size)
-            memory[to : to + size] = pattern.to_bytes(size, "little")
+def dot(a: Sequence[float], b: Sequence[float], start: float = 0.0) -> np.float32:
+    """start + sum of products as one exact sum rounded once; IEEE rules for NaN and infinities."""
+    products = [(float(x), float(y)) for x, y in zip(a, b, strict=True)]
+    if all(np.isfinite(x) and np.isfinite(y) for x, y in products) and np.isfinite(start):
+        total = sum((Fraction(x) * Fraction(y) for x, y in products), Fraction(float(start)))
+        return nearest_f32(total)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = np.float64(start)
+        for x, y in products:
+            total = total + np.float64(x) * np.float64(y)
+        return np.float32(total)
 
 
-def tf32(pattern: int, mode: str) -> int:
-    """10 bits of mantissa, by adding to the 13 bits that go."""
-    value = decode(pattern, "f32")
-    if one.is_nan(value):
-        return pattern
-    half = 0xFFF + (pattern >> 13 & 1) if mode == "round_even" else 0x1000
-    return (pattern + half) & 0xFFFFE000
+def _whole(values: np.ndarray) -> tuple[np.ndarray, int]:
+    """Finite values as Python integers times a common power of two."""
+    mantissas, exponents = np.frexp(values.astype(np.float64))
+    low = int(exponents.min()) - 53 if values.size else 0
+    digits = (mantissas * 2.0**53).astype(np.int64).astype(object)
+    return digits << (exponents - 53 - low).astype(object), low
 
 
-def _finite(value: one.Value, name: str) -> one.Value:
-    if one.is_nan(value):
-        return Fraction(0)
-    if value in ("inf", "-inf"):
-        # sat replaces an infinite operand by the largest value of its type.
-        return highest_of(name) if value == "inf" else -highest_of(name)
-    return value
-
-
-def product(
-    a: Matrix, b: Matrix, left: str, right: str, start: Matrix | None = None, *,
-    saturate: bool = False, scales_a: Matrix | None = None, scales_b: Matrix | None = None,
-) -> list[list[one.Pattern]]:  # fmt: skip
-    """start + a [m, k] x b [k, n]: exact sums of float products, rounded once to f32.
-
-    Scales are e8m0 codes for each row (column) and group of 32 along k; code 255 is NaN.
-    """
-    rows = [
-        _values(line, left, saturate, scales_a[i] if scales_a else None) for i, line in enumerate(a)
-    ]
-    columns = [
-        _values(column, right, saturate, scales_b[j] if scales_b else None)
-        for j, column in enumerate(zip(*b, strict=True))
-    ]
-    result = []
-    for i, x in enumerate(rows):
-        line = []
-        for j, y in enumerate(columns):
-            total = _dot(x, y)
-            if start is not None:
-                total = one.plus(total, decode(start[i][j], "f32"))
-            line.append(_final(total, saturate))
-        result.append(line)
+def matmul(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+    """start + a x b: exact sums rounded once, `dot` where something is not finite. `a` and `b` hold
+    the values of the elements."""
+    m, n = a.shape[0], b.shape[1]
+    begin = np.zeros((m, n)) if start is None else np.broadcast_to(start, (m, n))
+    finite_rows, finite_cols = np.isfinite(a).all(1), np.isfinite(b).all(0)
+    x, low_x = _whole(np.where(np.isfinite(a), a, 0))
+    y, low_y = _whole(np.where(np.isfinite(b), b, 0))
+    totals = x @ y
+    unit = Fraction(2) ** (low_x + low_y)
+    result = np.empty((m, n), np.float32)
+    for i in range(m):
+        for j in range(n):
+            if finite_rows[i] and finite_cols[j]:
+                result[i, j] = nearest_f32(totals[i, j] * unit + Fraction(float(begin[i, j])))
+            else:
+                result[i, j] = dot(a[i], b[:, j], float(begin[i, j]))
     return result
 
 
-def _values(
-    line: Sequence[int], name: str, saturate: bool, scales: Sequence[int] | None
-) -> list[one.Value]:
-    """A row or column as values, its groups of 32 scaled."""
-    values = [decode(p, name) for p in line]
-    if saturate:
-        values = [_finite(v, name) for v in values]
-    if scales is None:
-        return values
-    factors: list[one.Value] = ["nan" if c == 255 else power_of_two(c - 127) for c in scales]
-    return [one.times(v, factors[t // 32]) for t, v in enumerate(values)]
+def matmul_integers(a: np.ndarray, b: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+    """start + a x b modulo 2^32, as i32."""
+    result = np.empty((a.shape[0], b.shape[1]), np.int32)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            total = sum(int(x) * int(y) for x, y in zip(a[i], b[:, j], strict=True))
+            if start is not None:
+                total += int(np.broadcast_to(start, result.shape)[i, j])
+            result[i, j] = (total + 2**31) % 2**32 - 2**31
+    return result
 
 
-_UNIT = 1 << 600
+def matmul_in_order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Sums in f32, one product after the other along k, each product rounded to f32."""
+    result = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            total = np.float32(0)
+            for x, y in zip(a[i], b[:, j], strict=True):
+                total = np.float32(total + np.float32(float(x) * float(y)))
+            result[i, j] = total
+    return result
 
 
-def _dot(x: list[one.Value], y: list[one.Value]) -> one.Value:
-    """The exact sum of products, from +0 on."""
-    if any(isinstance(v, str) and v != "-0" for v in (*x, *y)):
-        total: one.Value = Fraction(0)
-        for p, q in zip(x, y, strict=True):
-            total = one.plus(total, one.times(p, q))
-        return total
-    whole = 0  # in units of 2^-600: quicker than fractions, and as exact
-    for p, q in zip(x, y, strict=True):
-        if p != "-0" and q != "-0":
-            f, g = Fraction(p), Fraction(q)
-            whole += f.numerator * g.numerator * (_UNIT // (f.denominator * g.denominator))
-    return Fraction(whole, _UNIT)
+def scaled(values: np.ndarray, scales: np.ndarray, axis: int) -> np.ndarray:
+    """Values times 2^(code - 127) of their group of 32 along an axis; 255 is NaN."""
+    result = values.astype(np.float64)
+    for at in np.ndindex(*values.shape):
+        group = (at[0], at[1] // 32) if axis == 1 else (at[0] // 32, at[1])
+        code = int(scales[group])
+        result[at] = float("nan") if code == 255 else result[at] * 2.0 ** (code - 127)
+    return result
 
 
-def _final(total: one.Value, saturate: bool) -> one.Pattern:
-    pattern = one.pack(total, "f32")
-    if not saturate:
-        return pattern
-    if pattern is None:
-        return 0
-    return {0x7F800000: 0x7F7FFFFF, 0xFF800000: 0xFF7FFFFF}.get(pattern, pattern)
-
-
-def integer_product(a: Matrix, b: Matrix, name: str = "i8") -> Matrix:
-    return [
-        [
-            sum(one.number(x, name) * one.number(b[t][j], name) for t, x in enumerate(line))
-            & 0xFFFFFFFF
-            for j in range(len(b[0]))
-        ]
-        for line in a
-    ]
-
-
-# -- the way out ---------------------------------------------------------------------------------------
-
-
-def out_value(
-    acc: int, scale: int | None, slope: int | None, dst: str, *, relu: bool, saturate: bool,
-    clip: int | None = None,
-) -> one.Pattern:  # fmt: skip
-    """One f32 accumulator: scaled, activated, converted to f16, bf16 or f32, clipped."""
-    x: one.Value = decode(acc, "f32")
-    if scale is not None:
-        x = one.rounded(one.times(x, decode(scale & 0xFFFFE000, "f32")), "f32")
-    if relu and slope is None:
-        x = one.choose(x, Fraction(0), larger=True)
-    elif relu and (one.is_nan(x) or one.order(x)[0] < 0):
-        assert slope is not None
-        x = one.rounded(one.times(x, decode(slope, "f32")), "f32")
-    pattern = one.pack(x, dst)
-    if saturate and dst != "f32":
-        if pattern is None:
-            pattern = 0
-        elif one.decode(pattern, dst) in ("inf", "-inf"):
-            top = highest_of(dst)
-            pattern = one.pack(top if one.decode(pattern, dst) == "inf" else -top, dst)
-    if clip is None or pattern is None:
-        return pattern
-    return one.pack(one.choose(decode(pattern, dst), decode(clip, dst), larger=False), dst)
-
-
-def scale_rows(codes: Sequence[Sequence[int]]) -> bytes:
-    """Scales in the order that mte_l1_l0*_mx reads: 16 rows, 2 groups: byte 2 * row + group."""
-    rows, groups = up16(len(codes)), -(-len(codes[0]) // 2) * 2
-    out = bytearray()
-    for block in range(0, rows, 16):
-        for pair in range(0, groups, 2):
-            for r in range(block, block + 16):
-                for g in (pair, pair + 1):
-                    known = r < len(codes) and g < len(codes[0])
-                    out.append(codes[r][g] if known else 127)
-    return bytes(out)
+def left_scale_offset(row: int, group: int, groups: int) -> int:
+    """Byte of the scale of (row, group): 32 bytes for 16 rows and two groups."""
+    return (row // 16) * groups * 16 + (group // 2) * 32 + (row % 16) * 2 + group % 2
