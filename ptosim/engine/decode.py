@@ -84,6 +84,9 @@ class _Decoder:
             "scf.if": self._if,
             "scf.while": self._while,
             "scf.execute_region": self._execute_region,
+            # What these pass on is read with the operation that they end a region of.
+            "scf.yield": lambda op: None,
+            "scf.condition": lambda op: None,
             "scf.index_switch": self._index_switch,
             "func.call": self._call,
             "func.return": self._return,

@@ -235,6 +235,56 @@ def page_pipeline() -> Arrays:
     return {"fp8NZTile": q, "e8ZzTile": e.T.copy()}
 
 
+# -- micro level -----------------------------------------------------------------------------------
+
+
+@program("micro/softmax")
+def micro_softmax() -> Arrays:
+    x = randn((16, 200), 61).astype(np.float64)
+    e = np.exp(x - x.max(1, keepdims=True))
+    return {"y": (e / e.sum(1, keepdims=True)).astype(np.float32)}
+
+
+@program("micro/topk")
+def topk() -> Arrays:
+    x = randn((8, 128), 71)
+    places = np.argsort(-x, axis=1, kind="stable")[:, :16]
+    return {"values": np.take_along_axis(x, places, 1), "places": places.astype(np.int32)}
+
+
+def scale_image(scales: np.ndarray) -> np.ndarray:
+    """Codes [rows, 2 * steps] as bytes: for each step of 64 and 16 rows, byte 2 * row + group."""
+    rows, groups = scales.shape
+    return scales.reshape(rows // 16, 16, groups // 2, 2).transpose(2, 0, 1, 3).reshape(-1)
+
+
+@program("micro/mxfp8_matmul")
+def mxfp8_matmul() -> Arrays:
+    a, b = e4m3(randn((32, 128), 91) * 8), e4m3(randn((128, 64), 92) * 8)
+    rng = np.random.default_rng(93)
+    sa, sb = (rng.integers(118, 126, (n, 4)).astype(np.uint8) for n in (32, 64))
+    left = a.astype(np.float64) * np.repeat(2.0 ** (sa.astype(int) - 127), 32, axis=1)
+    right = b.astype(np.float64) * np.repeat(2.0 ** (sb.astype(int) - 127), 32, axis=1).T
+    return {
+        "a": codes(a),
+        "b": codes(b),
+        "sa": scale_image(sa),
+        "sb": scale_image(sb),
+        "c": (left @ right).astype(np.float32),
+    }
+
+
+@program("micro/flash_attention")
+def flash_attention() -> Arrays:
+    q, k, v = (
+        randn(shape, seed).astype(np.float16).astype(np.float64)
+        for shape, seed in (((64, 64), 81), ((128, 64), 82), ((128, 64), 83))
+    )
+    scores = q @ k.T / 8
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    return {"y": (p / p.sum(1, keepdims=True) @ v).astype(np.float32)}
+
+
 def path_of(name: str) -> Path:
     """The file of a program's expected values."""
     return PROGRAMS / f"{name}.npz"

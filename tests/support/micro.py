@@ -176,3 +176,37 @@ class Lanes:
             size, data = self._sizes[name], result.outputs[f"g_{name}"].tobytes()
             found[name] = [data[i : i + size] for i in range(0, len(data), size)]
         return found
+
+
+def in_ub(
+    memory: bytes,
+    *lines: str,
+    setup: Sequence[str] = (),
+    outside: Sequence[str] = (),
+    **options: Any,
+) -> tuple[bytes, list[str]]:
+    """Run instructions in a vector region on the first bytes of UB (`outside`: behind the region).
+
+    Return those bytes, and the codes of what was found. `%u8` … `%f32` point to byte 0.
+    """
+    pointers = [
+        f"%{elem} = pto.castptr %zero : i64 -> !pto.ptr<{elem}, ub>"
+        for elem in ("ui8", "i8", "i16", "ui16", "i32", "ui32", "i64", "f16", "bf16", "f32")
+    ]
+    size = len(memory)
+    body = [
+        "%zero = arith.constant 0 : i64",
+        *pointers,
+        *setup,
+        f"pto.mte_gm_ub %g, %ui8, 0, {size} nburst(1, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, ub>",
+        *(("pto.vecscope {", *lines, "}") if lines else ()),
+        *outside,
+        f"pto.mte_ub_gm %ui8, %g, {size} nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>",
+    ]
+    result = run(
+        kernel("%g: !pto.ptr<ui8>", "\n".join(body)),
+        {"g": np.frombuffer(memory, np.uint8)},
+        **options,
+    )
+    codes = [finding.code for finding in result.findings]
+    return result.outputs["g"].tobytes(), codes

@@ -37,7 +37,8 @@ def _all_operands(row: OpDef) -> Iterator[OperandDef]:
 
 def test_rows_say_what_confirms_them() -> None:
     for row in micro_rows():
-        assert Status.PARSE_ONLY not in row.status.values(), row.name
+        executed = row.name not in ("pto.vsort32", "pto.vtranspose")  # nobody says what they do
+        assert (Status.PARSE_ONLY not in row.status.values()) is executed, row.name
         assert row.basis in BASES, row.name
         assert row.form in ("items", "core"), row.name
 
