@@ -13,6 +13,7 @@ from ptosim.arguments import Arg
 from ptosim.diagnostics.model import Diagnostic, Sink
 from ptosim.engine.decode import decode
 from ptosim.engine.engine import Engine
+from ptosim.engine.retire import RetireEngine
 from ptosim.errors import ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.program import Function
@@ -44,7 +45,7 @@ from ptosim.passes.frontend import Front
 from ptosim.passes.launch import CoreRole, has_abstract, peer_functions, reached_functions
 from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
-from ptosim.sanitize.monitor import Monitor
+from ptosim.sanitize.attach import attach
 from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics import families
 from ptosim.semantics.values import default_value
@@ -372,14 +373,16 @@ class Launch:
 
     def start(self, observers: Sequence[Any] = ()) -> None:
         """Make the engine; nothing is executed yet."""
-        self.engine = Engine(
+        engine = RetireEngine if self.options.commit == "retire" else Engine
+        self.engine = engine(
             self.program, self.resolved, self.machine, self.profile, self.sink, observers
         )
 
     def run(self, observers: Sequence[Any] = ()) -> Result:
         """Execute and collect."""
         self.start(observers)
-        monitor = self._sanitizers()
+        tiles = (self.program.tiles[name][0] for name in self.tile_inputs)
+        monitor = attach(self.engine, self.options.sanitize, self.front.sync, tiles)
         try:
             self.engine.run()
         except Trap as trap:
@@ -393,21 +396,6 @@ class Launch:
             made_up=self.made_up,
             executed=self.engine.executed,
         )
-
-    def _sanitizers(self) -> Monitor | None:
-        """Attach what the options ask for. Where ptosim itself would insert flags, the order of the
-        program counts as kept."""
-        chosen = parse_sanitize(self.options.sanitize)
-        if self.front.sync == "auto":
-            chosen = chosen.without_races()
-        if not chosen.is_needed:
-            return None
-        monitor = Monitor(self.program, self.resolved, self.machine, self.sink, chosen)
-        for core in self.machine.cores:
-            for name in self.tile_inputs:
-                monitor.define(core, core.slots[self.program.tiles[name][0]])
-        self.engine.monitor = monitor
-        return monitor
 
     def _outputs(self) -> dict[str, np.ndarray]:
         outputs = {

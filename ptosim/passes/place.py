@@ -1,8 +1,9 @@
 """Addresses of tiles that the program does not place itself: allocation in order of appearance.
 
 As in the assembler's planner each space is filled from address 0 upwards, every tile at the
-planner's alignment; here without reuse. Scratch that an operation needs and the program does not
-give comes behind the tiles and is counted with them."""
+planner's alignment, without reuse while everything fits; a space that would overflow is planned
+again with tiles that share bytes where their lifetimes allow it (see `reuse`). Scratch that an
+operation needs and the program does not give comes behind the tiles and is counted with them."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ from ptosim.ir.program import Function, ResolvedModule
 from ptosim.ir.types import MemRefType, TileType
 from ptosim.isa.expr import evaluate
 from ptosim.isa.machines import MachineDef, SpaceDef, machine
+from ptosim.passes.liveness import Lifetime, lifetimes
+from ptosim.passes.reuse import Buffer, pack
 from ptosim.passes.verify import environment
 from ptosim.source import Span
 
@@ -54,12 +57,15 @@ def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Pl
         for op in function.op.walk():
             placer.fixed(op)
     for function in functions:
+        placer.function = function
         placer.arguments(function)
         for op in function.op.walk():
             placer.operation(op)
     for function in functions:
+        placer.function = function
         for op in function.op.walk():
             placer.scratch(op)
+    placer.share()
     placer.check_budget()
     return placer.placement
 
@@ -71,6 +77,8 @@ class _Placer:
         self.source = resolved.module.source
         self.machine: MachineDef = machine(resolved.target)
         self.placement = Placement()
+        self.function: Function | None = None  # whose tiles are being placed
+        self._owners: list[tuple[Any, Placed, Function | None]] = []
         self._next: dict[str, int] = {}
         self._pinned: dict[Value, int] = {}
         self._misplaced: set[str] = set()  # spaces with a tile that was reported already
@@ -159,7 +167,7 @@ class _Placer:
         if isinstance(type_, TileType) and value not in self.placement.values:
             addr = self._allocate(type_.loc, type_.bytes)
             self.placement.values[value] = addr
-            self._record(value.name, type_.loc, addr, type_.bytes, start, True)
+            self._record(value.name, type_.loc, addr, type_.bytes, start, True, value)
 
     def _memref(self, value: Value, type_: MemRefType, start: int) -> None:
         count = 1
@@ -169,7 +177,7 @@ class _Placer:
         space = type_.space if type_.space in self.machine.spaces else "vec"
         addr = self._allocate(space, size)
         self.placement.values[value] = addr
-        self._record(value.name, space, addr, size, start, True)
+        self._record(value.name, space, addr, size, start, True, value)
 
     def _allocate(self, space: str, size: int) -> int:
         """The next free bytes of a space that no tile of the program lies in."""
@@ -197,12 +205,64 @@ class _Placer:
                 addr = self._allocate(need.space, size)
                 self.placement.scratch[op, need.name] = addr
                 label = f"scratch {need.name} of {op.definition.mnemonic}"
-                self._record(label, need.space, addr, size, op.start, True)
+                owner = (op, need.name)
+                self._record(label, need.space, addr, size, op.start, True, owner)
 
     def _record(
-        self, name: str, space: str, addr: int, size: int, start: int, planned: bool
+        self,
+        name: str,
+        space: str,
+        addr: int,
+        size: int,
+        start: int,
+        planned: bool,
+        owner: Any = None,
     ) -> None:
-        self.placement.placed.append(Placed(name, space, addr, size, start, planned))
+        placed = Placed(name, space, addr, size, start, planned)
+        self.placement.placed.append(placed)
+        if owner is not None:
+            self._owners.append((owner, placed, self.function))
+
+    # -- reuse ------------------------------------------------------------------------------------
+
+    def share(self) -> None:
+        """Plan again, with shared bytes, each space that overflows."""
+        lives: dict[Any, tuple[int, Lifetime]] | None = None
+        for name, space in self.machine.spaces.items():
+            planned = [(o, p) for o, p, _ in self._owners if p.space == name]
+            if max((p.addr + p.bytes for _, p in planned), default=0) <= space.planner:
+                continue
+            if lives is None:
+                lives = self._lifetimes()
+            taken = [
+                (p.addr, p.addr + p.bytes)
+                for p in self.placement.placed
+                if p.space == name and not p.planned
+            ]
+            found = pack(_buffers(planned, space, lives), space.planner, taken)
+            if found is not None:
+                self._move(planned, found)
+
+    def _lifetimes(self) -> dict[Any, tuple[int, Lifetime]]:
+        lives: dict[Any, tuple[int, Lifetime]] = {}
+        functions = {id(f): f for _, _, f in self._owners if f is not None}
+        for number, function in enumerate(functions.values()):
+            owned = [o for o, _, f in self._owners if f is function]
+            found, spans = lifetimes(function, {o for o in owned if isinstance(o, Value)})
+            lives |= {value: (number, life) for value, life in found.items()}
+            for owner in owned:
+                if isinstance(owner, tuple):
+                    at = spans[owner[0]][0]
+                    lives[owner] = number, Lifetime(at, at, {"V"})
+        return lives
+
+    def _move(self, planned: list[tuple[Any, Placed]], found: dict[Any, int]) -> None:
+        for owner, placed in planned:
+            placed.addr = found[owner]
+            if isinstance(owner, Value):
+                self.placement.values[owner] = placed.addr
+            else:
+                self.placement.scratch[owner] = placed.addr
 
     # -- budget -----------------------------------------------------------------------------------
 
@@ -227,7 +287,7 @@ class _Placer:
             notes=(
                 f"{end} bytes of tiles in {_titled(space)}; the planner has {space.planner} of "
                 f"{space.bytes} bytes",
-                "tiles are placed one behind the other, without reuse",
+                "tiles that are in use at the same time cannot share bytes",
             ),
             help=f"free {end - space.planner} bytes: shrink the largest tiles, or place tiles at "
             "level 3",
@@ -237,6 +297,17 @@ class _Placer:
         """The name or operation that begins at an offset."""
         word = _WORD.match(self.source.text, start)
         return Span(self.source, start, word.end() if word else start + 1)
+
+
+def _buffers(
+    planned: list[tuple[Any, Placed]], space: SpaceDef, lives: dict[Any, tuple[int, Lifetime]]
+) -> list[Buffer]:
+    buffers = []
+    for order, (owner, placed) in enumerate(planned):
+        size = -(-placed.bytes // space.plan_align) * space.plan_align
+        group, life = lives.get(owner, (-1, None))
+        buffers.append(Buffer(owner, size, order, group, life))
+    return buffers
 
 
 def _titled(space: SpaceDef) -> str:
