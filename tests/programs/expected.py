@@ -246,7 +246,7 @@ def micro_softmax() -> Arrays:
 
 
 @program("micro/topk")
-def topk() -> Arrays:
+def vector_topk() -> Arrays:
     x = randn((8, 128), 71)
     places = np.argsort(-x, axis=1, kind="stable")[:, :16]
     return {"values": np.take_along_axis(x, places, 1), "places": places.astype(np.int32)}
