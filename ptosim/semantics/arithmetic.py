@@ -4,8 +4,9 @@ Every operation that is built from a word (tile-tile, tile-scalar, partial, broa
 forms) asks here, so that a rule is written once. A function takes arrays or scalars of one element
 type and `out`, which may be one of its operands.
 
-Floats round the exact result once, to nearest with ties to even, subnormals kept. NumPy computes f16, and ml_dtypes bf16, in f32 and rounds the f32 result; f32 has enough
-bits that for a single +, -, *, / this is the one rounding of the exact result.
+Floats round the exact result once, to nearest with ties to even, subnormals kept. NumPy computes
+f16, and ml_dtypes bf16, in f32 and rounds the f32 result; f32 has enough bits that for a single +,
+-, *, / this is the one rounding of the exact result.
 
 Integers beyond their type wrap around, or stop at its limit (switch `int.overflow`); an overflow of
 signed elements is reported as a note.

@@ -232,10 +232,11 @@ def _mask_bits(op: Binding, mask: Tile, rows: int, cols: int) -> Callable[[], np
         return lambda: np.unpackbits(packed, axis=1, count=cols, bitorder="little")
     stream = tile_array(mask, (mask.v_row, mask.v_col), (mask.row_bytes, 1), np.uint8)
     if rows * cols > stream.size * 8:
-        raise OpFault("PTO6412", f"'{op.op.name}' reads {rows * cols} bits; mask has {stream.size * 8}")
-    return lambda: np.unpackbits(
-        stream.reshape(-1), count=rows * cols, bitorder="little"
-    ).reshape(rows, cols)
+        bits = stream.size * 8
+        raise OpFault("PTO6412", f"'{op.op.name}' reads {rows * cols} bits; mask has {bits}")
+    return lambda: np.unpackbits(stream.reshape(-1), count=rows * cols, bitorder="little").reshape(
+        rows, cols
+    )
 
 
 def _warn_linear(op: Binding, rows: int) -> None:

@@ -53,7 +53,6 @@ class Situation:
     def scalar(self, dtype: str | None = None) -> Scalar:
         return Scalar(dtype or self.dtype, 3)
 
-
     @property
     def mode(self) -> str:
         """A comparison that shows what a switch changes."""
