@@ -4,9 +4,12 @@ Every operation that is built from a word (tile-tile, tile-scalar, partial, broa
 forms) asks here, so that a rule is written once. A function takes arrays or scalars of one element
 type and `out`, which may be one of its operands.
 
-Floats round the exact result once, to nearest with ties to even, subnormals kept; integers wrap
-around. NumPy computes f16, and ml_dtypes bf16, in f32 and rounds the f32 result; f32 has enough
-bits that for a single +, -, *, / this is the one rounding of the exact result.
+Floats round the exact result once, to nearest with ties to even, subnormals kept. NumPy computes
+f16, and ml_dtypes bf16, in f32 and rounds the f32 result; f32 has enough bits that for a single +,
+-, *, / this is the one rounding of the exact result.
+
+Integers beyond their type wrap around, or stop at its limit (switch `int.overflow`); an overflow of
+signed elements is reported as a note.
 """
 
 from __future__ import annotations
@@ -64,7 +67,7 @@ def relu(op: Binding, dtype: np.dtype) -> Function:
 
 def _exponential_difference(op: Binding, dtype: np.dtype) -> Function:
     """exp(a - b). A2/A3 subtract and round first; A5 has one instruction, rounded at its end."""
-    if op.target == "a2a3":
+    if op.switch("expdif.rounding") == "twice":
         return stored(lambda first, second: transcendental.exp(np.subtract(first, second)))
     return stored(_exact_exponential_difference)
 
@@ -75,10 +78,62 @@ def _exact_exponential_difference(first: np.ndarray, second: np.ndarray) -> np.n
     return np.exp(first.astype(np.float64) - second.astype(np.float64))
 
 
+# -- integers beyond their type --------------------------------------------------------------------
+
+Overflow = Callable[[Any, Any, np.ndarray], np.ndarray]
+
+# Where a wrapped result has another sign than the exact one (products: another value).
+_OVERFLOWS: dict[np.ufunc, Overflow] = {
+    np.add: lambda a, b, wrapped: (a ^ wrapped) & (b ^ wrapped) < 0,
+    np.subtract: lambda a, b, wrapped: (a ^ b) & (a ^ wrapped) < 0,
+    np.multiply: lambda a, b, wrapped: np.multiply(a, b, dtype=np.int64) != wrapped,
+}
+
+
+def ring(ufunc: np.ufunc) -> Choice:
+    """Return the choice for a sum, difference or product: floats as they are, integers by the
+    switch `int.overflow`."""
+
+    def choose(op: Binding, dtype: np.dtype) -> Function:
+        if dtype.kind not in "iu":
+            return ufunc
+        if op.switch("int.overflow") == "saturate":
+            return stored(partial(_saturated, ufunc, dtype))
+        if dtype.kind == "u" or dtype.itemsize == 8:
+            return ufunc
+        return _wrapping(op, ufunc)
+
+    return choose
+
+
+def _saturated(ufunc: np.ufunc, dtype: np.dtype, first: Any, second: Any) -> np.ndarray:
+    """The exact result, limited to the type. Operands have at most 32 bits."""
+    wide = np.uint64 if dtype.kind == "u" and ufunc is np.multiply else np.int64
+    limits = np.iinfo(dtype)
+    exact = ufunc(np.asarray(first).astype(wide), np.asarray(second).astype(wide))
+    return np.clip(exact, wide(limits.min), wide(limits.max))
+
+
+def _wrapping(op: Binding, ufunc: np.ufunc) -> Function:
+    beyond = _OVERFLOWS[ufunc]
+
+    def compute(first: Any, second: Any, out: np.ndarray) -> None:
+        wrapped = ufunc(first, second)
+        if beyond(first, second, wrapped).any():
+            op.note(
+                "PTO6424",
+                "wraps integers around that leave their type",
+                notes=("switch `int.overflow`: `wrap` or `saturate`; the hardware's is unknown",),
+            )
+        out[...] = wrapped
+
+    return compute
+
+
 WORDS: dict[str, Choice] = {
-    "add": always(np.add),
-    "sub": always(np.subtract),
-    "mul": always(np.multiply),
+    "add": ring(np.add),
+    "sub": ring(np.subtract),
+    "mul": ring(np.multiply),
     "div": divide,
     "max": maximum,
     "min": minimum,

@@ -19,7 +19,7 @@ import numpy as np
 from ptosim.ir.core import Operation, Value
 from ptosim.machine.tile import Tile
 from ptosim.semantics.access import tile_array
-from ptosim.semantics.binding import Binding, typed_scalar
+from ptosim.semantics.binding import Binding, OpFault, typed_scalar
 from ptosim.semantics.registry import Commit, kernel, nothing
 
 _MODES: dict[str, np.ufunc] = {
@@ -36,7 +36,8 @@ _INT16 = (np.dtype(np.int16), np.dtype(np.uint16))
 
 def _comparison(op: Binding, dtype: np.dtype) -> np.ufunc:
     mode = str(op.attr("cmpMode"))
-    if op.target == "a2a3" and dtype in _INT32 and mode not in ("eq", "ne"):
+    equality = op.switch("tcmp.i32") == "equality"
+    if equality and dtype in _INT32 and mode not in ("eq", "ne"):
         op.warn(
             "PTO7026",
             f"compares for equality: A2/A3 have no `{mode}` of 32-bit integers",
@@ -73,28 +74,49 @@ def tcmps(op: Binding) -> Commit:
     src, dst = op.tile("src"), op.tile("dst")
     if op.is_empty:
         return nothing
-    compare = _comparison(op, src.dtype)
+    compare = _near(op, src) or _comparison(op, src.dtype)
     scalar = typed_scalar(op.scalar("scalar"), src.dtype)
-    if op.target == "a5" and op.switch("tcmps.mask") == "linear":
-        return _linear(op, src, dst, scalar, compare)
-    width, lanes = _extent(op, src)
-    values = _lanes(op, "src", src, lanes)
-    if op.target == "a2a3" and src.dtype in _INT16:
+    halves = op.switch("tcmps.i16") == "f16" and src.dtype in _INT16
+    if halves:
         op.warn(
             "PTO7027",
             f"compares the bits of {src.type.dtype} elements as f16: A2/A3 have no 16-bit integer "
             "comparison with a scalar",
             notes=("negative values are ordered backwards, and -1 is a NaN",),
         )
-        values, scalar = values.view(np.float16), scalar.view(np.float16)
+        scalar = scalar.view(np.float16)
+    if op.target == "a5" and op.switch("tcmps.mask") == "linear":
+        return _linear(op, src, dst, scalar, compare)
+    width, lanes = _extent(op, src)
+    values = _lanes(op, "src", src, lanes)
+    values = values.view(np.float16) if halves else values
     store = _row_writer(op, dst, src.v_row, width)
     return lambda: store(compare(values, scalar))
+
+
+_NEAR = 1e-9
+
+
+def _near(op: Binding, src: Tile) -> Callable[[Any, Any], np.ndarray] | None:
+    """The comparison of the CPU simulator for eq and ne of floats: a difference in f64."""
+    mode = str(op.attr("cmpMode"))
+    exact = op.switch("tcmps.equal") == "exact" or src.dtype.kind in "iu"
+    if exact or mode not in ("eq", "ne"):
+        return None
+
+    def compare(values: Any, scalar: Any) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            distance = np.abs(values.astype(np.float64) - np.float64(scalar))
+        close = distance < _NEAR
+        return close if mode == "eq" else ~close
+
+    return compare
 
 
 def _extent(op: Binding, src: Tile) -> tuple[int, int]:
     """Return the bytes of a mask row that are written, and the lanes of a source row that are
     compared for it."""
-    if op.target == "a5":
+    if op.switch("tcmp.tail") == "groups":
         return _group_bytes(src.v_col, src.dtype.itemsize), src.v_col
     repeat = 256 // src.dtype.itemsize
     lanes = -(-src.v_col // repeat) * repeat
@@ -154,10 +176,13 @@ def _packed(bits: np.ndarray, width: int) -> np.ndarray:
     return mask
 
 
-def _linear(op: Binding, src: Tile, dst: Tile, scalar: Any, compare: np.ufunc) -> Commit:
+def _linear(
+    op: Binding, src: Tile, dst: Tile, scalar: Any, compare: Callable[[Any, Any], np.ndarray]
+) -> Commit:
     """Groups packed back to back over all rows; 32-bit elements are numbered through, so that a row
     need not start at a group."""
     values = op.region("src", src.v_row, src.v_col)
+    values = values.view(scalar.dtype) if values.dtype.itemsize == 2 else values
     rows, cols = values.shape
     if src.dtype.itemsize == 4:
         rows, cols = 1, rows * cols
@@ -196,13 +221,22 @@ def _select(op: Binding, chosen: str, other: str) -> Commit:
     else:
         second = op.region(other, rows, cols)
     _warn_linear(op, rows)
-    packed = tile_array(mask, (rows, -(-cols // 8)), (mask.row_bytes, 1), np.uint8)
+    bits = _mask_bits(op, mask, rows, cols)
+    return lambda: np.copyto(out, np.where(bits(), first, second))
 
-    def select() -> None:
-        bits = np.unpackbits(packed, axis=1, count=cols, bitorder="little")
-        np.copyto(out, np.where(bits, first, second))
 
-    return select
+def _mask_bits(op: Binding, mask: Tile, rows: int, cols: int) -> Callable[[], np.ndarray]:
+    """Return what reads the bits of a mask: row by row, or as one stream of its valid bytes."""
+    if op.switch("tsel.mask") == "rows":
+        packed = tile_array(mask, (rows, -(-cols // 8)), (mask.row_bytes, 1), np.uint8)
+        return lambda: np.unpackbits(packed, axis=1, count=cols, bitorder="little")
+    stream = tile_array(mask, (mask.v_row, mask.v_col), (mask.row_bytes, 1), np.uint8)
+    if rows * cols > stream.size * 8:
+        bits = stream.size * 8
+        raise OpFault("PTO6412", f"'{op.op.name}' reads {rows * cols} bits; mask has {bits}")
+    return lambda: np.unpackbits(stream.reshape(-1), count=rows * cols, bitorder="little").reshape(
+        rows, cols
+    )
 
 
 def _warn_linear(op: Binding, rows: int) -> None:

@@ -73,7 +73,7 @@ def _quotient(names: tuple[str, str]) -> Kernel:
     def bind(op: Binding) -> Commit:
         _check_divisor(op)
         integer = op.tile("dst").dtype in _IMAGES
-        if op.target == "a2a3" and integer:
+        if integer and op.switch("division.integers") == "floats":
             return _through_floats(op, names, np.divide, back=False)
         return plain(op)
 
@@ -88,7 +88,7 @@ kernel("pto.tdivs:scalar_tile")(_quotient(("scalar", "src")))
 def tdivs(op: Binding) -> Commit:
     """dst = src / scalar."""
     floats = op.tile("dst").dtype.kind not in "iu"
-    if op.target == "a2a3" and floats and _shares_storage(op):
+    if floats and op.switch("tdivs.in_place") == "reciprocal" and _shares_storage(op):
         out, values, divisor = op.array_operands(("dst", "src", "scalar"))
         if op.is_empty:
             return nothing
@@ -110,17 +110,18 @@ def _check_divisor(op: Binding) -> None:
 
 
 def _remainder(names: tuple[str, str], *, scalar_fix: bool) -> Kernel:
-    """The remainder that takes the divisor's sign. On A5 the tile-scalar form has no sign fix."""
+    """The remainder that takes the divisor's sign. The tile-scalar form has the sign fix by the
+    switch `trems.sign`."""
 
     def choose(op: Binding, dtype: np.dtype) -> Function:
-        fix = scalar_fix or op.target == "a2a3"
+        fix = scalar_fix or op.switch("trems.sign") == "divisor"
         return stored(partial(floor_modulo, sign_fix=fix))
 
     plain = elementwise(names, choose)
 
     def bind(op: Binding) -> Commit:
         _check_divisor(op)
-        if op.target == "a2a3" and op.tile("dst").dtype in _IMAGES:
+        if op.switch("division.integers") == "floats" and op.tile("dst").dtype in _IMAGES:
             return _through_floats(op, names, stored(floor_modulo), back=True)
         return plain(op)
 

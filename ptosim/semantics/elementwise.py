@@ -80,6 +80,13 @@ def _shift(ufunc: np.ufunc) -> Choice:
     return choose
 
 
+def _trunc_modulo(op: Binding, dtype: np.dtype) -> Function:
+    """The remainder with the dividend's sign, of rounded quotients or exact."""
+    if dtype.kind in "iu" or op.switch("tfmod.quotient") == "rounded":
+        return stored(numerics.trunc_modulo)
+    return stored(lambda dividends, divisors: np.fmod(dividends, divisors, dtype=np.float32))
+
+
 _TWO_TILES: dict[str, Choice] = {
     "tadd": WORDS["add"],
     "tsub": WORDS["sub"],
@@ -92,7 +99,7 @@ _TWO_TILES: dict[str, Choice] = {
     "txor": always(np.bitwise_xor),
     "tshl": _shift(np.left_shift),
     "tshr": _shift(np.right_shift),
-    "tfmod": always(stored(numerics.trunc_modulo)),
+    "tfmod": _trunc_modulo,
     "tprelu": always(stored(_leaky)),
     "tpow": _power,
 }

@@ -68,7 +68,8 @@ def _padding(op: Binding, src: Tile, dst: Tile) -> Commit:
     if dst.type.pad > 1 and dst.type.dtype.is_float:
         kind = op.switch("pad.float")
         op.note("PTO7032", f"pads with {_FLOAT_PADS[kind]}", notes=("switch `pad.float`",))
-    rows = dst.v_row if op.target == "a5" and dst.type.loc == "vec" else dst.rows
+    to_valid = op.switch("tfillpad.rows") == "valid" and dst.type.loc == "vec"
+    rows = dst.v_row if to_valid else dst.rows
     if dst.layout.is_boxed:
         return partial(_pad_boxed, dst, src, rows, bits)
     whole = dst.region(dst.rows, dst.cols).view(f"u{dst.dtype.itemsize}")

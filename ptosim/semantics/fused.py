@@ -125,7 +125,7 @@ def tadddeqrelu(op: Binding) -> Commit:
         return nothing
     scale = np.float32(op.scalar("scalar"))
     add = word(op, "add", first.dtype)
-    spoiled = first.view(np.uint8) if op.target == "a2a3" else None
+    spoiled = first.view(np.uint8) if op.switch("tadddeqrelu.src0") == "spoiled" else None
 
     def compute() -> None:
         total = np.empty_like(first)

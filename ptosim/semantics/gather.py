@@ -93,7 +93,8 @@ def gather_blocks(op: Binding) -> Commit:
     warn_shared(op, "dst", "src", "offset")
     room = src.type.bytes
     source = tile_array(src, (max(room // _BLOCK, 0), _BLOCK), (_BLOCK, 1), np.uint8)
-    written = min(blocks * _BLOCK, dst.row_bytes) if op.target == "a2a3" else width
+    whole = op.switch("tgatherb.tail") == "blocks"
+    written = min(blocks * _BLOCK, dst.row_bytes) if whole else width
     out = tile_array(dst, (rows, written), (dst.row_bytes, 1), np.uint8)
 
     def gather() -> None:

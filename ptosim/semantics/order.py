@@ -61,7 +61,17 @@ def by_chunks(values: np.ndarray, combine: Combine, neutral: Any) -> np.ndarray:
     return total
 
 
-ORDERS = {"a2a3": by_lanes, "a5": by_chunks}
+def one_by_one(values: np.ndarray, combine: Combine, neutral: Any) -> np.ndarray:
+    """The CPU simulator: from left to right; sums of f16 and bf16 in f32, rounded at the end."""
+    wide = values.dtype.kind not in "iu" and combine is np.add
+    columns = values.astype(np.float32) if wide else values
+    total = np.full(len(values), neutral, columns.dtype)
+    for column in columns.T:
+        total = combine(total, column)
+    return total.astype(values.dtype)
+
+
+ORDERS = {"lanes": by_lanes, "chunks": by_chunks, "sequential": one_by_one}
 
 
 def in_rows(values: np.ndarray, combine: Combine) -> np.ndarray:

@@ -58,7 +58,7 @@ MINIMUM = Extreme(numerics.minimum, np.argmin, np.inf, "max")
 
 
 def _folded(op: Binding, combine: np.ufunc, neutral: int) -> Reduce:
-    order = ORDERS[op.target]
+    order = ORDERS[op.switch("reduce.order")]
     return lambda values: order(values, combine, neutral)
 
 
@@ -110,9 +110,10 @@ for _name, _choose in _ROWS.items():
 
 def _column_sum(op: Binding) -> Reduce:
     """From top to bottom, or with `isBinary` rows in pairs."""
-    if not op.attr("isBinary"):
+    odd = op.switch("tcolsum.odd_row")
+    if not op.attr("isBinary") or odd == "sequential":
         return partial(in_rows, combine=np.add)
-    return partial(in_row_pairs, combine=np.add, odd_into_first=op.target == "a2a3")
+    return partial(in_row_pairs, combine=np.add, odd_into_first=odd == "first")
 
 
 def _column_best(op: Binding, extreme: Extreme) -> Reduce:

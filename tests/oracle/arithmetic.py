@@ -20,7 +20,11 @@ def _float_or_int(of_floats: Callable, of_ints: Callable) -> Word:
     def compute(a: Any, b: Any, dtype: str, call: Call) -> Any:
         if dtype in FLOATS:
             return ieee.rounded(of_floats(a, b), dtype)
-        return of_ints(a, b)
+        exact = of_ints(a, b)
+        if call.switches["int.overflow"] == "wrap":
+            return exact
+        low, high = numerics.INT_RANGES[plain(dtype)]
+        return max(low, min(high, exact))
 
     return compute
 
@@ -59,7 +63,7 @@ def _minimum(a: Any, b: Any, dtype: str, call: Call) -> Any:
 def _exponential_difference(a: Any, b: Any, dtype: str, call: Call) -> Any:
     """A2/A3 round the difference first; A5 rounds once."""
     difference = ieee.subtract(a, b)
-    if not call.is_a5:
+    if call.switches["expdif.rounding"] == "twice":
         difference = ieee.rounded(difference, dtype)
     return ieee.rounded(ieee.exponential(difference), dtype)
 
@@ -106,9 +110,22 @@ def floor_modulo(a: Any, b: Any, dtype: str, *, fix: bool) -> Any:
 
 
 def trunc_modulo(a: Any, b: Any, dtype: str, call: Call) -> Any:
+    if dtype in FLOATS and call.switches["tfmod.quotient"] == "exact":
+        return _exact_rest(a, b, dtype)
     if dtype in FLOATS:
         return ieee.rounded(_rest(a, b, "trunc"), dtype, "trunc")
     return a - b * divide_ints(a, b) if b else 0
+
+
+def _exact_rest(a: Any, b: Any, dtype: str) -> Any:
+    """fmod of C: exact, with the sign of the dividend."""
+    if ieee.is_nan(a) or ieee.is_nan(b) or ieee.is_inf(a) or ieee.is_zero(b):
+        return "nan"
+    if ieee.is_inf(b) or ieee.is_zero(a):
+        return a
+    rest = abs(a) % abs(b)
+    signed = ieee.negated(rest) if a < 0 else rest
+    return ieee.rounded(signed, dtype)
 
 
 # -- integer powers, shifts ------------------------------------------------------------------------

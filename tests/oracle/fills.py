@@ -29,7 +29,7 @@ def _pad(call: Call) -> None:
     if call.op != "tfillpad_inplace":
         for place in src.places():
             dst.write(dst.at(*place), _reread(call, place))
-    for r in range(dst.valid[0] if call.is_a5 else dst.rows):
+    for r in range(dst.valid[0] if call.switches["tfillpad.rows"] == "valid" else dst.rows):
         for c in range(dst.cols):
             if not src.covers(r, c):
                 dst.set(r, c, value)

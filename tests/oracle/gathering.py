@@ -160,7 +160,8 @@ def _blocks(call: Call) -> None:
         for b in range(-(-width // 32)):
             start = call.offset.get(r, b)
             image += table[start : start + 32]
-        image = image[: width if call.is_a5 else dst.row_bytes]
+        whole = call.switches["tgatherb.tail"] == "blocks"
+        image = image[: dst.row_bytes if whole else width]
         at = r * dst.row_bytes
         dst.memory[at : at + len(image)] = image
 

@@ -40,6 +40,15 @@ def _neutral(word: str, dtype: str) -> Any:
     )
 
 
+def _left_to_right(word: str, row: list[Any], dtype: str, call: Call) -> Any:
+    """One after the other, from the neutral element; sums of floats in f32, rounded at the end."""
+    kind = "f32" if word == "add" and dtype in FLOATS else dtype
+    total = _neutral(word, kind)
+    for value in row:
+        total = _combine(word, call, kind)(total, value)
+    return ieee.rounded(total, dtype) if dtype in FLOATS else total
+
+
 def _row_fold(word: str) -> Model:
     def model(call: Call) -> None:
         src, dst = call.tiles["src"], call.tiles["dst"]
@@ -48,7 +57,9 @@ def _row_fold(word: str) -> Model:
         for r in range(src.valid[0]):
             row = [src.get(r, c) for c in range(src.valid[1])]
             chunks = [row[i : i + lanes] for i in range(0, len(row), lanes)]
-            if call.is_a5:
+            if call.switches["reduce.order"] == "sequential":
+                total = _left_to_right(word, row, src.dtype, call)
+            elif call.switches["reduce.order"] == "chunks":
                 total = _neutral(word, src.dtype)
                 for chunk in chunks:
                     total = combine(total, _tree(chunk, combine))
@@ -121,7 +132,8 @@ def _column_fold(word: str) -> Model:
 
 def _column_total(call: Call, column: list[Any], combine: Combine) -> Any:
     """Top to bottom, or in pairs: an odd last row joins the first (A2/A3) or last (A5) pair."""
-    if not call.attrs.get("isBinary"):
+    odd = call.switches["tcolsum.odd_row"]
+    if not call.attrs.get("isBinary") or odd == "sequential":
         total = column[0]
         for value in column[1:]:
             total = combine(total, value)
@@ -129,7 +141,7 @@ def _column_total(call: Call, column: list[Any], combine: Combine) -> Any:
     while len(column) > 1:
         pairs = [combine(*column[i : i + 2]) for i in range(0, len(column) - 1, 2)]
         if len(column) % 2:
-            place = len(pairs) - 1 if call.is_a5 else 0
+            place = len(pairs) - 1 if odd == "last" else 0
             pairs[place] = combine(pairs[place], column[-1])
         column = pairs
     return column[0]

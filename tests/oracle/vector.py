@@ -89,7 +89,7 @@ _IMAGES = {"i32": "f32", "i16": "f16"}
 
 
 def _is_converted(call: Call) -> bool:
-    return not call.is_a5 and plain(call.dst.dtype) in _IMAGES
+    return call.switches["division.integers"] == "floats" and plain(call.dst.dtype) in _IMAGES
 
 
 def _image(value: int, dtype: str) -> Any:
@@ -122,7 +122,8 @@ def _divide_by_scalar(call: Call) -> None:
     names = ("scalar", "src") if call.attrs.get("swap") else ("src", "scalar")
     if not _is_converted(call):
         floats = call.dst.is_float
-        in_place = call.dst is call.src and floats and not (call.is_a5 or call.attrs.get("swap"))
+        in_place = call.dst is call.src and floats and not call.attrs.get("swap")
+        in_place = in_place and call.switches["tdivs.in_place"] == "reciprocal"
         word = _reciprocal_product if in_place else WORDS["div"]
         tile_scalar(word, swap=names[0] == "scalar")(call)
         return
@@ -140,7 +141,7 @@ def _reciprocal_product(a: Any, b: Any, dtype: str, call: Call) -> Any:
 
 def _remainder(names: tuple[str, str]) -> Model:
     def model(call: Call) -> None:
-        fix = names[1] == "src1" or not call.is_a5
+        fix = names[1] == "src1" or call.switches["trems.sign"] == "divisor"
 
         def word(a: Any, b: Any, dtype: str, _: Call) -> Any:
             return arithmetic.floor_modulo(a, b, dtype, fix=fix)
@@ -235,7 +236,7 @@ def _dequantized_sum(call: Call) -> None:
         results[place] = ieee.rounded(value, "f16", saturate=True)
     for place, value in results.items():
         dst.set(*place, value)
-        if not call.is_a5:
+        if call.switches["tadddeqrelu.src0"] == "spoiled":
             call.src0.set(*place, -1)
 
 

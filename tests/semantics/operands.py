@@ -53,15 +53,16 @@ class Situation:
     def scalar(self, dtype: str | None = None) -> Scalar:
         return Scalar(dtype or self.dtype, 3)
 
+    @property
+    def mode(self) -> str:
+        """A comparison that shows what a switch changes."""
+        return "eq" if "tcmps.equal" in self.switches else "lt"
+
 
 Made = dict[str, Operand]
 Builder = Callable[[Situation], Made]
 BUILDERS: dict[str, Builder] = {}
-ATTRS: dict[str, dict[str, Any]] = {
-    "tcmp": {"cmpMode": "lt"},
-    "tcmps": {"cmpMode": "lt"},
-    "trandom": {"rounds": 10},
-}
+ATTRS: dict[str, dict[str, Any]] = {"trandom": {"rounds": 10}}
 
 
 def builder(*names: str) -> Callable[[Builder], Builder]:
@@ -310,6 +311,14 @@ def one_element(at: Situation) -> Made:
     return {"offset": Scalar("index", 5), "val": at.scalar(), "dst": at.tile(8)}
 
 
+def switched(op: str, target: str, switch: str) -> str:
+    """The element type on which a switch shows."""
+    wanted = {
+        "int.overflow": "i32", "tcmp.i32": "i32", "tcmps.i16": "i16", "division.integers": "i32",
+    }.get(switch)  # fmt: skip
+    return wanted if wanted in kinds(op, target) else preferred(op, target)[0]
+
+
 KINDS = ("f32", "f16", "bf16", *(f"{sign}{bits}" for sign in ("i", "ui") for bits in (8, 16, 32)))
 
 
@@ -324,11 +333,14 @@ def case(at: Situation) -> Case:
     operands = BUILDERS[at.op](at)
     variants = isa().get(f"pto.{at.op}").variants
     compared = [n for n, o in operands.items() if n != "tmp" and isinstance(o, Spec) and not o.same]
+    attrs = {"cmpMode": at.mode} if at.op in ("tcmp", "tcmps") else ATTRS.get(at.op)
+    if "tcolsum.odd_row" in at.switches:
+        attrs, operands = {"isBinary": True}, {**operands, "tmp": at.tile(7)}
     return Case(
         at.op,
         at.target,
         operands,
-        attrs=ATTRS.get(at.op),
+        attrs=attrs,
         switches=at.switches,
         variant=variants[0].name,
         results=compared,
