@@ -118,7 +118,9 @@ def test_views_belong_to_their_storage():
 def test_results_of_branches_and_carried_values_are_their_storage():
     t = tile(64)
     body = alloc("a", 64) + alloc("b", 64) + fill("a", 64) + fill("b", 64)
-    body += f"%r = scf.if %cond -> ({t}) {{\nscf.yield %a : {t}\n}} else {{\nscf.yield %b : {t}\n}}\n"
+    body += (
+        f"%r = scf.if %cond -> ({t}) {{\nscf.yield %a : {t}\n}} else {{\nscf.yield %b : {t}\n}}\n"
+    )
     body += alloc("d", 64) + fill("d", 64) + use("r", "r", "r", 64) + alloc("e", 64) + fill("e", 64)
     offsets, _, sink = plan(body)
     assert len({offsets[n] for n in "abd"}) == 3
