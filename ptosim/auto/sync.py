@@ -3,9 +3,9 @@
 The rules are the assembler's: a flag right behind the producer and right before the consumer where
 pipes differ, a barrier where an A2/A3 vector operation follows one that it depends on, nothing
 where an earlier flag orders the two already. A dependence on something inside a loop or branch is
-one on the loop or branch itself, so that every flag is set and waited for equally often. Dependences from
-one iteration to the next set the flag once before the loop and wait once behind it. Every function
-ends with a barrier of all pipes."""
+one on the loop or branch itself, so that every flag is set and waited for equally often.
+Dependences from one iteration to the next set the flag once before the loop and wait once behind
+it. Every function ends with a barrier of all pipes."""
 
 from __future__ import annotations
 
