@@ -23,6 +23,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="exit 1 if a file is not canonical")
     parser.add_argument("--diff", action="store_true", help="show what would change")
     parser.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
+    parser.add_argument(
+        "--plan", action="store_true", help="write the planner's addresses into the program"
+    )
+    parser.add_argument(
+        "--insert-sync", action="store_true", help="insert the flags and barriers that are needed"
+    )
     shared.add_program(parser)
     shared.add_output(parser, ("text",))
 
@@ -35,7 +41,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     changed = 0
     for name in options.files:
         source = open_source(name)
-        text = formatted(source, options)
+        text = formatted(source, options, terminal)
         changed += text != source.text
         if options.diff:
             texts.append(_diff(source, text))
@@ -50,9 +56,11 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     return 1 if changed and options.check else 0
 
 
-def formatted(source: Source, options: argparse.Namespace) -> str:
+def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -> str:
     """Return the canonical text of a source in the form asked for; raises ProgramError if it cannot
-    be parsed."""
+    be parsed, or not be planned."""
+    if options.plan or options.insert_sync:
+        source = _completed(source, options, terminal)
     if options.to:
         from ptosim.passes.forms import convert
 
@@ -62,6 +70,19 @@ def formatted(source: Source, options: argparse.Namespace) -> str:
     if sink.has_errors:
         raise ProgramError(list(sink))
     return print_module(module)
+
+
+def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) -> Source:
+    """The program with addresses and synchronisation."""
+    from ptosim.auto.write import rewritten
+    from ptosim.passes.frontend import FrontOptions
+
+    if options.to == "ssa":
+        raise UsageError("addresses and flags are written into the DPS form", help="drop --to ssa")
+    asked = FrontOptions(options.target, options.level, None)
+    text, notes = rewritten(source, asked, plan=options.plan, insert_sync=options.insert_sync)
+    terminal.findings(list(notes))
+    return Source(source.name, text)
 
 
 def _diff(source: Source, text: str) -> str:

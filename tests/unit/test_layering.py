@@ -29,6 +29,7 @@ ALLOWED = {
     "machine": {"isa", "ir"},
     "semantics": {*BASE, "isa", "ir", "machine", "numerics", "quant"},
     "engine": {*BASE, "isa", "ir", "machine", "passes", "semantics"},
+    "auto": {*BASE, "isa", "ir", "machine", "passes", "semantics", "engine"},
     "sanitize": {*BASE, "isa", "ir", "machine", "passes", "semantics", "engine"},
 }
 WITHOUT_NUMPY = {"source", "errors", "diagnostics", "isa", "ir", "syntax"}
