@@ -44,6 +44,8 @@ from ptosim.passes.frontend import Front
 from ptosim.passes.launch import CoreRole, has_abstract, peer_functions, reached_functions
 from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
+from ptosim.sanitize.monitor import Monitor
+from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics import families
 from ptosim.semantics.values import default_value
 
@@ -173,6 +175,7 @@ class RunOptions:
         ):
             if value not in allowed:
                 raise UsageError(f"{name} does not take `{value}`", help=f"one of {allowed}")
+        parse_sanitize(self.sanitize)
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
 
@@ -376,10 +379,13 @@ class Launch:
     def run(self, observers: Sequence[Any] = ()) -> Result:
         """Execute and collect."""
         self.start(observers)
+        monitor = self._sanitizers()
         try:
             self.engine.run()
         except Trap as trap:
             raise Trap([*self.front.sink, *self.sink], pc=trap.pc) from trap.__cause__
+        if monitor is not None:
+            monitor.finish()
         return Result(
             outputs=self._outputs(),
             findings=[*self.front.sink, *self.sink],
@@ -387,6 +393,21 @@ class Launch:
             made_up=self.made_up,
             executed=self.engine.executed,
         )
+
+    def _sanitizers(self) -> Monitor | None:
+        """Attach what the options ask for. Where ptosim itself would insert flags, the order of the
+        program counts as kept."""
+        chosen = parse_sanitize(self.options.sanitize)
+        if self.front.sync == "auto":
+            chosen = chosen.without_races()
+        if not chosen.is_needed:
+            return None
+        monitor = Monitor(self.program, self.resolved, self.machine, self.sink, chosen)
+        for core in self.machine.cores:
+            for name in self.tile_inputs:
+                monitor.define(core, core.slots[self.program.tiles[name][0]])
+        self.engine.monitor = monitor
+        return monitor
 
     def _outputs(self) -> dict[str, np.ndarray]:
         outputs = {

@@ -73,6 +73,18 @@ class Observer(Protocol):
         ...
 
 
+class Monitor(Protocol):
+    """Watches operations take effect; it wraps the effect of each new binding."""
+
+    def bind(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """A binding was made."""
+        ...
+
+    def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """An operation is issued that waits, or stands behind one that waits."""
+        ...
+
+
 Listener = Callable[[Core, Inst, "Bound | Region | None"], None]
 
 
@@ -94,6 +106,7 @@ class Engine:
         self.profile = profile
         self.sink = sink
         self.executed = 0
+        self.monitor: Monitor | None = None
         self.prints: list[str] = []
         self._on_issue: tuple[Listener, ...] = _listeners(observers, "on_issue")
         self._on_commit: tuple[Listener, ...] = _listeners(observers, "on_commit")
@@ -285,6 +298,8 @@ class Engine:
     def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
         """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has
         to wait itself."""
+        if self.monitor is not None:
+            self.monitor.issue(core, inst, bound)
         queue = core.queues.get(inst.pipe)
         if queue is not None:
             queue.append((inst, bound))
@@ -359,6 +374,8 @@ class Engine:
         binding.prints = self.prints
         binding.emit = self.sink.emit
         bound = Bound(inst.semantics(binding), binding)
+        if self.monitor is not None:
+            self.monitor.bind(core, inst, bound)
         if _has_zero(binding):
             return bound
         cache = core.bounds[inst.pc]

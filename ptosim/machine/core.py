@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ptosim.isa.machines import MachineDef
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.space import MemorySpace
@@ -112,6 +114,16 @@ class Machine:
     clusters: list[Cluster] = field(default_factory=list)
     global_counters: dict[Any, int] = field(default_factory=dict)  # flags between blocks
     buffers: list[GmBuffer] = field(default_factory=list)
+    # Arrays that operations use again and again for intermediate values; no state.
+    scratch: dict[Any, np.ndarray] = field(default_factory=dict)
+
+    def scratch_array(self, role: str, shape: tuple[int, ...]) -> np.ndarray:
+        """Return an f64 array of a shape with any content, the same one for each role."""
+        key = (role, shape)
+        array = self.scratch.get(key)
+        if array is None:
+            array = self.scratch[key] = np.empty(shape)
+        return array
 
 
 @dataclass(frozen=True, slots=True)

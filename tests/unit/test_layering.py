@@ -29,6 +29,7 @@ ALLOWED = {
     "machine": {"isa", "ir"},
     "semantics": {*BASE, "isa", "ir", "machine", "numerics", "quant"},
     "engine": {*BASE, "isa", "ir", "machine", "passes", "semantics"},
+    "sanitize": {*BASE, "isa", "ir", "machine", "passes", "semantics", "engine"},
 }
 WITHOUT_NUMPY = {"source", "errors", "diagnostics", "isa", "ir", "syntax"}
 WITH_RICH = {"views", "cli", "debug"}
