@@ -19,6 +19,7 @@ from ptosim.quant.integer_ops import Window, conv_int32, matmul_int32
 from ptosim.quant.inverse import dequantize
 from ptosim.quant.onnx_rules import check_node, dtype_word, output_type
 from ptosim.quant.onnx_schema import Node, Operand
+from ptosim.quant.regions import regions
 from ptosim.quant.schemes import scheme
 from ptosim.quant.storage import of_array, storage
 
@@ -127,9 +128,8 @@ def _dequantize(node: Node, inputs: list[np.ndarray | None], oracle: str) -> lis
     return [values]
 
 
-def _dynamic(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
-    x = inputs[0]
-    assert x is not None
+def dynamic_parameters(x: np.ndarray, oracle: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return scale and zero point that DynamicQuantizeLinear chooses for an f32 tensor."""
     with np.errstate(all="ignore"):
         high = np.maximum(np.float32(0), x.max(initial=0))
         low = np.minimum(np.float32(0), x.min(initial=0))
@@ -141,8 +141,47 @@ def _dynamic(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[n
         zero = np.uint8(255)
         if not np.isnan(ideal):
             zero = np.rint(np.clip(ideal, 0, 255)).astype(np.uint8)
-    y = quantize_array(x, np.asarray(scale), np.asarray(zero), scheme("onnx"), storage("ui8"))
-    return [y, np.asarray(scale, np.float32), np.asarray(zero, np.uint8)]
+    return np.asarray(scale, np.float32), np.asarray(zero, np.uint8)
+
+
+def _dynamic(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
+    x = inputs[0]
+    assert x is not None
+    scale, zero = dynamic_parameters(x, oracle)
+    return [quantize_array(x, scale, zero, scheme("onnx"), storage("ui8")), scale, zero]
+
+
+def positions(op: str, inputs: Arrays, attrs: Mapping[str, Any], opset: int) -> np.ndarray | None:
+    """Return where an operator's real results lie between integers, in f64 without the zero point;
+    None for operators that do not round."""
+    node, given = node_of(op, inputs, attrs, opset), list(inputs)
+    if op in ("QuantizeLinear", "DynamicQuantizeLinear"):
+        x = given[0]
+        assert x is not None
+        scale = dynamic_parameters(x, "onnx")[0] if op[0] == "D" else given[1]
+        assert scale is not None
+        return _ratios(x, scale, *_granularity(scale, attrs))
+    if op not in ("QLinearMatMul", "QLinearConv"):
+        return None
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, _ = _all(given[:8])
+    if op == "QLinearMatMul":
+        sums, axis = _product(node, a, b, a_zero, b_zero), -1
+    else:
+        sums, axis = _convolved(node, a, b, a_zero, b_zero), 1
+        bias = _get(given, 8)
+        sums = sums if bias is None else sums + _along(bias, sums.ndim, 1)
+    factor = a_scale.reshape(()) * _along(b_scale, sums.ndim, axis) / y_scale.reshape(())
+    return sums * factor.astype(np.float64)
+
+
+def _ratios(x: np.ndarray, scale: np.ndarray, axis: int | None, block: int | None) -> np.ndarray:
+    whole = np.ascontiguousarray(x, np.float64)
+    found = np.empty(whole.shape, np.float64)
+    factors = scale.astype(np.float64)
+    with np.errstate(all="ignore"):
+        for region in regions(whole.shape, scale.shape, axis, block):
+            region.data(found)[...] = region.data(whole) / region.parameter(factors)
+    return found.reshape(x.shape)
 
 
 # -- integer products ------------------------------------------------------------------------------

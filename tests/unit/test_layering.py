@@ -86,6 +86,7 @@ def test_every_package_is_in_the_table():
         "program",
         "api",
         "cli",
+        "lower",
         "views",
         "sidecar",
         "compare",

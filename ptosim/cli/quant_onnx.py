@@ -1,0 +1,184 @@
+"""`ptosim quant onnx MODEL.onnx`"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptosim.cli import options as shared
+from ptosim.cli import quant_options as given
+from ptosim.cli.terminal import Terminal, write_file
+from ptosim.cli.values import parse_spec, split
+from ptosim.errors import UsageError
+from ptosim.passes.frontend import check_target_word
+
+if TYPE_CHECKING:
+    from ptosim.lower.onnx_run import Line, Outcome
+
+_EPILOG = """Every node becomes PTO kernels in two forms: fast is what the hardware has
+instructions for, exact computes the oracle's formula step by step. The exit code is 1 if the exact
+form does not give the oracle's outputs on every target (--fail-on never: 0). A tie is a result that
+is off by one where the reference lies within two ulp of the middle between integers."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = _EPILOG
+    parser.add_argument("model", metavar="MODEL.onnx")
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=SPEC",
+        help="value of a model input: file.npy, file.npz:key, randn:f32:RxC[:seed], …; "
+        "inputs left out are random",
+    )  # fmt: skip
+    parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
+    parser.add_argument(
+        "--oracle", choices=("reference", "runtime", "onnx"), default="reference",
+        help="whose results the exact form gives: onnx.reference, onnxruntime, the operator text",
+    )  # fmt: skip
+    parser.add_argument("--emit", metavar="DIR", help="write the programs to a folder")
+    parser.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy",
+                        help="write an output of the exact form")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
+    shared.add_output(parser, ("text", "json"))
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Import, run in both forms, compare."""
+    from ptosim.lower import onnx_model, onnx_run
+
+    targets = [check_target_word(t.strip()) for t in options.target.split(",")]
+    graph = onnx_model.load(options.model)
+    values = {}
+    for pair in options.arg:
+        name, spec = split(pair, "--arg")
+        values[name] = np.asarray(parse_spec(spec))
+    feeds, made_up = onnx_model.feeds(graph, values, options.seed)
+    outcome = onnx_run.run(graph, feeds, targets, options.oracle)
+    if options.emit:
+        _emit(Path(options.emit), outcome)
+    _write_outputs(options.out, outcome)
+    if terminal.format == "json":
+        terminal.json(_to_json(options.model, graph.opset, outcome, made_up))
+    else:
+        if outcome.findings:
+            terminal.findings(outcome.findings)
+        terminal.print_renderables(_renderables(options.model, graph.opset, outcome, made_up))
+    if options.fail_on == "never":
+        return 0
+    return 0 if outcome.identical() else 1
+
+
+def _emit(folder: Path, outcome: Outcome) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UsageError(f"cannot write to {folder}: {problem.strerror}") from problem
+    for (target, form), texts in outcome.texts.items():
+        for index, (name, text) in enumerate(texts):
+            safe = "".join(c if c.isalnum() or c in "_-" else "_" for c in name)
+            write_file(folder / f"{target}_{form}_{index:02}_{safe}.pto", text)
+
+
+def _write_outputs(pairs: list[str], outcome: Outcome) -> None:
+    import io
+
+    got = next(v for (_, form), v in outcome.results.items() if form == "exact")
+    for pair in pairs:
+        name, file = split(pair, "--out")
+        if name not in got:
+            known = ", ".join(got)
+            raise UsageError(f"the model has no output `{name}`", help=f"outputs: {known}")
+        buffer = io.BytesIO()
+        np.save(buffer, got[name])
+        write_file(Path(file), buffer.getvalue())
+
+
+# -- report ----------------------------------------------------------------------------------------
+
+
+def _renderables(model: str, opset: int, outcome: Outcome, made_up: list[str]) -> list[Any]:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    keys = list(outcome.results)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("node", overflow="fold")
+    table.add_column("output", overflow="fold")
+    table.add_column("other oracle", justify="right")
+    for target, form in keys:
+        table.add_column(f"{target} {form}", justify="right", overflow="fold")
+    for line in outcome.lines:
+        shape = "x".join(map(str, line.shape)) or "scalar"
+        table.add_row(
+            f"{line.op} {line.node}", f"{line.dtype} {shape}", str(line.other),
+            *(_cell(line, key) for key in keys),
+        )  # fmt: skip
+    head = f"{model}: opset {opset}, exact form as {outcome.oracle}, compared with {outcome.source}"
+    parts: list[Any] = [Text(head, style="bold"), table, Text(_totals(outcome))]
+    if made_up:
+        parts.append(Text(f"inputs left out and made up: {', '.join(made_up)}"))
+    parts += [Text(f"note: {note}") for note in outcome.notes]
+    return parts
+
+
+def _cell(line: Line, key: tuple[str, str]) -> str:
+    gap, cycles = line.gaps[key], line.cycles[key]
+    cost = "" if cycles is None else f" · {cycles} cycles"
+    if not gap.mismatches:
+        return f"same{cost}"
+    why = "inherited" if gap.inherited else f"{gap.ties} ties"
+    return f"{gap.mismatches} differ ({why}), max {gap.worst:.3g}{cost}"
+
+
+def _totals(outcome: Outcome) -> str:
+    lines = []
+    for key in outcome.results:
+        cycles = [line.cycles[key] for line in outcome.lines]
+        total = "" if None in cycles else f", {sum(c or 0 for c in cycles)} cycles"
+        same = "same as the reference" if outcome.identical_for(key) else "differs"
+        lines.append(f"{key[0]} {key[1]}: {same}{total}")
+    return "\n".join(lines)
+
+
+def _to_json(model: str, opset: int, outcome: Outcome, made_up: list[str]) -> dict[str, Any]:
+    return {
+        "model": model,
+        "opset": opset,
+        "oracle": outcome.oracle,
+        "compared_with": outcome.source,
+        "identical": {form: outcome.identical(form) for form in ("exact", "fast")},
+        "made_up": made_up,
+        "notes": outcome.notes,
+        "findings": [d.to_dict() for d in outcome.findings],
+        "nodes": [_line_json(line) for line in outcome.lines],
+    }
+
+
+def _line_json(line: Line) -> dict[str, Any]:
+    return {
+        "node": line.node,
+        "op": line.op,
+        "output": line.output,
+        "dtype": line.dtype,
+        "shape": list(line.shape),
+        "elements": int(np.prod(line.shape, dtype=np.int64)),
+        "other_oracle_differs": line.other,
+        "forms": [
+            {
+                "target": target,
+                "form": form,
+                "mismatches": gap.mismatches,
+                "ties": gap.ties,
+                "errors": gap.errors,
+                "max_difference": given.number(gap.worst),
+                "inherited": gap.inherited,
+                "cycles": line.cycles[target, form],
+            }
+            for (target, form), gap in line.gaps.items()
+        ],
+    }

@@ -1,0 +1,355 @@
+"""ONNX nodes on PTO kernels: each operator in a fast and an exact form.
+
+Fast is what the hardware has instructions for (TQUANT's formula, the fixpipe); exact computes the
+oracle's formula step by step. The host only moves data (axes, image patches, top bits of unsigned
+bytes), computes the scalars of DynamicQuantizeLinear, and sums constant weights into biases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptosim.errors import UnsupportedError
+from ptosim.lower import cube, host_ops, requant
+from ptosim.lower.chains import unsupported
+from ptosim.lower.launches import Machine, factor_of, halves
+from ptosim.lower.matrices import matrix
+from ptosim.quant.integer_ops import Window
+from ptosim.quant.onnx_ops import dynamic_parameters
+from ptosim.quant.onnx_rules import dtype_word, output_type
+from ptosim.quant.onnx_schema import Node
+from ptosim.quant.storage import Storage, of_array, storage
+
+Arrays = list[np.ndarray | None]
+
+
+@dataclass(slots=True)
+class Lowering:
+    """One form on one target; `oracle` says whose results the exact form gives."""
+
+    machine: Machine
+    form: str
+    oracle: str
+    notes: set[str] = field(default_factory=set)
+
+    def node(self, node: Node, inputs: Arrays) -> list[np.ndarray]:
+        """Execute a node; raises UnsupportedError for one that has no kernel."""
+        known = OPERATORS.get(node.op)
+        if known is None:
+            raise _not_lowered(node, "no kernel is generated for this operator")
+        return known(self, node, inputs)
+
+
+def _not_lowered(node: Node, why: str) -> UnsupportedError:
+    return unsupported(f"node {node}: {why}")
+
+
+def _given(inputs: Arrays, index: int) -> np.ndarray | None:
+    return inputs[index] if index < len(inputs) else None
+
+
+def _need(inputs: Arrays, index: int) -> np.ndarray:
+    found = inputs[index]
+    assert found is not None  # the rules of the operator have checked it
+    return found
+
+
+# -- quantise, dequantise --------------------------------------------------------------------------
+
+
+def _granularity(node: Node, scale: np.ndarray) -> tuple[int | None, int | None]:
+    block = node.attrs.get("block_size") or None
+    return (None, None) if scale.size == 1 and not block else (node.attrs.get("axis", 1), block)
+
+
+def _integers(values: np.ndarray | None) -> np.ndarray:
+    return np.zeros((), np.int32) if values is None else values.astype(np.int32)
+
+
+def _quantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x, scale = _need(inputs, 0), _need(inputs, 1)
+    out = storage(output_type(node))
+    if x.dtype not in (np.dtype(np.float32), *_HALVES):
+        raise _not_lowered(node, f"x is {x.dtype}")
+    if not out.is_integer and not node.attrs.get("saturate", 1):
+        raise _not_lowered(node, "float8 without saturation has no conversion")
+    zero = np.zeros((), np.int32) if not out.is_integer else _integers(_given(inputs, 2))
+    x2 = matrix(x, scale, zero, *_granularity(node, scale))
+    form = low.form if out.is_integer else "exact"
+    return [low.machine.quantize(x2, out, form, _through(low, node, scale))]
+
+
+_HALVES = {storage("f16").array: "f16", storage("bf16").array: "bf16"}
+
+
+def _through(low: Lowering, node: Node, scale: np.ndarray) -> str | None:
+    """The half type in which an oracle divides, None for f32."""
+    if low.oracle == "runtime":
+        return None
+    precision = node.attrs.get("precision") or 0
+    if precision:
+        name = storage(dtype_word(precision)).name
+        return name if name in ("f16", "bf16") else None
+    return _HALVES.get(scale.dtype)
+
+
+def _dequantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    q, scale = _need(inputs, 0), _need(inputs, 1)
+    stored = of_array(q)
+    assert stored is not None
+    result = storage(output_type(node)).name
+    x2 = matrix(q, scale, _integers(_given(inputs, 2)), *_granularity(node, scale))
+    return [low.machine.dequantize(x2, stored, result)]
+
+
+def _dynamic(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x = _need(inputs, 0)
+    scale, zero = dynamic_parameters(x, low.oracle)
+    low.notes.add("scale and zero point of DynamicQuantizeLinear are computed by the host")
+    x2 = matrix(x, np.asarray(scale), np.asarray(zero, np.int32))
+    return [low.machine.quantize(x2, storage("ui8"), low.form, None), scale, zero]
+
+
+# -- integer products ------------------------------------------------------------------------------
+
+
+def signed(q: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return int8 values and their zero points for unsigned ones: the top bit is flipped."""
+    if q.dtype == np.uint8:
+        return (q ^ np.uint8(0x80)).view(np.int8), zero - 128
+    return q, zero
+
+
+def sums(
+    machine: Machine,
+    a: np.ndarray,
+    b: np.ndarray,
+    a_zero: np.ndarray,
+    b_zero: np.ndarray,
+    bias: np.ndarray | None = None,
+    **out: Any,
+) -> np.ndarray:
+    """Return (a - a_zero) @ (b - b_zero) + bias for int8 or uint8 matrices, on the cube.
+
+    The zero point of a becomes a bias of the columns, that of b further rows of b that meet a
+    again."""
+    a, a_zero = signed(a, a_zero)
+    b, b_zero = signed(b, b_zero)
+    if a_zero.size != 1:
+        raise unsupported("a zero point for each row of a product")
+    rows = [b]
+    left = -np.broadcast_to(b_zero.reshape(-1), (b.shape[1],)).astype(np.int32)
+    total = b.astype(np.int64).sum(0) + b.shape[0] * left.astype(np.int64)
+    while np.any(left):
+        part = np.clip(left, -128, 127)
+        rows.append(np.broadcast_to(part.astype(np.int8), b.shape))
+        left = left - part
+    shift = -int(a_zero.reshape(())) * total
+    if bias is not None:
+        shift = shift + bias
+    whole = shift.astype(np.int32) if np.any(shift) else None
+    wide = np.concatenate([a] * len(rows), 1)
+    return machine.product(wide, np.concatenate(rows, 0), whole, **out)
+
+
+def _matrices(node: Node, a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of matrices of a batched product."""
+    if a.ndim < 2 or b.ndim < 2:
+        raise _not_lowered(node, "an operand of a product is a vector")
+    if b.ndim == 2:
+        return [(a.reshape(-1, a.shape[-1]), b)]
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
+    right = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
+    return list(zip(left, right, strict=True))
+
+
+def _result_shape(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2] if b.ndim > 2 else ())
+    return (*batch, a.shape[-2], b.shape[-1])
+
+
+def _matmul_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    a, b = _need(inputs, 0), _need(inputs, 1)
+    a_zero, b_zero = _integers(_given(inputs, 2)), _integers(_given(inputs, 3))
+    parts = [sums(low.machine, x, y, a_zero, b_zero) for x, y in _matrices(node, a, b)]
+    return [np.stack(parts).reshape(_result_shape(a, b))]
+
+
+def _qlinear_matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (_need(inputs, i) for i in range(8))
+    if a_scale.size != 1 or y_scale.size != 1 or y_zero.size != 1:
+        raise _not_lowered(node, "scales of the rows of a product")
+    factor = _factor(low, a_scale.reshape(-1), b_scale.reshape(-1), y_scale.reshape(-1))
+    parts = [
+        _requantised(low, x, y, (_integers(a_zero), _integers(b_zero)), None, factor, y_zero)
+        for x, y in _matrices(node, a, b)
+    ]
+    return [np.stack(parts).reshape(_result_shape(a, b))]
+
+
+def _factor(low: Lowering, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return (a * b / y).astype(np.float32)
+
+
+def _requantised(
+    low: Lowering,
+    a: np.ndarray,
+    b: np.ndarray,
+    zeros: tuple[np.ndarray, np.ndarray],
+    bias: np.ndarray | None,
+    factor: np.ndarray,
+    y_zero: np.ndarray,
+) -> np.ndarray:
+    """Product and requantisation of one pair of matrices."""
+    zero, out = int(y_zero.reshape(())), storage(y_zero.dtype)
+    if low.form == "fast":
+        words = np.array([cube.quant_word(v, zero, signed=out.signed) for v in factor], np.int64)
+        return sums(low.machine, a, b, *zeros, bias, words=words, out=out.name)
+    acc = sums(low.machine, a, b, *zeros, bias)
+    if low.oracle == "reference":
+        return _double(low, acc, factor, zero, out)
+    return low.machine.on_sums(
+        "requantise", acc, {"factor": factor},
+        lambda f, x, p: requant.single(f, x, p["factor"], zero, out), out,
+    )  # fmt: skip
+
+
+def _double(
+    low: Lowering, acc: np.ndarray, factor: np.ndarray, zero: int, out: Storage
+) -> np.ndarray:
+    largest = int(np.abs(acc.astype(np.int64)).max(initial=0))
+    if largest > requant.LARGEST_SUM:
+        low.notes.add(f"sums reach {largest}: beyond 2^24 the exact form is exact in f32 only")
+    return low.machine.on_sums(
+        "requantise", acc, halves(factor),
+        lambda f, x, p: requant.double(f, x, factor_of(p), zero, out), out,
+    )  # fmt: skip
+
+
+# -- convolutions ----------------------------------------------------------------------------------
+
+
+def _convolve(
+    node: Node,
+    x: np.ndarray,
+    w: np.ndarray,
+    x_zero: np.ndarray,
+    each: Callable[[np.ndarray, np.ndarray, slice], np.ndarray],
+) -> np.ndarray:
+    """Patches of the image times filters, group by group; `each` gets their matrices."""
+    attrs = node.attrs
+    window = Window(
+        x.shape[2:], w.shape[2:], attrs.get("strides", ()), attrs.get("pads", ()),
+        attrs.get("dilations", ()), attrs.get("auto_pad", "NOTSET"),
+    )  # fmt: skip
+    groups = attrs.get("group", 1)
+    share, depth = w.shape[0] // groups, w.shape[1]
+    found = []
+    for group in range(groups):
+        image = x[:, group * depth : (group + 1) * depth]
+        patches = window.patches(image, int(x_zero.reshape(-1)[0]))
+        filters = slice(group * share, (group + 1) * share)
+        part = each(
+            patches.reshape(-1, patches.shape[-1]), w[filters].reshape(share, -1).T, filters
+        )
+        found.append(part.reshape(x.shape[0], math.prod(window.out), share).transpose(0, 2, 1))
+    return np.concatenate(found, 1).reshape(x.shape[0], w.shape[0], *window.out)
+
+
+def _per_filter(values: np.ndarray, filters: slice) -> np.ndarray:
+    return values.reshape(-1) if values.size == 1 else values.reshape(-1)[filters]
+
+
+def _conv_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x, w = _need(inputs, 0), _need(inputs, 1)
+    x_zero, w_zero = _integers(_given(inputs, 2)), _integers(_given(inputs, 3))
+
+    def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
+        return sums(low.machine, a, b, x_zero, _per_filter(w_zero, filters))
+
+    return [_convolve(node, x, w, x_zero, each)]
+
+
+def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (_need(inputs, i) for i in range(8))
+    bias = _given(inputs, 8)
+    factor = _factor(low, x_scale.reshape(-1), w_scale.reshape(-1), y_scale.reshape(-1))
+    x_zero, w_zero = _integers(x_zero), _integers(w_zero)
+
+    def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
+        zeros = (x_zero, _per_filter(w_zero, filters))
+        start = None if bias is None else bias[filters]
+        return _requantised(low, a, b, zeros, start, _per_filter(factor, filters), y_zero)
+
+    return [_convolve(node, x, w, x_zero, each)]
+
+
+# -- float operators between quantised ones --------------------------------------------------------
+
+
+def _relu(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x = _float(node, _need(inputs, 0))
+
+    def body(f: Any, frame: Any) -> None:
+        tile = frame.load("x", "f32")
+        f.op("pto.tmaxs", [tile, f.real(0.0)], [tile])
+        frame.store(tile, "y")
+
+    return [low.machine.elementwise("relu", body, {"x": x}, "f32")]
+
+
+def _binary(op: str) -> Callable[[Lowering, Node, Arrays], list[np.ndarray]]:
+    def run(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+        a, b = (_float(node, _need(inputs, i)) for i in range(2))
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        arrays = {"x": np.broadcast_to(a, shape), "z": np.broadcast_to(b, shape)}
+
+        def body(f: Any, frame: Any) -> None:
+            left, right = frame.load("x", "f32"), frame.load("z", "f32")
+            f.op(f"pto.{op}", [left, right], [left])
+            frame.store(left, "y")
+
+        return [low.machine.elementwise(op, body, arrays, "f32")]
+
+    return run
+
+
+def _float(node: Node, x: np.ndarray) -> np.ndarray:
+    if x.dtype != np.float32:
+        raise _not_lowered(node, f"an operand is {x.dtype}, not float")
+    return x
+
+
+def _matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    a, b = (_float(node, _need(inputs, i)) for i in range(2))
+    low.notes.add("MatMul of floats sums in another order than the reference")
+    parts = [low.machine.product(x, y) for x, y in _matrices(node, a, b)]
+    return [np.stack(parts).reshape(_result_shape(a, b))]
+
+
+def _host(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    return host_ops.move(node, inputs)
+
+
+OPERATORS: dict[str, Callable[[Lowering, Node, Arrays], list[np.ndarray]]] = {
+    "QuantizeLinear": _quantize,
+    "DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _dynamic,
+    "MatMulInteger": _matmul_integer,
+    "QLinearMatMul": _qlinear_matmul,
+    "ConvInteger": _conv_integer,
+    "QLinearConv": _qlinear_conv,
+    "Relu": _relu,
+    "Add": _binary("tadd"),
+    "Sub": _binary("tsub"),
+    "Mul": _binary("tmul"),
+    "MatMul": _matmul,
+    **dict.fromkeys(host_ops.MOVES, _host),
+}
