@@ -348,7 +348,13 @@ class Launch:
     def start(self, observers: Sequence[Any] = ()) -> None:
         """Make the engine; nothing is executed yet."""
         self.engine = Engine(
-            self.program, self.resolved, self.machine, self.profile, self.sink, observers
+            self.program,
+            self.resolved,
+            self.machine,
+            self.profile,
+            self.sink,
+            observers,
+            in_order=self.front.sync == "auto",
         )
 
     def run(self, observers: Sequence[Any] = ()) -> Result:

@@ -36,12 +36,13 @@ class Bound:
     """An instruction with the operands of one execution: its effect, the guard that must hold first
     (None: always), and what it was made of."""
 
-    __slots__ = ("binding", "commit", "cost", "guard")
+    __slots__ = ("at_issue", "binding", "commit", "cost", "guard")
 
     def __init__(self, commit: Callable[[], object], binding: Binding) -> None:
         self.commit = commit
         self.binding = binding
         self.guard = binding.guard
+        self.at_issue = binding.at_issue
         self.cost: Any = None  # for the timing model
 
 
@@ -83,7 +84,12 @@ class Engine:
         profile: Profile,
         sink: Sink,
         observers: Sequence[Any] = (),
+        *,
+        in_order: bool = False,
     ) -> None:
+        # In a program without events of its own order comes from the text: what waits holds up the
+        # scalar unit.
+        self.in_order = in_order
         self.program = program
         self.resolved = resolved
         self.machine = machine
@@ -278,6 +284,8 @@ class Engine:
     def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
         """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has
         to wait itself."""
+        if bound.at_issue is not None:
+            bound.at_issue()
         queue = core.queues.get(inst.pipe)
         if queue is not None:
             queue.append((inst, bound))
@@ -285,27 +293,30 @@ class Engine:
         if bound.guard is None or bound.guard():
             self._commit(core, inst, bound)
             return True
-        if inst.pipe == "S":
+        if inst.pipe == "S" or self.in_order:
             core.stalled = (inst, bound)
             return False
         core.queues[inst.pipe] = deque([(inst, bound)])
         return True
 
     def _commit(self, core: Core, inst: Inst, bound: Bound) -> None:
+        self._take_effect(core, inst, bound)
+        if bound.binding.sync is not None:
+            self._progress()
+
+    def _take_effect(self, core: Core, inst: Inst, bound: Bound) -> None:
         try:
             bound.commit()
         except OpFault as fault:
             raise self._trap(inst, fault) from fault
         self._tell(self._on_commit, core, inst, bound)
-        if bound.binding.sync is not None:
-            self._progress()
 
     def _progress(self) -> None:
         """Move every queue whose head need not wait any more."""
         moved = True
         while moved:
             moved = False
-            for core in self.machine.cores:
+            for core in [c for c in self.machine.cores if c.queues]:
                 for pipe in list(core.queues):
                     moved = self._drain(core, pipe) or moved
 
@@ -317,8 +328,7 @@ class Engine:
             if bound.guard is not None and not bound.guard():
                 return moved
             queue.popleft()
-            bound.commit()
-            self._tell(self._on_commit, core, inst, bound)
+            self._take_effect(core, inst, bound)
             moved = True
         del core.queues[pipe]
         return True
@@ -349,6 +359,7 @@ class Engine:
         )
         binding.prints = self.prints
         binding.emit = self.sink.emit
+        binding.slots = self.program.slots
         bound = Bound(inst.semantics(binding), binding)
         if _has_zero(binding):
             return bound

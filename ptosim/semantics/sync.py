@@ -208,10 +208,17 @@ def _set_a2a3(op: Binding, number: int) -> Commit:
     if mode in (0, 1):
         return _arrive(op, number, mode)
     if core.kind == "cube":
-        return _bounded(counters, [("v", number, k) for k in range(2)])
+        return _bounded(counters, [("v", number, k) for k in _vector_cores(op)])
     if core.kind == "vector":
         return _bounded(counters, [("c", number, core.sub_block)])
     return _give(counters, ("any", number))
+
+
+def _vector_cores(op: Binding) -> list[int]:
+    """The vector cores of the cluster; of a cube kernel without any, both that could be there."""
+    cluster = op.core.cluster
+    found = [c for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
+    return [c.sub_block for c in found] or [0, 1]
 
 
 def _bounded(counters: dict[Any, int], keys: list[Any]) -> Commit:
@@ -238,7 +245,7 @@ def _wait_a2a3(op: Binding, number: int) -> Commit:
     if mode in (0, 1):
         return _meet(op, number, mode)
     if core.kind == "cube":
-        return _take(op, counters, tuple(("c", number, k) for k in range(2)))
+        return _take(op, counters, tuple(("c", number, k) for k in _vector_cores(op)))
     if core.kind == "vector":
         return _take(op, counters, (("v", number, core.sub_block),))
     return _take(op, counters, (("any", number),))
