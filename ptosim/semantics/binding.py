@@ -132,7 +132,8 @@ class Binding:
                 f"({space.size} bytes)",
                 notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
             )
-        align = self.core.machine_def.spaces[ref.type.loc].align
+        known = self.core.machine_def.spaces.get(ref.type.loc)
+        align = known.align if known is not None else 1
         if ref.addr % align:
             raise OpFault(
                 "PTO4354",

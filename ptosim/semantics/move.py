@@ -10,7 +10,8 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.semantics.access import tile_array
 from ptosim.semantics.binding import Binding, OpFault
-from ptosim.semantics.fixpipe import stored
+from ptosim.semantics.cluster import owned_tile
+from ptosim.semantics.outward import accumulator_to_tile
 from ptosim.semantics.registry import Commit, kernel, nothing
 
 _BIAS_SOURCES = {
@@ -22,11 +23,12 @@ _BIAS_SOURCES = {
 @kernel("pto.tmov:plain", "pto.tmov:fp", "pto.tmov:quant", "pto.tmov.fp")
 def tmov(op: Binding) -> Commit:
     """Copy a tile; which copy depends on where source and destination live."""
-    src, dst = op.tile("src"), op.tile("dst")
+    src = op.tile("src")
+    if src.type.loc == "acc":
+        return nothing if src.is_empty else accumulator_to_tile(op)
+    dst = owned_tile(op, "dst")
     if src.is_empty or dst.is_empty:
         return nothing
-    if src.type.loc == "acc":
-        return _from_acc(op, src, dst)
     if dst.type.loc == "bias":
         return _to_bias(op, src, dst)
     if src.bits != dst.bits:
@@ -46,25 +48,6 @@ def _logical(src: Tile, dst: Tile, rows: int, cols: int) -> Commit:
 
     def move() -> None:
         values = src.read(rows, cols)
-        dst.write(values if values.dtype == dst.dtype else values.view(dst.dtype))
-
-    return move
-
-
-def _from_acc(op: Binding, src: Tile, dst: Tile) -> Commit:
-    """Through the fixpipe, which converts."""
-    mode = op.attr("accToVecMode")
-    if dst.type.loc == "vec" and mode not in (None, "single_mode_vec0"):
-        raise OpFault(
-            "PTO8002",
-            f"'{op.op.name}': accToVecMode {mode} writes to the memory of the other vector core",
-            notes=("one vector core is simulated",),
-        )
-    convert = stored(op, src, dst.type.dtype)
-    rows, cols = min(src.v_row, dst.rows), min(src.v_col, dst.cols)
-
-    def move() -> None:
-        values = convert(rows, cols)
         dst.write(values if values.dtype == dst.dtype else values.view(dst.dtype))
 
     return move
