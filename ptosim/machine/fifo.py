@@ -1,5 +1,5 @@
-"""FIFOs between the cube core and the vector cores of a cluster: what each end says, and how far each
-vector core's share has got."""
+"""FIFOs between the cube core and the vector cores of a cluster: what each end says, and how far
+each vector core's share has got."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class PipeEnd:
-    """One core's end. `local` has the addresses of the consumer's slots and `remote` the byte offsets
-    of the slots in global memory, by direction (c2v, v2c); `gm` is the pointer to that memory, None
-    for slots that lie on the chip."""
+    """One core's end. `local` has the addresses of the consumer's slots by direction (c2v, v2c);
+    `gm` is the pointer to slots in global memory, None for slots that lie on the chip."""
 
     key: Any
     slot_size: int
@@ -35,8 +34,8 @@ class PipeEnd:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """One vector core's share of one direction: tiles pushed, handed out, popped and given back, and
-    what the slots hold."""
+    """One vector core's share of one direction: tiles pushed, handed out, popped and given back,
+    and what the slots hold."""
 
     pushed: int = 0
     issued: int = 0

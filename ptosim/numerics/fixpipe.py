@@ -58,8 +58,8 @@ class Rules(NamedTuple):
 
     `exact`: 8-bit results come from the exact product, not one rounded to f32. `clip_first`: that
     product is clipped to 9 bits and rounded before the offset is added. `signed_offset`: the offset
-    is a signed number. `short_scale`: the low 13 bits of the scale count as zero. `relu`: before the
-    scale, after it (`scaled`), or on the result (`last`)."""
+    is a signed number. `short_scale`: the low 13 bits of the scale count as zero. `relu`: before
+    the scale, after it (`scaled`), or on the result (`last`)."""
 
     exact: bool = True
     clip_first: bool = True

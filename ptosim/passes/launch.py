@@ -20,7 +20,6 @@ _MIXED_OPS = frozenset(
     )
 )  # fmt: skip
 
-_ASKING = frozenset(("pto.get_subblock_idx", "pto.get_subblock_num"))
 _INITIALIZE = frozenset(name for name in _MIXED_OPS if "initialize" in name)
 
 
@@ -67,11 +66,11 @@ def _cluster(cube: str, vector: str, reached: Sequence[Function]) -> list[CoreRo
 
 
 def _is_single(reached: Sequence[Function]) -> bool:
-    """True if whole tiles go through FIFOs, and nothing asks which vector core it runs on: such a
-    kernel is launched with one vector core for each cube core."""
-    ops = [op for f in reached for op in f.op.walk()]
+    """True if only whole tiles go through FIFOs: such a kernel has one vector core beside each cube
+    core."""
+    ops = (op for f in reached for op in f.op.walk())
     splits = [_split(op) for op in ops if op.name.startswith(("pto.tpush", "pto.tpop"))]
-    return bool(splits) and not any(splits) and all(op.name not in _ASKING for op in ops)
+    return bool(splits) and not any(splits)
 
 
 def _split(op: Operation) -> int:

@@ -1,5 +1,5 @@
-"""Memory of the other cores of a cluster: UB belongs to a vector core, everything else on the chip to
-the cube core. A core that is neither (`any`) has all of it."""
+"""Memory of the other cores of a cluster: UB belongs to a vector core, everything else on the chip
+to the cube core. A core that is neither (`any`) has all of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ptosim.semantics.binding import Binding
 
 
 def vector_cores(op: Binding) -> list[Core]:
-    """Return the cores whose UB a move from the cube core can reach, by number; a core that has none
-    beside it reaches its own."""
+    """Return the cores whose UB a move from the cube core can reach, by number; a core that has
+    none beside it reaches its own."""
     if op.core.kind != "cube":
         return [op.core]
     cluster = op.core.cluster

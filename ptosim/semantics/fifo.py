@@ -1,13 +1,13 @@
 """TPUSH, TPOP, TFREE: tiles from the cube core to the vector cores of its cluster and back.
 
-With split 0 one vector core takes part, with 1 each has half of the rows, with 2 half of the columns.
-The slots lie in the consumer's memory, where a popped tile stays until it is freed, or in global
-memory, from where the pop copies it; on A2/A3 it frees the slot at once (pto-isa headers, TPUSH and
-TPOP). A slot on the chip is filled in the layout of the consumer's tile.
-"""
+With split 0 one vector core takes part, with 1 each has half of the rows, with 2 half of the
+columns. The slots lie in the consumer's memory, where a popped tile stays until it is freed, or in
+global memory, from where the pop copies it; on A2/A3 it frees the slot at once (pto-isa headers,
+TPUSH and TPOP). A slot on the chip is filled in the layout of the consumer's tile."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ _DIRECTIONS = {
     "pto.tfree_from_aiv": "v2c",
 }
 _BITS = {"c2v": 1, "v2c": 2}
+
+Shares = Callable[[], list[Share]]
 
 
 # -- ends ------------------------------------------------------------------------------------------
@@ -124,9 +126,9 @@ def _direction(op: Binding, end: PipeEnd) -> str:
     return consumer if op.core.kind == "vector" else other
 
 
-def _shares(op: Binding, end: PipeEnd, direction: str) -> list[Share]:
-    """The shares that take part: this vector core's, or on the cube core those of all vector cores;
-    with split 0 only the first vector core has one."""
+def _shares(op: Binding, end: PipeEnd, direction: str) -> Shares:
+    """How to find the shares that take part: this vector core's, or on the cube core those of all
+    vector cores; with split 0 only the first vector core has one."""
     core = op.core
     if core.kind == "any":
         raise OpFault(
@@ -134,17 +136,25 @@ def _shares(op: Binding, end: PipeEnd, direction: str) -> list[Share]:
             f"'{op.op.name}' runs on a core that is neither cube nor vector",
             help="put it into a section, or give its function a kernel kind",
         )
-    vectors = [
-        c.sub_block
-        for c in op.machine.cores
-        if c.cluster is core.cluster and c.kind == "vector"
-    ]
-    if op.attr("split") == 0:
+    vectors = _vector_cores(op) or [0]
+    if not op.attr("split"):
         vectors = vectors[:1]
     if core.kind == "vector":
         vectors = [core.sub_block] if core.sub_block in vectors else []
     fifos = core.cluster.fifos
-    return [fifos.setdefault((end.key, direction, v), Share()) for v in vectors or [0][: core.kind == "cube"]]
+    keys = [(end.key, direction, v) for v in vectors]
+    # Not the shares themselves: going back to an earlier state puts others in their place.
+    return lambda: [fifos.setdefault(key, Share()) for key in keys]
+
+
+def _vector_cores(op: Binding) -> list[int]:
+    cluster = op.core.cluster
+    return [c.sub_block for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
+
+
+def _split(op: Binding) -> int:
+    """How tiles are split: 0 whole, 1 rows, 2 columns; whole if there is but one vector core."""
+    return op.attr("split") or 0 if len(_vector_cores(op)) > 1 else 0
 
 
 # -- push ------------------------------------------------------------------------------------------
@@ -157,17 +167,17 @@ def tpush(op: Binding) -> Commit:
     direction = _direction(op, end)
     shares = _shares(op, end, direction)
     op.sync = ("push", end.key, direction)
-    if not shares:
+    parts = len(shares())
+    if not parts:
         return nothing
-    op.guard = lambda: all(share.has_slot(end) for share in shares)
-    split = op.attr("split") or 0
-    parts = len(shares)
+    op.guard = lambda: all(share.has_slot(end) for share in shares())
+    split = _split(op)
     _check_push(op, end, tile, 2 if direction == "v2c" and split else 1, parts if split else 1)
 
     def push() -> None:
         values = tile.read()
-        index = shares[0].pushed
-        for number, share in enumerate(shares):
+        index = shares()[0].pushed
+        for number, share in enumerate(shares()):
             part = _part(values, split, number, parts)
             share.entries[index % end.slot_num] = np.array(part)
             share.pushed += 1
@@ -186,7 +196,7 @@ def _check_push(op: Binding, end: PipeEnd, tile: Tile, times: int, parts: int) -
             f"'{op.op.name}' pushes {size} bytes into slots of {end.slot_size}",
             help=f"give both ends a slot_size of {size} or more",
         )
-    split = op.attr("split") or 0
+    split = _split(op)
     side, name = ((rows, "rows"), (cols, "columns"))[split == 2]
     if split and side % parts:
         raise OpFault(
@@ -253,29 +263,30 @@ def tpop(op: Binding) -> Commit:
     end = _end(op)
     direction = _direction(op, end)
     shares = _shares(op, end, direction)
-    split = op.attr("split") or 0
+    split = _split(op)
     slot, type_, rows, cols = _handle(op)
     core = op.core
     op.sync = ("pop", end.key, direction)
-    op.guard = lambda: all(share.pushed > share.popped for share in shares)
+    op.guard = lambda: all(share.pushed > share.popped for share in shares())
 
     def issue() -> None:
-        core.slots[slot] = tile_ref(type_, end.address(direction, _issue(shares)), rows, cols)
+        core.slots[slot] = tile_ref(type_, end.address(direction, _issue(shares())), rows, cols)
 
     op.at_issue = issue
     frees = op.target == "a2a3"
 
     def pop() -> None:
-        index = shares[0].popped if shares else 0
+        taking = shares()
+        index = taking[0].popped if taking else 0
         ref = tile_ref(type_, end.address(direction, index), rows, cols)
         tile = op.bind_tile(ref, "result")
-        if not shares:  # the idle vector core of split 0
+        if not taking:  # the idle vector core of split 0
             tile.write(np.zeros((rows, cols), tile.dtype))
             return
-        values = _taken(op, end, direction, shares, split)
+        values = _taken(op, end, direction, taking, split)
         _check_pop(op, tile, values)
         tile.write(values.view(tile.dtype))
-        for share in shares:
+        for share in taking:
             share.popped += 1
             share.freed += frees
 
@@ -318,13 +329,13 @@ def _taken(
     whole = entries[0] if len(entries) == 1 else np.concatenate(entries, split - 1)
     if end.gm is None:
         return whole
-    rows, cols = whole.shape
+    shape = rows, cols = whole.shape
     size = whole.dtype.itemsize
     half = direction == "c2v" and split
     width = cols * 2 if half == 2 else cols
     first = op.core.sub_block * (rows * cols if split == 1 else cols) * size if half else 0
     strides = (width * size, size)
-    return np.array(_slot(op, end, direction, index, whole.shape, strides, first, whole.dtype))  # type: ignore[arg-type]
+    return np.array(_slot(op, end, direction, index, shape, strides, first, whole.dtype))
 
 
 def _check_pop(op: Binding, tile: Tile, values: np.ndarray) -> None:
@@ -349,7 +360,7 @@ def tfree(op: Binding) -> Commit:
         return nothing
 
     def free() -> None:
-        for share in shares:
+        for share in shares():
             share.freed += 1
             if share.freed > share.popped:
                 raise OpFault(

@@ -12,7 +12,7 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.tile import Tile
-from ptosim.semantics.binding import Binding, GmAccess, OpFault
+from ptosim.semantics.binding import Binding, GmAccess
 from ptosim.semantics.outward import check_atomic, store_accumulator
 from ptosim.semantics.padding import pad_pattern
 from ptosim.semantics.registry import Commit, kernel, nothing
@@ -32,6 +32,7 @@ _CONVERSIONS = {
     "a5": (("nd", "nz"), ("dn", "zn"), ("dn", "nz"), ("nd", "zn")),
 }
 """View and tile layouts between which a load into mat converts."""
+
 
 @kernel("pto.tload")
 def tload(op: Binding) -> Commit:

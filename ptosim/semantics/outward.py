@@ -1,5 +1,5 @@
-"""Accumulators on their way out through the fixpipe: to global memory, to L1, to UB of either vector
-core or of both. What happens to the values is in `fixpipe`."""
+"""Accumulators on their way out through the fixpipe: to global memory, to L1, to UB of either
+vector core or of both. What happens to the values is in `fixpipe`."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def check_atomic(view: GmAccess) -> None:
         )
 
 
-def _writer(
-    op: Binding, view: GmAccess, sizes: tuple[int, ...]
-) -> Callable[[np.ndarray], None]:
+def _writer(op: Binding, view: GmAccess, sizes: tuple[int, ...]) -> Callable[[np.ndarray], None]:
     strides = view.spec.strides
     dtype = view_dtype(view.dtype)
     count = len(view.buffer.data) // dtype.itemsize

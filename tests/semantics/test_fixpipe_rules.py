@@ -76,7 +76,9 @@ def test_where_relu_stands(setting):
     """A negative scale and an offset tell the three places apart."""
     got = run(VALUES, "i8", scale=word(-0.5, offset=-20), active=True, relu=setting)
     rules = {"scale": -0.5, "offset": -20, "signed": True}
-    places = {place: expected(VALUES, **rules, relu=place) for place in ("before", "scaled", "last")}
+    places = {
+        place: expected(VALUES, **rules, relu=place) for place in ("before", "scaled", "last")
+    }
     np.testing.assert_array_equal(got, places.pop(setting))
     assert all((got != other).any() for other in places.values())
 
@@ -125,7 +127,10 @@ def test_the_word_of_a_column_or_of_a_row(setting):
 
 
 def test_a_word_in_the_register():
-    lines = (f"%q = arith.constant {word(0.25, offset=3)} : i64", "pto.set_quant_scalar ins(%q : i64)")
+    lines = (
+        f"%q = arith.constant {word(0.25, offset=3)} : i64",
+        "pto.set_quant_scalar ins(%q : i64)",
+    )
     got = run(VALUES, "i8", before=lines)
     np.testing.assert_array_equal(got, expected(VALUES, scale=0.25, offset=3, signed=True))
 
