@@ -20,7 +20,7 @@ _BIAS_SOURCES = {
 }
 
 
-@kernel("pto.tmov:plain", "pto.tmov:fp", "pto.tmov:quant", "pto.tmov.fp")
+@kernel("pto.tmov:plain", "pto.tmov:fp", "pto.tmov:quant", "pto.tmov.fp", "pto.tmov.v2v")
 def tmov(op: Binding) -> Commit:
     """Copy a tile; which copy depends on where source and destination live."""
     src = op.tile("src")
