@@ -107,7 +107,7 @@ def _window_values(
     return pack_nibbles(shaped) if tile.bits == 4 else shaped
 
 
-@kernel("pto.tstore_fp")
+@kernel("pto.tstore_fp", "pto.tstore.fp")
 def tstore_fp(op: Binding) -> Commit:
     """Accumulator to GM with a scale for each column."""
     view, tile = op.view("dst"), op.tile("src")

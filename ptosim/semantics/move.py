@@ -10,6 +10,7 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.semantics.access import tile_array
 from ptosim.semantics.binding import Binding, OpFault
+from ptosim.semantics.boxes import copy_window, extent
 from ptosim.semantics.cluster import owned_tile
 from ptosim.semantics.outward import accumulator_to_tile
 from ptosim.semantics.registry import Commit, kernel, nothing
@@ -38,19 +39,15 @@ def tmov(op: Binding) -> Commit:
     if src.type.loc == "vec":
         return _logical(src, dst, dst.v_row, dst.v_col)
     _check_block(op, src, dst)
-    return _logical(src, dst, min(src.rows, dst.rows), min(src.cols, dst.cols))
+    rows, cols = extent(dst)
+    return _logical(src, dst, min(src.rows, rows), min(src.cols, cols))
 
 
 def _logical(src: Tile, dst: Tile, rows: int, cols: int) -> Commit:
     """Element by element through both layouts: mat to left, right, scaling; vec to mat."""
     if rows > src.rows or cols > src.cols:
         raise OpFault("PTO6021", f"{rows}x{cols} elements move; src has {src.rows}x{src.cols}")
-
-    def move() -> None:
-        values = src.read(rows, cols)
-        dst.write(values if values.dtype == dst.dtype else values.view(dst.dtype))
-
-    return move
+    return copy_window(src, (0, 0), dst, (0, 0), rows, cols)
 
 
 def _to_bias(op: Binding, src: Tile, dst: Tile) -> Commit:

@@ -10,6 +10,7 @@ import numpy as np
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.semantics.binding import Binding, GmAccess, OpFault
+from ptosim.semantics.boxes import read_window, write_window
 from ptosim.semantics.cluster import owned_tile, vector_cores
 from ptosim.semantics.fixpipe import stored
 from ptosim.semantics.registry import Commit
@@ -80,31 +81,38 @@ def accumulator_to_tile(op: Binding) -> Commit:
     """The valid region of an accumulator to a tile of mat or vec."""
     src, dst = op.tile("src"), op.values["dst"].type
     if dst.loc != "vec":
-        return windowed(op, src, (0, 0), [(owned_tile(op, "dst"), _WHOLE, _WHOLE)])
-    return windowed(op, src, (0, 0), _vector_parts(op, src))
-
-
-def windowed(
-    op: Binding,
-    src: Tile,
-    start: tuple[int, int],
-    parts: list[Part],
-    size: tuple[int, int] | None = None,
-) -> Commit:
-    """Convert a window of an accumulator, and write its parts to the tops of tiles."""
-    dtype = parts[0][0].type.dtype
-    _check_mat(op, src, parts[0][0])
-    convert = stored(op, src, dtype)
-    row, col = start
-    rows, cols = size or (src.v_row, src.v_col)
+        tile = owned_tile(op, "dst")
+        size = min(src.v_row, tile.rows), min(src.v_col, tile.cols)
+        return accumulator_window(op, src, (0, 0), tile, (0, 0), size)
+    parts = _vector_parts(op, src)
+    convert = stored(op, src, dst.dtype)
+    rows, cols = src.v_row, src.v_col
     if len(parts) == 1:
         rows, cols = min(rows, parts[0][0].rows), min(cols, parts[0][0].cols)
 
     def move() -> None:
-        values = convert(src.read(row + rows, col + cols)[row:, col:])
+        values = convert(src.read(rows, cols))
         for tile, row_part, col_part in parts:
-            part = values[row_part, col_part]
-            tile.write(part if part.dtype == tile.dtype else part.view(tile.dtype))
+            tile.write(np.ascontiguousarray(values[row_part, col_part]).view(tile.dtype))
+
+    return move
+
+
+def accumulator_window(
+    op: Binding,
+    src: Tile,
+    src_start: tuple[int, int],
+    dst: Tile,
+    dst_start: tuple[int, int],
+    size: tuple[int, int],
+) -> Commit:
+    """Convert a window of an accumulator into a window of a tile of L1."""
+    _check_mat(op, src, dst)
+    convert = stored(op, src, dst.type.dtype)
+
+    def move() -> None:
+        values = convert(read_window(src, src_start, *size))
+        write_window(dst, dst_start, values.view(dst.dtype))
 
     return move
 

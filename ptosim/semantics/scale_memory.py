@@ -30,8 +30,14 @@ def scale_address(ctx: ValueContext) -> Action:
                 f"'{name}': a tile of {src.type.loc} has no memory of block scales",
                 help="name the left or right tile that the scales belong to, and a tile for them",
             )
-        core.slots[target] = tile_ref(
-            replace(old.type, loc=memory), src.addr >> 4, old.v_row, old.v_col
-        )
+        addr, size = src.addr >> 4, core.space(memory).size
+        if addr + old.type.bytes > size:
+            raise OpFault(
+                "PTO4353",
+                f"tile of scales [{addr:#x}, {addr + old.type.bytes:#x}) is out of bounds of "
+                f"{memory} ({size} bytes)",
+                notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
+            )
+        core.slots[target] = tile_ref(replace(old.type, loc=memory), addr, old.v_row, old.v_col)
 
     return run
