@@ -16,7 +16,13 @@ from ptosim.engine.engine import Engine
 from ptosim.errors import ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.program import Function
-from ptosim.ir.types import MemRefType, PtrType, ScalarType, TileType
+from ptosim.ir.types import (
+    MemRefType,
+    PtrType,
+    ScalarType,
+    TileType,
+    VectorType,
+)
 from ptosim.isa.machines import machine as machine_of
 from ptosim.isa.profiles import Profile, make_profile
 from ptosim.machine.core import (
@@ -30,7 +36,7 @@ from ptosim.machine.core import (
     Machine,
 )
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.storage import from_bytes, to_bytes
+from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile, store_tile
 from ptosim.passes import abstract
@@ -38,6 +44,8 @@ from ptosim.passes.frontend import Front
 from ptosim.passes.launch import CoreRole, has_abstract, peer_functions, reached_functions
 from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
+from ptosim.sanitize.monitor import Monitor
+from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics import families
 from ptosim.semantics.values import default_value
 
@@ -167,6 +175,7 @@ class RunOptions:
         ):
             if value not in allowed:
                 raise UsageError(f"{name} does not take `{value}`", help=f"one of {allowed}")
+        parse_sanitize(self.sanitize)
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
 
@@ -249,6 +258,8 @@ class Launch:
                 )
             elif isinstance(type_, TileType):
                 self._tile_input(value, type_, given)
+            elif isinstance(type_, VectorType) and type_.kind == "tensor":
+                initial[self.program.slots[value]] = self._tensor(value, type_, given)
             else:
                 raise UsageError(f"argument `{value.name}` of type {type_} cannot be launched with")
             bound[value.name] = initial[self.program.slots[value]]
@@ -259,6 +270,19 @@ class Launch:
         chosen = arguments.random_scalar(type_)
         self.made_up[value.name] = f"{chosen}"
         return chosen
+
+    def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> np.ndarray:
+        """A tensor is an array; only operations of other dialects (quant) work on it."""
+        if value.name not in given:
+            shape = tuple(4 if d is None else d for d in type_.dims)
+            self.made_up[value.name] = f"random elements of {type_}"
+            return arguments.random_array(type_.elem, shape, self.rng)
+        array = arguments.array_argument(value.name, type_.elem, given[value.name])
+        if array.ndim != len(type_.dims) or any(
+            want not in (None, have) for want, have in zip(type_.dims, array.shape, strict=True)
+        ):
+            raise UsageError(f"argument `{value.name}` has shape {array.shape}, not {type_}")
+        return array
 
     def _buffer(self, value: Value, given: dict[str, Any], needed: arguments.Needed | None) -> None:
         type_ = value.type
@@ -361,10 +385,13 @@ class Launch:
     def run(self, observers: Sequence[Any] = ()) -> Result:
         """Execute and collect."""
         self.start(observers)
+        monitor = self._sanitizers()
         try:
             self.engine.run()
         except Trap as trap:
             raise Trap([*self.front.sink, *self.sink], pc=trap.pc) from trap.__cause__
+        if monitor is not None:
+            monitor.finish()
         return Result(
             outputs=self._outputs(),
             findings=[*self.front.sink, *self.sink],
@@ -372,6 +399,21 @@ class Launch:
             made_up=self.made_up,
             executed=self.engine.executed,
         )
+
+    def _sanitizers(self) -> Monitor | None:
+        """Attach what the options ask for. Where ptosim itself would insert flags, the order of the
+        program counts as kept."""
+        chosen = parse_sanitize(self.options.sanitize)
+        if self.front.sync == "auto":
+            chosen = chosen.without_races()
+        if not chosen.is_needed:
+            return None
+        monitor = Monitor(self.program, self.resolved, self.machine, self.sink, chosen)
+        for core in self.machine.cores:
+            for name in self.tile_inputs:
+                monitor.define(core, core.slots[self.program.tiles[name][0]])
+        self.engine.monitor = monitor
+        return monitor
 
     def _outputs(self) -> dict[str, np.ndarray]:
         outputs = {
@@ -383,6 +425,8 @@ class Launch:
             ref = core.slots[self.program.slots[value]]
             if isinstance(ref, TileRef):
                 outputs[value.name] = load_tile(core, ref)
+        for value in _output_values(self.function):
+            outputs[value.name] = _value_array(core.slots[self.program.slots[value]], value.type)
         return outputs
 
 
@@ -421,6 +465,24 @@ def _output_tiles(function: Function) -> list[Value]:
             if isinstance(v.type, TileType) and not _is_read(function, v)
         ]
     return outputs
+
+
+def _output_values(function: Function) -> list[Value]:
+    """Tensors and scalars of the quant dialect that a snippet makes and nothing consumes."""
+    if not function.implicit:
+        return []
+    return [
+        v
+        for op in function.body
+        if op.definition is not None and op.definition.family == "quant"
+        for v in op.results
+        if isinstance(v.type, (VectorType, ScalarType)) and not _is_read(function, v)
+    ]
+
+
+def _value_array(held: Any, type_: Any) -> np.ndarray:
+    dtype = type_.dtype if isinstance(type_, ScalarType) else type_.elem
+    return np.asarray(held).astype(argument_dtype(dtype), copy=False)
 
 
 def _is_read(function: Function, value: Value) -> bool:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from ptosim import __version__
 from ptosim.cli.terminal import Terminal
-from ptosim.errors import ProgramError, PtosimError, UsageError
+from ptosim.errors import LimitError, ProgramError, PtosimError, UsageError
 
 # Subcommand -> what it does; the module `ptosim.cli.<name>` has `configure` and `run`.
 COMMANDS = {
@@ -66,6 +66,9 @@ def main(argv: Sequence[str]) -> int:
     except RecursionError:
         terminal.error("the program is nested too deeply")
         return ProgramError.exit_code
+    except MemoryError as problem:
+        terminal.error(f"out of memory: {problem}")
+        return LimitError.exit_code
     except Exception as problem:
         return _internal(problem, argv, terminal)
 

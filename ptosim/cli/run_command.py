@@ -45,6 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
     group.add_argument("--uninit", choices=("poison", "zero", "random"), default="poison")
     group.add_argument("--commit", choices=("program", "retire"), default="program")
+    group.add_argument(
+        "--sanitize",
+        default="all",
+        metavar="LIST",
+        help="all (default), none, or of races,bounds,defined,budget,flags",
+    )
     group.add_argument("--seed", type=int, help="seed of made-up data")
     shared.add_fail_on(parser)
     shared.add_output(parser)
@@ -88,6 +94,7 @@ def _run(
             args,
             entry=entry,
             block_num=options.block_num or defaults.get("block_num", 1),
+            sanitize=options.sanitize,
             commit=options.commit,
             uninit=options.uninit,
             seed=options.seed if options.seed is not None else defaults.get("seed", 0),

@@ -29,7 +29,7 @@ from ptosim.passes.verify import attribute, environment
 from ptosim.semantics import scalar
 from ptosim.semantics.binding import OpFault
 from ptosim.semantics.micro.context import VectorContext
-from ptosim.semantics.registry import STATE, SUPPORT, VALUES, VECTORS, kernel_of
+from ptosim.semantics.registry import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.sync import pipe_word
 from ptosim.semantics.values import ValueContext
 from ptosim.source import Span
@@ -206,7 +206,7 @@ class _Decoder:
             handler(op)
         elif op.name in scalar.MAKERS:
             self._scalar(op)
-        elif op.name in VALUES:
+        elif op.name in VALUES and not _has_kernel(op):
             self._value(op)
         elif op.name in VECTORS:
             self._vector(op)
@@ -240,6 +240,8 @@ class _Decoder:
         self._emit_scalar(op, lambda c, a, b: a if c else b, [op.bound[n] for n in names])
 
     def _value(self, op: Operation) -> None:
+        if self._refused(op):
+            return
         context = ValueContext(
             op,
             self.machine,
@@ -248,6 +250,8 @@ class _Decoder:
             self.resolved.layouts.get(op),
             self.placement.values.get(op.results[0]) if op.results else None,
             lambda code, message: self.warn(op, code, message),
+            {n: attribute(op, d) for n, d in op.definition.attrs.items()} if op.definition else {},
+            self.profile,
         )
         self._emit(Kind.ACTION, op, VALUES[op.name](context))
 
@@ -315,12 +319,16 @@ class _Decoder:
                 )
             )
             return None
+        return None if self._refused(op) else kernel
+
+    def _refused(self, op: Operation) -> bool:
+        """Report an operation whose types or modes are not executed."""
         refuse = SUPPORT.get(op.name)
         reason = refuse(op, self.profile) if refuse is not None else None
         if reason is not None:
+            span = Span(self.resolved.module.source, op.start, op.name_end)
             self.sink.emit(error("PTO8002", f"'{op.name}': {reason}", span))
-            return None
-        return kernel
+        return reason is not None
 
     def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:
         """Every operand of the row with its slots; results stand for destinations that are not
@@ -497,6 +505,11 @@ class _Decoder:
         parts = {k: self._slots_of(op.bound.get(k)) or () for k in ("offset", "sizes", "strides")}
         type_ = op.results[0].type
         self._emit(Kind.SCALAR, op, _reinterpreter(source, result, parts, type_))
+
+
+def _has_kernel(op: Operation) -> bool:
+    """True for a variant that a pipe executes, of an operation that can also make a handle."""
+    return op.variant is not None and f"{op.name}:{op.variant.name}" in KERNELS
 
 
 def _element(type_: Any) -> Any:

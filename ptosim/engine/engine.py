@@ -74,6 +74,18 @@ class Observer(Protocol):
         ...
 
 
+class Monitor(Protocol):
+    """Watches operations take effect; it wraps the effect of each new binding."""
+
+    def bind(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """A binding was made."""
+        ...
+
+    def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """An operation is issued that waits, or stands behind one that waits."""
+        ...
+
+
 Listener = Callable[[Core, Inst, "Bound | Region | None"], None]
 
 
@@ -100,6 +112,7 @@ class Engine:
         self.profile = profile
         self.sink = sink
         self.executed = 0
+        self.monitor: Monitor | None = None
         self.prints: list[str] = []
         self._on_issue: tuple[Listener, ...] = _listeners(observers, "on_issue")
         self._on_commit: tuple[Listener, ...] = _listeners(observers, "on_commit")
@@ -293,6 +306,8 @@ class Engine:
         to wait itself."""
         if bound.at_issue is not None:
             bound.at_issue()
+        if self.monitor is not None:
+            self.monitor.issue(core, inst, bound)
         queue = core.queues.get(inst.pipe)
         if queue is not None:
             queue.append((inst, bound))
@@ -368,6 +383,8 @@ class Engine:
         binding.emit = self.sink.emit
         binding.slots = self.program.slots
         bound = Bound(inst.semantics(binding), binding)
+        if self.monitor is not None:
+            self.monitor.bind(core, inst, bound)
         if _has_zero(binding):
             return bound
         cache = core.bounds[inst.pc]

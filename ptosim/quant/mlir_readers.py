@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import numpy as np
-
 from ptosim.quant.mlir_cursor import Cursor, MlirFault
 from ptosim.quant.mlir_floats import float_text
 from ptosim.quant.mlir_types import (
@@ -147,6 +145,8 @@ def _in_type(scales: tuple[float, ...], expressed: str) -> tuple[float, ...]:
     array = float_array(expressed)
     if array is None:
         return scales
+    import numpy as np
+
     return tuple(np.array(scales, np.float64).astype(array).astype(np.float64).tolist())
 
 

@@ -17,7 +17,7 @@ from ptosim.quant.mlir_types import StorageSpec, UniformType, float_array
 from ptosim.quant.schemes import scheme
 from ptosim.quant.storage import Storage, integer_storage, storage
 
-_COMPUTED = ("f16", "bf16", "f32", "f64")
+COMPUTED = ("f16", "bf16", "f32", "f64")
 
 
 def storage_of(spec: StorageSpec) -> Storage:
@@ -93,13 +93,13 @@ def _widest(spec: StorageSpec) -> StorageSpec:
 
 def _expressed(type_: UniformType) -> np.dtype:
     array = float_array(type_.expressed)
-    if type_.expressed not in _COMPUTED or array is None:
+    if type_.expressed not in COMPUTED or array is None:
         raise UnsupportedError(
             [
                 error(
                     "PTO8202",
                     f"values expressed in {type_.expressed} are not computed",
-                    notes=(f"types with arithmetic: {', '.join(_COMPUTED)}",),
+                    notes=(f"types with arithmetic: {', '.join(COMPUTED)}",),
                 )
             ]
         )

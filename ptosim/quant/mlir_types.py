@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import ml_dtypes
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ptosim.isa.data import read_toml
 from ptosim.quant.mlir_floats import float_text
+
+if TYPE_CHECKING:  # `ptosim check` reads these types and must not wait for NumPy
+    import numpy as np
 
 Dim = int | None
 
@@ -27,6 +27,9 @@ def float_array(name: str) -> np.dtype | None:
     array = data()["float"].get(name, {}).get("array")
     if array is None:
         return None
+    import ml_dtypes
+    import numpy as np
+
     return np.dtype(getattr(ml_dtypes, array, array))
 
 
@@ -94,10 +97,14 @@ class UniformType(QuantType):
 
     def scale_array(self) -> np.ndarray:
         """Return the scales in f64, in the shape that `axis` and `blocks` give them."""
+        import numpy as np
+
         return np.array(self.scales, np.float64).reshape(self._shape())
 
     def zero_array(self) -> np.ndarray:
         """Return the zero points in the same shape."""
+        import numpy as np
+
         return np.array(self.zeros, np.int64).reshape(self._shape())
 
     def _shape(self) -> tuple[int, ...]:

@@ -60,8 +60,8 @@ class Binding:
     """One operation with the run-time values of its operands."""
 
     __slots__ = (
-        "_attrs", "_tiles", "at_issue", "core", "emit", "findings", "guard", "machine", "op",
-        "prints", "profile", "slots", "source", "sync", "values",
+        "_attrs", "_tiles", "at_issue", "awaits", "core", "emit", "findings", "guard", "machine",
+        "made", "op", "prints", "profile", "signals", "slots", "source", "sync", "values",
     )  # fmt: skip
 
     def __init__(
@@ -89,11 +89,21 @@ class Binding:
         # that it gives must be there for the operations behind it. `slots` says where results go.
         self.at_issue: Callable[[], None] | None = None
         self.slots: Mapping[Value, int] = {}
+        # Events between cores that it gives and takes, by keys that both sides agree on.
+        self.signals: tuple[Any, ...] = ()
+        # Tiles that it fills and that are no destinations of its core: (core, handle) pairs.
+        self.made: list[tuple[Core, TileRef]] = []
+        self.awaits: tuple[Any, ...] = ()
         self.findings: list[Diagnostic] = []
         # An engine puts its own sink in here.
         self.emit: Callable[[Diagnostic], None] = self.findings.append
         self.prints: list[str] = []  # where tprint and print write
         self._tiles: dict[str, Tile] = {}
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Attributes of the row with their values or defaults."""
+        return self._attrs
 
     @property
     def target(self) -> str:

@@ -26,4 +26,7 @@ def owned_tile(op: Binding, name: str) -> Tile:
         return op.tile(name)
     cluster = op.core.cluster
     cubes = [c for c in op.machine.cores if c.cluster is cluster and c.kind == "cube"]
-    return op.bind_tile(ref, name, cubes[0]) if cubes else op.tile(name)
+    if not cubes:
+        return op.tile(name)
+    op.made = [(cubes[0], ref)]
+    return op.bind_tile(ref, name, cubes[0])

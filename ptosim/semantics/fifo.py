@@ -152,6 +152,12 @@ def _vector_cores(op: Binding) -> list[int]:
     return [c.sub_block for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
 
 
+def _tokens(op: Binding, end: PipeEnd, direction: str) -> tuple[Any, ...]:
+    """What orders a pop behind its push: one event for each vector core that takes part."""
+    vectors = [op.core.sub_block] if op.core.kind == "vector" else _vector_cores(op)
+    return tuple(("fifo", op.core.block, end.key, direction, v) for v in vectors)
+
+
 def _split(op: Binding) -> int:
     """How tiles are split: 0 whole, 1 rows, 2 columns; whole if there is but one vector core."""
     return op.attr("split") or 0 if len(_vector_cores(op)) > 1 else 0
@@ -167,6 +173,7 @@ def tpush(op: Binding) -> Commit:
     direction = _direction(op, end)
     shares = _shares(op, end, direction)
     op.sync = ("push", end.key, direction)
+    op.signals = _tokens(op, end, direction)
     parts = len(shares())
     if not parts:
         return nothing
@@ -267,6 +274,7 @@ def tpop(op: Binding) -> Commit:
     slot, type_, rows, cols = _handle(op)
     core = op.core
     op.sync = ("pop", end.key, direction)
+    op.awaits = _tokens(op, end, direction)
     op.guard = lambda: all(share.pushed > share.popped for share in shares())
 
     def issue() -> None:
@@ -280,6 +288,7 @@ def tpop(op: Binding) -> Commit:
         index = taking[0].popped if taking else 0
         ref = tile_ref(type_, end.address(direction, index), rows, cols)
         tile = op.bind_tile(ref, "result")
+        op.made = [(core, ref)]
         if not taking:  # the idle vector core of split 0
             tile.write(np.zeros((rows, cols), tile.dtype))
             return

@@ -144,7 +144,10 @@ def _vector_parts(op: Binding, src: Tile) -> list[Part]:
         )
     tiles = [op.bind_tile(ref, "dst", core) for core in cores]
     if mode.startswith("single"):
-        return [(tiles[int(mode[-1])], _WHOLE, _WHOLE)]
+        number = int(mode[-1])
+        op.made = [(cores[number], ref)]
+        return [(tiles[number], _WHOLE, _WHOLE)]
+    op.made = [(core, ref) for core in cores[:2]]
     by_rows = mode == "dual_mode_split_m"
     _check_halves(op, src, by_rows)
     half = (src.v_row if by_rows else src.v_col) // 2

@@ -6,7 +6,7 @@ on a core.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from ptosim.ir.core import Operation
 from ptosim.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
+from ptosim.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmView, five_dims, strided_view, view_spec
 from ptosim.machine.storage import view_dtype
@@ -34,6 +35,8 @@ class ValueContext:
     layout: str | None
     address: int | None  # where the planner put the result
     warn: Callable[[str, str], None]
+    attrs: Mapping[str, Any]
+    profile: Profile
 
     @property
     def result(self) -> int:
