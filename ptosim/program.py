@@ -375,7 +375,13 @@ class Launch:
         """Make the engine; nothing is executed yet."""
         engine = RetireEngine if self.options.commit == "retire" else Engine
         self.engine = engine(
-            self.program, self.resolved, self.machine, self.profile, self.sink, observers
+            self.program,
+            self.resolved,
+            self.machine,
+            self.profile,
+            self.sink,
+            observers,
+            in_order=self.front.sync == "auto",
         )
 
     def run(self, observers: Sequence[Any] = ()) -> Result:

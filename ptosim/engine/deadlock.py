@@ -61,6 +61,8 @@ def _what(sync: tuple[Any, ...] | None) -> str:
         return f"the cross-core event {rest[1]}"
     if kind == "get":
         return f"buffer token {rest[1]}"
+    if kind in ("push", "pop"):
+        return f"{'a free slot' if kind == 'push' else 'a tile'} in its FIFO ({rest[1]})"
     if kind == "barrier":
         return "its pipes to finish"
     return f"{kind} {' '.join(map(str, rest))}"

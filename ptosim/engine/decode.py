@@ -475,10 +475,16 @@ class _Decoder:
     def _call(self, op: Operation) -> None:
         values = [self.operand_slot(o) for o in op.bound["values"]]
         results = [self.slot(v) for v in op.results]
-        self._calls.append((len(self.insts), op.bound["callee"]))
+        callee = op.bound["callee"]
+        kind = self.resolved.functions[callee].kernel_kind
+        # Cores of the other kind pass by a kernel of one kind.
+        test = self._emit(Kind.BRANCH, op) if kind in ("cube", "vector") else None
+        self._calls.append((len(self.insts), callee))
         self._emit(Kind.SCALAR, op, operands=(("values", tuple(values)),))
         self._emit(Kind.BRANCH, op)
         self._emit(Kind.SCALAR, op, operands=(("results", tuple(results)),))
+        if test is not None:
+            test.run = _section_test(str(kind), test.pc + 1, len(self.insts))
 
     def _patch_call(self, at: int, name: str) -> None:
         callee = self.functions[name]
@@ -534,10 +540,14 @@ def pipe_of(op: Operation, target: str) -> str:
     return chosen
 
 
+_FREES = {"pto.tfree_from_aic": "V", "pto.tfree_from_aiv": "MTE1"}
+
+
 def issue_pipe(op: Operation, target: str) -> str:
     """Return the pipe in whose queue an operation waits. The scalar unit itself waits at barriers
-    of all pipes, and on A2/A3 at flags from other cores."""
-    pipe = pipe_of(op, target)
+    of all pipes, and on A2/A3 at flags from other cores. A free waits for what its core's pipe has
+    still to read."""
+    pipe = _FREES.get(op.name) or pipe_of(op, target)
     if pipe == "ALL" or (op.name == "pto.sync.wait" and target == "a2a3"):
         return "S"
     return pipe

@@ -36,12 +36,13 @@ class Bound:
     """An instruction with the operands of one execution: its effect, the guard that must hold first
     (None: always), and what it was made of."""
 
-    __slots__ = ("binding", "commit", "cost", "guard")
+    __slots__ = ("at_issue", "binding", "commit", "cost", "guard")
 
     def __init__(self, commit: Callable[[], object], binding: Binding) -> None:
         self.commit = commit
         self.binding = binding
         self.guard = binding.guard
+        self.at_issue = binding.at_issue
         self.cost: Any = None  # for the timing model
 
 
@@ -99,7 +100,12 @@ class Engine:
         profile: Profile,
         sink: Sink,
         observers: Sequence[Any] = (),
+        *,
+        in_order: bool = False,
     ) -> None:
+        # In a program without events of its own order comes from the text: what waits holds up the
+        # scalar unit.
+        self.in_order = in_order
         self.program = program
         self.resolved = resolved
         self.machine = machine
@@ -298,6 +304,8 @@ class Engine:
     def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
         """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has
         to wait itself."""
+        if bound.at_issue is not None:
+            bound.at_issue()
         if self.monitor is not None:
             self.monitor.issue(core, inst, bound)
         queue = core.queues.get(inst.pipe)
@@ -307,7 +315,7 @@ class Engine:
         if bound.guard is None or bound.guard():
             self._commit(core, inst, bound)
             return True
-        if inst.pipe == "S":
+        if inst.pipe == "S" or self.in_order:
             core.stalled = (inst, bound)
             return False
         core.queues[inst.pipe] = deque([(inst, bound)])
@@ -330,7 +338,7 @@ class Engine:
         moved = True
         while moved:
             moved = False
-            for core in self.machine.cores:
+            for core in [c for c in self.machine.cores if c.queues]:
                 for pipe in list(core.queues):
                     moved = self._drain(core, pipe) or moved
 
@@ -373,6 +381,7 @@ class Engine:
         )
         binding.prints = self.prints
         binding.emit = self.sink.emit
+        binding.slots = self.program.slots
         bound = Bound(inst.semantics(binding), binding)
         if self.monitor is not None:
             self.monitor.bind(core, inst, bound)

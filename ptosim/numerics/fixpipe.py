@@ -18,11 +18,12 @@ from ptosim.numerics.formats import lookup
 from ptosim.numerics.rounding import narrow
 
 _SCALE = np.uint64(0xFFFFE000)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
-def scale_of(words: np.ndarray) -> np.ndarray:
-    """Return the scales (f32) of quantisation words."""
-    return (words & _SCALE).astype(np.uint32).view(np.float32)
+def scale_of(words: np.ndarray, *, short: bool = True) -> np.ndarray:
+    """Return the scales (f32) of quantisation words, with `short` without their low 13 bits."""
+    return (words & (_SCALE if short else _LOW_HALF)).astype(np.uint32).view(np.float32)
 
 
 def word_of_scale(scale: float, *, signed: bool = False) -> int:
@@ -51,6 +52,25 @@ class Activation(NamedTuple):
 NO_RELU = Activation()
 
 
+class Rules(NamedTuple):
+    """What documents and implementations disagree on. The defaults are the block ISA's text and the
+    data; the public CPU simulator has the opposite of each.
+
+    `exact`: 8-bit results come from the exact product, not one rounded to f32. `clip_first`: that
+    product is clipped to 9 bits and rounded before the offset is added. `signed_offset`: the offset
+    is a signed number. `short_scale`: the low 13 bits of the scale count as zero. `relu`: before
+    the scale, after it (`scaled`), or on the result (`last`)."""
+
+    exact: bool = True
+    clip_first: bool = True
+    signed_offset: bool = True
+    short_scale: bool = True
+    relu: str = "scaled"
+
+
+DEFAULT_RULES = Rules()
+
+
 @np.errstate(all="ignore")
 def fixed(
     values: np.ndarray,
@@ -60,21 +80,29 @@ def fixed(
     *,
     saturate: bool = True,
     nan_to_zero: bool = False,
+    rules: Rules = DEFAULT_RULES,
 ) -> np.ndarray:
     """Return accumulator values [m, n] (f32 or i32) as `dst`, in the array form of `formats`.
 
-    `words` are quantisation words, one or one for each column. With `saturate` a result beyond the
-    range of a float is its largest finite value, and with `nan_to_zero` a NaN is 0; without, IEEE.
+    `words` are quantisation words, one, one for each column, or one for each row as [m, 1]. With
+    `saturate` a result beyond the range of a float is its largest finite value, and with
+    `nan_to_zero` a NaN is 0; without, IEEE.
     """
     if words is None:
         return _unscaled(activation(values), dst, saturate, nan_to_zero)
+    early, late = (activation if rules.relu == at else NO_RELU for at in ("before", "scaled"))
+    last = activation if rules.relu == "last" else NO_RELU
+    values = early(values)
     if dst == "i16":
         shift = ((words >> np.uint64(32)) & np.uint64(15)).astype(np.int64) + 1
         whole = np.clip(values.astype(np.int64) >> shift, -32768, 32767)
-        return activation(whole.astype(np.int16))
-    products = activation(values.astype(np.float32) * scale_of(words))
+        return (last if rules.relu == "last" else late)(whole.astype(np.int16))
+    scales = scale_of(words, short=rules.short_scale)
     if dst in ("i8", "ui8"):
-        return _eight_bits(products, words).view(lookup(dst).dtype)
+        kind = np.float64 if rules.exact else np.float32
+        products = late(values.astype(kind) * scales.astype(kind))
+        return last(_eight_bits(products, words, rules).view(lookup(dst).dtype))
+    products = last(late(values.astype(np.float32) * scales))
     return _as_float(products, dst, saturate, nan_to_zero)
 
 
@@ -98,12 +126,16 @@ def _as_float(values: np.ndarray, dst: str, saturate: bool, nan_to_zero: bool) -
     return result
 
 
-def _eight_bits(products: np.ndarray, words: np.ndarray) -> np.ndarray:
+def _eight_bits(products: np.ndarray, words: np.ndarray, rules: Rules) -> np.ndarray:
     """Codes of round(clip(product)) + offset, in the range that bit 46 names; NaN counts as 0."""
     field = ((words >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int64)
-    offset = np.where(field > 255, field - 512, field)
+    offset = np.where(field > 255, field - 512, field) if rules.signed_offset else field
     signed = (words >> np.uint64(46)) & np.uint64(1) == 1
-    whole = np.rint(np.clip(np.nan_to_num(products), -256, 255)).astype(np.int64) + offset
+    products = np.nan_to_num(products)
+    if rules.clip_first:
+        whole = np.rint(np.clip(products, -256, 255)).astype(np.int64) + offset
+    else:
+        whole = np.rint(np.clip(products + offset, -1024, 1024)).astype(np.int64)
     codes = np.where(signed, np.clip(whole, -128, 127), np.clip(whole, 0, 255))
     return (codes & 255).astype(np.uint8)
 

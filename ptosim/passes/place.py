@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ptosim.diagnostics.model import Label, Sink, error
+from ptosim.ir.attributes import attr_value
 from ptosim.ir.core import Operand, Operation, Value
 from ptosim.ir.program import Function, ResolvedModule
 from ptosim.ir.types import MemRefType, TileType
@@ -22,6 +23,7 @@ from ptosim.passes.reuse import Buffer, pack
 from ptosim.passes.verify import environment
 from ptosim.source import Span
 
+_SLOT_ALIGN = 256  # of the slots of a FIFO
 _WORD = re.compile(r"%?[\w.]+")
 
 
@@ -56,6 +58,10 @@ def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Pl
     for function in functions:
         for op in function.op.walk():
             placer.fixed(op)
+    for step in (placer.reserved, placer.imported):
+        for function in functions:
+            for op in function.op.walk():
+                step(op)
     for function in functions:
         placer.function = function
         placer.arguments(function)
@@ -99,6 +105,34 @@ class _Placer:
         if addr.const is not None:
             self._check_address(op, op.results[0].name, type_, addr.const)
             self._record(op.results[0].name, type_.loc, addr.const, type_.bytes, op.start, False)
+
+    def reserved(self, op: Operation) -> None:
+        """The slots of a FIFO at the program's address, else in front of everything planned."""
+        if op.name != "pto.reserve_buffer" or not op.results:
+            return
+        attrs = {name: attr_value(attr) for name, attr in op.attrs.items()}
+        location = attrs.get("location")
+        space = str(getattr(location, "member", location)).lower()
+        if space not in self.machine.spaces:
+            return  # the attribute is reported already
+        base, size = attrs.get("base"), int(attrs.get("size", 0))
+        planned = not isinstance(base, int)
+        at = self._allocate(space, size, _SLOT_ALIGN) if planned else int(base)
+        self.placement.values[op.results[0]] = at
+        self._record(str(attrs.get("name")), space, at, size, op.start, planned)
+
+    def imported(self, op: Operation) -> None:
+        """A peer's slots lie where the peer reserves them."""
+        if op.name != "pto.import_reserved_buffer" or not op.results:
+            return
+        attrs = {name: attr_value(attr) for name, attr in op.attrs.items()}
+        peer = self.resolved.functions.get(getattr(attrs.get("peer_func"), "name", ""))
+        for other in peer.op.walk() if peer is not None else ():
+            if other.name == "pto.reserve_buffer" and other.results:
+                theirs = attr_value(other.attrs["name"])
+                if theirs == attrs.get("name"):
+                    known = self.placement.values.get(other.results[0], 0)
+                    self.placement.values[op.results[0]] = known
 
     def _tassign(self, op: Operation) -> None:
         source, addr = op.bound["source"], op.bound["addr"]
@@ -179,9 +213,9 @@ class _Placer:
         self.placement.values[value] = addr
         self._record(value.name, space, addr, size, start, True, value)
 
-    def _allocate(self, space: str, size: int) -> int:
+    def _allocate(self, space: str, size: int, coarse: int = 1) -> int:
         """The next free bytes of a space that no tile of the program lies in."""
-        align = self.machine.spaces[space].plan_align
+        align = max(self.machine.spaces[space].plan_align, coarse)
         taken = sorted(
             (p.addr, p.addr + p.bytes)
             for p in self.placement.placed

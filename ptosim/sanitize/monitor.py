@@ -60,6 +60,7 @@ class Monitor:
             def ordered() -> None:
                 self._synchronise(core, inst, agent, binding)
                 commit()
+                self._define_made(binding)
 
             bound.commit = ordered
             return
@@ -72,6 +73,8 @@ class Monitor:
             if touches is not None:
                 touches()
             commit()
+            if binding.made:
+                self._define_made(binding)
 
         bound.commit = watched
 
@@ -89,6 +92,10 @@ class Monitor:
         found = footprint(core, "", ref, None, self.shadow)
         for atom in found.atoms() if found is not None else ():
             atom.defined = DEFINED
+
+    def _define_made(self, binding: Any) -> None:
+        for core, ref in binding.made:
+            self.define(core, ref)
 
     def finish(self) -> None:
         """The program has ended: report what is left over."""

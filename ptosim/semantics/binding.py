@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.diagnostics.model import Diagnostic, Severity, make
-from ptosim.ir.core import Operation
+from ptosim.ir.core import Operation, Value
 from ptosim.ir.types import DType
 from ptosim.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine
@@ -60,8 +60,8 @@ class Binding:
     """One operation with the run-time values of its operands."""
 
     __slots__ = (
-        "_attrs", "_tiles", "awaits", "core", "emit", "findings", "guard", "machine", "op",
-        "prints", "profile", "signals", "source", "sync", "values",
+        "_attrs", "_tiles", "at_issue", "awaits", "core", "emit", "findings", "guard", "machine",
+        "made", "op", "prints", "profile", "signals", "slots", "source", "sync", "values",
     )  # fmt: skip
 
     def __init__(
@@ -85,8 +85,14 @@ class Binding:
         # timing model and the race checks what the operation orders.
         self.guard: Callable[[], bool] | None = None
         self.sync: tuple[Any, ...] | None = None
+        # What happens when the scalar unit reaches a waiting operation, before it waits: the handle
+        # that it gives must be there for the operations behind it. `slots` says where results go.
+        self.at_issue: Callable[[], None] | None = None
+        self.slots: Mapping[Value, int] = {}
         # Events between cores that it gives and takes, by keys that both sides agree on.
         self.signals: tuple[Any, ...] = ()
+        # Tiles that it fills and that are no destinations of its core: (core, handle) pairs.
+        self.made: list[tuple[Core, TileRef]] = []
         self.awaits: tuple[Any, ...] = ()
         self.findings: list[Diagnostic] = []
         # An engine puts its own sink in here.
@@ -123,11 +129,11 @@ class Binding:
             tile = self._tiles[name] = self.bind_tile(ref, name)
         return tile
 
-    def bind_tile(self, ref: TileRef, name: str) -> Tile:
-        """Bind a tile to the bytes of its space."""
+    def bind_tile(self, ref: TileRef, name: str, core: Core | None = None) -> Tile:
+        """Bind a tile to the bytes of its space, on another core of the cluster if one is given."""
         if ref is None:
             raise OpFault("PTO6003", f"operand {name} of '{self.op.name}' has no tile yet")
-        space = self.core.space(ref.type.loc)
+        space = (core or self.core).space(ref.type.loc)
         end = ref.addr + min(ref.type.bytes, _valid_bytes(ref))
         if ref.addr < 0 or end > space.size:
             raise OpFault(
@@ -136,7 +142,8 @@ class Binding:
                 f"({space.size} bytes)",
                 notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
             )
-        align = self.core.machine_def.spaces[ref.type.loc].align
+        known = self.core.machine_def.spaces.get(ref.type.loc)
+        align = known.align if known is not None else 1
         if ref.addr % align:
             raise OpFault(
                 "PTO4354",

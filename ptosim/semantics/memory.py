@@ -12,8 +12,8 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.tile import Tile
-from ptosim.semantics.binding import Binding, GmAccess, OpFault
-from ptosim.semantics.fixpipe import stored
+from ptosim.semantics.binding import Binding, GmAccess
+from ptosim.semantics.outward import check_atomic, store_accumulator
 from ptosim.semantics.padding import pad_pattern
 from ptosim.semantics.registry import Commit, kernel, nothing
 from ptosim.semantics.transfer import (
@@ -21,7 +21,6 @@ from ptosim.semantics.transfer import (
     from_logical,
     gm_array,
     is_matched,
-    layout_for_acc,
     logical_sizes,
     matched,
     to_logical,
@@ -33,8 +32,6 @@ _CONVERSIONS = {
     "a5": (("nd", "nz"), ("dn", "zn"), ("dn", "nz"), ("nd", "zn")),
 }
 """View and tile layouts between which a load into mat converts."""
-
-_ATOMIC_TYPES = ("f32", "f16", "bf16", "i32", "i16", "i8")
 
 
 @kernel("pto.tload")
@@ -91,7 +88,7 @@ def tstore(op: Binding) -> Commit:
     if 0 in view.sizes or tile.is_empty:
         return nothing
     if tile.type.loc == "acc":
-        return _store_acc(op, view, tile)
+        return store_accumulator(op, view, tile)
     check_elements(view, tile)
     write = _writer(op, view)
     if not is_matched(op, view, tile):
@@ -110,51 +107,17 @@ def _window_values(
     return pack_nibbles(shaped) if tile.bits == 4 else shaped
 
 
-@kernel("pto.tstore_fp")
+@kernel("pto.tstore_fp", "pto.tstore.fp")
 def tstore_fp(op: Binding) -> Commit:
     """Accumulator to GM with a scale for each column."""
     view, tile = op.view("dst"), op.tile("src")
-    return nothing if 0 in view.sizes or tile.is_empty else _store_acc(op, view, tile)
-
-
-def _store_acc(op: Binding, view: GmAccess, tile: Tile) -> Commit:
-    convert = stored(op, tile, view.dtype)
-    layout = layout_for_acc(view, tile)
-    sizes, rows, cols = logical_sizes(op, view, tile, layout)
-    dtype = view_dtype(view.dtype)
-    count = len(view.buffer.data) // dtype.itemsize
-    whole = np.ndarray((count,), dtype, view.buffer.data)
-    index = _indices(op, view, sizes, count)
-    atomic = op.attr("atomicType") == "atomic_add"
-    if atomic:
-        _check_atomic(view)
-
-    def store() -> None:
-        values = from_logical(convert(rows, cols), sizes, layout).view(dtype)
-        if atomic:
-            np.add.at(whole, index, values)
-        else:
-            whole[index] = values
-
-    return store
-
-
-def _indices(op: Binding, view: GmAccess, sizes: tuple[int, ...], count: int) -> np.ndarray:
-    """Element numbers of a window in its buffer."""
-    index = np.full(sizes, view.offset, np.int64)
-    for axis, stride in zip(
-        np.ogrid[tuple(slice(n) for n in sizes)], view.spec.strides, strict=True
-    ):
-        index += axis * stride
-    if index.min() < 0 or index.max() >= count:
-        raise OpFault("PTO6001", f"'{op.op.name}' reaches outside `{view.buffer.name}`")
-    return index
+    return nothing if 0 in view.sizes or tile.is_empty else store_accumulator(op, view, tile)
 
 
 def _writer(op: Binding, view: GmAccess) -> Callable[[np.ndarray, np.ndarray], None]:
     if op.attr("atomicType") != "atomic_add":
         return np.copyto
-    _check_atomic(view)
+    check_atomic(view)
     dtype = view_dtype(view.dtype)
 
     def add(window: np.ndarray, values: np.ndarray) -> None:
@@ -171,15 +134,6 @@ def _writer(op: Binding, view: GmAccess) -> Callable[[np.ndarray, np.ndarray], N
             np.add(target[part], values.view(dtype)[part], out=target[part])
 
     return add
-
-
-def _check_atomic(view: GmAccess) -> None:
-    if view.dtype.family not in _ATOMIC_TYPES:
-        raise OpFault(
-            "PTO6016",
-            f"there is no atomic addition of {view.dtype}",
-            notes=(f"atomic stores add {', '.join(_ATOMIC_TYPES)}",),
-        )
 
 
 # -- padding ---------------------------------------------------------------------------------------

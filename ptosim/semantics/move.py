@@ -10,7 +10,9 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.semantics.access import tile_array
 from ptosim.semantics.binding import Binding, OpFault
-from ptosim.semantics.fixpipe import stored
+from ptosim.semantics.boxes import copy_window, extent
+from ptosim.semantics.cluster import owned_tile
+from ptosim.semantics.outward import accumulator_to_tile
 from ptosim.semantics.registry import Commit, kernel, nothing
 
 _BIAS_SOURCES = {
@@ -22,11 +24,12 @@ _BIAS_SOURCES = {
 @kernel("pto.tmov:plain", "pto.tmov:fp", "pto.tmov:quant", "pto.tmov.fp", "pto.tmov.v2v")
 def tmov(op: Binding) -> Commit:
     """Copy a tile; which copy depends on where source and destination live."""
-    src, dst = op.tile("src"), op.tile("dst")
+    src = op.tile("src")
+    if src.type.loc == "acc":
+        return nothing if src.is_empty else accumulator_to_tile(op)
+    dst = owned_tile(op, "dst")
     if src.is_empty or dst.is_empty:
         return nothing
-    if src.type.loc == "acc":
-        return _from_acc(op, src, dst)
     if dst.type.loc == "bias":
         return _to_bias(op, src, dst)
     if src.bits != dst.bits:
@@ -36,38 +39,15 @@ def tmov(op: Binding) -> Commit:
     if src.type.loc == "vec":
         return _logical(src, dst, dst.v_row, dst.v_col)
     _check_block(op, src, dst)
-    return _logical(src, dst, min(src.rows, dst.rows), min(src.cols, dst.cols))
+    rows, cols = extent(dst)
+    return _logical(src, dst, min(src.rows, rows), min(src.cols, cols))
 
 
 def _logical(src: Tile, dst: Tile, rows: int, cols: int) -> Commit:
     """Element by element through both layouts: mat to left, right, scaling; vec to mat."""
     if rows > src.rows or cols > src.cols:
         raise OpFault("PTO6021", f"{rows}x{cols} elements move; src has {src.rows}x{src.cols}")
-
-    def move() -> None:
-        values = src.read(rows, cols)
-        dst.write(values if values.dtype == dst.dtype else values.view(dst.dtype))
-
-    return move
-
-
-def _from_acc(op: Binding, src: Tile, dst: Tile) -> Commit:
-    """Through the fixpipe, which converts."""
-    mode = op.attr("accToVecMode")
-    if dst.type.loc == "vec" and mode not in (None, "single_mode_vec0"):
-        raise OpFault(
-            "PTO8002",
-            f"'{op.op.name}': accToVecMode {mode} writes to the memory of the other vector core",
-            notes=("one vector core is simulated",),
-        )
-    convert = stored(op, src, dst.type.dtype)
-    rows, cols = min(src.v_row, dst.rows), min(src.v_col, dst.cols)
-
-    def move() -> None:
-        values = convert(rows, cols)
-        dst.write(values if values.dtype == dst.dtype else values.view(dst.dtype))
-
-    return move
+    return copy_window(src, (0, 0), dst, (0, 0), rows, cols)
 
 
 def _to_bias(op: Binding, src: Tile, dst: Tile) -> Commit:

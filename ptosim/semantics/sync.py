@@ -217,10 +217,17 @@ def _set_a2a3(op: Binding, number: int) -> Commit:
     if mode in (0, 1):
         return _arrive(op, number, mode)
     if core.kind == "cube":
-        return _bounded(op, [("v", number, k) for k in range(2)])
+        return _bounded(op, [("v", number, k) for k in _vector_cores(op)])
     if core.kind == "vector":
         return _bounded(op, [("c", number, core.sub_block)])
     return _signal(op, ("any", number))
+
+
+def _vector_cores(op: Binding) -> list[int]:
+    """The vector cores of the cluster; of a cube kernel without any, both that could be there."""
+    cluster = op.core.cluster
+    found = [c for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
+    return [c.sub_block for c in found] or [0, 1]
 
 
 def _bounded(op: Binding, keys: list[Any]) -> Commit:
@@ -247,7 +254,7 @@ def _wait_a2a3(op: Binding, number: int) -> Commit:
     if mode in (0, 1):
         return _meet(op, number, mode)
     if core.kind == "cube":
-        return _await(op, *(("c", number, k) for k in range(2)))
+        return _await(op, *(("c", number, k) for k in _vector_cores(op)))
     if core.kind == "vector":
         return _await(op, ("v", number, core.sub_block))
     return _await(op, ("any", number))

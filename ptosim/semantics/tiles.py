@@ -199,24 +199,6 @@ def _part(whole: TileRef, part: TileRef, row: int, col: int) -> TileRef:
     return tile_ref(replace(part.type, **kept), addr, part.v_row, part.v_col)
 
 
-@value("pto.tget_scale_addr", "pto.get_scale_addr")
-def tget_scale_addr(ctx: ValueContext) -> Action:
-    """The scale tile moves to the address that belongs to a tile of L0A or L0B: that of the tile
-    shifted right by 4 (library headers of A5; the manual says 2)."""
-    source = ctx.slots["src"]
-    target = ctx.results[0] if ctx.results else ctx.slots["dst"]
-    name = ctx.op.bound["src"].value.name
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        old: TileRef = slots[target]
-        addr = slots[source].addr >> 4
-        check_place(core, old.type, addr, name)
-        slots[target] = tile_ref(old.type, addr, old.v_row, old.v_col)
-
-    return run
-
-
 def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
     """Return the tile that covers rows x cols elements from (row, col) of another one.
 

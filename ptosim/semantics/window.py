@@ -21,7 +21,7 @@ EXTRACT: dict[tuple[str, str], Mover] = {}
 INSERT: dict[tuple[str, str], Mover] = {}
 
 
-def _start(op: Binding, whole: Tile, part: Tile) -> tuple[int, int]:
+def start_of(op: Binding, whole: Tile, part: Tile) -> tuple[int, int]:
     """Return where the window begins; faults if it leaves the tile."""
     row, col = int(op.scalar("row")), int(op.scalar("col"))
     fits = row + part.rows <= whole.rows and col + part.cols <= whole.cols
@@ -45,14 +45,14 @@ def _mover(op: Binding, table: dict[tuple[str, str], Mover]) -> Mover:
 def textract(op: Binding) -> Commit:
     """dst = the window of src."""
     src, dst = op.tile("src"), op.tile("dst")
-    return _mover(op, EXTRACT)(op, src, dst, *_start(op, src, dst))
+    return _mover(op, EXTRACT)(op, src, dst, *start_of(op, src, dst))
 
 
 @kernel("pto.tinsert")
 def tinsert(op: Binding) -> Commit:
     """The window of dst = src."""
     src, dst = op.tile("src"), op.tile("dst")
-    return _mover(op, INSERT)(op, dst, src, *_start(op, dst, src))
+    return _mover(op, INSERT)(op, dst, src, *start_of(op, dst, src))
 
 
 def extract_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:

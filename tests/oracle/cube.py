@@ -134,3 +134,37 @@ def scaled(values: np.ndarray, scales: np.ndarray, axis: int) -> np.ndarray:
 def left_scale_offset(row: int, group: int, groups: int) -> int:
     """Byte of the scale of (row, group): 32 bytes for 16 rows and two groups."""
     return (row // 16) * groups * 16 + (group // 2) * 32 + (row % 16) * 2 + group % 2
+
+
+def short_scale(scale: float) -> Fraction:
+    """The scale of a quantisation word: an f32 without its low 13 bits of mantissa."""
+    bits = int(np.float32(scale).view(np.uint32)) & 0xFFFFE000
+    return Fraction(float(np.uint32(bits).view(np.float32)))
+
+
+def requantised(
+    value: float,
+    scale: float,
+    offset: int,
+    *,
+    signed: bool,
+    relu: str | None = None,
+    clip_first: bool = True,
+) -> int:
+    """An accumulator value as 8 bits: exact product, clip to 9 bits, round half to even, offset,
+    clip. `relu` says where negative values become 0: before the scale, after it, or last."""
+    if np.isnan(value):
+        value = 0.0
+    value = min(max(value, -(2.0**100)), 2.0**100)
+    exact = Fraction(value)
+    if relu == "before":
+        exact = max(exact, Fraction(0))
+    product = exact * short_scale(scale)
+    if relu == "scaled":
+        product = max(product, Fraction(0))
+    if clip_first:
+        whole = round(min(max(product, Fraction(-256)), Fraction(255))) + offset
+    else:
+        whole = round(product + offset)
+    code = min(max(whole, -128), 127) if signed else min(max(whole, 0), 255)
+    return max(code, 0) if relu == "last" else code

@@ -221,5 +221,5 @@ def test_the_other_vector_core_is_not_simulated():
     vec = k.tile("vec", "f32", *SHAPE)
     mode = "accToVecMode = #pto<acc_to_vec_mode dual_mode_split_m>"
     k.op("pto.tmov", [acc], [vec], mode)
-    with pytest.raises(ptosim.PtosimError, match="other vector core"):
+    with pytest.raises(ptosim.PtosimError, match="second vector core"):
         k.run({})

@@ -171,7 +171,7 @@ def test_a_scale_tile_follows_its_operand(name):
     assert program.run({"at": 0x2000}).findings == []
     with pytest.raises(ptosim.Trap) as trap:
         program.run({"at": 0xFE00})
-    assert "[0xfe0, 0x1020) is out of bounds of scaling" in trap.value.diagnostics[-1].message
+    assert "[0xfe0, 0x1020) is out of bounds of left_scale" in trap.value.diagnostics[-1].message
 
 
 def test_copy_by_its_manual_name():

@@ -1,0 +1,150 @@
+"""Switches of the fixpipe, both settings of each, and the registers that it reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.oracle import cube
+from tests.semantics.acc_harness import Filled, word
+from tests.semantics.helpers import ARRAYS
+from tests.support.text import Kernel
+
+SHAPE = (16, 16)
+RNG = np.random.default_rng(17)
+
+
+def run(
+    values: np.ndarray,
+    dst: str,
+    *,
+    target: str = "a5",
+    scale: int | None = None,
+    table: list[int] | None = None,
+    active: bool = False,
+    before: tuple[str, ...] = (),
+    **switches: str,
+) -> np.ndarray:
+    k = Kernel(target, switches={f"fixpipe.{n.rstrip('_')}": v for n, v in switches.items()})
+    src = "f32" if values.dtype == np.float32 else "i32"
+    acc = k.tile("acc", src, *SHAPE, layout="nz", fractal=1024, loc="acc")
+    mat = k.tile("mat", dst, *SHAPE[:1], 32, (16, 16), layout="nz", loc="mat")
+    args = {}
+    ins: list = [acc]
+    if scale is not None:
+        k.line(f"%word = arith.constant {scale} : i64")
+        ins.append(("%word", "i64"))
+    if table is not None:
+        words = k.tile("words", "i64", 1, 16, loc="mat")
+        fp = k.tile("fp", "i64", 1, 16, loc="scaling")
+        k.load("w", words)
+        k.op("pto.tmov", [words], [fp])
+        args["w"] = np.array(table, np.int64)
+        if not before:
+            ins.append(fp)
+    for line in before:
+        k.line(line)
+    attrs = "reluPreMode = #pto<relu_pre_mode normal_relu>" if active else ""
+    if dst in ("f16", "bf16", "f32", "i32"):
+        view = k.view("y", dst, SHAPE)
+        k.op("pto.tstore", ins, [view], attrs)
+        args["y"] = np.zeros(SHAPE, ARRAYS[dst])
+        return k.run(args, observers=[Filled(values)]).outputs["y"]
+    seen = []
+
+    class Look:
+        def on_commit(self, core, inst, bound) -> None:
+            if inst.op.name == "pto.tmov" and bound.binding.values["dst"].type.loc == "mat":
+                seen.append(np.frombuffer(core.space("mat").data, np.int8)[: 16 * 32].copy())
+
+    k.op("pto.tmov", ins, [mat], attrs)
+    k.run(args, observers=[Filled(values), Look()])
+    return seen[0].reshape(16, 32)[:, :16].view(ARRAYS[dst])
+
+
+VALUES = RNG.integers(-700, 700, SHAPE).astype(np.float32) / 2
+VALUES[0, :6] = [np.nan, np.inf, -np.inf, 1e30, 2.5, -2.5]
+
+
+def expected(values: np.ndarray, **rule) -> np.ndarray:
+    found = [cube.requantised(float(v), **rule) for v in values.reshape(-1)]
+    return np.array(found).reshape(values.shape)
+
+
+@pytest.mark.parametrize("setting", ["before", "scaled", "last"])
+def test_where_relu_stands(setting):
+    """A negative scale and an offset tell the three places apart."""
+    got = run(VALUES, "i8", scale=word(-0.5, offset=-20), active=True, relu=setting)
+    rules = {"scale": -0.5, "offset": -20, "signed": True}
+    places = {
+        place: expected(VALUES, **rules, relu=place) for place in ("before", "scaled", "last")
+    }
+    np.testing.assert_array_equal(got, places.pop(setting))
+    assert all((got != other).any() for other in places.values())
+
+
+@pytest.mark.parametrize(("setting", "first"), [("on", True), ("off", False)])
+def test_clip_to_nine_bits(setting, first):
+    got = run(VALUES, "i8", scale=word(1.0, offset=-200), s9=setting)
+    rule = {"scale": 1.0, "offset": -200, "signed": True}
+    np.testing.assert_array_equal(got, expected(VALUES, **rule, clip_first=first))
+    assert (got != expected(VALUES, **rule, clip_first=not first)).any()
+
+
+@pytest.mark.parametrize(("setting", "offset"), [("signed", -56), ("unsigned", 456)])
+def test_sign_of_the_offset(setting, offset):
+    got = run(VALUES, "ui8", scale=word(0.5, offset=-56, signed=False), offset=setting)
+    np.testing.assert_array_equal(
+        got.view(np.uint8), expected(VALUES, scale=0.5, offset=offset, signed=False)
+    )
+
+
+@pytest.mark.parametrize("setting", ["exact", "f32"])
+def test_products_that_f32_cannot_hold(setting):
+    """2^24 + 1 halves of an i32 is no f32: the exact product is above the tie, the rounded one is
+    the tie."""
+    values = np.full(SHAPE, 2**24 + 1, np.int32)
+    got = run(values, "i8", scale=word(2.5 * 2.0**-24), product=setting)
+    assert (got == (3 if setting == "exact" else 2)).all()
+    assert cube.requantised(2**24 + 1, 2.5 * 2.0**-24, 0, signed=True) == 3
+
+
+@pytest.mark.parametrize(("setting", "code"), [("fp19", 100), ("f32", 101)])
+def test_low_bits_of_a_scalar_scale(setting, code):
+    """A scale of 1 and 8191 units in the last place makes 100.499 more than 100.5."""
+    scale = float(np.uint32(0x3F801FFF).view(np.float32))
+    got = run(np.full(SHAPE, 100.499, np.float32), "i8", scale=word(scale), scale_=setting)
+    assert (got == code).all()
+
+
+@pytest.mark.parametrize("setting", ["column", "row"])
+def test_the_word_of_a_column_or_of_a_row(setting):
+    words = [word(2.0 ** (i % 4 - 2)) for i in range(16)]
+    got = run(VALUES, "i8", table=words, channel=setting)
+    for r, c in np.ndindex(SHAPE):
+        scale = 2.0 ** ((c if setting == "column" else r) % 4 - 2)
+        assert got[r, c] == cube.requantised(float(VALUES[r, c]), scale, 0, signed=True)
+
+
+def test_a_word_in_the_register():
+    lines = (
+        f"%q = arith.constant {word(0.25, offset=3)} : i64",
+        "pto.set_quant_scalar ins(%q : i64)",
+    )
+    got = run(VALUES, "i8", before=lines)
+    np.testing.assert_array_equal(got, expected(VALUES, scale=0.25, offset=3, signed=True))
+
+
+def test_a_table_in_the_register():
+    lines = ("pto.set_quant_vector ins(%fp : !pto.tile_buf<scaling, 1x16xi64>)",)
+    got = run(VALUES, "i8", table=[word(2.0 ** (i % 3 - 2)) for i in range(16)], before=lines)
+    for r, c in np.ndindex(SHAPE):
+        want = cube.requantised(float(VALUES[r, c]), 2.0 ** (c % 3 - 2), 0, signed=True)
+        assert got[r, c] == want
+
+
+@pytest.mark.parametrize("dst", ["f16", "bf16"])
+def test_overflow_is_clipped(dst):
+    values = np.full(SHAPE, np.float32(3.4e38))
+    got = run(values, dst).astype(np.float32)
+    assert np.isfinite(got).all()
