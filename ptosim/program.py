@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
 from ptosim.semantics import families
 from ptosim.semantics.values import default_value
+
+if TYPE_CHECKING:
+    from ptosim.debug.session import Debugger
 
 families.load()
 
@@ -146,6 +149,20 @@ class Program:
         options = RunOptions(block_num, sanitize, timing, commit, uninit, seed)
         launch = Launch(self._front, self._profile, self.entry(entry), args, options)
         return launch.run(observers)
+
+    def debug(
+        self,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        entry: str | None = None,
+        **options: Any,
+    ) -> Debugger:
+        """Return a debugger that stands before the first operation of a run; `options` are those of
+        `run`. Raises what `run` raises before its first operation."""
+        from ptosim.debug.session import Debugger
+
+        chosen = RunOptions(**options)
+        return Debugger(Launch(self._front, self._profile, self.entry(entry), args, chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,14 +378,15 @@ class Launch:
         except Trap as trap:
             raise Trap([*self.front.sink, *self.sink], pc=trap.pc) from trap.__cause__
         return Result(
-            outputs=self._outputs(),
+            outputs=self.outputs(),
             findings=[*self.front.sink, *self.sink],
             prints=self.engine.prints,
             made_up=self.made_up,
             executed=self.engine.executed,
         )
 
-    def _outputs(self) -> dict[str, np.ndarray]:
+    def outputs(self) -> dict[str, np.ndarray]:
+        """Return what every pointer argument and output tile holds now, by name."""
         outputs = {
             buffer.name: from_bytes(buffer.data, buffer.dtype, buffer.shape)
             for buffer in self.machine.buffers

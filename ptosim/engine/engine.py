@@ -8,6 +8,7 @@ every program: with its results, or where nothing can move any more."""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -30,6 +31,9 @@ from ptosim.source import Span
 MAX_BOUND = 256
 """Bindings kept for an instruction; a loop that never repeats its operands must not grow without
 end."""
+
+
+UNLIMITED = sys.maxsize
 
 
 class Bound:
@@ -131,8 +135,16 @@ class Engine:
             core.halted = True
         return False
 
-    def _run_fast(self, core: Core) -> None:  # noqa: C901 - the one hot loop
-        """Execute a core until it ends or waits."""
+    def advance(self, core: Core, limit: int) -> None:
+        """Execute a core as `run` does, without observers, until it ends, waits, or has executed
+        `limit` instructions. Raises Trap where the program cannot go on."""
+        with np.errstate(all="ignore"):
+            self._run_fast(core, limit)
+
+    def _run_fast(  # noqa: C901 - the one hot loop
+        self, core: Core, limit: int = UNLIMITED
+    ) -> None:
+        """Execute a core until it ends, waits, or has executed `limit` instructions."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
         scalar, action, branch, execute = Kind.SCALAR, Kind.ACTION, Kind.BRANCH, Kind.EXEC
         queues = core.queues
@@ -140,7 +152,7 @@ class Engine:
         count = 0
         inst: Any = None
         try:
-            while pc >= 0:
+            while pc >= 0 and count < limit:
                 inst = insts[pc]
                 kind = inst.kind
                 count += 1
