@@ -106,6 +106,9 @@ class Motion:
         if point.ignore > 0:
             point.ignore -= 1
             return False
+        if point.log is not None:
+            point.log()
+            return False
         return True
 
     def _hit(self, hit: Hit, missed: bool) -> Stop:
@@ -181,6 +184,8 @@ class Motion:
         while walker.position < limit and not walker.stopped:
             here = walker.position
             hit = None if points.is_empty else self._at()
+            if hit is not None and hit.point.log is not None:
+                hit = None
             if hit is not None or (wanted is not None and wanted()):
                 found = here, hit
             walker.step()

@@ -52,6 +52,7 @@ class Breakpoint:
     enabled: bool = True
     commands: list[str] = field(default_factory=list)
     last: Any = None
+    log: Callable[[], None] | None = None  # is called instead of stopping
 
     def describe(self) -> str:
         """Return the breakpoint in words."""
