@@ -4,13 +4,14 @@ up."""
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ptosim.errors import UsageError
+from ptosim.errors import LimitError, UsageError
 from ptosim.ir.core import Operand, Value
 from ptosim.ir.program import Function
 from ptosim.ir.types import (
@@ -21,6 +22,7 @@ from ptosim.ir.types import (
     ScalarType,
     TileType,
     Type,
+    VectorType,
 )
 from ptosim.machine.gm import extent, five_dims, view_spec
 from ptosim.machine.storage import argument_dtype
@@ -56,6 +58,8 @@ def _describe(value: Value) -> Arg:
         return Arg(value.name, "tile", type_.dtype.name, (type_.rows, type_.cols))
     if isinstance(type_, MemRefType):
         return Arg(value.name, "memref", type_.elem.name, type_.dims)
+    if isinstance(type_, VectorType):
+        return Arg(value.name, type_.kind, type_.elem.name, type_.dims)
     return Arg(value.name, "tile" if isinstance(type_, AbstractTileType) else "other", "?", None)
 
 
@@ -192,8 +196,18 @@ def _constants(operands: Any) -> tuple[int, ...] | None:
     return tuple(o.const for o in operands)
 
 
+MADE_UP_LIMIT = 1 << 28
+"""Elements of an argument that the caller leaves out."""
+
+
 def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Return seeded data of an element type: normal floats, small integers, mid-range scales."""
+    """Return seeded data of an element type: normal floats, small integers, mid-range scales.
+    Raises LimitError for more than `MADE_UP_LIMIT` elements."""
+    if math.prod(shape) > MADE_UP_LIMIT:
+        raise LimitError(
+            f"{math.prod(shape)} elements of {dtype} are too many to make up; "
+            f"the limit is {MADE_UP_LIMIT}"
+        )
     kind = argument_dtype(dtype)
     if dtype.kind == "scale":
         return rng.integers(120, 135, shape, dtype=np.uint8).view(kind)

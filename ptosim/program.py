@@ -16,7 +16,13 @@ from ptosim.engine.engine import Engine
 from ptosim.errors import ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.program import Function
-from ptosim.ir.types import AbstractTileType, MemRefType, PtrType, ScalarType, TileType
+from ptosim.ir.types import (
+    MemRefType,
+    PtrType,
+    ScalarType,
+    TileType,
+    VectorType,
+)
 from ptosim.isa.machines import machine as machine_of
 from ptosim.isa.profiles import Profile, make_profile
 from ptosim.machine.core import (
@@ -31,12 +37,15 @@ from ptosim.machine.core import (
 )
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
-from ptosim.machine.tile import Tile, TileRef
+from ptosim.machine.tile import TileRef
+from ptosim.machine.tile_values import load_tile, store_tile
 from ptosim.passes import abstract
 from ptosim.passes.frontend import Front
-from ptosim.passes.launch import CoreRole, peer_functions
+from ptosim.passes.launch import CoreRole, has_abstract, peer_functions, reached_functions
 from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
+from ptosim.sanitize.monitor import Monitor
+from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics import families
 from ptosim.semantics.values import default_value
 
@@ -183,6 +192,7 @@ class RunOptions:
         ):
             if value not in allowed:
                 raise UsageError(f"{name} does not take `{value}`", help=f"one of {allowed}")
+        parse_sanitize(self.sanitize)
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
 
@@ -205,7 +215,7 @@ class Launch:
         self.made_up: dict[str, str] = {}
         self.resolved = front.resolved
         given = arguments.match(peer_functions(self.resolved, self.resolved.functions[entry]), args)
-        if _has_abstract(self.resolved.functions[entry]):
+        if has_abstract(self.resolved.functions[entry]):
             self.resolved, assumed = abstract.concrete(front, given, self.sink)
             self.made_up.update(assumed)
             self._reject_errors()
@@ -229,9 +239,7 @@ class Launch:
         self._make_cores()
 
     def _place(self) -> Placement:
-        functions = [f for f in self.resolved.functions.values() if f.has_body]
-        by_name = {f.name: f for f in functions}
-        self.reached = [r for f in self.launched for r in _reached(f, by_name)]
+        self.reached = reached_functions(self.resolved, self.launched)
         placement = place(self.resolved, self.reached, self.sink)
         self._reject_errors()
         return placement
@@ -267,6 +275,8 @@ class Launch:
                 )
             elif isinstance(type_, TileType):
                 self._tile_input(value, type_, given)
+            elif isinstance(type_, VectorType) and type_.kind == "tensor":
+                initial[self.program.slots[value]] = self._tensor(value, type_, given)
             else:
                 raise UsageError(f"argument `{value.name}` of type {type_} cannot be launched with")
             bound[value.name] = initial[self.program.slots[value]]
@@ -277,6 +287,19 @@ class Launch:
         chosen = arguments.random_scalar(type_)
         self.made_up[value.name] = f"{chosen}"
         return chosen
+
+    def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> np.ndarray:
+        """A tensor is an array; only operations of other dialects (quant) work on it."""
+        if value.name not in given:
+            shape = tuple(4 if d is None else d for d in type_.dims)
+            self.made_up[value.name] = f"random elements of {type_}"
+            return arguments.random_array(type_.elem, shape, self.rng)
+        array = arguments.array_argument(value.name, type_.elem, given[value.name])
+        if array.ndim != len(type_.dims) or any(
+            want not in (None, have) for want, have in zip(type_.dims, array.shape, strict=True)
+        ):
+            raise UsageError(f"argument `{value.name}` has shape {array.shape}, not {type_}")
+        return array
 
     def _buffer(self, value: Value, given: dict[str, Any], needed: arguments.Needed | None) -> None:
         type_ = value.type
@@ -361,7 +384,7 @@ class Launch:
         core.pc = self.program.functions[role.function].pc
         for name, array in self.tile_inputs.items():
             slot = self.program.tiles[name][0]
-            _tile_of(core, core.slots[slot]).write(_stored(array, core.slots[slot]))
+            store_tile(core, core.slots[slot], array)
         return core
 
     def start(self, observers: Sequence[Any] = ()) -> None:
@@ -373,10 +396,13 @@ class Launch:
     def run(self, observers: Sequence[Any] = ()) -> Result:
         """Execute and collect."""
         self.start(observers)
+        monitor = self.sanitizers()
         try:
             self.engine.run()
         except Trap as trap:
             raise Trap([*self.front.sink, *self.sink], pc=trap.pc) from trap.__cause__
+        if monitor is not None:
+            monitor.finish()
         return Result(
             outputs=self.outputs(),
             findings=[*self.front.sink, *self.sink],
@@ -384,6 +410,21 @@ class Launch:
             made_up=self.made_up,
             executed=self.engine.executed,
         )
+
+    def sanitizers(self) -> Monitor | None:
+        """Attach what the options ask for. Where ptosim itself would insert flags, the order of the
+        program counts as kept."""
+        chosen = parse_sanitize(self.options.sanitize)
+        if self.front.sync == "auto":
+            chosen = chosen.without_races()
+        if not chosen.is_needed:
+            return None
+        monitor = Monitor(self.program, self.resolved, self.machine, self.sink, chosen)
+        for core in self.machine.cores:
+            for name in self.tile_inputs:
+                monitor.define(core, core.slots[self.program.tiles[name][0]])
+        self.engine.monitor = monitor
+        return monitor
 
     def outputs(self) -> dict[str, np.ndarray]:
         """Return what every pointer argument and output tile holds now, by name."""
@@ -395,45 +436,10 @@ class Launch:
         for value in _output_tiles(self.function):
             ref = core.slots[self.program.slots[value]]
             if isinstance(ref, TileRef):
-                outputs[value.name] = _loaded(_tile_of(core, ref))
+                outputs[value.name] = load_tile(core, ref)
+        for value in _output_values(self.function):
+            outputs[value.name] = _value_array(core.slots[self.program.slots[value]], value.type)
         return outputs
-
-
-def _tile_of(core: Core, ref: TileRef) -> Tile:
-    return Tile(ref, core.space(ref.type.loc).data)
-
-
-def _stored(array: np.ndarray, ref: TileRef) -> np.ndarray:
-    """An argument array as memory holds it: codes for narrow floats, bytes for i1."""
-    if array.dtype == np.bool_ or (ref.type.dtype.bits <= 8 and not ref.type.dtype.is_integer):
-        codes = array.view(np.uint8)
-        return codes & 15 if ref.type.dtype.bits == 4 else codes
-    if ref.type.dtype.bits == 4:
-        return array.view(np.uint8) & 15
-    return array
-
-
-def _loaded(tile: Tile) -> np.ndarray:
-    values = np.array(tile.read())
-    dtype = argument_dtype(tile.type.dtype)
-    if tile.type.dtype.array == "int4":
-        values = np.where(values > 7, values | 0xF0, values).astype(np.uint8)
-    return values.view(dtype) if dtype.itemsize == values.itemsize else values
-
-
-def _has_abstract(function: Function) -> bool:
-    values = [*function.args, *(v for op in function.op.walk() for v in op.results)]
-    return any(isinstance(v.type, AbstractTileType) for v in values)
-
-
-def _reached(entry: Function, functions: dict[str, Function]) -> list[Function]:
-    found = [entry]
-    for function in found:
-        for op in function.op.walk():
-            callee = op.bound.get("callee") if op.name == "func.call" else None
-            if callee in functions and functions[callee] not in found:
-                found.append(functions[callee])
-    return found
 
 
 def _is_scale(function: Function, value: Value) -> bool:
@@ -471,6 +477,24 @@ def _output_tiles(function: Function) -> list[Value]:
             if isinstance(v.type, TileType) and not _is_read(function, v)
         ]
     return outputs
+
+
+def _output_values(function: Function) -> list[Value]:
+    """Tensors and scalars of the quant dialect that a snippet makes and nothing consumes."""
+    if not function.implicit:
+        return []
+    return [
+        v
+        for op in function.body
+        if op.definition is not None and op.definition.family == "quant"
+        for v in op.results
+        if isinstance(v.type, (VectorType, ScalarType)) and not _is_read(function, v)
+    ]
+
+
+def _value_array(held: Any, type_: Any) -> np.ndarray:
+    dtype = type_.dtype if isinstance(type_, ScalarType) else type_.elem
+    return np.asarray(held).astype(argument_dtype(dtype), copy=False)
 
 
 def _is_read(function: Function, value: Value) -> bool:

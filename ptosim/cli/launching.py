@@ -20,6 +20,12 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
     group.add_argument("--uninit", choices=("poison", "zero", "random"), default="poison")
     group.add_argument("--commit", choices=("program", "retire"), default="program")
+    group.add_argument(
+        "--sanitize",
+        default="all",
+        metavar="LIST",
+        help="all (default), none, or of races,bounds,defined,budget,flags",
+    )
     group.add_argument("--seed", type=int, help="seed of made-up data")
 
 
@@ -68,6 +74,7 @@ def run_options(options: argparse.Namespace, beside: Sidecar | None) -> dict[str
     defaults = beside.options if beside is not None else {}
     return {
         "block_num": options.block_num or defaults.get("block_num", 1),
+        "sanitize": options.sanitize,
         "commit": options.commit,
         "uninit": options.uninit,
         "seed": options.seed if options.seed is not None else defaults.get("seed", 0),

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from ptosim import __version__
 from ptosim.cli.terminal import Terminal
-from ptosim.errors import ProgramError, PtosimError, UsageError
+from ptosim.errors import LimitError, ProgramError, PtosimError, UsageError
 
 # Subcommand -> what it does; the module `ptosim.cli.<name>` has `configure` and `run`.
 COMMANDS = {
@@ -23,6 +23,7 @@ COMMANDS = {
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",
     "explain": "the long text of a diagnostic code or a switch",
+    "quant": "quantisation systems compared: diff, schemes",
     "selftest": "check this installation: shipped programs, data files, speed",
 }
 EXIT_INTERNAL = 70
@@ -67,6 +68,9 @@ def main(argv: Sequence[str]) -> int:
     except RecursionError:
         terminal.error("the program is nested too deeply")
         return ProgramError.exit_code
+    except MemoryError as problem:
+        terminal.error(f"out of memory: {problem}")
+        return LimitError.exit_code
     except Exception as problem:
         return _internal(problem, argv, terminal)
 

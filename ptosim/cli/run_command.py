@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ptosim.cli import launching, values
+from ptosim.cli import dumping, launching, values
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.compare import Comparison, Tolerance, compare
+from ptosim.engine.dump import Dump, Dumper
 from ptosim.errors import Trap, UsageError
 from ptosim.isa.dtypes import dtype
 from ptosim.program import Program, Result
@@ -28,6 +29,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("run")
     launching.add_arguments(group)
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
+    group.add_argument(
+        "--dump", action="append", default=[], metavar="VALUE@OP[=FILE]",
+        help="a value after an operation, which is named by line or mnemonic: show it, or write it "
+        "to FILE.npy or FILE.bin",
+    )  # fmt: skip
     group.add_argument("--expect", action="append", default=[], metavar="NAME=FILE")
     group.add_argument("--rtol", type=float, help="relative tolerance of --expect")
     group.add_argument("--atol", type=float, help="absolute tolerance of --expect")
@@ -60,15 +66,20 @@ def _run(
     wanted = _outputs_wanted(options, program, entry)
     expected = _expectations(options, sidecar)
     chosen = launching.run_options(options, sidecar)
+    dumps = dumping.requests(options.dump)
     try:
-        result = program.run(args, entry=entry, **chosen)
+        with terminal.busy(f"running {entry}"):
+            result = program.run(
+                args, entry=entry, observers=[Dumper(dumps)] if dumps else (), **chosen
+            )
     except Trap as trap:
         if not options.debug_on_error:
             raise
         return _post_mortem(trap, program, entry, args, chosen, terminal)
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry)
-    _report(program, entry, result, comparisons, terminal)
+    dumping.write(dumps)
+    _report(program, entry, result, comparisons, dumps, terminal)
     failed = any(not c.passed for c in comparisons)
     findings = result.findings
     fail_on = "warning" if options.strict else options.fail_on
@@ -129,10 +140,7 @@ def _outputs_wanted(
     wanted: dict[str, tuple[str, str]] = {}
     for pair in options.out:
         name, path = values.split(pair, "--out")
-        if not path.endswith((".npy", ".bin")):
-            raise UsageError(f"`{path}`: output files end in .npy or .bin")
-        if not Path(path).absolute().parent.is_dir():
-            raise UsageError(f"cannot write {path}: the folder does not exist")
+        values.check_writable(path)
         wanted[name] = (path, types.get(name, ""))
     return wanted
 
@@ -147,15 +155,8 @@ def _write_outputs(
                 help=f"outputs: {', '.join(result.outputs) or 'none'}",
             )
         array = result.outputs[name]
-        raw = dtype(element) if element not in ("", "?") else _dtype_like(array)
+        raw = dtype(element) if element not in ("", "?") else values.dtype_like(array)
         write_file(Path(path), values.file_bytes(path, array, raw))
-
-
-def _dtype_like(array: Any) -> Any:
-    from ptosim.isa.dtypes import dtypes
-    from ptosim.machine.storage import argument_dtype
-
-    return next(d for d in dtypes().values() if argument_dtype(d) == array.dtype)
 
 
 def _report(
@@ -163,6 +164,7 @@ def _report(
     entry: str,
     result: Result,
     comparisons: list[Comparison],
+    dumps: list[Dump],
     terminal: Terminal,
 ) -> None:
     from ptosim.views import run_report
@@ -170,9 +172,9 @@ def _report(
     if terminal.format == "text":
         terminal.findings(result.findings)
         if not terminal.quiet:
-            parts = run_report.renderables(program, entry, result, comparisons)
+            parts = run_report.renderables(program, entry, result, comparisons, dumps)
             terminal.print_renderables(parts)
     elif terminal.format == "json":
-        terminal.json(run_report.to_json(program, entry, result, comparisons))
+        terminal.json(run_report.to_json(program, entry, result, comparisons, dumps))
     else:
         terminal.findings(result.findings)

@@ -20,10 +20,11 @@ Pages = tuple[bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All state after `position` instructions. `turn` is the core that goes on (-1: none), `prints`
-    the number of texts printed so far."""
+    """All state after `position` instructions, `executed` with those of vector regions. `turn` is
+    the core that goes on (-1: none), `prints` the number of texts printed so far."""
 
     position: int
+    executed: int
     turn: int
     prints: int
     state: MachineState
@@ -48,9 +49,9 @@ class Checkpoint:
 
 
 def make_checkpoint(
-    position: int, turn: int, prints: int, state: MachineState, like: Checkpoint | None
+    at: tuple[int, int], turn: int, prints: int, state: MachineState, like: Checkpoint | None
 ) -> Checkpoint:
-    """Return a checkpoint that shares its equal pages with `like`."""
+    """Return a checkpoint at (position, executed) that shares its equal pages with `like`."""
     spaces = []
     for index, core in enumerate(state.cores):
         known = like.spaces[index] if like is not None else {}
@@ -59,7 +60,7 @@ def make_checkpoint(
     buffers = tuple(_paged(d, k) for d, k in zip(state.buffers, known_buffers, strict=True))
     empty: tuple[CoreState, ...] = tuple(replace(core, spaces={}) for core in state.cores)
     bare = replace(state, cores=empty, buffers=())
-    return Checkpoint(position, turn, prints, bare, tuple(spaces), buffers)
+    return Checkpoint(*at, turn, prints, bare, tuple(spaces), buffers)
 
 
 def _paged(data: bytes, known: Pages) -> Pages:

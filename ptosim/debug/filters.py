@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 
 # Name -> (what it stops at, beginnings of the codes; none: an observer of its own).
 FILTERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "race": ("data race, missing synchronisation", ("PTO52",)),
-    "bounds": ("access outside a window, a view or a buffer", ("PTO6001", "PTO6013", "PTO61")),
-    "uninitialised": ("read of bytes that nothing wrote", ("PTO62",)),
+    "race": ("data race, missing synchronisation", ("PTO520",)),
+    "bounds": (
+        "access outside a window, a view or a buffer",
+        ("PTO6001", "PTO6013", "PTO61", "PTO6602"),
+    ),
+    "uninitialised": ("read of bytes that nothing wrote", ("PTO71",)),
     "nan": ("first NaN", ()),
+    "flags": ("flag set twice, or left set", ("PTO521",)),
     "budget": ("memory beyond a space", ("PTO4",)),
     "deadlock": ("a run that cannot go on", ("PTO5006",)),
     "any": ("any finding", ("PTO",)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from ptosim.debug.expressions import Expression
 from ptosim.debug.names import brief, is_tile_op
@@ -53,13 +52,11 @@ class Motion:
 
     def _forward(self, arrived: Arrived | None, missed: bool) -> Stop:
         walker = self.walker
-        sink = walker.launch.sink
         while True:
-            known = len(sink)
             before = walker.position
             walker.step()
             walker.breathe()
-            hit = self._after(sink.diagnostics[known:], before) or self._at()
+            hit = self._after(before) or self._at()
             if hit is not None and self._counts(hit):
                 return self._hit(hit, missed)
             if walker.stopped:
@@ -67,8 +64,10 @@ class Motion:
             if arrived is not None and arrived():
                 return Stop("step", walker.position)
 
-    def _after(self, findings: list[Any], before: int) -> Hit | None:
+    def _after(self, before: int) -> Hit | None:
         """What the last step brought about."""
+        here = self.walker.position
+        findings = self.walker.findings_at(here) if here > before else []
         hit = self.points.reported(findings) if findings else None
         if hit is None and self.points.watching and self.walker.position > before:
             hit = self._changed()
@@ -127,7 +126,8 @@ class Motion:
             count = walker.position
             return Stop("end", count, f"the program has ended; {count} instructions", missed=missed)
         finding = walker.trap.diagnostics[-1] if walker.trap.diagnostics else None
-        reason = "trap" if walker.upcoming() is not None else "deadlock"
+        is_deadlock = finding is not None and finding.code == "PTO5006"
+        reason = "deadlock" if is_deadlock else "trap"
         text = f"{finding.code}: {finding.message}" if finding is not None else "trap"
         return Stop(reason, walker.position, text, finding=finding, missed=missed)
 
@@ -193,6 +193,8 @@ class Motion:
                 walker.interrupted = False
                 raise Interrupted
             change = self._changed() if points.watching else None
+            findings = walker.findings_at(walker.position) if not points.is_empty else []
+            change = change or points.reported(findings)
             if change is not None:
                 found = here, change
         return found

@@ -13,6 +13,7 @@ from ptosim.machine.core import SLOT_STACK, Core
 from ptosim.source import Source
 
 LOOPS = frozenset(("scf.for", "scf.while"))
+_OPERATIONS = frozenset((Kind.EXEC, Kind.REGION, Kind.VECTOR))
 _FRAMES = LOOPS | {"func.func", "pto.section.cube", "pto.section.vector"}
 
 
@@ -135,8 +136,9 @@ def callers(core: Core, program: DecodedProgram) -> list[Operation]:
 
 
 def is_tile_op(inst: Inst | None) -> bool:
-    """True for an operation that is issued to a pipe: what `step` counts."""
-    return inst is not None and inst.kind is Kind.EXEC
+    """True for what `step` counts: an operation that is issued to a pipe, a vector region, an
+    instruction in one."""
+    return inst is not None and inst.kind in _OPERATIONS
 
 
 def brief(op: Operation | None) -> str:

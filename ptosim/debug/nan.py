@@ -25,14 +25,14 @@ class NanTracker:
     def first(self, events: Sequence[Any]) -> str | None:
         """Return, in words, the first of these events that brought up a NaN."""
         for event in events:
-            if event.what == "done" and event.bound is not None:
+            if event.what == "done" and event.binding is not None:
                 found = self._done(event)
                 if found is not None:
                     return found
         return None
 
     def _done(self, event: Any) -> str | None:
-        binding = event.bound.binding
+        binding = event.binding
         core = event.core.index
         reads = {(core, t.type.loc, t.addr) for _, t in tiles_of(binding, written=False)}
         had = bool(reads & self._known)

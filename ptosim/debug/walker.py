@@ -8,12 +8,12 @@ core that can go on has its turn."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ptosim.debug.checkpoints import Checkpoints, make_checkpoint
-from ptosim.engine.engine import Bound
+from ptosim.diagnostics.model import Diagnostic
 from ptosim.engine.records import Inst
 from ptosim.errors import Trap
 from ptosim.machine.core import Core
@@ -32,7 +32,12 @@ class Event(NamedTuple):
     what: str
     core: Core
     inst: Inst
-    bound: Bound | None
+    bound: Any
+
+    @property
+    def binding(self) -> Any:
+        """Operands of the instruction; None where it has none, or is a whole vector region."""
+        return getattr(self.bound, "binding", None)
 
 
 class Interrupted(Exception):
@@ -45,11 +50,11 @@ class _Recorder:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def on_issue(self, core: Core, inst: Inst, bound: Bound | None) -> None:
+    def on_issue(self, core: Core, inst: Inst, bound: Any) -> None:
         """The scalar unit reached an instruction."""
         self.events.append(Event("issue", core, inst, bound))
 
-    def on_commit(self, core: Core, inst: Inst, bound: Bound | None) -> None:
+    def on_commit(self, core: Core, inst: Inst, bound: Any) -> None:
         """An instruction took effect."""
         self.events.append(Event("done", core, inst, bound))
 
@@ -65,6 +70,7 @@ class Walker:
         self._recorder = _Recorder()
         launch.start((self._recorder,))
         self.engine = launch.engine
+        self.monitor = launch.sanitizers()
         self.machine = launch.machine
         self.checkpoints = checkpoints if checkpoints is not None else Checkpoints()
         self.turn: Core | None = None
@@ -72,8 +78,10 @@ class Walker:
         self.finished = False
         self.interrupted = False
         self.moving = False  # true while a command executes instructions
-        self.on_step: Callable[[], None] | None = None
         self._faults: dict[int, Trap] = {}
+        self._found: dict[int, list[Diagnostic]] = {}
+        # Sanitizers watch a run once: they have seen it up to here.
+        self._watched = 0
         self._clock = time.perf_counter()
         self._cost = 0.0
         self._settle()
@@ -82,7 +90,7 @@ class Walker:
     @property
     def position(self) -> int:
         """Instructions executed so far."""
-        return self.engine.executed
+        return self.engine.issued
 
     @property
     def events(self) -> list[Event]:
@@ -93,6 +101,10 @@ class Walker:
     def stopped(self) -> bool:
         """True if the run has ended or cannot go on."""
         return self.finished or self.trap is not None
+
+    def findings_at(self, position: int) -> list[Diagnostic]:
+        """Return what was found when the run first came to a position."""
+        return self._found.get(position, [])
 
     def upcoming(self) -> Inst | None:
         """Return the instruction that the next step executes; None at the end."""
@@ -108,36 +120,57 @@ class Walker:
         if self.stopped or self._faulty():
             return
         self._recorder.events.clear()
-        before = self.position
+        before, known = self.position, len(self.launch.sink)
         assert self.turn is not None
+        self._watch(before)
         try:
             self.engine.step(self.turn)
         except Trap as trap:
-            self._faults[before] = trap
-            self.goto(before)
-            self.trap = trap
+            self._fault(before, trap)
             return
         self._settle()
-        if self.on_step is not None:
-            self.on_step()
+        self._seen(known)
 
     def run_to(self, position: int) -> None:
         """Execute without looking until a position is reached or the run stops. Raises Interrupted
         when `interrupted` is set."""
         while self.position < position and not self.stopped and not self._faulty():
-            before = self.position
+            before, known = self.position, len(self.launch.sink)
+            limit = min(CHUNK, position - before)
+            if before < self._watched:
+                limit = min(limit, self._watched - before)
             self._recorder.events.clear()
             assert self.turn is not None
+            self._watch(before)
             try:
-                self.engine.advance(self.turn, min(CHUNK, position - before))
+                self.engine.advance(self.turn, limit)
             except Trap as trap:
-                fault = self.position - 1
-                self._faults[fault] = trap
-                self.goto(fault)
-                self.trap = trap
+                self._fault(self.position - 1, trap)
                 return
             self._settle()
+            self._seen(known)
             self.breathe()
+
+    def _watch(self, position: int) -> None:
+        """Let the sanitizers look on, unless they have seen this part of the run."""
+        if self.monitor is not None:
+            self.monitor.is_on = position >= self._watched
+
+    def _seen(self, known: int) -> None:
+        """Remember how far the run was watched, and what was found on the way."""
+        position, sink = self.position, self.launch.sink
+        if self.finished and position > self._watched and self.monitor is not None:
+            self.monitor.finish()
+        self._watched = max(self._watched, position)
+        if len(sink) > known:
+            self._found.setdefault(position, []).extend(sink.diagnostics[known:])
+
+    def _fault(self, position: int, trap: Trap) -> None:
+        """Stand before an instruction that cannot be executed."""
+        self._watched = max(self._watched, self.position)
+        self._faults[position] = trap
+        self.goto(position)
+        self.trap = trap
 
     def breathe(self) -> None:
         """Make a checkpoint if one is due; raise Interrupted if the user asked to stop."""
@@ -182,18 +215,21 @@ class Walker:
     def trial(self) -> Iterator[None]:
         """What happens inside leaves no trace but the position: memory may be changed by hand."""
         position, faults, findings = self.position, dict(self._faults), len(self.launch.sink)
+        found, watched = {k: list(v) for k, v in self._found.items()}, self._watched
+        self._watched = 1 << 62
         try:
             yield
         finally:
-            self._faults = faults
+            self._faults, self._found, self._watched = faults, found, watched
             self.launch.sink.cut(findings)
             self._restore(self.checkpoints.before(position))
             self.run_to(position)
 
     def _restore(self, checkpoint: Any) -> None:
         engine = self.engine
+        self._watch(-1)
         engine.restore(checkpoint.machine_state())
-        engine.executed = checkpoint.position
+        engine.issued, engine.executed = checkpoint.position, checkpoint.executed
         del engine.prints[checkpoint.prints :]
         self.turn = self.machine.cores[checkpoint.turn] if checkpoint.turn >= 0 else None
         self.finished, self.trap = False, None
@@ -210,6 +246,7 @@ class Walker:
             turn = self.turn.index if self.turn is not None else -1
             prints = len(self.engine.prints)
             state = self.engine.snapshot()
-            self.checkpoints.add(make_checkpoint(self.position, turn, prints, state, latest))
+            at = (self.position, self.engine.executed)
+            self.checkpoints.add(make_checkpoint(at, turn, prints, state, latest))
             self._cost = time.perf_counter() - started
         self._clock = time.perf_counter()

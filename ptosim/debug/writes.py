@@ -23,6 +23,8 @@ from ptosim.machine.gm import extent
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.semantics.binding import Binding, OpFault
 
+_WRITERS = frozenset((Kind.EXEC, Kind.ACTION, Kind.VECTOR, Kind.REGION))
+
 
 def tiles_of(binding: Binding, *, written: bool) -> Iterator[tuple[str, Tile]]:
     """Yield the tile operands that an operation writes, or those that it reads, with their names in
@@ -155,7 +157,7 @@ class WriteIndex:
                 walker.interrupted = False
                 raise Interrupted
             for event in walker.events:
-                if event.what == "done" and event.inst.kind in (Kind.EXEC, Kind.ACTION):
+                if event.what == "done" and event.inst.kind in _WRITERS:
                     segment.times.append(walker.position)
                     segment.writers.append(self._writer(event))
         self._segments.append(segment)
@@ -173,8 +175,10 @@ class WriteIndex:
 
     @staticmethod
     def _written(event: Event) -> list[Place] | None:
-        if event.bound is not None:
-            return footprint(event.core, event.bound.binding)
+        if event.binding is not None:
+            return footprint(event.core, event.binding)
+        if event.inst.kind is Kind.REGION:
+            return None if event.bound is not None else []  # in place its instructions come apart
         makes_value = event.inst.op is not None and bool(event.inst.op.results)
         return [] if makes_value else None
 

@@ -49,8 +49,24 @@ class Bound:
         self.cost: Any = None  # for the timing model
 
 
+class Region:
+    """A vector region whose pipe waits: it executes as a whole when the pipe gets to it, on the
+    values that it saw when it was issued. Stands in a queue in the place of a binding."""
+
+    __slots__ = ("commit", "cost", "guard")
+
+    def __init__(self, commit: Callable[[], object]) -> None:
+        self.commit = commit
+        self.guard = None
+        self.cost: Any = None
+
+
 class Observer(Protocol):
     """Looks on; every method is optional, and an engine without observers pays nothing for them."""
+
+    def on_start(self, engine: Engine) -> None:
+        """The engine is whole; nothing has been executed."""
+        ...
 
     def on_issue(self, core: Core, inst: Inst, bound: Bound | None) -> None:
         """The scalar unit has reached an instruction."""
@@ -61,7 +77,19 @@ class Observer(Protocol):
         ...
 
 
-Listener = Callable[[Core, Inst, Bound | None], None]
+class Monitor(Protocol):
+    """Watches operations take effect; it wraps the effect of each new binding."""
+
+    def bind(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """A binding was made."""
+        ...
+
+    def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
+        """An operation is issued that waits, or stands behind one that waits."""
+        ...
+
+
+Listener = Callable[[Core, Inst, "Bound | Region | None"], None]
 
 
 class Engine:
@@ -82,6 +110,8 @@ class Engine:
         self.profile = profile
         self.sink = sink
         self.executed = 0
+        self.issued = 0  # the same without what regions execute when their pipe gets to them
+        self.monitor: Monitor | None = None
         self.prints: list[str] = []
         self._on_issue: tuple[Listener, ...] = _listeners(observers, "on_issue")
         self._on_commit: tuple[Listener, ...] = _listeners(observers, "on_commit")
@@ -89,6 +119,9 @@ class Engine:
         self._reported: set[tuple[int, str]] = set()
         for core in machine.cores:
             core.bounds = [None] * len(program.insts)
+        for observer in observers:
+            if hasattr(observer, "on_start"):
+                observer.on_start(self)
 
     # -- the whole program ------------------------------------------------------------------------
 
@@ -146,7 +179,8 @@ class Engine:
     ) -> None:
         """Execute a core until it ends, waits, or has executed `limit` instructions."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
-        scalar, action, branch, execute = Kind.SCALAR, Kind.ACTION, Kind.BRANCH, Kind.EXEC
+        scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
+        region = Kind.REGION
         queues = core.queues
         pc = core.pc
         count = 0
@@ -156,7 +190,10 @@ class Engine:
                 inst = insts[pc]
                 kind = inst.kind
                 count += 1
-                if kind is execute:
+                if kind is vector:
+                    inst.run(core)
+                    pc += 1
+                elif kind is execute:
                     cache = bounds[pc]
                     bound = cache.get(inst.getter(slots)) if cache is not None else None
                     if bound is None:
@@ -171,13 +208,16 @@ class Engine:
                     pc += 1
                 elif kind is branch:
                     pc = inst.run(slots)
-                elif kind is action:
+                elif kind is region:
+                    pc = self._enter(core, inst)
+                else:
                     inst.run(core)
                     pc += 1
         except (OpFault, ScalarFault) as fault:
             raise self._trap(inst, fault) from fault
         finally:
             self.executed += count
+            self.issued += count
             core.pc = pc
         if pc < 0 and not queues:
             core.halted = True
@@ -190,6 +230,7 @@ class Engine:
             return None
         inst = self.program.insts[core.pc]
         self.executed += 1
+        self.issued += 1
         try:
             with np.errstate(all="ignore"):
                 self._step(core, inst)
@@ -212,6 +253,8 @@ class Engine:
             inst.run(core.slots)  # type: ignore[misc]
         elif inst.kind is Kind.BRANCH:
             following = inst.run(core.slots)  # type: ignore[misc]
+        elif inst.kind is Kind.REGION:
+            following = self._enter(core, inst)
         else:
             inst.run(core)  # type: ignore[misc]
         core.pc = following
@@ -223,11 +266,55 @@ class Engine:
         for listen in listeners:
             listen(core, inst, bound)
 
+    # -- vector regions ----------------------------------------------------------------------------
+
+    def _enter(self, core: Core, inst: Inst) -> int:
+        """Return where the scalar unit goes on: in the region, or behind it if its pipe waits."""
+        queue = core.queues.get(inst.pipe)
+        if queue is None:
+            core.open_vector_region()
+            return inst.pc + 1
+        values = list(core.slots)
+        queue.append((inst, Region(lambda: self._execute_region(core, inst, values))))
+        return inst.end + 1
+
+    def _execute_region(self, core: Core, inst: Inst, values: list[Any]) -> None:
+        """Execute a region as a whole, on values of its own."""
+        slots, core.slots = core.slots, values
+        core.open_vector_region()
+        pc = inst.pc + 1
+        try:
+            while pc != inst.end:
+                pc = self._region_step(core, pc)
+        finally:
+            core.slots = slots
+
+    def _region_step(self, core: Core, pc: int) -> int:
+        step = self.program.insts[pc]
+        self.executed += 1
+        try:
+            if step.kind is Kind.BRANCH:
+                return step.run(core.slots)  # type: ignore[misc]
+            if step.kind is Kind.SCALAR:
+                step.run(core.slots)  # type: ignore[misc]
+            elif step.kind is Kind.EXEC:
+                bound = self.bound(core, step)
+                if bound.guard is not None and not bound.guard():
+                    raise OpFault("PTO6601", f"'{step.op.name}' waits inside a vector region")  # type: ignore[union-attr]
+                bound.commit()
+            else:
+                step.run(core)  # type: ignore[misc]
+        except (OpFault, ScalarFault) as fault:
+            raise self._trap(step, fault) from fault
+        return pc + 1
+
     # -- pipes ------------------------------------------------------------------------------------
 
     def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
         """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has
         to wait itself."""
+        if self.monitor is not None:
+            self.monitor.issue(core, inst, bound)
         queue = core.queues.get(inst.pipe)
         if queue is not None:
             queue.append((inst, bound))
@@ -242,13 +329,16 @@ class Engine:
         return True
 
     def _commit(self, core: Core, inst: Inst, bound: Bound) -> None:
+        self._effect(core, inst, bound)
+        if bound.binding.sync is not None:
+            self._progress()
+
+    def _effect(self, core: Core, inst: Inst, bound: Bound) -> None:
         try:
             bound.commit()
         except OpFault as fault:
             raise self._trap(inst, fault) from fault
         self._tell(self._on_commit, core, inst, bound)
-        if bound.binding.sync is not None:
-            self._progress()
 
     def _progress(self) -> None:
         """Move every queue whose head need not wait any more."""
@@ -267,8 +357,7 @@ class Engine:
             if bound.guard is not None and not bound.guard():
                 return moved
             queue.popleft()
-            bound.commit()
-            self._tell(self._on_commit, core, inst, bound)
+            self._effect(core, inst, bound)
             moved = True
         del core.queues[pipe]
         return True
@@ -300,6 +389,8 @@ class Engine:
         binding.prints = self.prints
         binding.emit = self.sink.emit
         bound = Bound(inst.semantics(binding), binding)
+        if self.monitor is not None:
+            self.monitor.bind(core, inst, bound)
         if _has_zero(binding):
             return bound
         cache = core.bounds[inst.pc]
@@ -360,6 +451,12 @@ def _listeners(observers: Sequence[Any], name: str) -> tuple[Listener, ...]:
 def _has_zero(binding: Binding) -> bool:
     """True if a scalar that the text does not fix is 0.0 or -0.0, which are equal as keys."""
     return any(
-        value.__class__ is float and value == 0 and binding.op.bound[name].const is None
+        value.__class__ is float and value == 0 and _operand(binding.op, name).const is None
         for name, value in binding.values.items()
     )
+
+
+def _operand(op: Operation, name: str) -> Any:
+    """The operand of a name, or `clause.name`."""
+    clause, dot, inner = name.partition(".")
+    return op.bound[clause][inner] if dot else op.bound[name]

@@ -34,7 +34,7 @@ _ROW_KEYS = frozenset(
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "terminator", "scratch", "mismatch", "absent",
-        "hazard_pipe", )
+        "hazard_pipe", "access", )
 )  # fmt: skip
 
 
@@ -113,6 +113,7 @@ def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]
         mismatch=merged.get("mismatch"),
         absent=merged.get("absent"),
         hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
+        access=merged.get("access", {}),
     )
 
 

@@ -154,6 +154,9 @@ class OpDef:
     absent: str | None = None  # what it says on a target that does not have the operation
     # Pipes as the library declares them, where the assembler's table (`pipes`) has others.
     hazard_pipes: tuple[PipeChoice, ...] = ()
+    # What roles cannot say of memory and events: `clobbers` (by target: sources that the library
+    # destroys), `events` (by target: pairs of pipes between which it uses EVENT_ID0 itself).
+    access: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def mnemonic(self) -> str:

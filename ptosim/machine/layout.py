@@ -95,6 +95,8 @@ def tile_layout(type_: TileType, v_row: int, v_col: int) -> Layout:
     name = layout_name(type_)
     box_rows, box_cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
     rows, cols = type_.rows, type_.cols
+    if rows == 1 and type_.slayout == "row_major":
+        box_rows = 1  # the vector of a gemv lies in one run, not in boxes of 16 rows
     if name != "nd" and name != "dn":
         if type_.compact == 1:
             rows, cols = round_up(v_row, 16), round_up(v_col, box_cols)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ptosim.ir.types import TileType
 from ptosim.machine.layout import Layout, tile_layout
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
+
+_FLIPPED = {"row_major": "col_major", "col_major": "row_major", "none_box": "none_box"}
 
 
 class TileRef:
@@ -136,6 +140,31 @@ class Tile:
             shape, self.dtype, self.buffer, self.addr, tuple(s * size for s in strides)
         )
 
+    @property
+    def _pairs_rows(self) -> bool:
+        """True if two elements of one column share a byte."""
+        return self.bits == 4 and self.layout.name in ("dn", "zn", "nn")
+
+    def _transposed(self) -> Tile:
+        """The same bytes as a tile whose rows are this one's columns."""
+        t = self.type
+        flipped = replace(
+            t, rows=t.cols, cols=t.rows, v_row=t.v_col, v_col=t.v_row,
+            blayout=_FLIPPED[t.blayout], slayout=_FLIPPED[t.slayout],
+        )  # fmt: skip
+        return Tile(TileRef(flipped, self.addr, self.v_col, self.v_row), self.buffer)
+
+    def boxes(self, rows: int, cols: int) -> np.ndarray | None:
+        """Return the first rows and columns of a boxed tile as a view (box row, row in box, box
+        column, column in box); None unless they are whole boxes of whole bytes."""
+        layout = self.layout
+        if not layout.is_boxed or self.bits == 4:
+            return None
+        if rows % layout.box_rows or cols % layout.box_cols:
+            return None
+        view = self._boxes(layout.box_rows, layout.box_cols)
+        return view[: rows // layout.box_rows, :, : cols // layout.box_cols, :]
+
     def read(self, rows: int | None = None, cols: int | None = None) -> np.ndarray:
         """Return the valid region (or the first rows and columns) in logical order.
 
@@ -143,6 +172,8 @@ class Tile:
         """
         rows = self.v_row if rows is None else rows
         cols = self.v_col if cols is None else cols
+        if self._pairs_rows:
+            return self._transposed().read(cols, rows + rows % 2)[:, :rows].T
         if not self.layout.is_boxed:
             view = self.region(rows, cols)
             return unpack_nibbles(view)[:, :cols] if self.bits == 4 else view
@@ -155,6 +186,9 @@ class Tile:
     def write(self, values: np.ndarray) -> None:
         """Store values (logical order, at most the static shape) in the tile's layout."""
         rows, cols = values.shape
+        if self._pairs_rows:
+            self._transposed().write(values.T)
+            return
         half = 2 if self.bits == 4 else 1
         packed = pack_nibbles(values) if half == 2 else values
         if not self.layout.is_boxed:

@@ -49,6 +49,8 @@ def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
 
 def _type_tokens(op: Operation) -> list[Tok]:
     tokens = [t for t in op.types if t.__class__ is Tok and t.type == "TYPE"]
+    if len(tokens) > 1 and any(getattr(part, "value", "") == "to" for part in op.type_list):
+        tokens.pop()  # `%x : A to B`: the last one is the result's
     for item in op.items:
         if item.__class__ is Node and item.kind == "paren":
             tokens.extend(t for t in item.parts if t.__class__ is Tok and t.type == "TYPE")

@@ -128,27 +128,41 @@ _STRIDE = _LANES * 4
 
 @kernel("pto.trandom")
 def trandom(op: Binding) -> Commit:
-    """Philox 4x32 over a 128-bit counter. Step k of a row gives columns 256 k + 4 l + i from word i
-    of the block of counter + l, for 64 lanes l; the counter then grows by 64, in the last step of a
-    row by ((columns - 1) mod 64) + 1."""
+    """Philox 4x32 over a 128-bit counter; switch `trandom.order` says how blocks become columns.
+
+    `interleaved`: step k of a row gives columns 256 k + 4 l + i from word i of the block of counter
+    + l, for 64 lanes l; the counter then grows by 64, in the last step of a row by ((columns - 1)
+    mod 64) + 1. `planar`: that word is column 256 k + 64 i + l, and the counter grows by a quarter
+    of the row stride in every step."""
     dst = op.tile("dst")
     if op.is_empty:
         return nothing
     key = tuple(int(op.scalar(f"key{i}")) % (1 << 32) for i in range(2))
     counter = sum((int(op.scalar(f"counter{i}")) % (1 << 32)) << (32 * i) for i in range(4))
-    rounds = int(op.attr("rounds"))
     out = op.region("dst", dst.v_row, dst.v_col)
-    values = _random_rows(counter, (key[0], key[1]), rounds, dst.v_row, dst.v_col)
-    return partial(np.copyto, out, values.view(dst.dtype))
-
-
-def _random_rows(
-    counter: int, key: tuple[int, int], rounds: int, row_count: int, cols: int
-) -> np.ndarray:
-    steps = -(-cols // _STRIDE)
-    starts = []
-    for _ in range(row_count):
-        starts += [counter + _LANES * k for k in range(steps)]
-        counter += _LANES * (steps - 1) + (cols - 1) % _LANES + 1
+    starts, planar = _ORDERS[op.switch("trandom.order")](dst, counter)
     lanes = counter_words([start + lane for start in starts for lane in range(_LANES)])
-    return philox4x32(lanes, key, rounds).reshape(row_count, steps * _STRIDE)[:, :cols]
+    blocks = philox4x32(lanes, (key[0], key[1]), int(op.attr("rounds")))
+    if planar:
+        blocks = blocks.reshape(-1, _LANES, 4).transpose(0, 2, 1)
+    values = blocks.reshape(dst.v_row, -1)[:, : dst.v_col]
+    return partial(np.copyto, out, np.ascontiguousarray(values).view(dst.dtype))
+
+
+def _interleaved(dst: Tile, counter: int) -> tuple[list[int], bool]:
+    """Return the counter at the start of each step, row by row; words lie side by side."""
+    steps = -(-dst.v_col // _STRIDE)
+    starts = []
+    for _ in range(dst.v_row):
+        starts += [counter + _LANES * k for k in range(steps)]
+        counter += _LANES * (steps - 1) + (dst.v_col - 1) % _LANES + 1
+    return starts, False
+
+
+def _planar(dst: Tile, counter: int) -> tuple[list[int], bool]:
+    """Return the counter at the start of each step, row by row; equal words lie side by side."""
+    steps = -(-dst.v_col // _STRIDE)
+    return [counter + k * (dst.cols // 4) for k in range(dst.v_row * steps)], True
+
+
+_ORDERS = {"interleaved": _interleaved, "planar": _planar}

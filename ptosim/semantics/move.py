@@ -19,7 +19,7 @@ _BIAS_SOURCES = {
 }
 
 
-@kernel("pto.tmov:plain", "pto.tmov:fp", "pto.tmov:quant", "pto.tmov.fp")
+@kernel("pto.tmov:plain", "pto.tmov:fp", "pto.tmov:quant", "pto.tmov.fp", "pto.tmov.v2v")
 def tmov(op: Binding) -> Commit:
     """Copy a tile; which copy depends on where source and destination live."""
     src, dst = op.tile("src"), op.tile("dst")
@@ -89,7 +89,7 @@ def _check_block(op: Binding, src: Tile, dst: Tile) -> None:
     """Bias and parameter memory are written in blocks: 64 bytes (of the source on A2/A3, of the
     table on A5) and 128 bytes."""
     loc = dst.type.loc
-    if loc not in ("bias", "scaling"):
+    if loc not in ("bias", "scaling") or dst.type.fractal == 32:  # block scales lie elsewhere
         return
     counted = src if loc == "bias" and op.target == "a2a3" else dst
     size, block = counted.cols * counted.bits // 8, 64 if loc == "bias" else 128

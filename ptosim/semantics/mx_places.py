@@ -10,6 +10,8 @@ undefined.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from ptosim.machine.layout import round_up
@@ -24,7 +26,7 @@ _WINDOW = 8
 """Groups whose scales a 16-bit source passes to the last stage at a time."""
 
 
-class Places:
+class Places(ABC):
     """Base: operands, padding, results by the width of the source."""
 
     def __init__(self, op: Binding, four_bits: bool, rule: str) -> None:
@@ -44,13 +46,13 @@ class Places:
                 notes=("two elements share a byte, the even column in the low half",),
             )
 
+    @abstractmethod
     def values(self) -> np.ndarray:
         """Return the elements of all groups."""
-        raise NotImplementedError
 
+    @abstractmethod
     def store(self, result: MxResult) -> None:
         """Write data, exponents and scratch."""
-        raise NotImplementedError
 
     def source(self, rows: int, cols: int) -> np.ndarray:
         """Return the source's first elements as a view."""

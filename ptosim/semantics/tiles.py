@@ -170,6 +170,53 @@ def subview(ctx: ValueContext) -> Action:
     return run
 
 
+@value("pto.tsubview")
+def tsubview(ctx: ValueContext) -> Action:
+    """The destination becomes a window of the source; its static shape is its own. The address is
+    that of element (row, col) in plain strides, also for boxed tiles."""
+    source, row, col = ctx.slots["source"], ctx.slots["row"], ctx.slots["col"]
+    target = ctx.results[0] if ctx.results else ctx.slots["result"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        old: TileRef = slots[target]
+        slots[target] = _part(slots[source], old, slots[row], slots[col])
+
+    return run
+
+
+def _part(whole: TileRef, part: TileRef, row: int, col: int) -> TileRef:
+    type_ = whole.type
+    if row < 0 or col < 0 or row + part.v_row > type_.rows or col + part.v_col > type_.cols:
+        raise OpFault(
+            "PTO6005",
+            f"the window of {part.v_row}x{part.v_col} at ({row}, {col}) leaves the tile of "
+            f"{type_.rows}x{type_.cols}",
+        )
+    strides = (type_.cols, 1) if type_.blayout == "row_major" else (1, type_.rows)
+    addr = whole.addr + (row * strides[0] + col * strides[1]) * type_.dtype.bits // 8
+    kept = {"cols": type_.cols} if type_.blayout == "row_major" else {"rows": type_.rows}
+    return tile_ref(replace(part.type, **kept), addr, part.v_row, part.v_col)
+
+
+@value("pto.tget_scale_addr", "pto.get_scale_addr")
+def tget_scale_addr(ctx: ValueContext) -> Action:
+    """The scale tile moves to the address that belongs to a tile of L0A or L0B: that of the tile
+    shifted right by 4 (library headers of A5; the manual says 2)."""
+    source = ctx.slots["src"]
+    target = ctx.results[0] if ctx.results else ctx.slots["dst"]
+    name = ctx.op.bound["src"].value.name
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        old: TileRef = slots[target]
+        addr = slots[source].addr >> 4
+        check_place(core, old.type, addr, name)
+        slots[target] = tile_ref(old.type, addr, old.v_row, old.v_col)
+
+    return run
+
+
 def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
     """Return the tile that covers rows x cols elements from (row, col) of another one.
 

@@ -9,6 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.ir.core import Attr, Block, Node, Operation, Region
+from ptosim.syntax.build_parts import (
+    dps_part,
+    flatten,
+    key,
+    regions_and_types,
+    split_results,
+    typed,
+)
 from ptosim.syntax.token import Tok
 
 
@@ -36,7 +44,7 @@ class Builder:
         op: Operation = parts[1]
         text = results.value
         if "," in text or ":" in text:
-            op.result_tokens = _split_results(results)
+            op.result_tokens = split_results(results)
         else:
             op.result_tokens = [(text[1:-1].rstrip(), 1, results.start)]
         op.start = results.start
@@ -63,7 +71,7 @@ class Builder:
         values, types = sides["INS"]
         for part in parts[1:]:
             if part.__class__ is not Tok:
-                _dps_part(op, part, values, types)
+                dps_part(op, part, values, types)
             elif part.type == "TYPE":
                 types.append(part)
             elif part.type in sides:
@@ -76,7 +84,7 @@ class Builder:
         return Node("dps_clause", parts, parts[0].start)
 
     def dps_arrow(self, parts: list[Any]) -> Node:
-        return Node("arrow", _flatten(parts), 0)
+        return Node("arrow", flatten(parts), 0)
 
     def item_op(self, parts: list[Any]) -> Operation:
         name: Tok = parts[0]
@@ -89,7 +97,7 @@ class Builder:
                 if part.parts[-1].__class__ is dict:
                     op.attrs.update(part.parts.pop())
                 op.type_list = part.parts
-                op.types = _flatten(part.parts)
+                op.types = flatten(part.parts)
             else:
                 arrow = part.parts
                 if arrow and arrow[-1].__class__ is dict:
@@ -110,7 +118,7 @@ class Builder:
         return Node("word_types", parts, parts[0].start)
 
     def arrow(self, parts: list[Any]) -> Node:
-        return Node("arrow", _flatten(parts), 0)
+        return Node("arrow", flatten(parts), 0)
 
     def indexed(self, parts: list[Any]) -> Node:
         return Node("indexed", parts, parts[0].start)
@@ -207,7 +215,7 @@ class Builder:
     def return_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
         op.name = "func.return"
-        _typed(op, parts[1:])
+        typed(op, parts[1:])
         return op
 
     def call_op(self, parts: list[Any]) -> Operation:
@@ -275,7 +283,7 @@ class Builder:
     def if_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
         op.ins = [parts[1]]
-        _regions_and_types(op, parts[2:])
+        regions_and_types(op, parts[2:])
         return op
 
     def while_op(self, parts: list[Any]) -> Operation:
@@ -300,17 +308,17 @@ class Builder:
     def condition_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
         op.outs = [parts[1]]
-        _typed(op, parts[2:])
+        typed(op, parts[2:])
         return op
 
     def yield_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
-        _typed(op, parts[1:])
+        typed(op, parts[1:])
         return op
 
     def exec_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
-        _regions_and_types(op, parts[1:])
+        regions_and_types(op, parts[1:])
         return op
 
     def switch_op(self, parts: list[Any]) -> Operation:
@@ -321,7 +329,7 @@ class Builder:
                 op.items = [*op.items, part.parts[1]]
                 op.regions = [*op.regions, part.parts[2]]
             else:
-                _regions_and_types(op, [part])
+                regions_and_types(op, [part])
         return op
 
     def case(self, parts: list[Any]) -> Node:
@@ -329,7 +337,7 @@ class Builder:
 
     def region_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
-        _regions_and_types(op, parts[1:])
+        regions_and_types(op, parts[1:])
         return op
 
     def strict_op(self, parts: list[Any]) -> Operation:
@@ -384,7 +392,7 @@ class Builder:
         return Node("func_type", [parts[0].parts, results], 0)
 
     def attr_dict(self, parts: list[Any]) -> dict[str, Attr]:
-        return {_key(attr.key): attr for attr in parts}
+        return {key(attr.key): attr for attr in parts}
 
     def named_attr(self, parts: list[Any]) -> Attr:
         if len(parts) == 1:
@@ -398,65 +406,3 @@ class Builder:
 
     def attr_list(self, parts: list[Any]) -> list[Attr]:
         return parts
-
-
-def _dps_part(op: Operation, part: Any, values: list[Any], types: list[Any]) -> None:
-    if part.__class__ is dict:
-        op.attrs.update(part)
-        if values is op.ins and not types:
-            values.append(part)
-    elif part.kind == "dps_clause":
-        op.clauses = [*op.clauses, part]
-    elif part.kind == "arrow":
-        op.arrow = part.parts
-    else:
-        values.append(part)
-
-
-def _key(tok: Tok | None) -> str:
-    text = tok.value if tok is not None else ""
-    return text[1:-1] if text.startswith('"') else text
-
-
-def _flatten(parts: list[Any]) -> list[Any]:
-    flat: list[Any] = []
-    for part in parts:
-        if part.__class__ is Node and part.kind in ("paren_types", "word_types"):
-            flat.extend(_flatten(part.parts))
-        else:
-            flat.append(part)
-    return flat
-
-
-def _typed(op: Operation, parts: list[Any]) -> None:
-    for part in parts:
-        if part.__class__ is dict:
-            op.attrs.update(part)
-        else:
-            op.ins = [p for p in part.parts if p.type == "SSA"]
-            op.ins_types = [p for p in part.parts if p.type == "TYPE"]
-
-
-def _regions_and_types(op: Operation, parts: list[Any]) -> None:
-    for part in parts:
-        kind = part.__class__
-        if kind is Region:
-            op.regions = [*op.regions, part]
-        elif kind is dict:
-            op.attrs.update(part)
-        elif kind is Node:
-            op.arrow = part.parts
-        elif part.type == "TYPE":
-            op.arrow = [part]
-
-
-def _split_results(results: Tok) -> list[tuple[str, int, int]]:
-    found: list[tuple[str, int, int]] = []
-    at = results.start
-    for piece in results.value[:-1].split(","):
-        name = piece.strip()
-        start = at + (len(piece) - len(piece.lstrip()))
-        base, _, count = name.partition(":")
-        found.append((base[1:], int(count) if count else 1, start))
-        at += len(piece) + 1
-    return found

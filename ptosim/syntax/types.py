@@ -31,8 +31,8 @@ from ptosim.syntax.scanner import PatternScanner
 from ptosim.syntax.token import Tok
 
 _ORDER = (
-    "VIEW", "OPAQUE", "DIALECT_WORD", "ELLIPSIS", "SPACE_ATTR", "AFFINE", "DIMS", "VALID", "SCALAR",
-    "WORD", "INT", "QUESTION",
+    "VIEW", "OPAQUE", "QUANT", "DIALECT_WORD", "ELLIPSIS", "SPACE_ATTR", "AFFINE", "DIMS", "VALID",
+    "SCALAR", "WORD", "INT", "QUESTION",
 )  # fmt: skip
 TILE_SPACES = ("vec", "mat", "left", "right", "acc", "bias", "scaling")
 _SPACE_ALIASES = {
@@ -279,6 +279,9 @@ class _TypeBuilder:
     def opaque(self, parts: list[Any]) -> Type:
         return HandleType(parts[0].value.removeprefix("!pto."))
 
+    def quant(self, parts: list[Any]) -> Type:
+        return ScalarType(_quantised(parts[0].value))
+
     def memref(self, parts: list[Any]) -> Type:
         dims: tuple[Dim, ...] = ()
         elem: DType | None = None
@@ -297,11 +300,19 @@ class _TypeBuilder:
             elif part.type == "SPACE_ATTR":
                 space = _space(part.value[part.value.index("<") + 1 : -1])
         assert elem is not None  # the grammar has exactly one element type
+        if elem.kind == "quant":
+            raise TypeFault("invalid memref element type", "a tensor or a tile holds it")
         return MemRefType(dims, elem, strides, offset, space, affine)
 
     def vector(self, parts: list[Any]) -> Type:
         dims = _dims(parts[1].value) if parts[1].__class__ is Tok else ()
-        return VectorType(dims, _element(parts[-1]), parts[0].value)
+        elem = _element(parts[-1])
+        if elem.kind == "quant" and parts[0].value == "vector":
+            raise TypeFault(
+                "failed to verify 'elementType': VectorElementTypeInterface instance",
+                "a tensor or a tile holds quantised elements",
+            )
+        return VectorType(dims, elem, parts[0].value)
 
     def _tile(self, fields: dict[str, Any], *, ssa: bool) -> Type:
         if not fields:
@@ -342,7 +353,7 @@ def _unique(pairs: list[tuple[str, Any]], where: str = "") -> dict[str, Any]:
 def _tile_value(key: str, token: Tok) -> Any:
     text = token.value
     if key == "dtype":
-        return _dtype(text)
+        return _quantised(text) if token.type == "QUANT" else _dtype(text)
     if key == "valid":
         row, _, col = text.partition("x")
         return (None, None) if text == "?" else (_dim(row), _dim(col))
@@ -368,6 +379,23 @@ def _dtype(name: str) -> DType:
     if found is None:
         raise TypeFault(f"unknown element type `{name}`", _nearest(name, dtypes()))
     return found
+
+
+def _quantised(text: str) -> DType:
+    """Return a type of the `quant` dialect as an element type, named as MLIR prints it."""
+    from ptosim.quant.mlir_cursor import MlirFault
+    from ptosim.quant.mlir_parser import parse_type as parse_quant
+
+    try:
+        found: Any = parse_quant(text).element
+    except MlirFault as fault:
+        raise TypeFault("; ".join(fault.messages)) from fault
+    spec = found.storage
+    if spec is None:  # a calibrated type: nothing is stored
+        return DType(str(found), 32, "quant", str(found), "float32")
+    bits = next(b for b in (4, 8, 16, 32) if spec.bits == b or (spec.bits < b and b > 4))
+    array = dtypes()[spec.word].array if spec.is_float else f"{'' if spec.signed else 'u'}int{bits}"
+    return DType(str(found), bits, "quant", str(found), array)
 
 
 def _element(type_: Type) -> DType:

@@ -156,3 +156,14 @@ def test_help_and_version(cli):
     assert cli().code == 2
     for command in ("run", "check", "fmt", "ops", "targets", "explain", "selftest"):
         assert cli(command, "--help").code == 0
+
+
+def test_6_arguments_too_large_to_make_up(cli, tmp_path):
+    """A view may reach further than any memory; nothing is allocated for it."""
+    path = tmp_path / "huge.pto"
+    far = "%far = arith.constant 99999999999 : index\n    %vx = "
+    text = copy_program().replace("%vx = ", far, 1)
+    path.write_text(text.replace("strides = [%c64, %c1]", "strides = [%far, %c1]", 1))
+    done = cli("run", path)
+    assert done.code == 6
+    assert "too many to make up" in done.err

@@ -73,6 +73,9 @@ def _random(call: Call) -> None:
     counter = sum(word << (32 * i) for i, word in enumerate(words))
     key = call.scalars["key0"] & 0xFFFFFFFF, call.scalars["key1"] & 0xFFFFFFFF
     rows, cols = call.dst.valid
+    if call.switches["trandom.order"] == "planar":
+        _planar(call, counter, key)
+        return
     for r in range(rows):
         for start in range(0, cols, 256):
             for c in range(start, min(start + 256, cols)):
@@ -80,6 +83,18 @@ def _random(call: Call) -> None:
                 block = philox4x32((counter + lane) % (1 << 128), key, call.attrs["rounds"])
                 call.dst.set(r, c, block[word])
             counter += 64 if start + 256 < cols else (cols - 1) % 64 + 1
+
+
+def _planar(call: Call, counter: int, key: tuple[int, int]) -> None:
+    """The CPU simulator: words of 64 lanes one behind the other."""
+    dst = call.tiles["dst"]
+    for r in range(dst.valid[0]):
+        for start in range(0, dst.valid[1], 256):
+            for c in range(start, min(start + 256, dst.valid[1])):
+                word, lane = divmod(c - start, 64)
+                block = philox4x32((counter + lane) % (1 << 128), key, call.attrs["rounds"])
+                dst.set(r, c, block[word])
+            counter += dst.cols // 4
 
 
 def _set_value(call: Call) -> None:

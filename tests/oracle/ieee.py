@@ -144,14 +144,21 @@ def logarithm(a: Value) -> Value:
 
 
 def power(a: Value, b: Value) -> Value:
-    """pow of IEEE for finite operands and NaN."""
+    """pow of IEEE."""
     if not is_nan(b) and is_zero(b):
         return Fraction(1)
     if not isinstance(a, str) and a == 1:
         return Fraction(1)
     if is_nan(a) or is_nan(b):
         return "nan"
-    base, exponent = exact(a), exact(b)
+    if is_inf(b):
+        return _endless_power(magnitude(a), grows=b == "inf")
+    exponent = exact(b)
+    if is_inf(a):
+        odd = exponent.denominator == 1 and exponent.numerator % 2 == 1
+        end: Value = "inf" if exponent > 0 else ZERO
+        return negated(end) if odd and is_negative(a) else end
+    base = exact(a)
     whole = exponent.denominator == 1
     odd = whole and exponent.numerator % 2 == 1
     if base == 0:
@@ -161,6 +168,13 @@ def power(a: Value, b: Value) -> Value:
         return "nan"
     result = _positive_power(abs(base), exponent)
     return negated(result) if base < 0 and odd else result
+
+
+def _endless_power(base: Value, *, grows: bool) -> Value:
+    """What base^n tends to as n grows to +infinity, or falls to -infinity."""
+    if base == 1:
+        return Fraction(1)
+    return "inf" if (order(base) > 1) == grows else ZERO
 
 
 def _positive_power(base: Fraction, exponent: Fraction) -> Value:

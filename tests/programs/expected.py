@@ -167,6 +167,44 @@ def mxfp8_dn_pipeline() -> Arrays:
     return {"q": blocks, "e": zigzag(e).reshape(1, 1024)}
 
 
+# -- sorting and gathering -------------------------------------------------------------------------
+
+
+@program("sort/topk")
+def topk() -> Arrays:
+    """The 64 largest, equal ones in the order of their places; -0 counts as 0."""
+    x = np.round(randn((1, 2048), 61) * 16) / np.float32(16)  # many ties
+    x[0, ::97] = -0.0
+    x[0, 5], x[0, 1900], x[0, 77] = np.inf, np.inf, -np.inf
+    order = np.argsort(-x[0], kind="stable")[:64]
+    return {"x": x, "values": x[:, order], "indices": order[None].astype(np.int32)}
+
+
+@program("gather/paged_gather")
+def paged_gather() -> Arrays:
+    """Pages in the order of the table, then the tokens of the slots."""
+    rng = np.random.default_rng(72)
+    cache = randn((1024, 32), 71).reshape(64, 16, 32)
+    table = rng.permutation(64)[:8].astype(np.int32)
+    slots = rng.integers(0, 128, 24).astype(np.int32)
+    sequence = cache[table].reshape(128, 32)
+    return {"table": table, "slots": slots, "keys": sequence[slots]}
+
+
+@program("gather/embedding")
+def embedding() -> Arrays:
+    """Rows by token, zeros for padding, and their sums by token in the order of the tokens."""
+    table = randn((100, 64), 81)
+    tokens = np.random.default_rng(82).integers(0, 12, 32).astype(np.int32)
+    tokens[[3, 9, 31]] = -1, 100, -(2**31)
+    rows, sums = np.zeros((32, 64), np.float32), np.zeros((100, 64), np.float32)
+    for number, token in enumerate(tokens):
+        if 0 <= token < 100:
+            rows[number] = table[token]
+            sums[token] += table[token]
+    return {"tokens": tokens, "rows": rows, "sums": sums}
+
+
 # -- the public page -------------------------------------------------------------------------------
 
 

@@ -18,11 +18,11 @@ import numpy as np
 import ptosim
 from ptosim.isa.profiles import make_profile
 from ptosim.isa.registry import isa
-from tests.oracle import fills, lines, masks, numerics, tile, vector
+from tests.oracle import fills, gathering, lines, masks, numerics, tile, vector
 from tests.support.text import Kernel
 from tests.support.text import Tile as TextTile
 
-MODELS = {**vector.MODELS, **masks.MODELS, **lines.MODELS, **fills.MODELS}
+MODELS = {**vector.MODELS, **masks.MODELS, **lines.MODELS, **fills.MODELS, **gathering.MODELS}
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Case:
         switches = default_switches(self.target) | self.switches
         attrs = self.attrs | ({"swap": True} if self.variant.name == "scalar_tile" else {})
         call = tile.Call(self.op, self.target, tiles, scalars, attrs, switches)
-        if not call.is_empty() or self.op.startswith("tpart"):
+        if not call.is_empty() or self.op.startswith(("tpart", "tconcat")):
             MODELS[self.op](call)
         return tiles
 

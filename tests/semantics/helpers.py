@@ -67,8 +67,9 @@ class Image:
 
 
 def codes(result: ptosim.Result) -> list[str]:
-    """Codes of the findings of a run."""
-    return [finding.code for finding in result.findings]
+    """Codes of the findings of a run; not of those on undefined bytes, which tests look at on
+    purpose."""
+    return [f.code for f in result.findings if not f.code.startswith("PTO71")]
 
 
 BITS = {"f4E2M1FN": 4, "ui8": 8, "i8": 8, "f16": 16, "bf16": 16, "f32": 32, "i32": 32, "i64": 64}

@@ -102,15 +102,18 @@ def test_philox_gives_the_published_blocks():
 @pytest.mark.parametrize("rounds", [7, 10])
 @pytest.mark.parametrize("dtype", ["i32", "ui32"])
 @pytest.mark.parametrize("cols", [8, 200, 256, 264, 600])
-def test_random_numbers_are_philox_blocks_in_interleaved_order(cols, dtype, rounds):
-    """The counter grows by the lanes of each step, and carries through all its words."""
+@pytest.mark.parametrize("order", ["interleaved", "planar"])
+def test_random_numbers_are_philox_blocks_in_one_of_two_orders(cols, dtype, rounds, order):
+    """The counter grows by the lanes of each step (planar: by a quarter of the row stride), and
+    carries through all its words."""
     counters = (-1, -1, 0x7FFFFFFF, 5)
     operands: dict[str, Operand] = {
         **{f"key{i}": Scalar("i32", v) for i, v in enumerate((0x1234567, -77))},
         **{f"counter{i}": Scalar("i32", v) for i, v in enumerate(counters)},
         "dst": Spec(dtype, 3, 608, (2, cols)),
     }
-    Case("trandom", "a5", operands, attrs={"rounds": rounds}).check()
+    switches = {"trandom.order": order}
+    Case("trandom", "a5", operands, attrs={"rounds": rounds}, switches=switches).check()
 
 
 # -- merging and splitting -------------------------------------------------------------------------

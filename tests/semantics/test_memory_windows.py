@@ -71,6 +71,19 @@ def test_load_of_rows(name, target):
     assert codes(result) == findings
 
 
+@pytest.mark.parametrize("target", ["a5", "a2a3"])
+def test_a_prefetch_changes_nothing(target):
+    """A hint: the tile keeps what it holds."""
+    k = Kernel(target)
+    tile = k.tile("tile", "f32", 8, 16, (5, 13))
+    k.load("before", tile)
+    k.op("pto.tprefetch", [k.view("x", "f32", (5, 13), (16, 1), shape=(8, 16))], [tile])
+    k.store(tile, "after")
+    before = np.arange(65, dtype=np.float32)
+    args = {"before": before, "x": np.ones(128, np.float32), "after": np.zeros_like(before)}
+    np.testing.assert_array_equal(k.run(args).outputs["after"], before)
+
+
 DN: dict[str, tuple[tuple[int, int], tuple[int, int], Window, list[str]]] = {
     "plain": ((16, 6), (16, 6), {"sizes": (16, 6), "strides": (1, 16)}, []),
     "columns apart": (

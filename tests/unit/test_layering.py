@@ -22,12 +22,14 @@ ALLOWED = {
     "diagnostics": {"source", "errors", "isa"},
     "isa": {"errors", "ir", "source", "diagnostics"},
     "ir": {*BASE, "isa", "syntax"},
-    "syntax": {*BASE, "isa", "ir"},
-    "passes": {*BASE, "isa", "ir", "syntax", "machine"},
+    "syntax": {*BASE, "isa", "ir", "quant"},
+    "passes": {*BASE, "isa", "ir", "syntax", "machine", "quant"},
     "numerics": set(),
+    "quant": {*BASE, "isa", "numerics"},
     "machine": {"isa", "ir"},
-    "semantics": {*BASE, "isa", "ir", "machine", "numerics"},
+    "semantics": {*BASE, "isa", "ir", "machine", "numerics", "quant"},
     "engine": {*BASE, "isa", "ir", "machine", "passes", "semantics"},
+    "sanitize": {*BASE, "isa", "ir", "machine", "passes", "semantics", "engine"},
 }
 WITHOUT_NUMPY = {"source", "errors", "diagnostics", "isa", "ir", "syntax"}
 WITH_RICH = {"views", "cli", "debug"}

@@ -65,7 +65,7 @@ def _events(shell: Shell) -> list[str]:
     for event in events:
         if event.inst.semantics is None:
             continue
-        sync = event.bound.binding.sync if event.bound is not None else None
+        sync = event.binding.sync if event.binding is not None else None
         word = event.what if sync is None else f"{event.what} ({sync[0]})"
         waits = event.what == "issue" and id(event.inst) not in done
         lines.append(f"  {word} {brief(event.inst.op)}" + ("; it waits" if waits else ""))

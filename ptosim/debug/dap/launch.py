@@ -17,7 +17,7 @@ from ptosim.errors import UsageError
 WIDTH = 100
 _KNOWN = frozenset(
     ("program", "target", "level", "entry", "profile", "sync", "args", "blockNum", "seed", "uninit",
-     "stopOnEntry", "stopOnExit", "set")
+     "sanitize", "stopOnEntry", "stopOnExit", "set")
 )  # fmt: skip
 # What editors add themselves.
 _EDITOR = frozenset(
@@ -68,6 +68,7 @@ def launch(arguments: dict[str, Any], output: Callable[[str], None]) -> Launched
         uninit=arguments.get("uninit", "poison"),
         seed=arguments.get("seed"),
         commit="program",
+        sanitize=arguments.get("sanitize", "all"),
     )
     beside = launching.sidecar(options)
     program = launching.load(options, launching.targets(options, beside)[0], beside)

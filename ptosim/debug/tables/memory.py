@@ -148,6 +148,12 @@ def memory_map(session: Debugger, text: str) -> Sheet:
 # -- pipes, events ---------------------------------------------------------------------------------
 
 
+def sync_of(bound: Any) -> tuple[Any, ...] | None:
+    """Return what an operation in a queue orders; None for one that orders nothing."""
+    binding = getattr(bound, "binding", None)
+    return binding.sync if binding is not None else None
+
+
 def waits_for(sync: tuple[Any, ...] | None) -> str:
     """Return in words what an operation waits for."""
     if sync is None:
@@ -171,11 +177,11 @@ def pipes(session: Debugger) -> Sheet:
     for pipe in sorted(names | set(core.queues) | {"S"}):
         if pipe == "S" and core.stalled is not None:
             inst, bound = core.stalled
-            sheet.add("S", _line(session, inst), brief(inst.op), waits_for(bound.binding.sync), 0)
+            sheet.add("S", _line(session, inst), brief(inst.op), waits_for(sync_of(bound)), 0)
         elif pipe in core.queues:
             queue = core.queues[pipe]
             inst, bound = queue[0]
-            what = waits_for(bound.binding.sync)
+            what = waits_for(sync_of(bound))
             sheet.add(pipe, _line(session, inst), brief(inst.op), what, len(queue) - 1, mark=True)
         else:
             sheet.add(pipe, "", "idle" if pipe != "S" else _scalar_unit(session, core), "", "")
@@ -207,7 +213,7 @@ def events(session: Debugger) -> Sheet:
     sheet = Sheet(f"events of {core_name(core)}", ("event", ">id", ">set", "waited for by"))
     waiting: dict[Any, str] = {}
     for inst, bound in _heads(core):
-        sync = bound.binding.sync
+        sync = sync_of(bound)
         if sync is not None and sync[0] == "wait":
             waiting[sync[1:]] = f"line {_line(session, inst)}"
     counts = {key: count for key, count in core.flags.items() if count}

@@ -23,7 +23,7 @@ from ptosim.debug.reading import (
 )
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
-from ptosim.debug.tables.memory import core_name, waits_for
+from ptosim.debug.tables.memory import core_name, sync_of, waits_for
 from ptosim.debug.writes import operand_name
 from ptosim.errors import UsageError
 from ptosim.ir.core import Operand
@@ -46,7 +46,7 @@ def waiting(session: Debugger) -> Sheet:
         if core.stalled is not None:
             heads.insert(0, core.stalled)
         for inst, bound in heads:
-            sync = bound.binding.sync
+            sync = sync_of(bound)
             where = f"{core_name(core)} {inst.pipe}" if core.index else f"pipe {inst.pipe}"
             sheet.add(
                 session.names.line(inst.op), brief(inst.op), where, waits_for(sync),
@@ -111,7 +111,7 @@ class _Chain:
         if key in self.seen or depth >= DEPTH or len(self.sheet.rows) >= LINES:
             return
         self.seen.add(key)
-        if write.event.bound is None:
+        if write.event.binding is None:
             return
         for child in self._inputs(write.event, node.place, write.before):
             if isinstance(child, _Node):
@@ -120,7 +120,7 @@ class _Chain:
                 self.sheet.add("  " * (depth + 1) + child, "")
 
     def _inputs(self, event: Any, place: Place, before: int) -> list[_Node | str]:
-        walker, binding, core = self.session.walker, event.bound.binding, event.core
+        walker, binding, core = self.session.walker, event.binding, event.core
         found: list[_Node | str] = []
         index = _index_of(binding, core, place)
         for definition in binding.op.variant.operands:

@@ -57,7 +57,7 @@ def quant(session: Debugger, name: str) -> Sheet:
         by = f"`{brief(op)}` (line {session.names.line(op)})"
         raise UsageError(f"{name} was written last by {by}, not by a quantisation")
     here = session.position
-    binding, core = write.event.bound.binding, write.event.core  # type: ignore[union-attr]
+    binding, core = write.event.binding, write.event.core  # type: ignore[union-attr]
     try:
         session.walker.goto(write.before)
         before = {n: read_tile(core, binding.values[n]) for n in ("src", *_parameters(binding))}

@@ -11,6 +11,7 @@ from ptosim.passes.checks import (
     layouts,
     levels,
     pipes,
+    quant,
     sync,
     tiles,
     vecscope,
@@ -28,6 +29,7 @@ _CHECKS = (
     buffers.check,
     pipes.check,
     vecscope.check,
+    quant.check,
 )
 
 

@@ -9,7 +9,7 @@ from ptosim.ir.core import Operation
 from ptosim.ir.program import Function, ResolvedModule
 from ptosim.ir.types import Type
 from ptosim.passes.checks.places import name_span, operand_span
-from ptosim.passes.resolve import compatible
+from ptosim.passes.type_rules import compatible
 from ptosim.source import Source, Span
 
 

@@ -1,0 +1,110 @@
+"""The quant dialect: what a cast demands of its types, in MLIR's words, and zero points that do not
+fit their storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ptosim.diagnostics.model import Diagnostic, Sink, error, warning
+from ptosim.ir.core import Operation
+from ptosim.ir.program import ResolvedModule
+from ptosim.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
+from ptosim.passes.checks.places import name_span
+from ptosim.passes.views import attribute
+from ptosim.source import Source
+
+_CASTS = ("quant.qcast", "quant.dcast", "quant.scast")
+
+
+def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+    """Report casts that the dialect's verifier rejects, and zero points that will wrap."""
+    source = resolved.module.source
+    for function in resolved.functions.values():
+        for op in function.op.walk() if function.has_body else ():
+            if op.name.startswith("quant.") and op.bound:
+                sink.extend(_operation(op, source))
+
+
+def _operation(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    operand = op.bound.get("input")
+    out = op.bound.get("dst")
+    result = out.type if out is not None else op.results[0].type if op.results else None
+    if op.name in _CASTS and operand is not None and result is not None:
+        yield from _cast(op, operand.type, result, source)
+    yield from _scheme(op, source)
+
+
+def _cast(op: Operation, held: Type, made: Type, source: Source) -> Iterator[Diagnostic]:
+    from ptosim.quant.mlir_ops import verify_cast
+
+    before, after = _container(held), _container(made)
+    if before is None or after is None:
+        return
+    wrong = verify_cast(op.name, before, after)
+    if wrong is not None:
+        yield error(
+            "PTO2213",
+            wrong if op.name in wrong else f"'{op.name}' op {wrong}",
+            name_span(op, source),
+            notes=(f"from {held}", f"to {made}"),
+        )
+        return
+    for type_ in (before, after):
+        yield from _zero_points(op, type_.element, source)
+
+
+def _zero_points(op: Operation, element: Any, source: Source) -> Iterator[Diagnostic]:
+    from ptosim.quant.mlir_types import UniformType
+
+    if not isinstance(element, UniformType):
+        return
+    low, high = element.storage.low, element.storage.high
+    outside = [z for z in element.zeros if not low <= z <= high]
+    if outside:
+        yield warning(
+            "PTO7204",
+            f"zero point {outside[0]} is outside the storage range [{low}, {high}]",
+            name_span(op, source),
+            notes=(
+                "MLIR does not check it; its lowering wraps the zero point to the storage width",
+                "real zero has no stored value then",
+            ),
+            help="choose a zero point in the range",
+        )
+
+
+def _scheme(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    definition = op.definition.attrs.get("scheme") if op.definition is not None else None
+    name = attribute(op, definition) if definition is not None else None
+    if name is None:
+        return
+    from ptosim.quant.schemes import schemes
+
+    if name not in schemes():
+        yield error(
+            "PTO2214",
+            f"'{op.name}' op names the unknown scheme `{name}`",
+            name_span(op, source),
+            help=f"known: {', '.join(schemes())}",
+        )
+
+
+def _container(type_: Type) -> Any:
+    """Return a type as the quant dialect sees it; None for one that it has no word for."""
+    from ptosim.quant.mlir_types import Builtin, Container
+
+    if isinstance(type_, ScalarType):
+        return Container("", (), _element(type_.dtype))
+    if isinstance(type_, TileType):
+        return Container("tile", (type_.rows, type_.cols), _element(type_.dtype))
+    if isinstance(type_, VectorType):
+        return Container(type_.kind, type_.dims, _element(type_.elem))
+    return None if isinstance(type_, ErrorType) else Container("memref", (), Builtin(str(type_)))
+
+
+def _element(dtype: Any) -> Any:
+    from ptosim.quant.mlir_parser import parse_type
+    from ptosim.quant.mlir_types import Builtin
+
+    return parse_type(dtype.name).element if dtype.kind == "quant" else Builtin(dtype.name)

@@ -1,0 +1,122 @@
+"""Who knows what: vector clocks of the pipes of all cores.
+
+Every pipe counts the operations it has done. What a pipe may take as done elsewhere is its clock:
+the count of every other pipe that an event, a barrier or the scalar unit has vouched for. The
+scalar unit issues every operation, so an operation also knows what the scalar unit knew when it was
+issued. Stores of the scalar unit go through a buffer: other pipes know of them only by an event."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from ptosim.machine.core import Core
+
+SCALAR = "S"
+READS = "S reads"
+"""The scalar unit's loads: done before the next instruction is issued."""
+
+
+class Agent:
+    """A pipe of a core. `count` is what it has done; `clock[i]` what it knows of agent i.
+    Operations of a pipe that is `in_order` are done in the order of their issue."""
+
+    __slots__ = ("clock", "core", "count", "in_order", "index", "pending", "pipe", "seen")
+
+    def __init__(self, index: int, core: Core, pipe: str, total: int, in_order: bool) -> None:
+        self.index = index
+        self.core = core
+        self.pipe = pipe
+        self.in_order = in_order
+        self.count = 0
+        self.clock = [0] * total
+        self.seen: list[int] | None = None  # the scalar unit's clock that it joined last
+        self.pending: deque[list[int]] = deque()  # clocks of issue of what waits in its queue
+
+    def message(self) -> list[int]:
+        """What an event says that fires when everything issued to the pipe is done."""
+        clock = self.clock.copy()
+        clock[self.index] = self.count
+        return clock
+
+    def learn(self, clock: list[int]) -> None:
+        """Take over what another clock knows. Makes a new list: the scalar unit's clock is shared
+        with operations that wait."""
+        self.clock = [a if a > b else b for a, b in zip(self.clock, clock, strict=True)]
+
+
+class Clocks:
+    """The agents of a run and the messages that are under way between them."""
+
+    def __init__(self, cores: list[Core], pipes: Iterable[str], target: str) -> None:
+        names = [SCALAR, READS, *sorted(set(pipes) - {SCALAR})]
+        total = len(cores) * len(names) + 1  # agent 0 stands for everything before the run
+        self.agents: dict[tuple[int, str], Agent] = {}
+        self.by_index: list[Agent | None] = [None]
+        for core in cores:
+            for name in names:
+                in_order = not (target == "a2a3" and name == "V")
+                agent = Agent(len(self.by_index), core, name, total, in_order)
+                self.agents[core.index, name] = agent
+                self.by_index.append(agent)
+        self.pipes = names
+        self.messages: dict[Any, deque[list[int]]] = {}
+
+    def agent(self, core: Core, pipe: str) -> Agent:
+        """Return the agent of a pipe; one that no instruction names is the scalar unit's."""
+        return self.agents.get((core.index, pipe)) or self.agents[core.index, SCALAR]
+
+    def scalar(self, core: Core) -> Agent:
+        """Return the scalar unit of a core."""
+        return self.agents[core.index, SCALAR]
+
+    def issue(self, agent: Agent) -> None:
+        """An operation goes into a queue: it knows what the scalar unit knows now."""
+        agent.pending.append(self.scalar(agent.core).clock)
+
+    def begin(self, agent: Agent) -> None:
+        """An operation of a pipe takes effect."""
+        known = (
+            agent.pending.popleft()
+            if agent.pending
+            else self.agents[agent.core.index, SCALAR].clock
+        )
+        if known is not agent.seen and agent.pipe != SCALAR:
+            agent.learn(known)
+            agent.seen = known
+        agent.count += 1
+
+    def give(self, agent: Agent, key: Any) -> None:
+        """An event is signalled."""
+        self.messages.setdefault(key, deque()).append(agent.message())
+
+    def take(self, agent: Agent, key: Any) -> None:
+        """An event is waited for, and consumed."""
+        waiting = self.messages.get(key)
+        if waiting:
+            agent.learn(waiting.popleft())
+
+    def release(self, agent: Agent, key: Any) -> None:
+        """A token is given back: whoever takes it knows everything that its holders did."""
+        held = self.messages.get(key)
+        message = agent.message()
+        if held:
+            message = [max(a, b) for a, b in zip(message, held[0], strict=True)]
+        self.messages[key] = deque((message,))
+
+    def acquire(self, agent: Agent, key: Any) -> None:
+        """A token is taken."""
+        held = self.messages.get(key)
+        if held:
+            agent.learn(held[0])
+
+    def barrier(self, core: Core) -> None:
+        """The scalar unit has waited until every pipe of its core is done."""
+        scalar = self.scalar(core)
+        for pipe in self.pipes:
+            scalar.learn(self.agents[core.index, pipe].message())
+
+    def settle(self, agent: Agent) -> None:
+        """A barrier of one pipe: what it did so far is done."""
+        agent.clock[agent.index] = agent.count

@@ -1,0 +1,53 @@
+"""Flags that are set twice, or left set when the program ends."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from ptosim.engine.records import Inst
+from ptosim.machine.core import Core
+from ptosim.sanitize.report import Reporter
+
+FlagKey = tuple[int, str, str, int]
+
+
+class FlagBook:
+    """The flags that are set and not yet waited for, with the instructions that set them."""
+
+    def __init__(self, report: Reporter) -> None:
+        self._report = report
+        self._pending: dict[FlagKey, deque[Inst]] = {}
+        self._seen: set[tuple[Any, ...]] = set()
+
+    def set(self, core: Core, inst: Inst, key: FlagKey) -> None:
+        """A flag is set."""
+        pending = self._pending.setdefault(key, deque())
+        if pending and self._is_new("twice", key[1:], inst.pc):
+            self._report.set_twice(core, inst, pending[-1], key)
+        pending.append(inst)
+
+    def wait(self, core: Core, inst: Inst, key: FlagKey) -> None:
+        """A flag is waited for."""
+        pending = self._pending.get(key)
+        if pending:
+            pending.popleft()
+
+    def library(self, core: Core, inst: Inst, keys: list[FlagKey]) -> None:
+        """The library sets and waits for flags of its own inside an operation."""
+        for key in keys:
+            pending = self._pending.get(key)
+            if pending and self._is_new("library", key[1:], inst.pc):
+                self._report.library_flag(core, inst, pending[-1], key)
+
+    def finish(self) -> None:
+        """Report what is set and was never waited for."""
+        for key, pending in self._pending.items():
+            if pending and self._is_new("left", key[1:], pending[-1].pc):
+                self._report.left_set(pending[-1], key, len(pending))
+
+    def _is_new(self, *key: Any) -> bool:
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        return True

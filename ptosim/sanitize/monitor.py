@@ -1,0 +1,287 @@
+"""Watches every operation take effect: is it ordered after what it conflicts with, does it read
+what was written, are flags used in pairs.
+
+The monitor wraps the effect of a binding when the engine makes it, so a run without sanitizers pays
+nothing, and one with them a few steps for each operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ptosim.diagnostics.model import Sink
+from ptosim.engine.records import DecodedProgram, Inst, Kind
+from ptosim.ir.program import ResolvedModule
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.tile import TileRef
+from ptosim.sanitize.access import DEFINED, UNDEFINED, Access, access_of, footprint, library_events
+from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
+from ptosim.sanitize.flags import FlagBook
+from ptosim.sanitize.footprint import Strided
+from ptosim.sanitize.options import Sanitize
+from ptosim.sanitize.report import Reporter
+from ptosim.sanitize.shadow import Atom, Footprint, Shadow
+
+_SCALAR_ACCESS = {"pto.load_scalar": False, "pto.store_scalar": True}
+
+
+class Monitor:
+    """The sanitizers of one run."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        resolved: ResolvedModule,
+        machine: Machine,
+        sink: Sink,
+        chosen: Sanitize,
+    ) -> None:
+        self.program = program
+        self.machine = machine
+        self.target = resolved.target
+        self.chosen = chosen
+        pipes = {i.pipe for i in program.insts if i.kind is Kind.EXEC}
+        self.clocks = Clocks(machine.cores, pipes, self.target)
+        self.report = Reporter(resolved, machine, sink, self.clocks)
+        self.flags = FlagBook(self.report)
+        self._shadows: dict[tuple[int, Any], Shadow] = {}
+        self._times = [[0] * len(program.insts) for _ in machine.cores]
+        self._seen: set[tuple[Any, ...]] = set()
+        self.is_on = True  # off while a debugger executes again what was watched already
+        self._watch_scalars()
+
+    # -- what the engine calls --------------------------------------------------------------------
+
+    def bind(self, core: Core, inst: Inst, bound: Any) -> None:
+        """Wrap the effect of a new binding."""
+        binding = bound.binding
+        commit, agent = bound.commit, self.clocks.agent(core, inst.pipe)
+        if binding.sync is not None or binding.signals or binding.awaits:
+
+            def ordered() -> None:
+                if self.is_on:
+                    self._synchronise(core, inst, agent, binding)
+                commit()
+
+            bound.commit = ordered
+            return
+        access = access_of(core, inst, binding.values, binding.attributes, self.target, self.shadow)
+        check = self._check(agent, access, inst)
+        touches = self._library_events(core, inst)
+
+        def watched() -> None:
+            if self.is_on:
+                check()
+                if touches is not None:
+                    touches()
+            commit()
+
+        bound.commit = watched
+
+    def issue(self, core: Core, inst: Inst, bound: Any) -> None:
+        """An operation goes to a pipe that waits, or waits itself."""
+        if not self.is_on:
+            return
+        agent = self.clocks.agent(core, inst.pipe)
+        self.clocks.issue(agent)
+        binding = bound.binding
+        if binding.signals and binding.awaits:  # a meeting: arrive first, leave later
+            for key in binding.signals:
+                self.clocks.give(agent, key)
+
+    def define(self, core: Core, ref: TileRef) -> None:
+        """The bytes of a tile have values from the start."""
+        found = footprint(core, "", ref, None, self.shadow)
+        for atom in found.atoms() if found is not None else ():
+            atom.defined = DEFINED
+
+    def finish(self) -> None:
+        """The program has ended: report what is left over."""
+        if self.chosen.flags:
+            self.flags.finish()
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def shadow(self, core: Core, where: Any) -> Shadow:
+        """Return the shadow of a space of a core, or of a buffer of global memory."""
+        key = (-1 if isinstance(where, int) else core.index, where)
+        shadow = self._shadows.get(key)
+        if shadow is None:
+            if isinstance(where, int):
+                buffer = self.machine.buffers[where]
+                shadow = Shadow(buffer.name, len(buffer.data), DEFINED)
+                shadow.is_global = True
+            else:
+                shadow = Shadow(where, core.space(where).size, UNDEFINED)
+            self._shadows[key] = shadow
+        return shadow
+
+    def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
+        """Return the check of one binding; everything it needs is at hand."""
+        clocks, index, pc = self.clocks, agent.index, inst.pc
+        reads, spoils = access.reads, access.spoils
+        writes = tuple((p, DEFINED) for p in access.writes) + spoils
+        times = self._times[access.core.index]
+        reader = clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
+
+        def check() -> None:
+            clocks.begin(agent)
+            times[pc] += 1
+            entry = (index, agent.count, access, times[pc])
+            if reads:
+                self._read(entry, agent, reads, reader.index)
+            if writes:
+                self._write(entry, agent, writes)
+            if reader is not agent:
+                self._scalar_reads(agent, reader)
+
+        return check
+
+    def _read(
+        self, entry: tuple[Any, ...], agent: Agent, reads: tuple[Footprint, ...], reader: int
+    ) -> None:
+        clock, index, in_order = agent.clock, agent.index, agent.in_order
+        for print_ in reads:
+            for atom in print_.atoms():
+                write = atom.write
+                if clock[write[0]] < write[1] and (write[0] != index or not in_order):
+                    self._race("read", atom, write, entry, print_)
+                if atom.defined != DEFINED:
+                    self._undefined(atom, entry, print_)
+                atom.reads[reader] = entry
+
+    def _write(
+        self, entry: tuple[Any, ...], agent: Agent, writes: tuple[tuple[Footprint, int], ...]
+    ) -> None:
+        clock, index, in_order = agent.clock, agent.index, agent.in_order
+        for print_, state in writes:
+            for atom in print_.atoms():
+                write = atom.write
+                if clock[write[0]] < write[1] and (write[0] != index or not in_order):
+                    self._race("write", atom, write, entry, print_)
+                if atom.reads:
+                    for other, read in atom.reads.items():
+                        if clock[other] < read[1] and other != index:
+                            self._race("overwrite", atom, read, entry, print_)
+                    atom.reads = {}
+                atom.write = entry
+                atom.defined = state
+
+    def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
+        """A load of the scalar unit is done before the next instruction is issued."""
+        clock = agent.clock.copy()
+        clock[reader.index] = agent.count
+        agent.clock = clock
+
+    def _race(
+        self,
+        kind: str,
+        atom: Atom,
+        earlier: tuple[Any, ...],
+        later: tuple[Any, ...],
+        print_: Footprint,
+    ) -> None:
+        if not self.chosen.races or (kind == "write" and _may_swap(earlier[2], later[2])):
+            return
+        first, second = earlier[2].inst.pc, later[2].inst.pc
+        kinds = (
+            "order" if earlier[0] == later[0] else kind
+        )  # one report where one barrier is missing
+        key = (kinds, first, second, earlier[0], later[0])
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self.report.race(kind, earlier, later, print_, print_.shadow.extent(atom))
+
+    def _undefined(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+        key = ("undefined", entry[2].inst.pc, print_.name, atom.defined)
+        if not self.chosen.defined or key in self._seen:
+            return
+        self._seen.add(key)
+        self.report.undefined(atom, entry, print_)
+
+    # -- the scalar unit's own accesses -----------------------------------------------------------
+
+    def _watch_scalars(self) -> None:
+        for inst in self.program.insts:
+            op = inst.op
+            if op is None or op.name not in _SCALAR_ACCESS or inst.kind is not Kind.ACTION:
+                continue
+            pointer = self.program.slots.get(op.bound["ptr"].value)
+            if pointer is not None and inst.run is not None:
+                inst.run = self._scalar_access(inst, inst.run, pointer)
+
+    def _scalar_access(
+        self, inst: Inst, run: Callable[[Any], Any], pointer: int
+    ) -> Callable[[Any], Any]:
+        op = inst.op
+        assert op is not None
+        offset = op.bound["offset"]
+        size = op.bound["ptr"].type.elem.bits // 8
+        slot = self.program.slots.get(offset.value) if offset.value is not None else None
+        is_write = _SCALAR_ACCESS[op.name]
+
+        def watched(core: Core) -> None:
+            run(core)
+            if not self.is_on:
+                return
+            where, at = core.slots[pointer]
+            start = at + (core.slots[slot] if slot is not None else offset.const) * size
+            shadow = self.shadow(core, where)
+            found = (Footprint(shadow, (Strided(start, size),), "ptr", None),)
+            access = Access(core, inst)
+            access.reads, access.writes = ((), found) if is_write else (found, ())
+            self._check(self.clocks.agent(core, SCALAR), access, inst)()
+
+        return watched
+
+    # -- synchronisation --------------------------------------------------------------------------
+
+    def _synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> None:
+        clocks = self.clocks
+        clocks.begin(agent)
+        self._times[core.index][inst.pc] += 1
+        kind, *rest = binding.sync or ("none",)
+        if kind in ("set", "wait"):
+            self._flag(core, inst, agent, kind, tuple(rest))
+        elif kind == "barrier":
+            if rest[0] == "ALL":
+                clocks.barrier(core)
+            else:
+                clocks.settle(clocks.agent(core, rest[0]))
+        elif kind == "get":
+            clocks.acquire(agent, ("token", core.index, rest[1]))
+        elif kind == "release":
+            clocks.release(agent, ("token", core.index, rest[1]))
+        if binding.signals and not binding.awaits:
+            for key in binding.signals:
+                clocks.give(agent, key)
+        for key in binding.awaits:
+            clocks.take(agent, key)
+
+    def _flag(self, core: Core, inst: Inst, agent: Agent, kind: str, flag: tuple[Any, ...]) -> None:
+        source, target, _ = flag
+        if source == target:
+            return
+        key = (core.index, *flag)
+        if kind == "set":
+            self.clocks.give(agent, key)
+            if self.chosen.flags:
+                self.flags.set(core, inst, key)
+        else:
+            self.clocks.take(agent, key)
+            if self.chosen.flags:
+                self.flags.wait(core, inst, key)
+
+    def _library_events(self, core: Core, inst: Inst) -> Callable[[], None] | None:
+        """The library's code for some operations sets and waits for events of its own."""
+        pairs = library_events(inst.op, self.target) if inst.op is not None else ()
+        if not pairs or not self.chosen.flags:
+            return None
+        keys = [(core.index, source, end, 0) for source, end in pairs]
+        return lambda: self.flags.library(core, inst, keys)
+
+
+def _may_swap(first: Access, second: Access) -> bool:
+    """Atomic additions come to the same sum in any order."""
+    return first.is_atomic and second.is_atomic

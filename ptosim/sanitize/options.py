@@ -1,0 +1,50 @@
+"""Which sanitizers run."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+
+from ptosim.errors import UsageError
+
+KINDS = ("races", "bounds", "defined", "budget", "flags")
+
+
+@dataclass(frozen=True, slots=True)
+class Sanitize:
+    """The sanitizers that are on. Bounds and budget are checked by every run."""
+
+    races: bool = True
+    bounds: bool = True
+    defined: bool = True
+    budget: bool = True
+    flags: bool = True
+
+    @property
+    def is_needed(self) -> bool:
+        """True if one is on that has to watch the run."""
+        return self.races or self.defined or self.flags
+
+    def without_races(self) -> Sanitize:
+        """Return the same without the checks that need a program's own synchronisation."""
+        return replace(self, races=False, flags=False)
+
+
+def parse(text: str) -> Sanitize:
+    """Return the sanitizers of a word list: `all`, `none`, or names separated by commas. Raises
+    UsageError for an unknown name, or for `all` and `none` beside others."""
+    words = [w.strip() for w in text.split(",") if w.strip()]
+    if words == ["all"]:
+        return Sanitize()
+    if words == ["none"] or not words:
+        return Sanitize(False, False, False, False, False)
+    for word in words:
+        if word in ("all", "none"):
+            raise UsageError(f"sanitizers: `{word}` stands alone, not in `{text}`")
+        if word not in KINDS:
+            close = difflib.get_close_matches(word, KINDS, n=1)
+            raise UsageError(
+                f"there is no sanitizer `{word}`",
+                help=f"did you mean `{close[0]}`?" if close else f"all, none, {', '.join(KINDS)}",
+            )
+    return Sanitize(**{kind: kind in words for kind in KINDS})

@@ -1,0 +1,270 @@
+"""The findings of the sanitizers: both places, both byte ranges, the rule, and text to paste."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.diagnostics.model import Diagnostic, Label, Sink, error, warning
+from ptosim.engine.records import Inst
+from ptosim.ir.core import Operation
+from ptosim.ir.program import ResolvedModule
+from ptosim.machine.core import Core, Machine
+from ptosim.sanitize.access import CLOBBERED, PADDING
+from ptosim.sanitize.clocks import Clocks
+from ptosim.sanitize.repair import Repairs
+from ptosim.sanitize.shadow import Atom, Footprint
+from ptosim.source import Span
+
+_RACES = {
+    "read": ("PTO5201", "reads", "wrote", "may not have written yet"),
+    "overwrite": ("PTO5202", "overwrites", "read", "may still be reading"),
+    "write": ("PTO5203", "writes", "wrote", "may still be writing"),
+}
+
+
+class Reporter:
+    """Makes findings and hands them on."""
+
+    def __init__(
+        self, resolved: ResolvedModule, machine: Machine, sink: Sink, clocks: Clocks
+    ) -> None:
+        self.resolved = resolved
+        self.machine = machine
+        self.sink = sink
+        self.clocks = clocks
+        self.repairs = Repairs(resolved)
+
+    def span(self, op: Operation) -> Span:
+        """Return the place of an operation's name."""
+        return Span(self.resolved.module.source, op.start, op.name_end)
+
+    # -- races ------------------------------------------------------------------------------------
+
+    def race(
+        self,
+        kind: str,
+        earlier: tuple[Any, ...],
+        later: tuple[Any, ...],
+        print_: Footprint,
+        extent: tuple[int, int],
+    ) -> None:
+        """Two conflicting accesses that nothing orders."""
+        self.sink.emit(self._race(kind, earlier, later, print_, extent))
+
+    def _race(
+        self,
+        kind: str,
+        earlier: tuple[Any, ...],
+        later: tuple[Any, ...],
+        print_: Footprint,
+        extent: tuple[int, int],
+    ) -> Diagnostic:
+        code, verb, did, may = _RACES[kind]
+        one, two = earlier[2], later[2]
+        source, target = self._pipe(earlier[0]), self._pipe(later[0])
+        same_core = one.core is two.core
+        if not same_core:
+            code = "PTO5205"
+        elif source == target:
+            code = "PTO5204"
+        other = _operand_at(one, print_, extent)
+        where = _place(print_, extent)
+        message = (
+            f"data race: '{two.inst.op.name}' {verb} {where}, which '{one.inst.op.name}' {may}"
+        )
+        repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
+        return error(
+            code,
+            message,
+            self.span(two.inst.op),
+            label=f"{_name(two, print_)}: {_range(print_)}{self._when(two, later[3], target)}",
+            more=(
+                Label(
+                    self.span(one.inst.op),
+                    f"{did} {_name(one, other)}: {_range(other)}"
+                    f"{self._when(one, earlier[3], source)}",
+                ),
+            ),
+            notes=_rule(code, source, target),
+            help=repair.text,
+            fixes=repair.fixes,
+            context={
+                "kind": kind,
+                "space": print_.shadow.name,
+                "bytes": list(extent),
+                "first": _side(one, earlier[3], source, other),
+                "second": _side(two, later[3], target, print_),
+            },
+        )
+
+    def _pipe(self, index: int) -> str:
+        agent = self.clocks.by_index[index]
+        return "S" if agent is None or agent.pipe.startswith("S") else agent.pipe
+
+    def _when(self, access: Any, execution: int, pipe: str) -> str:
+        core = f", core {access.core.index}" if len(self.machine.cores) > 1 else ""
+        count = f", execution {execution}" if execution > 1 else ""
+        return f" (PIPE_{pipe}{core}{count})"
+
+    # -- undefined bytes --------------------------------------------------------------------------
+
+    def undefined(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+        """A read of bytes without a meaningful value."""
+        access = entry[2]
+        op = access.inst.op
+        low, high = print_.shadow.extent(atom)
+        low, high = max(low, print_.span[0]), min(high, print_.span[1])
+        name = _name(access, print_)
+        where = f"{print_.shadow.name} [{low:#x}, {high:#x})"
+        code, what, notes, cure = _undefined_text(atom, name, where)
+        writer = atom.write[2]
+        more = ()
+        if writer is not None:
+            more = (Label(self.span(writer.inst.op), "left them so"),)
+        self.sink.emit(
+            warning(
+                code,
+                f"'{op.name}' {what}",
+                self.span(op),
+                label=f"operand {print_.name}{self._when(access, entry[3], self._pipe(entry[0]))}",
+                more=more,
+                notes=notes,
+                help=cure,
+                context={"operand": print_.name, "space": print_.shadow.name, "bytes": [low, high]},
+            )
+        )
+
+    # -- flags ------------------------------------------------------------------------------------
+
+    def set_twice(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
+        """A flag is set that is set already."""
+        self.sink.emit(
+            warning(
+                "PTO5210",
+                f"{_flag(key)} is set while it is still set",
+                self.span(inst.op),  # type: ignore[arg-type]
+                label="set again",
+                more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
+                notes=(
+                    "a flag is one bit: what a second set does before the wait is undocumented",
+                ),
+                help="wait for the flag first, or use another event id",
+            )
+        )
+
+    def left_set(self, inst: Inst, key: tuple[Any, ...], count: int) -> None:
+        """A flag is set when the program ends."""
+        times = f" ({count} times)" if count > 1 else ""
+        _, source, target, number = key
+        self.sink.emit(
+            warning(
+                "PTO5211",
+                f"{_flag(key)} is left set{times}",
+                self.span(inst.op),  # type: ignore[arg-type]
+                label="set here, never waited for",
+                notes=("a flag that stays set can satisfy a wait of the next kernel",),
+                help=f"add `pto.wait_flag[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]`, "
+                "or drop the set",
+            )
+        )
+
+    def library_flag(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
+        """The library uses a flag inside an operation that the program has set."""
+        self.sink.emit(
+            warning(
+                "PTO5212",
+                f"'{inst.op.name}' uses {_flag(key)} itself while the program has it set",  # type: ignore[union-attr]
+                self.span(inst.op),  # type: ignore[arg-type]
+                more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
+                notes=(
+                    "the library's code for this operation sets and waits for EVENT_ID0 between "
+                    "the vector pipe and the scalar unit",
+                ),
+                help="use another event id between these pipes",
+            )
+        )
+
+
+def _flag(key: tuple[Any, ...]) -> str:
+    _, source, target, number = key
+    return f"PIPE_{source} -> PIPE_{target} EVENT_ID{number}"
+
+
+def _undefined_text(atom: Atom, name: str, where: str) -> tuple[str, str, tuple[str, ...], str]:
+    if atom.defined == PADDING:
+        return (
+            "PTO7102",
+            f"reads padding of {name} in {where} that no pad value fills",
+            ("a load writes whole 32-byte blocks; behind the valid elements they are undefined",),
+            "give the tile a pad value (`pad=1`), or read the valid part only",
+        )
+    if atom.defined == CLOBBERED:
+        return (
+            "PTO7103",
+            f"reads {name} in {where} after an operation has destroyed it",
+            ("the library's code works in place in this source",),
+            "keep a copy of the tile, or load it again",
+        )
+    return (
+        "PTO7101",
+        f"reads {name} in {where}, which nothing has written",
+        ("memory holds whatever the last kernel left there",),
+        "load or fill the tile first, or make the valid region smaller",
+    )
+
+
+def _operand_at(access: Any, print_: Footprint, extent: tuple[int, int]) -> Footprint:
+    """The operand of an access that the bytes belong to."""
+    every = [*access.writes, *access.reads, *(p for p, _ in access.spoils)]
+    for found in every:
+        low, high = found.span
+        if found.shadow is print_.shadow and low < extent[1] and extent[0] < high:
+            return found
+    return every[0]
+
+
+def _name(access: Any, print_: Footprint) -> str:
+    operand = access.inst.op.bound.get(print_.name)
+    value = getattr(operand, "value", None)
+    if value is None:
+        return print_.name
+    return f"%{value.name}"
+
+
+def _range(print_: Footprint) -> str:
+    low, high = print_.span
+    gaps = f", {print_.bytes} bytes in rows" if print_.bytes != high - low else ""
+    return f"{print_.shadow.name} [{low:#x}, {high:#x}){gaps}"
+
+
+def _place(print_: Footprint, extent: tuple[int, int]) -> str:
+    low, high = max(extent[0], print_.span[0]), min(extent[1], print_.span[1])
+    what = "global memory" if print_.shadow.is_global else print_.shadow.name
+    name = f" `{print_.shadow.name}`" if print_.shadow.is_global else ""
+    return f"{what}{name} [{low:#x}, {high:#x})"
+
+
+def _rule(code: str, source: str, target: str) -> tuple[str, ...]:
+    if code == "PTO5205":
+        return ("cores run independently: only a cross-core signal orders them",)
+    if code == "PTO5204":
+        return (
+            "the vector pipe of A2/A3 may begin an instruction before the one ahead is done",
+            "the A5 hardware and the public CPU simulator never show this",
+        )
+    return (
+        f"PIPE_{source} and PIPE_{target} run independently: only a flag or a barrier orders them",
+    )
+
+
+def _side(access: Any, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
+    low, high = print_.span
+    return {
+        "op": access.inst.op.name,
+        "core": access.core.index,
+        "pipe": pipe,
+        "execution": execution,
+        "operand": print_.name,
+        "tile": _name(access, print_),
+        "bytes": [low, high],
+    }

@@ -1,0 +1,68 @@
+"""Rearrangements of vec tiles: concatenation, transposition, packing of narrow elements."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ptosim.semantics.binding import Binding, OpFault
+from ptosim.semantics.places import warn_shared
+from ptosim.semantics.registry import Commit, kernel, nothing
+
+
+@kernel("pto.tconcat")
+def tconcat(op: Binding) -> Commit:
+    """dst = the valid columns of src0, then those of src1, over the valid rows of dst. An empty
+    source has no columns; the copies are made in this order."""
+    dst = op.tile("dst")
+    names = [n for n in ("src0", "src1") if not op.tile(n).is_empty]
+    if dst.v_row == 0 or not names:
+        return nothing
+    widths = [op.tile(n).v_col for n in names]
+    if sum(widths) > dst.cols:
+        raise OpFault(
+            "PTO6412",
+            f"'{op.op.name}' joins {' and '.join(map(str, widths))} columns; dst has {dst.cols}",
+        )
+    out, steps, at = op.region("dst", dst.v_row, dst.cols), [], 0
+    for name, width in zip(names, widths, strict=True):
+        source = op.region(name, dst.v_row, width)
+        steps.append(partial(np.copyto, out[:, at : at + width], source))
+        at += width
+
+    def join() -> None:
+        for step in steps:
+            step()
+
+    return join
+
+
+@kernel("pto.ttrans")
+def ttrans(op: Binding) -> Commit:
+    """dst[c, r] = src[r, c], for the valid region of src or its whole static shape (switch
+    `ttrans.extent`), as far as dst has room for the latter."""
+    src, dst = op.tile("src"), op.tile("dst")
+    if src.is_empty:
+        return nothing
+    rows, cols = src.v_row, src.v_col
+    if op.switch("ttrans.extent") == "static":
+        rows, cols = max(rows, min(src.rows, dst.cols)), max(cols, min(src.cols, dst.rows))
+    warn_shared(op, "dst", "src")
+    source, out = op.region("src", rows, cols), op.region("dst", cols, rows)
+
+    def transpose() -> None:
+        out[...] = source.T.copy()
+
+    return transpose
+
+
+@kernel("pto.tpack")
+def tpack(op: Binding) -> Commit:
+    """dst = the low bits of each element of src."""
+    src, dst = op.tile("src"), op.tile("dst")
+    if dst.is_empty:
+        return nothing
+    source, out = (op.region(n, dst.v_row, dst.v_col) for n in ("src", "dst"))
+    wide, narrow = f"u{src.dtype.itemsize}", f"u{dst.dtype.itemsize}"
+    return lambda: np.copyto(out.view(narrow), source.view(wide).astype(narrow))

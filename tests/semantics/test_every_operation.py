@@ -1,0 +1,222 @@
+"""Every vector operation that is executed has cases against the oracle, on each of its targets.
+
+For each row: edges of the type (negative, NaN, zeros of both signs, infinities, limits, ties) under
+a dynamic valid shape with odd tails; a shape that is empty; the destination in the place of a
+source; every value of every switch. An operation that needs operands of its own names the tests that
+cover these situations; a row with neither fails.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from ptosim.isa.profiles import switches
+from ptosim.isa.registry import isa
+from ptosim.isa.schema import Status
+from tests.semantics.operands import BUILDERS, Situation, case, preferred
+from tests.semantics.rows import TARGETS, executed
+
+FAMILIES = (
+    "elementwise", "tile_scalar", "expand", "reduce", "generate", "convert", "move", "memory",
+    "sort",
+)  # fmt: skip
+
+# What an operation cannot be asked for, and why.
+NOT_IN_PLACE = {
+    "trecip": "A2/A3 want different storage",
+    "tands": "different storage",
+    "tors": "different storage",
+    "txors": "different storage",
+    "taxpy": "the destination is an operand",
+    "tmuladddst": "the destination is an operand",
+    "tfusedmuladd": "the destination is an operand",
+    "tfusedmuladdrelu": "the destination is an operand",
+    "taddreluconv": "the result has another width",
+    "tsubreluconv": "the result has another width",
+    "tadddeqrelu": "the result has another width",
+    "tpack": "the result has another width",
+    "tcmp": "the result is a mask",
+    "tcmps": "the result is a mask",
+    "trowexpand": "the source is a column",
+    "tcolexpand": "the source is a row",
+    "tpairreducesum": "the source is twice as wide",
+    "tinterleave": "two results that depend on both sources",
+    "tdeinterleave": "two results that depend on both sources",
+    "tconcat": "the destination is wider",
+    "tfillpad": "tfillpad_inplace is that form",
+    "tfillpad_expand": "the destination is larger",
+    "tpartargmax": "values and indices would have to share",
+    "tpartargmin": "values and indices would have to share",
+}
+WITHOUT_SOURCE = {"texpands", "tci", "ttri", "trandom", "tsetval"}
+REDUCTIONS = {n for n in BUILDERS if n.startswith(("trow", "tcol")) and "expand" not in n}
+
+# Operations with tests of their own: situation -> module and test.
+OWN: dict[str, dict[str, str]] = {
+    "tsort32": {
+        "edges": "test_sort:test_blocks_of_32",
+        "empty": "test_sort:test_a_dynamic_and_an_empty_valid_shape",
+        "switches": "test_sort:test_extreme_scores_in_order",
+    },
+    "tmrgsort": {
+        "edges": "test_sort:test_two_to_four_lists",
+        "in place": "test_sort:test_runs_merge_in_place",
+        "switches": "test_sort:test_four_runs_become_one",
+    },
+    "tgather": {
+        "edges": "test_gather:test_an_index_names_an_element_in_memory_order",
+        "masks": "test_gather:test_a_pattern_packs_what_it_keeps",
+        "in place": "test_gather:test_indices_in_the_place_of_the_destination_are_read_first",
+        "outside": "test_gather:test_an_index_outside_the_source",
+        "switches": "test_gather:test_hits_of_a_comparison",
+    },
+    "tgatherb": {
+        "edges": "test_gather:test_blocks_of_32_bytes_by_byte_offset",
+        "outside": "test_gather:test_offsets_that_name_no_block",
+    },
+    "tscatter": {
+        "edges": "test_gather:test_elements_are_stored_where_indices_say",
+        "in place": "test_gather:test_scattering_in_place_loses_the_source",
+        "outside": "test_gather:test_an_index_outside_the_destination_stops_the_run",
+    },
+    "thistogram": {"edges": "test_gather:test_a_histogram_of_a_byte"},
+    "mgather": {
+        "edges": "test_tables:test_gathering_rows_and_elements",
+        "empty": "test_tables:test_an_empty_tile_moves_nothing",
+    },
+    "mscatter": {
+        "edges": "test_tables:test_atomic_stores_meet_each_other_in_row_order",
+        "outside": "test_tables:test_scattering_outside_the_table",
+        "empty": "test_tables:test_an_empty_tile_moves_nothing",
+        "switches": "test_tables:test_the_nan_rule_of_atomic_extremes_is_the_switch",
+    },
+    "textract": {
+        "edges": "test_rearrange:test_a_window_of_a_tile",
+        "outside": "test_rearrange:test_a_window_outside_the_tile_stops_the_run",
+    },
+    "tinsert": {
+        "edges": "test_rearrange:test_a_window_of_a_tile",
+        "outside": "test_rearrange:test_a_window_outside_the_tile_stops_the_run",
+    },
+    "tmov.v2v": {"edges": "test_rearrange:test_copy_by_its_manual_name"},
+    "tmov": {
+        "edges": "test_move:test_a2a3_copies_whole_blocks",
+        "exponents": "test_move:test_exponents_of_rows",
+        "layouts": "test_move:test_to_nz",
+    },
+    "tload": {
+        "edges": "test_memory_windows:test_load_of_rows",
+        "outside": "test_memory_windows:test_outside_the_buffer_is_a_trap",
+        "empty": "test_memory_windows:test_an_empty_tile_moves_nothing",
+        "switches": "test_memory_windows:test_infinite_padding_by_switch",
+    },
+    "tprefetch": {"edges": "test_memory_windows:test_a_prefetch_changes_nothing"},
+    "tstore": {
+        "edges": "test_memory_windows:test_store_of_rows",
+        "atomic": "test_memory_windows:test_atomic_addition",
+        "empty": "test_memory_windows:test_an_empty_tile_moves_nothing",
+    },
+    "tgetval": {
+        "edges": "test_debug:test_one_element_is_read_in_memory_order",
+        "outside": "test_debug:test_an_element_outside_the_tile_is_a_trap",
+    },
+    "tcvt": {
+        "edges": "test_convert:test_every_pair_with_its_defaults",
+        "empty": "test_convert:test_only_valid_elements_are_written",
+        "in place": "test_convert:test_in_place",
+        "switches": "test_convert:test_saturation_off_for_wide_integers",
+    },
+    "tdequant": {
+        "edges": "test_convert:test_dequantise",
+        "cpu": "test_convert:test_dequantise_of_the_cpu_simulator_takes_a_column_for_each",
+    },
+    "tquant": {
+        "edges": "test_quantize_int8:test_parameters_are_read_from_flat_memory",
+        "microscaling": "test_quantize_mx:test_groups_along_columns",
+        "in place": "test_quantize_int8:test_a5_keeps_its_source_unless_it_is_the_destination",
+        "tails": "test_quantize_int8:test_only_valid_elements_are_written",
+        "switches": "test_quantize_mx_operands:test_the_pages_largest_exponent",
+    },
+}
+# Moves of the cube core, which have tests beside their operations.
+CUBE = {
+    "tstore_fp", "tstore.fp", "tmov.fp", "textract_fp", "textract.fp", "tinsert_fp", "tinsert.fp",
+    "tmov.m2l", "tmov.m2r", "tmov.m2b", "tmov.m2s", "tmov.a2v", "tmov.s2d",
+}  # fmt: skip
+
+
+def rows() -> list[str]:
+    """Vector operations that are executed on a target."""
+    return [
+        d.mnemonic
+        for d in map(isa().get, isa().names())
+        if d is not None
+        and d.family in FAMILIES
+        and {Status.EXACT, Status.APPROXIMATE} & set(d.status.values())
+    ]
+
+
+def on_targets(names) -> list[tuple[str, str]]:
+    return [(op, target) for op in names for target in TARGETS if executed(op, target)]
+
+
+TABLE = on_targets(BUILDERS)
+
+
+def test_every_executed_row_has_cases():
+    assert sorted(set(rows()) - set(BUILDERS) - set(OWN) - CUBE) == []
+    assert sorted(set(BUILDERS) - set(rows())) == []
+
+
+@pytest.mark.parametrize("op", OWN)
+def test_tests_that_the_table_names_exist(op):
+    for place in OWN[op].values():
+        module, name = place.split(":")
+        assert callable(getattr(import_module(f"tests.semantics.{module}"), name))
+    switchable = isa().get(f"pto.{op}").switches
+    assert bool(switchable) <= ("switches" in OWN[op] or "edges" in OWN[op])
+
+
+@pytest.mark.parametrize(("op", "target"), TABLE)
+def test_edges_under_a_dynamic_shape_with_an_odd_tail(op, target):
+    case(Situation(op, target, preferred(op, target)[0], dynamic=True)).check()
+
+
+@pytest.mark.parametrize(("op", "target"), TABLE)
+def test_an_empty_shape_changes_nothing(op, target):
+    """No rows, or no columns; known only at run time where an operation refuses it in the text."""
+    if op == "tsetval":
+        pytest.skip("one element is set wherever the valid region ends")
+    other = preferred(op, target)[1]
+    case(Situation(op, target, other, rows=0, dynamic=True)).check()
+    case(Situation(op, target, other, cols=0, dynamic=True)).check()
+
+
+IN_PLACE = [
+    (op, target)
+    for op, target in TABLE
+    if op not in NOT_IN_PLACE and op not in WITHOUT_SOURCE and op not in REDUCTIONS
+]
+
+
+@pytest.mark.parametrize(("op", "target"), IN_PLACE)
+def test_the_result_in_the_place_of_a_source(op, target):
+    made = BUILDERS[op](Situation(op, target, "f32"))
+    source = next(n for n in made if n.startswith("src"))
+    case(Situation(op, target, preferred(op, target)[1], same=source, tail=0)).check()
+
+
+SWITCHED = [
+    (op, target, name, value)
+    for op, target in TABLE
+    for name in isa().get(f"pto.{op}").switches
+    for value in switches()[name].values
+]
+
+
+@pytest.mark.parametrize(("op", "target", "switch", "value"), SWITCHED)
+def test_every_value_of_every_switch(op, target, switch, value):
+    dtype = preferred(op, target)[0]
+    case(Situation(op, target, dtype, dynamic=True, seed=3, switches={switch: value})).check()
