@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,6 +49,9 @@ from ptosim.sanitize.attach import attach
 from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics import families
 from ptosim.semantics.values import default_value
+
+if TYPE_CHECKING:
+    from ptosim.debug.session import Debugger
 
 families.load()
 
@@ -156,6 +159,20 @@ class Program:
         options = RunOptions(block_num, sanitize, timing, commit, uninit, seed)
         launch = Launch(self._front, self._profile, self.entry(entry), args, options)
         return launch.run(observers)
+
+    def debug(
+        self,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        entry: str | None = None,
+        **options: Any,
+    ) -> Debugger:
+        """Return a debugger that stands before the first operation of a run; `options` are those of
+        `run`. Raises what `run` raises before its first operation."""
+        from ptosim.debug.session import Debugger
+
+        chosen = RunOptions(**options)
+        return Debugger(Launch(self._front, self._profile, self.entry(entry), args, chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,8 +404,7 @@ class Launch:
     def run(self, observers: Sequence[Any] = ()) -> Result:
         """Execute and collect."""
         self.start(observers)
-        tiles = (self.program.tiles[name][0] for name in self.tile_inputs)
-        monitor = attach(self.engine, self.options.sanitize, self.front.sync, tiles)
+        monitor = self.sanitizers()
         try:
             self.engine.run()
         except Trap as trap:
@@ -396,14 +412,20 @@ class Launch:
         if monitor is not None:
             monitor.finish()
         return Result(
-            outputs=self._outputs(),
+            outputs=self.outputs(),
             findings=[*self.front.sink, *self.sink],
             prints=self.engine.prints,
             made_up=self.made_up,
             executed=self.engine.executed,
         )
 
-    def _outputs(self) -> dict[str, np.ndarray]:
+    def sanitizers(self) -> Monitor | None:
+        """Attach the sanitizers that the options ask for; None if they ask for none."""
+        tiles = (self.program.tiles[name][0] for name in self.tile_inputs)
+        return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """Return what every pointer argument and output tile holds now, by name."""
         outputs = {
             buffer.name: from_bytes(buffer.data, buffer.dtype, buffer.shape)
             for buffer in self.machine.buffers

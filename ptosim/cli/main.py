@@ -17,6 +17,8 @@ from ptosim.errors import LimitError, ProgramError, PtosimError, UsageError
 COMMANDS = {
     "run": "execute a program on values and report the results",
     "check": "everything that can be said about programs without values",
+    "debug": "step through a program, forwards and backwards",
+    "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",

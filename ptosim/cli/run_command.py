@@ -6,17 +6,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ptosim import api
-from ptosim.cli import dumping, values
+from ptosim.cli import dumping, launching, values
 from ptosim.cli import options as shared
-from ptosim.cli.sources import open_source, source_path
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.compare import Comparison, Tolerance, compare
 from ptosim.engine.dump import Dump, Dumper
-from ptosim.errors import UsageError
+from ptosim.errors import Trap, UsageError
 from ptosim.isa.dtypes import dtype
 from ptosim.program import Program, Result
-from ptosim.sidecar import Sidecar, sidecar_of
+from ptosim.sidecar import Sidecar
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
 randn:dtype:RxC[:seed], randint:…, arange:dtype:RxC, or a number for a scalar. Arguments that are
@@ -29,8 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
     shared.add_program(parser)
     group = parser.add_argument_group("run")
-    group.add_argument("--entry", metavar="F", help="the function to run")
-    group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
+    launching.add_arguments(group)
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
     group.add_argument(
         "--dump", action="append", default=[], metavar="VALUE@OP[=FILE]",
@@ -42,28 +39,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--atol", type=float, help="absolute tolerance of --expect")
     group.add_argument("--ulp", type=int, help="tolerance of --expect in units in the last place")
     group.add_argument("--bitexact", action="store_true", help="no tolerance (the default)")
-    group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
-    group.add_argument("--uninit", choices=("poison", "zero", "random"), default="poison")
-    group.add_argument("--commit", choices=("program", "retire"), default="program")
     group.add_argument(
-        "--sanitize",
-        default="all",
-        metavar="LIST",
-        help="all (default), none, or of races,bounds,defined,budget,flags",
+        "--debug-on-error",
+        action="store_true",
+        help="open the debugger at the operation that stops the run",
     )
-    group.add_argument("--seed", type=int, help="seed of made-up data")
     shared.add_fail_on(parser)
     shared.add_output(parser)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run the program on every target asked for."""
-    sidecar = None if options.file == "-" else sidecar_of(source_path(options.file))
-    asked = shared.targets(options.target)
-    if asked == [None] and sidecar is not None and sidecar.targets:
-        asked = [sidecar.targets[0]]
+    sidecar = launching.sidecar(options)
     code = 0
-    for target in asked:
+    for target in launching.targets(options, sidecar):
         code = max(code, _run(options, terminal, target, sidecar))
     return code
 
@@ -71,35 +60,22 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 def _run(
     options: argparse.Namespace, terminal: Terminal, target: str | None, sidecar: Sidecar | None
 ) -> int:
-    defaults = sidecar.options if sidecar is not None else {}
-    source = open_source(options.file)
-    program = api.load(
-        source.text,
-        filename=source.name,
-        target=target,
-        level=options.level or defaults.get("level"),
-        profile=defaults.get("profile", options.profile)
-        if options.profile == "hw"
-        else options.profile,
-        sync=options.sync or defaults.get("sync"),
-        switches=shared.switches(options.set),
-    )
-    entry = program.entry(options.entry or defaults.get("entry"))
-    args = _arguments(options, sidecar)
+    program = launching.load(options, target, sidecar)
+    entry = program.entry(options.entry or (sidecar.options.get("entry") if sidecar else None))
+    args = launching.arguments(options, sidecar)
     wanted = _outputs_wanted(options, program, entry)
     expected = _expectations(options, sidecar)
+    chosen = launching.run_options(options, sidecar)
     dumps = dumping.requests(options.dump)
-    with terminal.busy(f"running {entry}"):
-        result = program.run(
-            args,
-            entry=entry,
-            block_num=options.block_num or defaults.get("block_num", 1),
-            sanitize=options.sanitize,
-            commit=options.commit,
-            uninit=options.uninit,
-            seed=options.seed if options.seed is not None else defaults.get("seed", 0),
-            observers=[Dumper(dumps)] if dumps else (),
-        )
+    try:
+        with terminal.busy(f"running {entry}"):
+            result = program.run(
+                args, entry=entry, observers=[Dumper(dumps)] if dumps else (), **chosen
+            )
+    except Trap as trap:
+        if not options.debug_on_error:
+            raise
+        return _post_mortem(trap, program, entry, args, chosen, terminal)
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry)
     dumping.write(dumps)
@@ -110,14 +86,21 @@ def _run(
     return 1 if failed or shared.fails(findings, fail_on) else 0
 
 
-def _arguments(options: argparse.Namespace, sidecar: Sidecar | None) -> dict[str, Any]:
-    args: dict[str, Any] = {}
-    if sidecar is not None:
-        args.update({n: values.parse_spec(s, sidecar.folder) for n, s in sidecar.args.items()})
-    for pair in options.arg:
-        name, spec = values.split(pair, "--arg")
-        args[name] = values.parse_spec(spec)
-    return args
+def _post_mortem(
+    trap: Trap,
+    program: Program,
+    entry: str,
+    args: dict[str, Any],
+    chosen: dict[str, Any],
+    terminal: Terminal,
+) -> int:
+    """Run again in the debugger, up to where it stopped, and open the prompt there."""
+    from ptosim.cli.debug_command import converse
+
+    session = program.debug(args, entry=entry, **chosen)
+    stop = session.continue_()
+    converse(session, terminal, stop)
+    return trap.exit_code
 
 
 def _expectations(

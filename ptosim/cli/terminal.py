@@ -7,7 +7,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +15,7 @@ from typing import Any, TextIO
 
 from ptosim.diagnostics.model import Diagnostic, Severity
 from ptosim.diagnostics.render import ansi, plain, render_all
-from ptosim.errors import UsageError
+from ptosim.files import write_file
 
 WIDTH = 100
 """Columns of a report that does not go to a terminal."""
@@ -132,22 +131,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(v) for v in value]
     return value
-
-
-def write_file(path: Path, data: str | bytes) -> None:
-    """Write a file whole or not at all; raises UsageError if that is not possible."""
-    raw = data.encode("utf-8") if isinstance(data, str) else data
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(raw)
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask)
-            Path(temporary).replace(path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as problem:
-        raise UsageError(f"cannot write {path}: {problem.strerror}") from problem

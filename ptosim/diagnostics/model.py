@@ -106,9 +106,7 @@ class Sink:
 
     def emit(self, diagnostic: Diagnostic) -> None:
         """Add a finding unless the same code was reported with the same text at the same place."""
-        span = diagnostic.span
-        place = (span.start, span.end) if span is not None else None
-        key = (diagnostic.code, diagnostic.message, place)
+        key = _key(diagnostic)
         if key in self._seen:
             return
         self._seen.add(key)
@@ -120,6 +118,12 @@ class Sink:
         for diagnostic in diagnostics:
             self.emit(diagnostic)
 
+    def cut(self, count: int) -> None:
+        """Forget all but the first `count` findings."""
+        del self.diagnostics[count:]
+        self._seen = {_key(d) for d in self.diagnostics}
+        self._worst = max((d.severity for d in self.diagnostics), default=0)
+
     @property
     def has_errors(self) -> bool:
         """True as soon as one finding is an error."""
@@ -130,6 +134,12 @@ class Sink:
 
     def __len__(self) -> int:
         return len(self.diagnostics)
+
+
+def _key(diagnostic: Diagnostic) -> tuple[object, ...]:
+    span = diagnostic.span
+    place = (span.start, span.end) if span is not None else None
+    return diagnostic.code, diagnostic.message, place
 
 
 def worst_severity(diagnostics: Sequence[Diagnostic]) -> Severity | None:

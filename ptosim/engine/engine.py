@@ -8,6 +8,7 @@ every program: with its results, or where nothing can move any more."""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -30,6 +31,9 @@ from ptosim.source import Span
 MAX_BOUND = 256
 """Bindings kept for an instruction; a loop that never repeats its operands must not grow without
 end."""
+
+
+UNLIMITED = sys.maxsize
 
 
 class Bound:
@@ -112,6 +116,7 @@ class Engine:
         self.profile = profile
         self.sink = sink
         self.executed = 0
+        self.issued = 0  # the same without what regions execute when their pipe gets to them
         self.monitor: Monitor | None = None
         self.prints: list[str] = []
         self._on_issue: tuple[Listener, ...] = _listeners(observers, "on_issue")
@@ -169,8 +174,16 @@ class Engine:
             core.halted = True
         return False
 
-    def _run_fast(self, core: Core) -> None:  # noqa: C901 - the one hot loop
-        """Execute a core until it ends or waits."""
+    def advance(self, core: Core, limit: int) -> None:
+        """Execute a core as `run` does, without observers, until it ends, waits, or has executed
+        `limit` instructions. Raises Trap where the program cannot go on."""
+        with np.errstate(all="ignore"):
+            self._run_fast(core, limit)
+
+    def _run_fast(  # noqa: C901 - the one hot loop
+        self, core: Core, limit: int = UNLIMITED
+    ) -> None:
+        """Execute a core until it ends, waits, or has executed `limit` instructions."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
         scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
         region = Kind.REGION
@@ -179,7 +192,7 @@ class Engine:
         count = 0
         inst: Any = None
         try:
-            while pc >= 0:
+            while pc >= 0 and count < limit:
                 inst = insts[pc]
                 kind = inst.kind
                 count += 1
@@ -210,6 +223,7 @@ class Engine:
             raise self._trap(inst, fault) from fault
         finally:
             self.executed += count
+            self.issued += count
             core.pc = pc
         if pc < 0 and not queues:
             core.halted = True
@@ -222,6 +236,7 @@ class Engine:
             return None
         inst = self.program.insts[core.pc]
         self.executed += 1
+        self.issued += 1
         try:
             with np.errstate(all="ignore"):
                 self._step(core, inst)

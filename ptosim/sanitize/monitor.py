@@ -47,6 +47,7 @@ class Monitor:
         self._shadows: dict[tuple[int, Any], Shadow] = {}
         self._times = [[0] * len(program.insts) for _ in machine.cores]
         self._seen: set[tuple[Any, ...]] = set()
+        self.is_on = True  # off while a debugger executes again what was watched already
         self._watch_scalars()
 
     # -- what the engine calls --------------------------------------------------------------------
@@ -58,7 +59,8 @@ class Monitor:
         if binding.sync is not None or binding.signals or binding.awaits:
 
             def ordered() -> None:
-                self._synchronise(core, inst, agent, binding)
+                if self.is_on:
+                    self._synchronise(core, inst, agent, binding)
                 commit()
                 self._define_made(binding)
 
@@ -69,9 +71,10 @@ class Monitor:
         touches = self._library_events(core, inst)
 
         def watched() -> None:
-            check()
-            if touches is not None:
-                touches()
+            if self.is_on:
+                check()
+                if touches is not None:
+                    touches()
             commit()
             if binding.made:
                 self._define_made(binding)
@@ -80,6 +83,8 @@ class Monitor:
 
     def issue(self, core: Core, inst: Inst, bound: Any) -> None:
         """An operation goes to a pipe that waits, or waits itself."""
+        if not self.is_on:
+            return
         agent = self.clocks.agent(core, inst.pipe)
         self.clocks.issue(agent)
         binding = bound.binding
@@ -225,6 +230,8 @@ class Monitor:
 
         def watched(core: Core) -> None:
             run(core)
+            if not self.is_on:
+                return
             where, at = core.slots[pointer]
             start = at + (core.slots[slot] if slot is not None else offset.const) * size
             shadow = self.shadow(core, where)

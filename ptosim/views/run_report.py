@@ -13,6 +13,7 @@ from rich.text import Text
 from ptosim import __version__
 from ptosim.compare import Comparison
 from ptosim.engine.dump import Dump
+from ptosim.isa.profiles import Profile
 from ptosim.program import Program, Result
 
 SHOWN_VALUES = 6
@@ -20,18 +21,22 @@ SHOWN_VALUES = 6
 
 def header(program: Program, entry: str) -> dict[str, Any]:
     """Return the choices that every report states first."""
+    return header_fields(program, program.profile, entry)
+
+
+def header_fields(chosen: Any, profile: Profile, entry: str) -> dict[str, Any]:
+    """Return the choices of something with target, level and sync (a program, a checked module)."""
     return {
         "version": __version__,
-        "target": program.target,
-        "level": program.level,
-        "sync": program.sync,
-        "profile": _profile(program),
+        "target": chosen.target,
+        "level": chosen.level,
+        "sync": chosen.sync,
+        "profile": _profile(profile),
         "entry": entry,
     }
 
 
-def _profile(program: Program) -> str:
-    profile = program.profile
+def _profile(profile: Profile) -> str:
     changed = ", ".join(f"{k}={profile[k]}" for k in profile.overridden)
     return f"{profile.name} ({changed})" if changed else profile.name
 

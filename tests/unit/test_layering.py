@@ -90,6 +90,7 @@ def test_every_package_is_in_the_table():
         "views",
         "sidecar",
         "compare",
+        "files",
         "__init__",
         "__main__",
     }

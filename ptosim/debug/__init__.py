@@ -1,0 +1,1 @@
+"""The debugger: one core that moves a run forwards and backwards, and its clients."""

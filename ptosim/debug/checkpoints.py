@@ -1,0 +1,123 @@
+"""Checkpoints of a run: pages of memory that did not change are shared, and old checkpoints are
+thinned out, so that a run of any length keeps within one budget."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ptosim.machine.core import CoreState, MachineState
+
+PAGE = 1 << 16
+BUDGET = 256 << 20
+"""Bytes that the checkpoints of a run may hold together."""
+KEPT = 256
+"""Checkpoints that a run may have; beyond them every second one goes."""
+
+Pages = tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All state after `position` instructions, `executed` with those of vector regions. `turn` is
+    the core that goes on (-1: none), `prints` the number of texts printed so far."""
+
+    position: int
+    executed: int
+    turn: int
+    prints: int
+    state: MachineState
+    spaces: tuple[dict[str, Pages], ...]
+    buffers: tuple[Pages, ...]
+
+    def machine_state(self) -> MachineState:
+        """Return the state with its memory put together again."""
+        cores = tuple(
+            replace(core, spaces={name: b"".join(pages) for name, pages in spaces.items()})
+            for core, spaces in zip(self.state.cores, self.spaces, strict=True)
+        )
+        return replace(self.state, cores=cores, buffers=tuple(map(b"".join, self.buffers)))
+
+    def pages(self) -> Iterator[bytes]:
+        """Yield every page of memory."""
+        for spaces in self.spaces:
+            for pages in spaces.values():
+                yield from pages
+        for pages in self.buffers:
+            yield from pages
+
+
+def make_checkpoint(
+    at: tuple[int, int], turn: int, prints: int, state: MachineState, like: Checkpoint | None
+) -> Checkpoint:
+    """Return a checkpoint at (position, executed) that shares its equal pages with `like`."""
+    spaces = []
+    for index, core in enumerate(state.cores):
+        known = like.spaces[index] if like is not None else {}
+        spaces.append({n: _paged(d, known.get(n, ())) for n, d in core.spaces.items()})
+    known_buffers = like.buffers if like is not None else ((),) * len(state.buffers)
+    buffers = tuple(_paged(d, k) for d, k in zip(state.buffers, known_buffers, strict=True))
+    empty: tuple[CoreState, ...] = tuple(replace(core, spaces={}) for core in state.cores)
+    bare = replace(state, cores=empty, buffers=())
+    return Checkpoint(*at, turn, prints, bare, tuple(spaces), buffers)
+
+
+def _paged(data: bytes, known: Pages) -> Pages:
+    pages = []
+    for number, start in enumerate(range(0, len(data), PAGE)):
+        page = data[start : start + PAGE]
+        if number < len(known) and known[number] == page:
+            page = known[number]
+        pages.append(page)
+    return tuple(pages)
+
+
+class Checkpoints:
+    """The checkpoints of a run, in order of position."""
+
+    def __init__(self, budget: int = BUDGET, kept: int = KEPT) -> None:
+        self.budget = budget
+        self.kept = kept
+        self._all: list[Checkpoint] = []
+        self._positions: list[int] = []
+        self._held = 0  # at most so many bytes; counted anew when it passes the budget
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def before(self, position: int) -> Checkpoint:
+        """Return the last checkpoint at or before a position; there is always one at 0."""
+        return self._all[bisect_right(self._positions, position) - 1]
+
+    def latest(self) -> Checkpoint | None:
+        """Return the checkpoint furthest into the run."""
+        return self._all[-1] if self._all else None
+
+    def add(self, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint; thins the others out when there are too many, or too many bytes."""
+        at = bisect_right(self._positions, checkpoint.position)
+        if at and self._positions[at - 1] == checkpoint.position:
+            return
+        known = {id(page) for page in self._all[at - 1].pages()} if at else set()
+        self._held += sum(len(page) for page in checkpoint.pages() if id(page) not in known)
+        self._all.insert(at, checkpoint)
+        self._positions.insert(at, checkpoint.position)
+        while len(self._all) > 2 and self._is_full():
+            self._thin()
+
+    def _is_full(self) -> bool:
+        if self._held > self.budget:
+            self._held = self.bytes()
+        return len(self._all) > self.kept or self._held > self.budget
+
+    def bytes(self) -> int:
+        """Return the bytes of all pages, shared ones counted once."""
+        seen = {id(page): len(page) for c in self._all for page in c.pages()}
+        return sum(seen.values())
+
+    def _thin(self) -> None:
+        """Drop every second checkpoint, the first one and the latest excepted."""
+        first, *middle, last = self._all
+        self._all = [first, *middle[1::2], last]
+        self._positions = [c.position for c in self._all]

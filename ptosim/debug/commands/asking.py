@@ -1,0 +1,123 @@
+"""Commands that answer questions about values."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptosim.debug.commands.registry import command
+from ptosim.debug.expressions import Expression
+from ptosim.debug.sheet import short_number
+from ptosim.debug.tables import origin, quant
+from ptosim.errors import UsageError
+from ptosim.files import write_file
+
+if TYPE_CHECKING:
+    from ptosim.debug.shell import Shell
+
+
+@command("print", "asking", "print EXPR", "p", example="print abs(%x).max()", completes="values")
+def print_(shell: Shell, args: str) -> None:
+    """The value of an expression: Python over `%values` (NumPy arrays of what elements mean) and
+    `$names`."""
+    shell.say(text_of(shell.session.evaluate(args)))
+
+
+def text_of(value: Any) -> str:
+    """Return a value as text of a few lines."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        head = f"{'x'.join(map(str, value.shape))} {value.dtype}"
+        shown = value.astype(np.float32) if value.dtype.kind == "V" else value
+        return f"{head}\n{np.array2string(shown, precision=6, threshold=64, max_line_width=96)}"
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value)).lower()
+    if isinstance(value, (int, float, np.generic)):
+        return short_number(value)
+    return str(value)
+
+
+@command(
+    "last-write", "asking", "last-write %x[r, c] | %x | SPACE A[..B]", "lw",
+    example="last-write %q[3, 5]", completes="values",
+)  # fmt: skip
+def last_write(shell: Shell, args: str) -> None:
+    """Go back to the operation that wrote an element, a tile or a byte last."""
+    if not args:
+        raise UsageError("`last-write` takes an element or an address", help="last-write %x[0, 0]")
+    for line in origin.writer(shell.session, args):
+        shell.say(line)
+    shell.where()
+    shell.show_displays()
+
+
+@command("why", "asking", "why [%x[r, c]]", example="why %q[3, 5]", completes="values")
+def why(shell: Shell, args: str) -> None:
+    """Why does it wait: what every waiting pipe is waiting for. With an element: the chain of
+    operations that made it, with what they read."""
+    session = shell.session
+    shell.show(origin.origin(session, args) if args else origin.waiting(session))
+
+
+@command("quant", "asking", "quant %x", example="quant %q", completes="values")
+def quant_(shell: Shell, args: str) -> None:
+    """How a tile was quantised: groups, exponents or scales, what was clipped, what lay halfway
+    between two values of the format."""
+    if not args:
+        raise UsageError("`quant` takes a quantised tile", help="quant %q")
+    shell.show(quant.quant(shell.session, args))
+
+
+@command("dump", "asking", "dump %x|EXPR FILE.npy", example="dump %x x.npy", completes="values")
+def dump(shell: Shell, args: str) -> None:
+    """Write an array to a NumPy file: what the elements mean."""
+    what, _, name = args.rpartition(" ")
+    if not what or not name.endswith(".npy"):
+        raise UsageError("`dump` takes an expression and a file that ends in .npy")
+    value = np.asarray(shell.session.evaluate(what))
+    buffer = BytesIO()
+    np.save(buffer, value, allow_pickle=False)
+    write_file(Path(name), buffer.getvalue())
+    shell.say(f"wrote {name}: {'x'.join(map(str, value.shape)) or 'scalar'} {value.dtype}")
+
+
+@command("python", "asking", "python CODE", "py", example="python np.abs(tile('%x')).mean()")
+def python(shell: Shell, args: str) -> None:
+    """Python with NumPy as `np`, `tile(name)` for values, `session`, and what earlier lines
+    defined. A value is printed. Without code: lines up to `end`."""
+    text = args or "\n".join(shell.read_block())
+    run_python(shell, text)
+
+
+def run_python(shell: Shell, text: str) -> None:
+    """Execute Python text in the namespace of the session; raises UsageError for its faults."""
+    space = shell.python
+    space.setdefault("np", np)
+    space["tile"] = shell.session.value
+    space["session"] = shell.session
+    space["print"] = lambda *parts: shell.say(" ".join(map(str, parts)))
+    try:
+        try:
+            compiled = compile(text, "<python>", "eval")
+        except SyntaxError:
+            exec(compile(text, "<python>", "exec"), space)
+            return
+        value = eval(compiled, space)
+    except UsageError:
+        raise
+    except Exception as problem:
+        raise UsageError(f"Python: {type(problem).__name__}: {problem}") from None
+    if value is not None:
+        shell.say(text_of(value))
+
+
+@command("set", "asking", "set $name = EXPR", example="set $limit = 448")
+def set_(shell: Shell, args: str) -> None:
+    """Give a name of your own a value, to be used in expressions."""
+    name, equals, text = args.partition("=")
+    name = name.strip()
+    if not equals or not name.startswith("$") or not name[1:].isidentifier():
+        raise UsageError("`set` takes a name and an expression", help="set $limit = 448")
+    shell.session.variables[name[1:]] = shell.session.evaluate(Expression(text))

@@ -1,0 +1,170 @@
+"""Commands that show state as tables."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ptosim.debug.commands.registry import command
+from ptosim.debug.places import number
+from ptosim.debug.session import NO_TIMING
+from ptosim.debug.sheet import Sheet
+from ptosim.debug.tables import code, memory, tiles
+from ptosim.errors import UsageError
+
+if TYPE_CHECKING:
+    from ptosim.debug.shell import Shell
+
+
+@command("tiles", "looking", "tiles")
+def tiles_(shell: Shell, args: str) -> None:
+    """All tiles of the function: place, type, shape, layout, range of values, what the last step
+    wrote."""
+    shell.show(tiles.tiles(shell.session))
+
+
+@command(
+    "tile", "looking", "tile %x[r0:r1, c0:c1] [value|hex|codes|phys|heat]", "t",
+    example="tile %q[0:4, 0:8] codes", completes="values",
+)  # fmt: skip
+def tile(shell: Shell, args: str) -> None:
+    """A tile, view or argument: values, hex, codes (raw and what they mean), the physical layout,
+    or a heat map."""
+    shell.show(tiles.tile(shell.session, args, shell.width()))
+
+
+@command("diff", "looking", "diff")
+def diff(shell: Shell, args: str) -> None:
+    """What the last tile operation changed."""
+    shell.show(tiles.diff(shell.session))
+
+
+@command("mem", "looking", "mem SPACE A..B [TYPE]", "memory", example="mem ub 0x0..0x3f f32")
+def mem(shell: Shell, args: str) -> None:
+    """Bytes of a memory space, or of an argument (`mem gm x 0+64`), as hex or as elements."""
+    shell.show(memory.memory(shell.session, args))
+
+
+@command("x", "looking", "x -m SPACE -f TYPE[] ADDR -s BYTES -c LINES",
+         example="x -m UB -f float16[] 0x0 -s 32")  # fmt: skip
+def examine(shell: Shell, args: str) -> None:
+    """Memory in the spelling of msDebug."""
+    shell.show(memory.examine(shell.session, args))
+
+
+@command("map", "looking", "map [SPACE]", example="map ub")
+def map_(shell: Shell, args: str) -> None:
+    """What lies where in the memories of the core, and how full they are."""
+    shell.show(memory.memory_map(shell.session, args))
+
+
+@command("pipes", "looking", "pipes")
+def pipes(shell: Shell, args: str) -> None:
+    """Every pipe of the core: at what it waits, for what, and what queues behind."""
+    shell.show(memory.pipes(shell.session))
+
+
+@command("events", "looking", "events", "flags")
+def events(shell: Shell, args: str) -> None:
+    """Flags that are set, who waits for which, buffer tokens, cross-core flags."""
+    shell.show(memory.events(shell.session))
+
+
+@command("fifo", "looking", "fifo", "fifos")
+def fifo(shell: Shell, args: str) -> None:
+    """The FIFOs between the cores of the block."""
+    shell.show(memory.fifos(shell.session))
+
+
+@command("scalars", "looking", "scalars", "regs")
+def scalars(shell: Shell, args: str) -> None:
+    """Every scalar of the function, and the registers of the core."""
+    shell.show(memory.scalars(shell.session))
+
+
+@command("cost", "looking", "cost")
+def cost(shell: Shell, args: str) -> None:
+    """Cycles so far, by pipe."""
+    shell.show(Sheet("", notes=[NO_TIMING, f"{shell.session.position} instructions so far"]))
+
+
+@command("timeline", "looking", "timeline [N]")
+def timeline(shell: Shell, args: str) -> None:
+    """The last operations on their pipes over time."""
+    shell.show(Sheet("", notes=[NO_TIMING]))
+
+
+@command("backtrace", "looking", "backtrace", "bt", "where")
+def backtrace(shell: Shell, args: str) -> None:
+    """The loops and calls around the current operation."""
+    shell.show(code.backtrace(shell.session))
+
+
+@command("list", "looking", "list [LINE[,LAST]]", "l", example="list 30,40", repeats=True)
+def list_(shell: Shell, args: str) -> None:
+    """Source lines around the current one, around LINE, or from LINE to LAST; again: the next
+    ones."""
+    if args:
+        first, comma, last = args.partition(",")
+        start = number(first, "line")
+        start, end = (start, number(last, "line")) if comma else (start - 5, start + 4)
+    elif shell.listed is not None:
+        start, end = shell.listed + 1, shell.listed + 10
+    else:
+        here = shell.session.line() or 1
+        start, end = here - code.AROUND, here + code.AROUND - 1
+    lines = code.listing(shell.session, start, end, shell.width())
+    if not lines:
+        shell.say(f"the program has {shell.session.names.source.line_count()} lines")
+    for line in lines:
+        shell.say(line)
+    shell.listed = max(end, 10)
+
+
+_INFO: dict[str, tuple[Callable[[Any], Sheet], str]] = {
+    "breakpoints": (code.breakpoints, "breakpoints and watchpoints"),
+    "cores": (memory.cores, "where every core stands"),
+    "events": (memory.events, "flags"),
+    "fifo": (memory.fifos, "FIFOs"),
+    "findings": (code.findings, "what checks and run have found"),
+    "functions": (code.functions, "functions of the run"),
+    "map": (lambda session: memory.memory_map(session, ""), "memory map"),
+    "pipes": (memory.pipes, "pipes"),
+    "program": (code.program, "what is being debugged"),
+    "scalars": (memory.scalars, "scalars"),
+    "stack": (code.backtrace, "loops and calls"),
+    "tiles": (tiles.tiles, "tiles"),
+    "values": (code.values, "all names of the function"),
+}
+_INFO_ALIASES = {
+    "b": "breakpoints", "break": "breakpoints", "watchpoints": "breakpoints", "regs": "scalars",
+    "registers": "scalars", "flags": "events", "blocks": "cores", "threads": "cores",
+    "locals": "values", "args": "values", "frame": "stack", "buffers": "map",
+}  # fmt: skip
+INFO_WORDS = (*_INFO, "display", "line", "prints")
+
+
+@command("info", "looking", f"info {'|'.join(INFO_WORDS)}", "i", completes="info")
+def info(shell: Shell, args: str) -> None:
+    """Tables by name."""
+    word = _INFO_ALIASES.get(args, args)
+    begun = [w for w in INFO_WORDS if w.startswith(word)] if word else []
+    if word in INFO_WORDS:
+        begun = [word]
+    if len(begun) != 1:
+        close = difflib.get_close_matches(word, INFO_WORDS, n=1)
+        hint = f"did you mean `info {close[0]}`? " if close else ""
+        raise UsageError(
+            f"`info` does not take `{args}`" if args else "`info` takes a word",
+            help=f"{hint}one of {', '.join(INFO_WORDS)}",
+        )
+    (word,) = begun
+    if word == "display":
+        shell.show_displays()
+    elif word == "line":
+        shell.where()
+    elif word == "prints":
+        shell.say("".join(shell.session.walker.engine.prints).rstrip("\n") or "nothing was printed")
+    else:
+        shell.show(_INFO[word][0](shell.session))

@@ -1,0 +1,160 @@
+"""Commands that move the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptosim.debug.commands.registry import command
+from ptosim.debug.names import brief
+from ptosim.debug.places import number
+from ptosim.errors import UsageError
+
+if TYPE_CHECKING:
+    from ptosim.debug.shell import Shell
+
+
+def _count(args: str) -> int:
+    count = number(args, "count") if args else 1
+    if count < 1:
+        raise UsageError(f"a count is at least 1, not {count}")
+    return count
+
+
+@command("run", "moving", "run", "r")
+def run(shell: Shell, args: str) -> None:
+    """Start over and go to the first breakpoint, or to the end."""
+    shell.stopped(shell.session.run())
+
+
+@command("start", "moving", "start")
+def start(shell: Shell, args: str) -> None:
+    """Start over and go to the first tile operation."""
+    shell.session.restart()
+    shell.stopped(shell.session.step())
+
+
+@command("restart", "moving", "restart")
+def restart(shell: Shell, args: str) -> None:
+    """Go back to the start of the run; breakpoints stay."""
+    shell.stopped(shell.session.restart())
+
+
+@command("step", "moving", "step [N]", "s", example="step 3", repeats=True)
+def step(shell: Shell, args: str) -> None:
+    """Go to the next tile operation of the core, N times."""
+    shell.stopped(shell.session.step(_count(args)))
+
+
+@command("stepi", "moving", "stepi [N]", "si", repeats=True)
+def stepi(shell: Shell, args: str) -> None:
+    """Execute one instruction, those of the scalar unit too, and say what became of it: issued,
+    done, or waiting for an event."""
+    stop = shell.session.stepi(_count(args))
+    for line in _events(shell):
+        shell.say(line)
+    shell.stopped(stop)
+
+
+def _events(shell: Shell) -> list[str]:
+    """What the last step did: `issue`, `done`, and for what is not done that it waits."""
+    lines, done = [], set()
+    events = shell.session.walker.events
+    for event in events:
+        if event.what == "done":
+            done.add(id(event.inst))
+    for event in events:
+        if event.inst.semantics is None:
+            continue
+        sync = event.binding.sync if event.binding is not None else None
+        word = event.what if sync is None else f"{event.what} ({sync[0]})"
+        waits = event.what == "issue" and id(event.inst) not in done
+        lines.append(f"  {word} {brief(event.inst.op)}" + ("; it waits" if waits else ""))
+    return lines
+
+
+@command("next", "moving", "next [N]", "n", repeats=True)
+def next_(shell: Shell, args: str) -> None:
+    """Like step, but a call is executed as one."""
+    shell.stopped(shell.session.next(_count(args)))
+
+
+@command("finish", "moving", "finish", "fin", repeats=True)
+def finish(shell: Shell, args: str) -> None:
+    """Go behind the innermost loop, section or function around the current operation."""
+    shell.stopped(shell.session.finish())
+
+
+@command(
+    "until", "moving", "until LINE|OP|PIPE|@FUNCTION|pc N|#N|CODE", "u",
+    example="until tquant", completes="places",
+)  # fmt: skip
+def until(shell: Shell, args: str) -> None:
+    """Go on to a place: a line, an operation, a pipe, a function, a position #N, a finding."""
+    stop = shell.session.until(args)
+    shell.note_place()
+    if stop.missed and stop.reason == "end":
+        shell.say(f"`{args}` was not reached")
+    shell.stopped(stop)
+
+
+@command("continue", "moving", "continue", "c", "cont", repeats=True)
+def continue_(shell: Shell, args: str) -> None:
+    """Go on to the next breakpoint, or the end. With N: ignore this breakpoint N-1 times."""
+    session = shell.session
+    if args:
+        point = session.points.all.get(session.last_stop.number)
+        if point is None:
+            raise UsageError("the run does not stand at a breakpoint; `continue` takes no count")
+        point.ignore = _count(args) - 1
+    shell.stopped(session.continue_())
+
+
+@command("goto", "moving", "goto #N | cycle N", "g", example="goto #120")
+def goto(shell: Shell, args: str) -> None:
+    """Go to a position, forwards or backwards, without stopping at breakpoints."""
+    if not args:
+        raise UsageError("`goto` takes a position", help="goto #120")
+    shell.stopped(shell.session.goto(args))
+
+
+@command("reverse-step", "moving", "reverse-step [N]", "rs", "rstep", repeats=True)
+def reverse_step(shell: Shell, args: str) -> None:
+    """Go back to the tile operation before, N times."""
+    shell.stopped(shell.session.reverse_step(_count(args)))
+
+
+@command("reverse-stepi", "moving", "reverse-stepi [N]", "rsi", repeats=True)
+def reverse_stepi(shell: Shell, args: str) -> None:
+    """Go back by single instructions."""
+    shell.stopped(shell.session.reverse_stepi(_count(args)))
+
+
+@command("reverse-next", "moving", "reverse-next [N]", "rn", "rnext", repeats=True)
+def reverse_next(shell: Shell, args: str) -> None:
+    """Like reverse-step, but a call is undone as one."""
+    shell.stopped(shell.session.reverse_next(_count(args)))
+
+
+@command("reverse-finish", "moving", "reverse-finish", "rfin")
+def reverse_finish(shell: Shell, args: str) -> None:
+    """Go back in front of the innermost loop, section or function."""
+    shell.stopped(shell.session.reverse_finish())
+
+
+@command("reverse-continue", "moving", "reverse-continue", "rc", "rcontinue", repeats=True)
+def reverse_continue(shell: Shell, args: str) -> None:
+    """Go back to the last breakpoint, to where a watched value was about to change, or to the
+    start."""
+    shell.stopped(shell.session.reverse_continue())
+
+
+@command("core", "moving", "core [N]", example="core 1")
+def core(shell: Shell, args: str) -> None:
+    """Look at another core; steps then count its operations. Without a number: list the cores."""
+    from ptosim.debug.tables import memory
+
+    if not args:
+        shell.show(memory.cores(shell.session))
+        return
+    shell.session.focus(number(args, "core"))
+    shell.where()

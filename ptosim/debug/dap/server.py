@@ -1,0 +1,274 @@
+"""The server: requests of an editor become calls of the debugger, stops become events."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ptosim.debug.dap.launch import Launched, launch
+from ptosim.debug.dap.points import PointRequests
+from ptosim.debug.dap.state import StateRequests
+from ptosim.debug.dap.wire import BrokenMessage, Message, Writer, read_message
+from ptosim.debug.filters import FILTERS
+from ptosim.debug.stops import Stop
+from ptosim.errors import ProgramError, PtosimError, UsageError
+
+CAPABILITIES = {
+    "supportsConfigurationDoneRequest": True,
+    "supportsFunctionBreakpoints": True,
+    "supportsConditionalBreakpoints": True,
+    "supportsHitConditionalBreakpoints": True,
+    "supportsLogPoints": True,
+    "supportsEvaluateForHovers": True,
+    "supportsStepBack": True,
+    "supportsRestartRequest": True,
+    "supportsDataBreakpoints": True,
+    "supportsReadMemoryRequest": True,
+    "supportsTerminateRequest": True,
+    "supportsSteppingGranularity": True,
+    "supportsCompletionsRequest": True,
+    "supportsExceptionInfoRequest": True,
+    "supportsValueFormattingOptions": True,
+}
+_REASONS = {
+    "watchpoint": "data breakpoint",
+    "finding": "exception",
+    "trap": "exception",
+    "deadlock": "exception",
+    "interrupt": "pause",
+    "start": "entry",
+    "end": "pause",
+}
+TRAPPED = 4
+
+
+class Server:
+    """Serves one editor until it leaves. `serve` returns the exit code."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self.source = source
+        self.writer = Writer(sink)
+        self.launched: Launched | None = None
+        self.leaving = False
+        self._inbox: queue.Queue[Message | None] = queue.Queue()
+        self._after: Callable[[], None] | None = None
+        self.points = PointRequests(self)
+        self.state = StateRequests(self)
+        self._handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
+            "initialize": self._initialize,
+            "launch": self._launch,
+            "configurationDone": self._configuration_done,
+            "restart": self._restart,
+            "continue": lambda a: self._move(a, lambda s: s.continue_()),
+            "next": lambda a: self._step(a, "next"),
+            "stepIn": lambda a: self._step(a, "step"),
+            "stepOut": lambda a: self._move(a, lambda s: s.finish(), step=True),
+            "stepBack": lambda a: self._step(a, "reverse_next"),
+            "reverseContinue": lambda a: self._move(a, lambda s: s.reverse_continue()),
+            "pause": self._pause,
+            "disconnect": self._leave,
+            "terminate": self._terminate,
+            **self.points.handlers(),
+            **self.state.handlers(),
+        }
+
+    # -- the loop ---------------------------------------------------------------------------------
+
+    def serve(self) -> int:
+        """Answer requests until the editor disconnects or the input ends."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        while not self.leaving:
+            message = self._inbox.get()
+            if message is None:
+                break
+            self._answer(message)
+        return 0
+
+    def _listen(self) -> None:
+        """Take in messages while the run moves, so that it can be told to stop."""
+        while True:
+            try:
+                message = read_message(self.source)
+            except BrokenMessage as problem:
+                self.say(f"{problem}\n", "stderr")
+                continue
+            self._inbox.put(message)
+            if self.launched is not None and _stops(message):
+                walker = self.launched.session.walker
+                walker.interrupted = walker.moving
+            if message is None:
+                return
+
+    def _answer(self, message: Message) -> None:
+        if message.get("type") != "request":
+            return
+        command, number = str(message.get("command")), message.get("seq", 0)
+        reply: Message = {"type": "response", "request_seq": number, "command": command}
+        self._after = None
+        try:
+            handler = self._handlers.get(command)
+            if handler is None:
+                raise UsageError(f"the request `{command}` is not supported")
+            arguments = message.get("arguments")
+            body = handler(arguments if isinstance(arguments, dict) else {})
+        except KeyError as problem:
+            self._refuse(reply, f"the request `{command}` lacks {problem}")
+        except (PtosimError, TypeError, ValueError) as problem:
+            self._refuse(reply, _words(problem))
+        except Exception as problem:
+            self.say(traceback.format_exc(), "stderr")
+            self._refuse(reply, f"internal error: {problem}")
+        else:
+            self.writer.send({**reply, "success": True, **({"body": body} if body else {})})
+            if self._after is not None:
+                self._after()
+
+    def _refuse(self, reply: Message, text: str) -> None:
+        body = {"error": {"id": 1, "format": text.replace("{", "(").replace("}", ")")}}
+        self.writer.send({**reply, "success": False, "message": text, "body": body})
+
+    def say(self, text: str, category: str = "console") -> None:
+        """Write to the debug console of the editor."""
+        self.writer.event("output", category=category, output=text)
+
+    @property
+    def run(self) -> Launched:
+        """What was launched. Raises UsageError before that."""
+        if self.launched is None:
+            raise UsageError("nothing is launched yet")
+        return self.launched
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def _initialize(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        filters = [
+            {"filter": name, "label": what, "default": False} for name, (what, _) in FILTERS.items()
+        ]
+        return {**CAPABILITIES, "exceptionBreakpointFilters": filters}
+
+    def _launch(self, arguments: dict[str, Any]) -> None:
+        try:
+            self.launched = launch(arguments, self._output)
+        except ProgramError as problem:
+            from ptosim.diagnostics.render import render_all
+
+            self.say(render_all(problem.diagnostics) + "\n", "stderr")
+            raise
+        self._after = lambda: self.writer.event("initialized")
+
+    def _output(self, text: str) -> None:
+        self.say(text)
+
+    def _configuration_done(self, arguments: dict[str, Any]) -> None:
+        run = self.run
+        if run.stop_on_entry:
+            self._after = lambda: self._moved(lambda s: s.step(), entry=True)
+        else:
+            self._after = lambda: self._moved(lambda s: s.continue_())
+
+    def _restart(self, arguments: dict[str, Any]) -> None:
+        self.run.session.restart()
+        self._configuration_done(arguments)
+
+    def _pause(self, arguments: dict[str, Any]) -> None:
+        """While the run moves the listener has stopped it; what comes here finds it standing."""
+        walker = self.run.session.walker
+        if not self.run.paused:
+            self._after = lambda: self._stopped(Stop("interrupt", walker.position, "paused"))
+        self.run.paused = False
+
+    def _leave(self, arguments: dict[str, Any]) -> None:
+        self.leaving = True
+
+    def _terminate(self, arguments: dict[str, Any]) -> None:
+        self._after = lambda: self._ended(0)
+
+    # -- movement ---------------------------------------------------------------------------------
+
+    def _step(self, arguments: dict[str, Any], name: str) -> dict[str, Any]:
+        by_instruction = arguments.get("granularity") == "instruction"
+        if by_instruction:
+            name = "reverse_stepi" if name.startswith("reverse") else "stepi"
+        return self._move(arguments, lambda session: getattr(session, name)(), step=True)
+
+    def _move(
+        self, arguments: dict[str, Any], action: Callable[[Any], Stop], *, step: bool = False
+    ) -> dict[str, Any]:
+        run = self.run
+        core = int(arguments["threadId"]) - 1
+        if step and 0 <= core < len(run.session.launch.machine.cores):
+            run.session.focus(core)
+        self._after = lambda: self._moved(action)
+        return {"allThreadsContinued": True}
+
+    def _moved(self, action: Callable[[Any], Stop], *, entry: bool = False) -> None:
+        """Move, then say where the run stands."""
+        run = self.run
+        run.variables.clear()
+        walker = run.session.walker
+        walker.moving, run.paused = True, False
+        # A request to stop that came before this line did not find the run moving.
+        walker.interrupted = any(map(_stops, list(self._inbox.queue)))
+        printed = len(walker.engine.prints)
+        was_stuck = walker.trap is not None
+        try:
+            stop = action(run.session)
+        finally:
+            walker.moving = walker.interrupted = False
+        for text in walker.engine.prints[printed:]:
+            self.say(text, "stdout")
+        run.paused = stop.reason == "interrupt"
+        if stop.reason == "end" and not run.stop_on_exit:
+            self.say(f"{stop.text}\n")
+            self._ended(0)
+        elif was_stuck and walker.trap is not None and stop.reason in ("trap", "deadlock"):
+            self._ended(TRAPPED)
+        else:
+            self._stopped(stop, entry=entry)
+
+    def _stopped(self, stop: Stop, *, entry: bool = False) -> None:
+        run = self.run
+        run.last = stop
+        reason = "entry" if entry else _REASONS.get(stop.reason, stop.reason)
+        body: dict[str, Any] = {
+            "reason": reason,
+            "threadId": run.session.core.index + 1,
+            "allThreadsStopped": True,
+        }
+        if stop.text:
+            body["description"] = stop.text.splitlines()[0]
+            body["text"] = stop.text
+        if stop.number is not None:
+            body["hitBreakpointIds"] = [stop.number]
+        self.writer.event("stopped", **body)
+
+    def _ended(self, code: int) -> None:
+        self.writer.event("exited", exitCode=code)
+        self.writer.event("terminated")
+
+    def moved_by_command(self) -> None:
+        """Tell the editor that a command in the console has moved the run."""
+        self.run.variables.clear()
+        self._stopped(self.run.session.last_stop)
+
+
+def _stops(message: Message | None) -> bool:
+    """True for a request to stop, and for the end of the input."""
+    return message is None or message.get("command") in ("pause", "disconnect", "terminate")
+
+
+def source_of(name: str) -> dict[str, Any]:
+    """Return a source as the protocol has it; text without a file is fetched by number."""
+    path = Path(name)
+    if path.is_file():
+        return {"name": path.name, "path": str(path.resolve())}
+    return {"name": name, "sourceReference": 1}
+
+
+def _words(problem: Exception) -> str:
+    help = getattr(problem, "help", None)
+    return f"{problem}; {help}" if help else str(problem)

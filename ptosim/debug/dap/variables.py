@@ -1,0 +1,231 @@
+"""What an editor shows of a stopped run: scopes of a frame, and the variables in them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ptosim.debug.reading import Place, Reading, read_bytes, read_tile, shape_text
+from ptosim.debug.session import Debugger
+from ptosim.debug.sheet import Sheet, short_number
+from ptosim.debug.tables import memory
+from ptosim.debug.tables.tiles import live_tiles
+from ptosim.errors import UsageError
+from ptosim.ir.types import MemRefType, PtrType, ScalarType, ViewType
+
+Entry = dict[str, Any]
+Filler = Callable[[int, int | None], list[Entry]]
+PAGE = 1000
+"""Children that are sent at once where the editor asks for no page."""
+
+
+class Variables:
+    """References to what can be unfolded; they hold until the run goes on."""
+
+    def __init__(self, session: Debugger) -> None:
+        self.session = session
+        self._fillers: list[Filler] = []
+        self._names: dict[int, str] = {}  # of tiles and arguments: the name of what is unfolded
+        self.hexadecimal = False
+
+    def clear(self) -> None:
+        """Forget all references."""
+        self._fillers.clear()
+        self._names.clear()
+
+    def _reference(self, filler: Filler, name: str = "") -> int:
+        self._fillers.append(filler)
+        self._names[len(self._fillers)] = name
+        return len(self._fillers)
+
+    def children(self, reference: int, start: int, count: int | None) -> list[Entry]:
+        """Return what is inside a reference, from `start`, at most `count`."""
+        if not 1 <= reference <= len(self._fillers):
+            raise UsageError(f"there is no variables reference {reference}")
+        return self._fillers[reference - 1](start, count)
+
+    # -- scopes -----------------------------------------------------------------------------------
+
+    def scopes(self) -> list[Entry]:
+        """Return the scopes of the current function of the core."""
+        parts: list[tuple[str, Filler, bool]] = [
+            ("Scalars", self._scalars, False),
+            ("Tiles", self._tiles, False),
+            ("Arguments", self._arguments, True),
+            ("Flags", self._sheet(memory.events), False),
+            ("Pipes", self._sheet(memory.pipes), False),
+            ("Memory", self._spaces, True),
+        ]
+        return [
+            {"name": name, "variablesReference": self._reference(filler), "expensive": expensive}
+            for name, filler, expensive in parts
+        ]
+
+    def _scalars(self, start: int, count: int | None) -> list[Entry]:
+        session = self.session
+        found: list[Entry] = []
+        for value in session.values():
+            content = session.core.slots[session.launch.program.slots[value]]
+            if isinstance(value.type, ScalarType) and content is not None:
+                found.append(self._plain(f"%{value.name}", self._number(content), str(value.type)))
+        return _page(found, start, count)
+
+    def _tiles(self, start: int, count: int | None) -> list[Entry]:
+        found = []
+        for name, ref in live_tiles(self.session):
+            try:
+                reading = read_tile(self.session.core, ref)
+            except UsageError as problem:
+                found.append(self._plain(f"%{name}", str(problem), ""))
+                continue
+            text = f"{ref.type.dtype} {shape_text(ref)} at {reading.place}"
+            found.append(self._array(f"%{name}", reading, text))
+        return _page(found, start, count)
+
+    def _arguments(self, start: int, count: int | None) -> list[Entry]:
+        found = []
+        for value in self.session.values():
+            if not isinstance(value.type, (PtrType, MemRefType, ViewType)):
+                continue
+            try:
+                reading = self.session.read_value(value, self.session.core)
+            except UsageError as problem:
+                found.append(self._plain(f"%{value.name}", str(problem), str(value.type)))
+                continue
+            if reading.place is not None:
+                shape = "x".join(map(str, reading.codes.shape))
+                found.append(self._array(f"%{value.name}", reading, f"{reading.dtype} {shape}"))
+        return _page(found, start, count)
+
+    def _sheet(self, make: Callable[[Debugger], Sheet]) -> Filler:
+        def fill(start: int, count: int | None) -> list[Entry]:
+            sheet = make(self.session)
+            found = [
+                self._plain(
+                    str(row[0]), "  ".join(str(c) for c in row[1:] if c not in ("", None)), ""
+                )
+                for row in sheet.rows
+            ]
+            return _page(found, start, count)
+
+        return fill
+
+    def _spaces(self, start: int, count: int | None) -> list[Entry]:
+        core = self.session.core
+        found = []
+        for name, space in core.machine_def.spaces.items():
+            used = self.session.launch.placement.used(name)
+            entry = self._plain(name, f"{used} of {space.bytes} bytes in use", space.alias)
+            entry["memoryReference"] = reference_of(Place(name, core.index, 0, space.bytes))
+            found.append(entry)
+        return _page(found, start, count)
+
+    # -- arrays -----------------------------------------------------------------------------------
+
+    def describe(self, name: str, reading: Reading) -> Entry:
+        """Return a value as a variable: a number, or something to unfold."""
+        if reading.codes.ndim == 0:
+            return self._plain(name, str(reading.codes), str(reading.dtype))
+        shape = "x".join(map(str, reading.codes.shape))
+        return self._array(name, reading, f"{reading.dtype} {shape}")
+
+    def _array(self, name: str, reading: Reading, text: str) -> Entry:
+        numbers = reading.numbers.reshape(-1, reading.numbers.shape[-1])
+        entry = self._plain(name, text, str(reading.dtype))
+        entry["indexedVariables"] = len(numbers)
+        entry["variablesReference"] = self._reference(self._rows(name, numbers), name)
+        if reading.place is not None:
+            entry["memoryReference"] = reference_of(reading.place)
+        return entry
+
+    def _rows(self, name: str, numbers: np.ndarray) -> Filler:
+        def fill(start: int, count: int | None) -> list[Entry]:
+            end = min(len(numbers), start + (count or PAGE))
+            return [self._row(name, row, numbers[row]) for row in range(start, end)]
+
+        return fill
+
+    def _row(self, name: str, row: int, numbers: np.ndarray) -> Entry:
+        shown = " ".join(self._number(v) for v in numbers[:8])
+        more = " …" if len(numbers) > 8 else ""
+        entry = self._plain(f"[{row}]", shown + more, "")
+        entry["evaluateName"] = f"{name}[{row}, :]"
+        entry["indexedVariables"] = len(numbers)
+        entry["variablesReference"] = self._reference(
+            self._elements(name, row, numbers), f"{name}[{row}]"
+        )
+        return entry
+
+    def _elements(self, name: str, row: int, numbers: np.ndarray) -> Filler:
+        def fill(start: int, count: int | None) -> list[Entry]:
+            end = min(len(numbers), start + (count or PAGE))
+            found = []
+            for col in range(start, end):
+                entry = self._plain(f"[{col}]", self._number(numbers[col]), "")
+                entry["evaluateName"] = f"{name}[{row}, {col}]"
+                found.append(entry)
+            return found
+
+        return fill
+
+    def _plain(self, name: str, value: str, type_: str) -> Entry:
+        entry: Entry = {"name": name, "value": value, "variablesReference": 0}
+        if type_:
+            entry["type"] = type_
+        if name.startswith("%"):
+            entry["evaluateName"] = name
+        return entry
+
+    def _number(self, value: Any) -> str:
+        is_integer = isinstance(value, int) or getattr(value, "dtype", np.dtype("f")).kind in "iu"
+        if self.hexadecimal and is_integer:
+            return hex(int(value))
+        return short_number(value)
+
+    # -- names ------------------------------------------------------------------------------------
+
+    def expression(self, reference: int, name: str) -> str:
+        """Return the expression of a child: `%x`, `%x[3, :]`, `%x[3, 5]`."""
+        parent = self._names.get(reference, "")
+        if not parent:
+            return name
+        index = name.strip("[]")
+        if parent.endswith("]"):
+            return f"{parent[:-1]}, {index}]"
+        return f"{parent}[{index}, :]"
+
+
+def reference_of(place: Place) -> str:
+    """Return the memory reference of a place: `vec:0:0x100`, a space of a core, or `gm` of a
+    buffer."""
+    return f"{place.space}:{place.core}:{place.start:#x}"
+
+
+def read_memory(session: Debugger, reference: str, offset: int, count: int) -> Entry:
+    """Return bytes behind a memory reference. Raises UsageError for one that is none."""
+    parts = reference.split(":")
+    try:
+        space, core, start = parts[0], int(parts[1]), int(parts[2], 0) + offset
+    except (IndexError, ValueError):
+        raise UsageError(f"`{reference}` is no memory reference") from None
+    machine = session.launch.machine
+    if space == "gm":
+        known = 0 <= core < len(machine.buffers)
+        size = len(machine.buffers[core].data) if known else 0
+    else:
+        known = space in machine.definition.spaces and 0 <= core < len(machine.cores)
+        size = machine.definition.spaces[space].bytes if known else 0
+    if not known:
+        raise UsageError(f"`{reference}` is no memory reference")
+    first, last = min(max(start, 0), size), min(max(start + count, 0), size)
+    data = read_bytes(machine, Place(space, core, first, max(first, last)))
+    entry: Entry = {"address": f"{first:#x}", "data": base64.b64encode(data).decode("ascii")}
+    missing = count - len(data)
+    return entry | ({"unreadableBytes": missing} if missing > 0 else {})
+
+
+def _page(entries: list[Entry], start: int, count: int | None) -> list[Entry]:
+    return entries[start : start + count] if count else entries[start:]

@@ -1,0 +1,133 @@
+"""Expressions of the user: Python over the values of the program, `%name`, and `$name` for what the
+debugger knows.
+
+A tile, view or buffer is a NumPy array of what its elements mean, a scalar a number. As a condition
+an array counts as true if one of its elements does."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ptosim.errors import UsageError
+
+_VALUE, _KNOWN = "ƒ", "ß"  # letters that stand for % and $ in Python text, one for one
+_REFERENCE = re.compile(r"([%$])([A-Za-z0-9_]+)")
+
+_FUNCTIONS: dict[str, Any] = {
+    **{name: getattr(builtins, name) for name in ("abs", "int", "float", "len", "round", "hex")},
+    **{
+        name: getattr(np, name)
+        for name in (
+            "all", "any", "argmax", "argmin", "array_equal", "count_nonzero", "exp", "inf",
+            "isinf", "isnan", "log2", "max", "mean", "min", "nan", "sqrt", "sum", "where",
+        )
+    },
+    "np": np,
+    "numpy": np,
+}  # fmt: skip
+
+
+class Unavailable(UsageError):
+    """A value of the program that does not exist yet."""
+
+
+class Expression:
+    """A parsed expression. Raises UsageError, with the place, for text that is none."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text.strip()
+        if not self.text:
+            raise UsageError("an expression is missing", help="for example `print %x[0, 0:4]`")
+        self._python = _translated(self.text)
+        try:
+            self.tree = ast.parse(self._python, mode="eval")
+        except SyntaxError as problem:
+            raise UsageError(_pointed(self.text, problem.offset, problem.msg)) from None
+        self._code = compile(self.tree, "<expression>", "eval")
+
+    @property
+    def is_condition(self) -> bool:
+        """True for a comparison, `not`, `and`, `or`: true or false rather than a value."""
+        node = self.tree.body
+        if isinstance(node, ast.Call):
+            return getattr(node.func, "id", "") in ("any", "all", "isnan", "isinf")
+        negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert))
+        return negated or isinstance(node, (ast.Compare, ast.BoolOp))
+
+    def references(self) -> list[str]:
+        """Return the `%` and `$` names in order."""
+        return [m.group(0) for m in _REFERENCE.finditer(self.text)]
+
+    def evaluate(self, value: Callable[[str], Any], known: Mapping[str, Any]) -> Any:
+        """Return the value; `value` gives those of the program by name, `known` those of the
+        debugger. Raises UsageError for whatever is wrong with it."""
+        names = _Names(value, known)
+        try:
+            with np.errstate(all="ignore"):
+                return eval(self._code, {}, names)
+        except UsageError:
+            raise
+        except Exception as problem:
+            raise UsageError(f"`{self.text}`: {_plain(str(problem))}") from None
+
+
+class _Names(dict[str, Any]):
+    """Names while an expression is evaluated; `eval` asks for each one that is missing."""
+
+    def __init__(self, value: Callable[[str], Any], known: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._value, self._known = value, known
+
+    def __missing__(self, name: str) -> Any:
+        if name.startswith(_VALUE):
+            return self._value(name[1:])
+        if name.startswith(_KNOWN):
+            if name[1:] in self._known:
+                return self._known[name[1:]]
+            raise UsageError(
+                f"there is no `${name[1:]}`",
+                help=f"there are {', '.join(map('$'.__add__, self._known))}",
+            )
+        if name in _FUNCTIONS:
+            return _FUNCTIONS[name]
+        raise UsageError(
+            f"`{name}` is not a name here", help=f"a value of the program is written `%{name}`"
+        )
+
+
+def truth(value: Any) -> bool:
+    """Return whether a condition holds: for an array, whether it does for any element."""
+    return bool(np.any(value))
+
+
+def fingerprint(value: Any) -> Any:
+    """Return something that is equal for equal values, NaN included."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    return repr(value)
+
+
+def _translated(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        sign, name = match.groups()
+        before = text[: match.start()].rstrip()
+        if sign == "%" and before and (before[-1].isalnum() or before[-1] in ")]_"):
+            return match.group(0)  # the remainder of a division
+        return (_VALUE if sign == "%" else _KNOWN) + name
+
+    return _REFERENCE.sub(one, text)
+
+
+def _plain(text: str) -> str:
+    return text.replace(_VALUE, "%").replace(_KNOWN, "$")
+
+
+def _pointed(text: str, offset: int | None, message: str) -> str:
+    caret = " " * max((offset or 1) - 1, 0) + "^"
+    return f"{_plain(message)}\n  {text}\n  {caret}"

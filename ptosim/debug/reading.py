@@ -1,0 +1,165 @@
+"""Values of a run as arrays and numbers: tiles, views, buffers, scalars, bytes of a space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptosim.errors import UsageError
+from ptosim.ir.types import DType, TileType
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.gm import GmBuffer, extent, strided_view
+from ptosim.machine.storage import from_bytes, unpack_nibbles
+from ptosim.machine.tile import Tile, TileRef
+from ptosim.numerics.codes import decode
+from ptosim.numerics.formats import lookup
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Bytes of a run: `space` is the name of a memory space of `core`, or `gm` with `core` the
+    number of the buffer."""
+
+    space: str
+    core: int
+    start: int
+    end: int
+
+    def holds(self, other: Place) -> bool:
+        """True if both have a byte in common."""
+        same = self.space == other.space and self.core == other.core
+        return same and self.start < other.end and other.start < self.end
+
+    def __str__(self) -> str:
+        where = f"gm buffer {self.core}" if self.space == "gm" else self.space
+        if self.end == self.start + 1:
+            return f"{where}:{self.start:#x}"
+        return f"{where}:{self.start:#x}..{self.end - 1:#x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value at one moment: `codes` as memory holds it (logical order), `numbers` what it means.
+
+    `kind` is tile, view, buffer, or scalar; a scalar has arrays of one element."""
+
+    kind: str
+    dtype: DType
+    codes: np.ndarray
+    numbers: np.ndarray
+    place: Place | None = None
+    ref: Any = None
+
+
+def numbers_of(codes: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return codes of narrow floats as f32, 4-bit integers with their sign, others as they are."""
+    form = lookup(dtype.name)
+    if form.kind == "code":
+        return decode(codes.view(np.uint8), form.name)
+    if dtype.name in ("i4", "si4"):
+        return ((codes.astype(np.int8) << 4) >> 4).astype(np.int8)
+    if dtype.kind == "uint" and codes.dtype.kind == "i":
+        return codes.view(f"u{codes.dtype.itemsize}")
+    if codes.dtype.kind == "V" or codes.dtype.name == "bfloat16":
+        return codes.astype(np.float32)
+    return codes
+
+
+def read_tile(core: Core, ref: TileRef, *, full: bool = False) -> Reading:
+    """Return the valid region of a tile, or its whole static shape. Raises UsageError if the tile
+    leaves its space."""
+    space = core.space(ref.type.loc)
+    place = tile_place(core, ref)
+    if place.end > space.size or ref.addr < 0:
+        raise UsageError(f"the tile {place} leaves its space ({space.size} bytes)")
+    tile = Tile(ref, space.data)
+    shape = (tile.rows, tile.cols) if full else (None, None)
+    codes = np.array(tile.read(*shape))
+    return Reading("tile", ref.type.dtype, codes, numbers_of(codes, ref.type.dtype), place, ref)
+
+
+def tile_place(core: Core, ref: TileRef) -> Place:
+    """Return the bytes of a tile's static shape."""
+    return Place(ref.type.loc, core.index, ref.addr, ref.addr + ref.type.bytes)
+
+
+def read_view(machine: Machine, view: Any) -> Reading:
+    """Return the elements of a GM view in its five dimensions, leading ones dropped."""
+    spec, number, offset = view
+    buffer = machine.buffers[number]
+    low, high = extent(spec, offset)
+    count = len(buffer.data) * 8 // spec.dtype.bits
+    if high >= low and (low < 0 or high >= count):
+        raise UsageError(
+            f"the view reaches outside `{buffer.name}`: [{low}, {high + 1}) of {count}"
+        )
+    array = np.array(strided_view(buffer, spec, offset))
+    codes = unpack_nibbles(array) if spec.dtype.bits == 4 else array
+    while codes.ndim > 2 and codes.shape[0] == 1:
+        codes = codes[0]
+    bits = spec.dtype.bits
+    place = Place("gm", number, low * bits // 8, -(-(high + 1) * bits // 8))
+    return Reading("view", spec.dtype, codes, numbers_of(codes, spec.dtype), place, view)
+
+
+def read_buffer(buffer: GmBuffer) -> Reading:
+    """Return a whole argument, shaped as it was given."""
+    values = from_bytes(buffer.data, buffer.dtype, buffer.shape)
+    is_code = lookup(buffer.dtype.name).kind == "code"
+    codes = values.view(np.uint8) if is_code else values
+    if buffer.dtype.bits == 4:
+        codes = codes & 15
+    place = Place("gm", buffer.number, 0, len(buffer.data))
+    return Reading("buffer", buffer.dtype, codes, numbers_of(codes, buffer.dtype), place, buffer)
+
+
+def element_place(core: Core, reading: Reading, index: tuple[int, ...]) -> Place:
+    """Return the bytes of one element. Raises UsageError if there is none."""
+    if len(index) != reading.codes.ndim and len(index) == 1:
+        index = tuple(int(i) for i in np.unravel_index(index[0], reading.codes.shape))
+    inside = len(index) == reading.codes.ndim and all(
+        0 <= i < n for i, n in zip(index, reading.codes.shape, strict=True)
+    )
+    if not inside:
+        shape = "x".join(map(str, reading.codes.shape))
+        raise UsageError(f"there is no element {list(index)} in {shape}")
+    bits = reading.dtype.bits
+    base, element = _element_offset(core, reading, index)
+    start = base + element * bits // 8
+    assert reading.place is not None
+    return Place(reading.place.space, reading.place.core, start, start + max(bits // 8, 1))
+
+
+def _element_offset(core: Core, reading: Reading, index: tuple[int, ...]) -> tuple[int, int]:
+    if reading.kind == "tile":
+        tile = Tile(reading.ref, core.space(reading.ref.type.loc).data)
+        return tile.addr, tile.layout.offset(*index)
+    if reading.kind == "view":
+        spec, _, offset = reading.ref
+        strides = spec.strides[-len(index) :]
+        return 0, offset + sum(i * s for i, s in zip(index, strides, strict=True))
+    return 0, int(np.ravel_multi_index(index, reading.codes.shape))
+
+
+def read_bytes(machine: Machine, place: Place) -> bytes:
+    """Return the bytes of a place; a space that nothing used yet has its fill."""
+    if place.space == "gm":
+        return machine.buffers[place.core].data[place.start : place.end].tobytes()
+    return bytes(machine.cores[place.core].space(place.space).data[place.start : place.end])
+
+
+def whole(machine: Machine, place: Place) -> Any:
+    """Return the memory that a place lies in, as something to slice and assign bytes to."""
+    if place.space == "gm":
+        return machine.buffers[place.core].data
+    return machine.cores[place.core].space(place.space).data
+
+
+def shape_text(ref: TileRef) -> str:
+    """Return `32x64`, or `20x64 of 32x64` where the valid shape is smaller."""
+    type_: TileType = ref.type
+    static = f"{type_.rows}x{type_.cols}"
+    valid = f"{ref.v_row}x{ref.v_col}"
+    return static if valid == static else f"{valid} of {static}"

@@ -1,0 +1,50 @@
+"""Where the tables and lines of the debugger go: standard output, in the colours and the width it
+has."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+from rich.console import Console
+
+from ptosim.debug.sheet import Line
+
+
+def rendered(parts: Sequence[Any], width: int, *, color: bool) -> str:
+    """Return tables and lines as text; lines are not broken, blanks at line ends are dropped where
+    there are no colours."""
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=width,
+        force_terminal=color,
+        no_color=not color,
+        highlight=False,
+        legacy_windows=False,
+    )
+    for part in parts:
+        if isinstance(part, Line):
+            console.print(part.text, soft_wrap=True)
+        else:
+            console.print(part)
+    text = buffer.getvalue()
+    return text if color else "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+class Screen:
+    """Writes to a stream; width and colours are asked for each time, so that a terminal may change
+    its size."""
+
+    def __init__(
+        self, stream: TextIO, width: Callable[[], int], uses_color: Callable[[], bool]
+    ) -> None:
+        self.stream = stream
+        self.width = width
+        self.uses_color = uses_color
+
+    def __call__(self, parts: Sequence[Any]) -> None:
+        """Write tables and lines."""
+        self.stream.write(rendered(parts, self.width(), color=self.uses_color()))
+        self.stream.flush()

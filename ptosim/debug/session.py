@@ -1,0 +1,416 @@
+"""The debugger: what the command line, scripts, editors and Python programs control a run with.
+
+session = program.debug({"x": array})
+session.break_("tquant")
+session.continue_()
+session.value("%x")          # NumPy array
+session.reverse_step()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ptosim.debug.expressions import Expression, Unavailable, truth
+from ptosim.debug.motion import Motion
+from ptosim.debug.names import Names, depth, is_tile_op
+from ptosim.debug.places import PlaceParser, memory_range, number
+from ptosim.debug.reading import (
+    Place,
+    Reading,
+    element_place,
+    read_buffer,
+    read_bytes,
+    read_tile,
+    read_view,
+)
+from ptosim.debug.stops import Breakpoint, Stop
+from ptosim.debug.walker import Walker
+from ptosim.debug.writes import Write, WriteIndex
+from ptosim.diagnostics.model import Diagnostic
+from ptosim.engine.records import Inst
+from ptosim.errors import UsageError
+from ptosim.ir.core import Operation, Value
+from ptosim.ir.types import PtrType, ScalarType
+from ptosim.isa.dtypes import dtypes
+from ptosim.machine.core import Core
+from ptosim.machine.tile import TileRef
+from ptosim.program import Launch
+
+NO_TIMING = "no timing: this run counts instructions, not cycles"
+
+
+class Debugger:
+    """A run that stands still at a position, before an instruction.
+
+    `position` counts instructions executed by all cores. Commands that move return a `Stop`."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.walker = Walker(launch)
+        self.names = Names(launch.program, launch.resolved)
+        self.motion = Motion(self.walker, lambda e: truth(self.evaluate(e)))
+        self.writes = WriteIndex(self.walker)
+        self.variables: dict[str, Any] = {}
+        self.saved: dict[str, int] = {}
+        self.places = PlaceParser(self.names)
+        turn = self.walker.turn
+        self._focus = turn.index if turn is not None else 0
+        starts = {d.pc: name for name, d in launch.program.functions.items()}
+        self._entries = [starts.get(c.pc, launch.function.name) for c in launch.machine.cores]
+        self.last_stop = Stop("start", self.position, "the start of the run")
+
+    # -- where the run stands ---------------------------------------------------------------------
+
+    @property
+    def points(self) -> Any:
+        """The breakpoints and watchpoints."""
+        return self.motion.points
+
+    @property
+    def position(self) -> int:
+        """Instructions executed so far."""
+        return self.walker.position
+
+    @property
+    def core(self) -> Core:
+        """The core that commands look at."""
+        return self.launch.machine.cores[self._focus]
+
+    @property
+    def findings(self) -> list[Diagnostic]:
+        """What the checks and the run have found so far."""
+        return [*self.launch.front.sink, *self.launch.sink]
+
+    def focus(self, index: int) -> Core:
+        """Look at another core. Raises UsageError if there is none of that number."""
+        cores = self.launch.machine.cores
+        if not 0 <= index < len(cores):
+            raise UsageError(f"there is no core {index}; the run has {len(cores)}")
+        self._focus = index
+        return cores[index]
+
+    def current(self, core: Core | None = None) -> Inst | None:
+        """Return the instruction that a core executes next, or waits at; None if it has ended."""
+        core = core or self.core
+        if core.stalled is not None:
+            return core.stalled[0]
+        if core.halted or core.pc < 0:
+            return None
+        return self.launch.program.insts[core.pc]
+
+    def current_op(self) -> Operation | None:
+        """Return the operation of `current`."""
+        inst = self.current()
+        return inst.op if inst is not None else None
+
+    def line(self) -> int | None:
+        """Return the line of the current operation."""
+        op = self.current_op()
+        return self.names.line(op) if op is not None else None
+
+    # -- movement ---------------------------------------------------------------------------------
+
+    def step(self, count: int = 1) -> Stop:
+        """Go to the next tile operation of the core, `count` times."""
+        return self._repeat(count, lambda: self._forward(self._at_tile_op()))
+
+    def stepi(self, count: int = 1) -> Stop:
+        """Execute single instructions, those of the scalar unit too."""
+        return self._repeat(count, lambda: self._forward(lambda: True))
+
+    def next(self, count: int = 1) -> Stop:
+        """Like `step`, but calls are executed as one."""
+        return self._repeat(count, lambda: self._forward(self._at_tile_op(depth(self.core))))
+
+    def finish(self) -> Stop:
+        """Go behind the innermost loop, section or function that holds the current operation."""
+        return self._forward(self._outside(), missed=True)
+
+    def continue_(self) -> Stop:
+        """Go to the next breakpoint, or the end."""
+        return self._forward(None)
+
+    def run(self) -> Stop:
+        """Go back to the start, and from there to the first breakpoint, or the end."""
+        self.restart()
+        return self.continue_()
+
+    def until(self, place: str) -> Stop:
+        """Go to a line, operation, pipe, function, code, `pc N` or `#N` (a position)."""
+        text = place.strip()
+        if text.startswith("#"):
+            target = number(text[1:], "position")
+            if target <= self.position:
+                raise UsageError(f"#{target} is not ahead; the run is at #{self.position}")
+            return self._forward(lambda: self.position >= target, missed=True)
+        if text.split()[:1] == ["cycle"]:
+            raise UsageError(NO_TIMING, help="`until #N` goes to a number of instructions")
+        kind, _, details = self.places.parse(text)
+        if kind == "code":
+            point = self.points.add(kind, text, temporary=True, **details)
+            stop = self._forward(None)
+            if point.number in self.points.all:
+                self.points.remove(point.number)
+            return stop
+        pcs = details["pcs"]
+        return self._forward(lambda: self._turn_pc() in pcs, missed=True)
+
+    def goto(self, target: str | int) -> Stop:
+        """Go to a position, forwards or backwards, breakpoints unseen."""
+        text = str(target).strip().lstrip("#")
+        if text.split()[:1] == ["cycle"]:
+            raise UsageError(NO_TIMING, help="`goto #N` goes to a number of instructions")
+        wanted = number(text, "position")
+        if wanted < 0:
+            raise UsageError("the run begins at #0")
+        self.walker.goto(wanted)
+        if self.position < wanted:
+            return self._arrive(self.motion.forward(None, missed=True))
+        return self._arrive(Stop("goto", self.position))
+
+    def restart(self) -> Stop:
+        """Go back to the start; breakpoints stay."""
+        self.walker.goto(0)
+        return self._arrive(Stop("start", 0, "the start of the run"))
+
+    def reverse_step(self, count: int = 1) -> Stop:
+        """Go back to the tile operation before, `count` times."""
+        return self._repeat(count, lambda: self._backward(self._at_tile_op(ended=False)))
+
+    def reverse_stepi(self, count: int = 1) -> Stop:
+        """Go back by single instructions."""
+        return self._repeat(count, lambda: self._backward(lambda: True))
+
+    def reverse_next(self, count: int = 1) -> Stop:
+        """Like `reverse_step`, but calls are undone as one."""
+        level = depth(self.core)
+        return self._repeat(count, lambda: self._backward(self._at_tile_op(level, ended=False)))
+
+    def reverse_finish(self) -> Stop:
+        """Go back in front of the innermost loop, section or function around the operation."""
+        return self._backward(self._outside())
+
+    def reverse_continue(self) -> Stop:
+        """Go back to the last breakpoint, or to the start."""
+        return self._backward(None)
+
+    def _repeat(self, count: int, once: Callable[[], Stop]) -> Stop:
+        stop = once()
+        for _ in range(count - 1):
+            if stop.reason != "step":
+                break
+            stop = once()
+        return stop
+
+    def _forward(self, arrived: Callable[[], bool] | None, *, missed: bool = False) -> Stop:
+        return self._arrive(self.motion.forward(arrived, missed=missed))
+
+    def _backward(self, wanted: Callable[[], bool] | None) -> Stop:
+        return self._arrive(self.motion.backward(wanted))
+
+    def _arrive(self, stop: Stop) -> Stop:
+        turn = self.walker.turn
+        if stop.reason != "step" or self.core.halted or self.core.pc < 0:
+            self._focus = turn.index if turn is not None else self._focus
+        self.last_stop = stop
+        return stop
+
+    def _turn_pc(self) -> int:
+        turn = self.walker.turn
+        return turn.pc if turn is not None else -1
+
+    def _at_tile_op(self, level: int | None = None, *, ended: bool = True) -> Callable[[], bool]:
+        """Arrival at a tile operation of the core in focus, at most so many calls deep. A core that
+        has ended makes way for the others."""
+        walker, core = self.walker, self.core
+
+        def arrived() -> bool:
+            turn = walker.turn
+            if turn is None or not is_tile_op(walker.upcoming()):
+                return False
+            if turn is not core:
+                return ended and core.halted
+            return level is None or depth(core) <= level
+
+        return arrived
+
+    def _outside(self) -> Callable[[], bool]:
+        core, level = self.core, depth(self.core)
+        frame = self.names.frame(self.current_op())
+        if frame is None:
+            return lambda: False
+        in_function = frame.name == "func.func"
+
+        def arrived() -> bool:
+            if self.walker.turn is not core or depth(core) > level:
+                return False
+            op = self.current_op_of(core)
+            if in_function:
+                return depth(core) < level
+            return op is not frame and not self.names.is_inside(op, frame)
+
+        return arrived
+
+    def current_op_of(self, core: Core) -> Operation | None:
+        """Return the operation that a core executes next."""
+        inst = self.current(core)
+        return inst.op if inst is not None else None
+
+    # -- breakpoints ------------------------------------------------------------------------------
+
+    def break_(self, place: str, *, temporary: bool = False) -> Breakpoint:
+        """Stop at a place: `PLACE [core N] [if CONDITION]`. Raises UsageError for one that is
+        none."""
+        text, _, condition = f" {place} ".partition(" if ")
+        where, _, core = text.partition(" core ")
+        kind, shown, details = self.places.parse(where)
+        chosen = self.focusable(core.strip()) if core.strip() else None
+        expression = self.condition(condition) if condition.strip() else None
+        return self.points.add(
+            kind, shown, core=chosen, condition=expression, temporary=temporary, **details
+        )
+
+    def focusable(self, text: str) -> int:
+        """Return the number of a core. Raises UsageError if there is none."""
+        index, cores = number(text, "core"), self.launch.machine.cores
+        if not 0 <= index < len(cores):
+            raise UsageError(f"there is no core {index}; the run has {len(cores)}")
+        return index
+
+    def condition(self, text: str) -> Expression:
+        """Return a condition whose names exist. Raises UsageError otherwise."""
+        expression = Expression(text)
+        for name in expression.references():
+            if name.startswith("%"):
+                self.named(name)
+        return expression
+
+    def watch(self, what: str) -> Breakpoint:
+        """Stop when a value changes, or a condition comes to hold: a tile, an expression,
+        `SPACE ADDR..LAST`, `gm NAME[i, j]`, `nan %x`, `outside LIMIT %x`, `flag SRC DST ID`."""
+        from ptosim.debug.watches import watch
+
+        return watch(self, what)
+
+    def catch_nan(self) -> Breakpoint:
+        """Stop where the first NaN comes up."""
+        return self.points.nan or self.points.add("nan", "first NaN")
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def function(self) -> str:
+        """Return the name of the function that the core is in; at its end the one it began with."""
+        op = self.current_op()
+        return self.names.function(op) if op is not None else self._entries[self._focus]
+
+    def values(self) -> list[Value]:
+        """Return the values of the current function, in order of definition."""
+        return self.names.values(self.function())
+
+    def named(self, name: str) -> Value:
+        """Return the value that a name means here. Raises UsageError with the nearest one."""
+        op = self.current_op()
+        before = op.start if op is not None else len(self.names.source.text)
+        value = self.names.value(name, self.function(), before)
+        if value is None:
+            close = self.names.close(name)
+            raise UsageError(
+                f"there is no value `%{name.lstrip('%')}`",
+                help=f"did you mean `{close}`?" if close else "`info values` lists them",
+            )
+        return value
+
+    def reading(self, name: str, core: Core | None = None) -> Reading:
+        """Return a value by name as arrays. Raises UsageError if there is none, or not yet."""
+        return self.read_value(self.named(name), core or self.core)
+
+    def read_value(self, value: Value, core: Core) -> Reading:
+        """Return the present content of a value. Raises Unavailable if it has none yet."""
+        content = core.slots[self.launch.program.slots[value]]
+        if isinstance(content, TileRef):
+            return read_tile(core, content)
+        if content is None:
+            raise Unavailable(f"%{value.name} has no value yet")
+        if isinstance(value.type, PtrType) and isinstance(content[0], int):
+            return read_buffer(self.launch.machine.buffers[content[0]])
+        if isinstance(content, tuple) and len(content) == 3:
+            return read_view(self.launch.machine, content)
+        if isinstance(value.type, ScalarType):
+            array = np.array(content)
+            return Reading("scalar", value.type.dtype, array, array)
+        kind = dtypes()["i64"]
+        return Reading("handle", kind, np.array(str(content)), np.array(str(content)))
+
+    def value(self, name: str) -> Any:
+        """Return a value as NumPy array of what its elements mean, or as Python number."""
+        numbers = self.reading(name).numbers
+        return numbers.item() if numbers.ndim == 0 else numbers
+
+    def evaluate(self, expression: Expression | str) -> Any:
+        """Return the value of an expression. Raises UsageError with the place of a mistake."""
+        if isinstance(expression, str):
+            expression = Expression(expression)
+        return expression.evaluate(self.value, self.known())
+
+    def known(self) -> dict[str, Any]:
+        """Return what `$name` means: the debugger's own values and the user's variables."""
+        own = {"pc": self.core.pc, "core": self._focus, "position": self.position}
+        return own | {"line": self.line(), "block": self.core.block} | self.variables
+
+    def memory(self, what: str) -> bytes:
+        """Return bytes by range: `ub 0x100..0x1ff`, `gm x 0+64`."""
+        return read_bytes(self.launch.machine, self.range(what))
+
+    def range(self, what: str) -> Place:
+        """Return the place that the words mean, on the core in focus."""
+        return memory_range(what.split(), self.launch.machine, self._focus)
+
+    # -- writers ----------------------------------------------------------------------------------
+
+    def place_of(self, what: str) -> Place:
+        """Return the bytes of `%x[r, c]`, `%x`, or of a memory range."""
+        text = what.strip()
+        if not text.startswith("%"):
+            return self.range(text)
+        name, bracket, rest = text.partition("[")
+        reading = self.reading(name)
+        if reading.place is None:
+            raise UsageError(f"{name} is a scalar; it lies in no memory")
+        if not bracket:
+            return reading.place
+        index = self.evaluate(f"({rest.rstrip().removesuffix(']')},)")
+        return element_place(self.core, reading, tuple(int(i) for i in index))
+
+    def last_write(self, what: str) -> Write:
+        """Return who wrote an element, tile or range last; the run stays where it is."""
+        return self.writes.last_write(self.place_of(what))
+
+    def goto_last_write(self, what: str) -> Write:
+        """Go to the operation that wrote an element, tile or range last, before it does."""
+        write = self.last_write(what)
+        if write.event is not None:
+            self.walker.goto(write.before)
+            self._focus = write.event.core.index
+            self.last_stop = Stop("goto", self.position)
+        return write
+
+    # -- names of positions -----------------------------------------------------------------------
+
+    def save(self, name: str) -> None:
+        """Remember the present position under a name."""
+        self.saved[name] = self.position
+
+    def restore(self, name: str) -> Stop:
+        """Go back to a remembered position. Raises UsageError for an unknown name."""
+        if name not in self.saved:
+            known = ", ".join(self.saved) or "none"
+            raise UsageError(f"no position is saved as `{name}`", help=f"saved: {known}")
+        return self.goto(self.saved[name])
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """Return what the arguments and output tiles hold now."""
+        return self.launch.outputs()

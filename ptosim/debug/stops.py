@@ -1,0 +1,212 @@
+"""Where a run stops: breakpoints, watchpoints, findings; and what is said when it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptosim.debug.expressions import Expression, Unavailable, fingerprint, truth
+from ptosim.diagnostics.model import Diagnostic
+from ptosim.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why and where a run stopped.
+
+    `reason` is one of start, step, breakpoint, watchpoint, finding, trap, deadlock, end, interrupt,
+    goto. `number` is that of the breakpoint, `text` what happened in words. `missed` says that a
+    command did not get where it was to go."""
+
+    reason: str
+    position: int
+    text: str = ""
+    number: int | None = None
+    finding: Diagnostic | None = None
+    missed: bool = False
+
+
+@dataclass(slots=True)
+class Breakpoint:
+    """A place or an event at which a run stops.
+
+    `kind` is line, op, pipe, function, pc, code, nan, or watch. `pcs` are the instructions of a
+    place; `sample` gives the value that a watchpoint compares, or with `is_condition` whether it
+    holds; `codes` are the codes, or their beginnings, of findings."""
+
+    number: int
+    kind: str
+    text: str
+    pcs: frozenset[int] = frozenset()
+    codes: tuple[str, ...] = ()
+    sample: Callable[[], Any] | None = None
+    is_condition: bool = False
+    core: int | None = None
+    condition: Expression | None = None
+    ignore: int = 0
+    hits: int = 0
+    temporary: bool = False
+    enabled: bool = True
+    commands: list[str] = field(default_factory=list)
+    last: Any = None
+    log: Callable[[], None] | None = None  # is called instead of stopping
+
+    def describe(self) -> str:
+        """Return the breakpoint in words."""
+        core = f" core {self.core}" if self.core is not None else ""
+        condition = f" if {self.condition.text}" if self.condition is not None else ""
+        return f"{self.text}{core}{condition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A breakpoint that holds, and why in words; of a watchpoint also what changed."""
+
+    point: Breakpoint
+    text: str
+    finding: Diagnostic | None = None
+    change: str = ""
+
+
+class Points:
+    """The breakpoints and watchpoints of a session."""
+
+    def __init__(self) -> None:
+        self.all: dict[int, Breakpoint] = {}
+        self._next = 1
+        self._by_pc: dict[int, list[Breakpoint]] = {}
+        self._watches: list[Breakpoint] = []
+        self._codes: list[Breakpoint] = []
+        self.nan: Breakpoint | None = None  # stops where the first NaN comes up
+
+    def add(self, kind: str, text: str, **details: Any) -> Breakpoint:
+        """Add a breakpoint and return it."""
+        point = Breakpoint(self._next, kind, text, **details)
+        self._next += 1
+        self.all[point.number] = point
+        self.refresh()
+        return point
+
+    def remove(self, number: int) -> None:
+        """Remove a breakpoint. Raises UsageError if there is none of that number."""
+        del self.all[self.get(number).number]
+        self.refresh()
+
+    def get(self, number: int) -> Breakpoint:
+        """Return a breakpoint by number. Raises UsageError if there is none."""
+        if number not in self.all:
+            known = ", ".join(map(str, self.all)) or "none"
+            raise UsageError(f"there is no breakpoint {number}", help=f"breakpoints: {known}")
+        return self.all[number]
+
+    def refresh(self) -> None:
+        """Sort the enabled breakpoints by what has to be looked at; call after changing one."""
+        self._by_pc = {}
+        for point in self.all.values():
+            if point.enabled:
+                for pc in point.pcs:
+                    self._by_pc.setdefault(pc, []).append(point)
+        enabled = [p for p in self.all.values() if p.enabled]
+        self._watches = [p for p in enabled if p.kind == "watch"]
+        self._codes = [p for p in enabled if p.codes]
+        self.nan = next((p for p in enabled if p.kind == "nan"), None)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing has to be looked at while a run goes on."""
+        return not (self._by_pc or self._watches or self._codes or self.nan)
+
+    @property
+    def watching(self) -> bool:
+        """True if there are enabled watchpoints."""
+        return bool(self._watches)
+
+    # -- matching ---------------------------------------------------------------------------------
+
+    def at(self, pc: int, core: int, holds: Callable[[Expression], bool]) -> Hit | None:
+        """Return the breakpoint at an instruction, if its condition holds."""
+        for point in self._by_pc.get(pc, ()):
+            if point.core in (None, core) and (point.condition is None or holds(point.condition)):
+                return Hit(point, f"breakpoint {point.number}, {point.describe()}")
+        return None
+
+    def arm(self) -> None:
+        """Take the present values of all watchpoints."""
+        for point in self._watches:
+            point.last = sampled(point)
+
+    def changed(self, holds: Callable[[Expression], bool]) -> Hit | None:
+        """Return the first watchpoint whose value changed since it was last looked at, or whose
+        condition has come to hold."""
+        found = None
+        for point in self._watches:
+            before, point.last = point.last, sampled(point)
+            if fingerprint(before) == fingerprint(point.last):
+                continue
+            if point.is_condition and not point.last:
+                continue
+            if before is None and (
+                point.is_condition or isinstance(point.last, (np.ndarray, np.generic))
+            ):
+                continue  # the value has come into being, nothing was written
+            if point.condition is not None and not holds(point.condition):
+                continue
+            if found is None:
+                text = f"watchpoint {point.number}, {point.describe()}"
+                found = Hit(
+                    point, text, change="" if point.is_condition else _change(before, point.last)
+                )
+        return found
+
+    def reported(self, findings: Sequence[Diagnostic]) -> Hit | None:
+        """Return the breakpoint on a code that one of the findings has."""
+        for finding in findings:
+            for point in self._codes:
+                if finding.code.startswith(point.codes):
+                    return Hit(point, f"{finding.code}: {finding.message}", finding)
+        return None
+
+
+def sampled(point: Breakpoint) -> Any:
+    """Return the value of a watchpoint now; None while it has none."""
+    try:
+        value = point.sample() if point.sample is not None else None
+    except Unavailable:
+        return None
+    return truth(value) if point.is_condition else value
+
+
+def _change(before: Any, after: Any) -> str:
+    """A change in words: both values, or for arrays how many elements and the first one."""
+    if isinstance(before, bytes) and isinstance(after, bytes):
+        before, after = (np.frombuffer(b, np.uint8) for b in (before, after))
+    if isinstance(before, np.ndarray) and isinstance(after, np.ndarray) and before.ndim:
+        return _array_change(before, after)
+    return f"{_short(before)} -> {_short(after)}"
+
+
+def _array_change(before: np.ndarray, after: np.ndarray) -> str:
+    if before.shape != after.shape:
+        return f"{_short(before)} -> {_short(after)}"
+    differs = ~((before == after) | ((before != before) & (after != after)))
+    if not differs.any():
+        return "the sign of a zero, or the bits of a NaN"
+    first = tuple(int(i) for i in np.argwhere(differs)[0])
+    place = ", ".join(map(str, first))
+    return (
+        f"{int(differs.sum())} of {before.size} elements changed; "
+        f"[{place}]: {_short(before[first])} -> {_short(after[first])}"
+    )
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"{'x'.join(map(str, value.shape))} elements"
+    if isinstance(value, (float, np.floating)):
+        return f"{float(value):g}"
+    return str(value)

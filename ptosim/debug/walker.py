@@ -1,0 +1,252 @@
+"""A run as a line of positions. Position n is the state after n instructions; walking back restores
+a checkpoint and executes again, which gives the same state because a run is a function of its
+inputs.
+
+Cores take turns as in a plain run: one goes on until it ends or waits, then the lowest-numbered
+core that can go on has its turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ptosim.debug.checkpoints import Checkpoints, make_checkpoint
+from ptosim.diagnostics.model import Diagnostic
+from ptosim.engine.records import Inst
+from ptosim.errors import Trap
+from ptosim.machine.core import Core
+from ptosim.program import Launch
+
+CHUNK = 2048
+"""Instructions between two looks at the clock and at the interrupt flag."""
+PAUSE = 20
+"""A checkpoint is made when the run has taken so many times longer than making one."""
+
+
+class Event(NamedTuple):
+    """What happened to an instruction: `issue` (the scalar unit reached it), `done` (its effect is
+    in memory)."""
+
+    what: str
+    core: Core
+    inst: Inst
+    bound: Any
+
+    @property
+    def binding(self) -> Any:
+        """Operands of the instruction; None where it has none, or is a whole vector region."""
+        return getattr(self.bound, "binding", None)
+
+
+class Interrupted(Exception):
+    """The user asked to stop; the state is a whole one."""
+
+
+class _Recorder:
+    """Observer of the engine: the events of the last step."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_issue(self, core: Core, inst: Inst, bound: Any) -> None:
+        """The scalar unit reached an instruction."""
+        self.events.append(Event("issue", core, inst, bound))
+
+    def on_commit(self, core: Core, inst: Inst, bound: Any) -> None:
+        """An instruction took effect."""
+        self.events.append(Event("done", core, inst, bound))
+
+
+class Walker:
+    """Moves a launch to any position of its run.
+
+    `trap` is set where the run cannot go on from the present position, `finished` where it has
+    ended. `interrupted` may be set from a signal handler."""
+
+    def __init__(self, launch: Launch, checkpoints: Checkpoints | None = None) -> None:
+        self.launch = launch
+        self._recorder = _Recorder()
+        launch.start((self._recorder,))
+        self.engine = launch.engine
+        self.monitor = launch.sanitizers()
+        self.machine = launch.machine
+        self.checkpoints = checkpoints if checkpoints is not None else Checkpoints()
+        self.turn: Core | None = None
+        self.trap: Trap | None = None
+        self.finished = False
+        self.interrupted = False
+        self.moving = False  # true while a command executes instructions
+        self._faults: dict[int, Trap] = {}
+        self._found: dict[int, list[Diagnostic]] = {}
+        # Sanitizers watch a run once: they have seen it up to here.
+        self._watched = 0
+        self._clock = time.perf_counter()
+        self._cost = 0.0
+        self._settle()
+        self._save()
+
+    @property
+    def position(self) -> int:
+        """Instructions executed so far."""
+        return self.engine.issued
+
+    @property
+    def events(self) -> list[Event]:
+        """What the last step did."""
+        return self._recorder.events
+
+    @property
+    def stopped(self) -> bool:
+        """True if the run has ended or cannot go on."""
+        return self.finished or self.trap is not None
+
+    def findings_at(self, position: int) -> list[Diagnostic]:
+        """Return what was found when the run first came to a position."""
+        return self._found.get(position, [])
+
+    def upcoming(self) -> Inst | None:
+        """Return the instruction that the next step executes; None at the end."""
+        if self.turn is None:
+            return None
+        return self.launch.program.insts[self.turn.pc]
+
+    # -- forwards ---------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Execute one instruction. If it cannot be executed, `trap` is set, and the state is the
+        one before it."""
+        if self.stopped or self._faulty():
+            return
+        self._recorder.events.clear()
+        before, known = self.position, len(self.launch.sink)
+        assert self.turn is not None
+        self._watch(before)
+        try:
+            self.engine.step(self.turn)
+        except Trap as trap:
+            self._fault(before, trap)
+            return
+        self._settle()
+        self._seen(known)
+
+    def run_to(self, position: int) -> None:
+        """Execute without looking until a position is reached or the run stops. Raises Interrupted
+        when `interrupted` is set."""
+        while self.position < position and not self.stopped and not self._faulty():
+            before, known = self.position, len(self.launch.sink)
+            limit = min(CHUNK, position - before)
+            if before < self._watched:
+                limit = min(limit, self._watched - before)
+            self._recorder.events.clear()
+            assert self.turn is not None
+            self._watch(before)
+            try:
+                self.engine.advance(self.turn, limit)
+            except Trap as trap:
+                self._fault(self.position - 1, trap)
+                return
+            self._settle()
+            self._seen(known)
+            self.breathe()
+
+    def _watch(self, position: int) -> None:
+        """Let the sanitizers look on, unless they have seen this part of the run."""
+        if self.monitor is not None:
+            self.monitor.is_on = position >= self._watched
+
+    def _seen(self, known: int) -> None:
+        """Remember how far the run was watched, and what was found on the way."""
+        position, sink = self.position, self.launch.sink
+        if self.finished and position > self._watched and self.monitor is not None:
+            self.monitor.finish()
+        self._watched = max(self._watched, position)
+        if len(sink) > known:
+            self._found.setdefault(position, []).extend(sink.diagnostics[known:])
+
+    def _fault(self, position: int, trap: Trap) -> None:
+        """Stand before an instruction that cannot be executed."""
+        self._watched = max(self._watched, self.position)
+        self._faults[position] = trap
+        self.goto(position)
+        self.trap = trap
+
+    def breathe(self) -> None:
+        """Make a checkpoint if one is due; raise Interrupted if the user asked to stop."""
+        if time.perf_counter() - self._clock > PAUSE * self._cost:
+            self._save()
+        if self.interrupted:
+            self.interrupted = False
+            raise Interrupted
+
+    def _faulty(self) -> bool:
+        """True if the next instruction is known to trap."""
+        self.trap = self._faults.get(self.position)
+        return self.trap is not None
+
+    def _settle(self) -> None:
+        """Find the core that has the next turn."""
+        core = self.turn
+        try:
+            while core is None or core.halted or core.stalled is not None or core.pc < 0:
+                core = self.engine.next_core()
+                if core is None:
+                    self.finished = True
+                    break
+        except Trap as trap:
+            core, self.trap = None, trap
+        self.turn = core
+
+    # -- backwards --------------------------------------------------------------------------------
+
+    def goto(self, position: int) -> None:
+        """Go to a position; the end of the run if that comes first."""
+        if self.stopped and position >= self.position:
+            return
+        checkpoint = self.checkpoints.before(position)
+        if not checkpoint.position <= self.position <= position or self.stopped:
+            self._restore(checkpoint)
+        self.run_to(position)
+        if self.trap is None:
+            self._faulty()
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """What happens inside leaves no trace but the position: memory may be changed by hand."""
+        position, faults, findings = self.position, dict(self._faults), len(self.launch.sink)
+        found, watched = {k: list(v) for k, v in self._found.items()}, self._watched
+        self._watched = 1 << 62
+        try:
+            yield
+        finally:
+            self._faults, self._found, self._watched = faults, found, watched
+            self.launch.sink.cut(findings)
+            self._restore(self.checkpoints.before(position))
+            self.run_to(position)
+
+    def _restore(self, checkpoint: Any) -> None:
+        engine = self.engine
+        self._watch(-1)
+        engine.restore(checkpoint.machine_state())
+        engine.issued, engine.executed = checkpoint.position, checkpoint.executed
+        del engine.prints[checkpoint.prints :]
+        self.turn = self.machine.cores[checkpoint.turn] if checkpoint.turn >= 0 else None
+        self.finished, self.trap = False, None
+        self._recorder.events.clear()
+        self._clock = time.perf_counter()
+        if self.turn is None:
+            self._settle()
+
+    def _save(self) -> None:
+        """Make a checkpoint here, if this is further than any other."""
+        started = time.perf_counter()
+        latest = self.checkpoints.latest()
+        if latest is None or self.position > latest.position:
+            turn = self.turn.index if self.turn is not None else -1
+            prints = len(self.engine.prints)
+            state = self.engine.snapshot()
+            at = (self.position, self.engine.executed)
+            self.checkpoints.add(make_checkpoint(at, turn, prints, state, latest))
+            self._cost = time.perf_counter() - started
+        self._clock = time.perf_counter()

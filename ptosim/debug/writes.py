@@ -1,0 +1,216 @@
+"""Who wrote a byte: an index of what every instruction may have written, and a probe that tells
+whether it did.
+
+The index says which bytes an instruction may write, from the roles of its operands; that is more
+than it writes where a valid region has gaps. A candidate is then executed again with the byte in
+question inverted beforehand: whoever writes it makes both executions agree. Each stretch of the run
+is recorded when it is first asked about, so that a run costs nothing while nobody asks."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptosim.debug.reading import Place, read_bytes, whole
+from ptosim.debug.walker import Event, Interrupted, Walker
+from ptosim.engine.records import Kind
+from ptosim.machine.core import Core
+from ptosim.machine.gm import extent
+from ptosim.machine.tile import Tile, TileRef
+from ptosim.semantics.binding import Binding, OpFault
+
+_WRITERS = frozenset((Kind.EXEC, Kind.ACTION, Kind.VECTOR, Kind.REGION))
+
+
+def tiles_of(binding: Binding, *, written: bool) -> Iterator[tuple[str, Tile]]:
+    """Yield the tile operands that an operation writes, or those that it reads, with their names in
+    the program."""
+    for definition in binding.op.variant.operands if binding.op.variant is not None else ():
+        takes = definition.role in ("out", "inout") if written else definition.role != "out"
+        value = binding.values.get(definition.name)
+        if not takes or definition.role == "scratch" or not isinstance(value, TileRef):
+            continue
+        try:
+            yield operand_name(binding, definition.name), binding.bind_tile(value, definition.name)
+        except OpFault:
+            continue
+
+
+def operand_name(binding: Binding, name: str) -> str:
+    """Return the name that the program gives an operand of a row, with `%`."""
+    value = getattr(binding.op.bound.get(name), "value", None)
+    if value is not None:
+        return f"%{value.name}"
+    free = [d.name for d in binding.op.variant.outs if binding.op.bound.get(d.name) is None]
+    results = dict(zip(free, binding.op.results, strict=False))
+    return f"%{results[name].name}" if name in results else name
+
+
+def footprint(core: Core, binding: Binding) -> list[Place] | None:
+    """Return the places that an operation may write; None if they are not known."""
+    places: list[Place] = []
+    known = binding.sync is not None
+    for definition in binding.op.variant.operands if binding.op.variant is not None else ():
+        if definition.role == "in":
+            continue
+        values = binding.values.get(definition.name)
+        for value in values if _is_several(values) else (values,):  # type: ignore[union-attr]
+            place = _place_of(core, value)
+            if place is not None:
+                places.append(place)
+                known = True
+    return places if known else None
+
+
+def _is_several(values: Any) -> bool:
+    return isinstance(values, tuple) and bool(values) and isinstance(values[0], TileRef)
+
+
+def _place_of(core: Core, value: Any) -> Place | None:
+    if isinstance(value, TileRef):
+        size = core.machine_def.spaces[value.type.loc].bytes
+        # An operation may write behind the tile: column blocks, alignment, lines of 32 bytes.
+        end = min(size, value.addr + value.type.bytes + 1024)
+        return Place(value.type.loc, core.index, value.addr, max(end, value.addr + 1))
+    if not isinstance(value, tuple):
+        return None
+    if len(value) == 3 and not isinstance(value[0], (int, str)):
+        spec, number, offset = value
+        low, high = extent(spec, offset)
+        bits = spec.dtype.bits
+        return Place("gm", number, low * bits // 8, -(-(high + 1) * bits // 8))
+    if len(value) == 2 and isinstance(value[0], str):
+        return Place(value[0], core.index, 0, core.machine_def.spaces[value[0]].bytes)
+    if len(value) == 2 and isinstance(value[0], int):
+        return Place("gm", value[0], 0, 1 << 62)
+    return None
+
+
+@dataclass(slots=True)
+class Segment:
+    """The writes in (start, end]: time t is the position behind the instruction that made them."""
+
+    start: int
+    end: int
+    times: array[int] = field(default_factory=lambda: array("Q"))
+    writers: array[int] = field(default_factory=lambda: array("I"))
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The last write of a byte: at position `before` the writer had not yet taken effect. `event`
+    is the writer; None for what the launch put there."""
+
+    before: int
+    event: Event | None
+
+
+class WriteIndex:
+    """Finds writers. Moves the walker about and puts it back."""
+
+    def __init__(self, walker: Walker) -> None:
+        self.walker = walker
+        self._segments: list[Segment] = []
+        self._footprints: list[list[Place] | None] = []
+        self._events: list[Event] = []
+        self._ids: dict[tuple[int, int, int], int] = {}
+
+    def last_write(self, place: Place, position: int | None = None) -> Write:
+        """Return the last write of a byte of `place` before a position (default: the present
+        one)."""
+        walker = self.walker
+        origin = walker.position
+        end = origin if position is None else position
+        try:
+            while end > 0:
+                segment = self._segment(end)
+                found = self._in_segment(segment, place, end)
+                if found is not None:
+                    return found
+                end = segment.start
+            return Write(0, None)
+        finally:
+            walker.goto(origin)
+
+    # -- recording --------------------------------------------------------------------------------
+
+    def _segment(self, end: int) -> Segment:
+        """The segment that covers the instruction in front of `end`."""
+        for segment in self._segments:
+            if segment.start < end <= segment.end:
+                return segment
+        start = self.walker.checkpoints.before(end - 1).position
+        start = max([start, *(s.end for s in self._segments if s.end < end)])
+        return self._record(start, end)
+
+    def _record(self, start: int, end: int) -> Segment:
+        walker = self.walker
+        walker.goto(start)
+        segment = Segment(start, end)
+        while walker.position < end and not walker.stopped:
+            walker.step()
+            if walker.interrupted:
+                walker.interrupted = False
+                raise Interrupted
+            for event in walker.events:
+                if event.what == "done" and event.inst.kind in _WRITERS:
+                    segment.times.append(walker.position)
+                    segment.writers.append(self._writer(event))
+        self._segments.append(segment)
+        return segment
+
+    def _writer(self, event: Event) -> int:
+        """The number of an instruction with its operands."""
+        key = (event.core.index, event.inst.pc, id(event.bound))
+        number = self._ids.get(key)
+        if number is None:
+            number = self._ids[key] = len(self._footprints)
+            self._events.append(event)  # keeps the binding alive, so that its id stays its own
+            self._footprints.append(self._written(event))
+        return number
+
+    @staticmethod
+    def _written(event: Event) -> list[Place] | None:
+        if event.binding is not None:
+            return footprint(event.core, event.binding)
+        if event.inst.kind is Kind.REGION:
+            return None if event.bound is not None else []  # in place its instructions come apart
+        makes_value = event.inst.op is not None and bool(event.inst.op.results)
+        return [] if makes_value else None
+
+    # -- search -----------------------------------------------------------------------------------
+
+    def _in_segment(self, segment: Segment, place: Place, end: int) -> Write | None:
+        possible = [
+            number
+            for number, places in enumerate(self._footprints)
+            if places is None or any(p.holds(place) for p in places)
+        ]
+        writers = np.frombuffer(segment.writers, np.uint32)
+        times = np.frombuffer(segment.times, np.uint64)
+        candidates = np.flatnonzero(np.isin(writers, possible) & (times <= end))
+        for at in candidates[::-1]:
+            time, event = int(times[at]), self._events[int(writers[at])]
+            if self._probe(time, place):
+                return Write(time - 1, event)
+        return None
+
+    def _probe(self, time: int, place: Place) -> bool:
+        """True if the step that ends at `time` writes a byte of `place`."""
+        walker = self.walker
+        walker.goto(time - 1)
+        before = read_bytes(walker.machine, place)
+        walker.step()
+        plain = read_bytes(walker.machine, place)
+        if plain != before:
+            return True
+        walker.goto(time - 1)
+        inverted = bytes(b ^ 0xFF for b in before)
+        with walker.trial():
+            whole(walker.machine, place)[place.start : place.end] = memoryview(inverted)
+            walker.step()
+            return read_bytes(walker.machine, place) != inverted

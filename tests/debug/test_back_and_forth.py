@@ -1,0 +1,124 @@
+"""n steps forward, k back, k forward: the same bytes, on every target, with and without synchronisation.
+
+The programs are made up: loads, vector operations, stores, flags and barriers in any order, in loops and
+on several cores, most of them racy, some of them stuck."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ptosim
+from ptosim.debug.checkpoints import Checkpoints
+from ptosim.debug.walker import Walker
+from tests.cli.programs import TILE
+from tests.debug.helpers import PROGRAMS
+from tests.semantics.test_sync import A2A3, X, mixed, program
+
+_PAIR = "[<PIPE_{}>, <PIPE_{}>, <EVENT_ID{}>]"
+_LINES = st.one_of(
+    st.sampled_from(
+        [
+            "LOAD",
+            "STORE",
+            f"pto.tadd ins(%a, %a : {TILE}, {TILE}) outs(%a : {TILE})",
+            f"pto.tmul ins(%a, %a : {TILE}, {TILE}) outs(%a : {TILE})",
+            "pto.barrier <PIPE_V>",
+            "pto.barrier <PIPE_ALL>",
+        ]
+    ),
+    st.builds(
+        lambda word, pipes, event: f"pto.{word}_flag" + _PAIR.format(*pipes, event),
+        st.sampled_from(["set", "set", "wait"]),
+        st.sampled_from([("MTE2", "V"), ("V", "MTE3"), ("MTE3", "MTE2"), ("MTE2", "MTE3")]),
+        st.integers(0, 2),
+    ),
+)
+_BODIES = st.lists(_LINES, min_size=1, max_size=8).map("\n".join)
+_LOOPS = _BODIES.map(lambda b: f"scf.for %i = %c0 to %c2 step %c1 {{\n{b}\n}}")
+_CORES = st.tuples(_BODIES, _BODIES).map(
+    lambda b: mixed("pto.sync.set <PIPE_FIX>, 3", f"{b[0]}\npto.sync.wait <PIPE_MTE2>, 3\n{b[1]}")
+)
+
+
+def launched(text: str, target: str, **options) -> Walker:
+    loaded = ptosim.load(program(text, target))
+    session = loaded.debug({"x": X, "y": np.zeros_like(X)}, **options)
+    return Walker(session.launch, Checkpoints(kept=4))
+
+
+def state(walker: Walker):
+    """Everything that can be seen: memory, registers, flags, queues, where every core stands."""
+    taken = walker.engine.snapshot()
+    cores = [
+        (
+            c.pc, c.halted, c.slots[1:], c.registers, {k: n for k, n in c.flags.items() if n}, c.tokens,
+            {p: [i.pc for i, _ in q] for p, q in c.queues.items()}, c.stalled and c.stalled[0].pc,
+            {n: hash(b) for n, b in c.spaces.items() if b.count(0xFF) != len(b)},
+        )
+        for c in taken.cores
+    ]  # fmt: skip
+    turn = walker.turn.index if walker.turn is not None else None
+    counters = [c[0] for c in taken.clusters]
+    stop = (walker.finished, walker.trap is not None)
+    return repr((walker.position, turn, stop, cores, taken.buffers, counters))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    body=st.one_of(_BODIES, _LOOPS, _CORES),
+    target=st.sampled_from(["a2a3", "a5"]),
+    forward=st.integers(0, 40),
+    back=st.integers(0, 40),
+)
+def test_forth_back_and_forth(body, target, forward, back):
+    across = target == "a2a3" and "pto.sync.set" in body
+    walker = launched(A2A3 + body if across else body, target)
+    for _ in range(forward):
+        walker.step()
+    there, position = state(walker), walker.position
+    walker.goto(max(position - back, 0))
+    for _ in range(min(back, position)):
+        walker.step()
+    assert state(walker) == there
+
+
+@pytest.mark.parametrize("name", ["loop", "queued", "cores", "mx"])
+def test_every_position_of_a_program_from_both_sides(name):
+    """Stepping, running to, and coming back from the end give the same state everywhere."""
+    beside = {"loop": {"k": 2.0}}.get(name, {})
+    loaded = ptosim.load(PROGRAMS / f"{name}.pto")
+    forwards = Walker(loaded.debug(beside).launch)
+    states = [state(forwards)]
+    while not forwards.stopped:
+        forwards.step()
+        states.append(state(forwards))
+    directly = Walker(loaded.debug(beside).launch, Checkpoints(kept=3))
+    directly.goto(len(states))
+    for position in reversed(range(len(states))):
+        directly.goto(position)
+        assert state(directly) == states[position], position
+
+
+def test_checkpoints_keep_to_their_budget():
+    """Many checkpoints of a run that writes: few are kept, and the first and the last are among them."""
+    checkpoints = Checkpoints(budget=3 << 20, kept=1000)
+    text = f"""
+    scf.for %i = %c0 to %c64 step %c1 {{
+      LOAD
+      pto.tadd ins(%a, %a : {TILE}, {TILE}) outs(%a : {TILE})
+      STORE
+    }}"""
+    session = ptosim.load(program(text)).debug({"x": X, "y": np.zeros_like(X)})
+    walker = Walker(session.launch, checkpoints)
+    while not walker.stopped:
+        walker.step()
+        walker._save()
+    assert checkpoints.bytes() <= 3 << 20
+    assert 2 < len(checkpoints) < walker.position
+    end = walker.position
+    walker.goto(end - 1)
+    walker.goto(3)
+    assert walker.position == 3
