@@ -46,6 +46,7 @@ from ptosim.passes.launch import CoreRole, has_abstract, peer_functions, reached
 from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
 from ptosim.sanitize.attach import attach
+from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics import families
 from ptosim.semantics.values import default_value
