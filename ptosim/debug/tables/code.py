@@ -145,7 +145,6 @@ def program(session: Debugger) -> Sheet:
     sheet.add("profile", launch.profile.name)
     sheet.add("cores", len(launch.machine.cores))
     sheet.add("position", f"#{session.position}")
-    sheet.add("checkpoints", f"{len(session.walker.checkpoints)}")
     sheet.notes.append(NO_TIMING)
     return sheet
 
