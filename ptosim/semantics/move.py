@@ -21,7 +21,12 @@ _BIAS_SOURCES = {
 }
 
 
-@kernel("pto.tmov:plain", "pto.tmov:fp", "pto.tmov:quant", "pto.tmov.fp", "pto.tmov.v2v")
+_MANUAL = ("m2l", "m2r", "m2b", "m2s", "a2v", "v2v", "s2d")
+"""Spellings of the instruction manual that name the memories; the operands say the same."""
+
+
+@kernel("pto.tmov:plain", "pto.tmov:fp", "pto.tmov:quant", "pto.tmov.fp")
+@kernel(*(f"pto.tmov.{memories}" for memories in _MANUAL))
 def tmov(op: Binding) -> Commit:
     """Copy a tile; which copy depends on where source and destination live."""
     src = op.tile("src")
