@@ -200,6 +200,11 @@ def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator)
     return rng.standard_normal(shape).astype(np.float32).astype(kind)
 
 
+def positive(array: np.ndarray) -> np.ndarray:
+    """Return made-up data as scales: above a quarter, of the array's type."""
+    return (np.abs(array.astype(np.float32)) + np.float32(0.25)).astype(array.dtype)
+
+
 def random_scalar(type_: Type) -> Any:
     """Return the value of a scalar argument that is left out."""
     return 1.0 if isinstance(type_, ScalarType) and type_.dtype.is_float else 1

@@ -306,7 +306,11 @@ class Launch:
             return
         else:
             array = arguments.random_array(type_.dtype, (rows, cols), self.rng)
-            self.made_up[value.name] = f"{rows}x{cols} random elements of {type_.dtype}"
+            kind = "random"
+            if type_.dtype.is_float and _is_scale(self.function, value):
+                array = arguments.positive(array)
+                kind = "positive random"
+            self.made_up[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
         self.tile_inputs[value.name] = array
 
     # -- run --------------------------------------------------------------------------------------
@@ -343,11 +347,15 @@ class Launch:
             _tile_of(core, core.slots[slot]).write(_stored(array, core.slots[slot]))
         return core
 
-    def run(self, observers: Sequence[Any] = ()) -> Result:
-        """Execute and collect."""
+    def start(self, observers: Sequence[Any] = ()) -> None:
+        """Make the engine; nothing is executed yet."""
         self.engine = Engine(
             self.program, self.resolved, self.machine, self.profile, self.sink, observers
         )
+
+    def run(self, observers: Sequence[Any] = ()) -> Result:
+        """Execute and collect."""
+        self.start(observers)
         try:
             self.engine.run()
         except Trap as trap:
@@ -410,6 +418,16 @@ def _reached(entry: Function, functions: dict[str, Function]) -> list[Function]:
     return found
 
 
+def _is_scale(function: Function, value: Value) -> bool:
+    """True for a tile that scales another one: a value near zero or below it would be of no use."""
+    return any(
+        getattr(op.bound.get(name), "value", None) is value
+        for op in function.op.walk()
+        if op.name in ("pto.tquant", "pto.tdequant")
+        for name in ("fp", "scale")
+    )
+
+
 def _is_output(function: Function, value: Value) -> bool:
     """True for a tile argument whose first use is as a destination."""
     for op in function.op.walk():
@@ -432,9 +450,25 @@ def _output_tiles(function: Function) -> list[Value]:
             v
             for op in function.body
             for v in op.results
-            if v.uses == 0 and isinstance(v.type, TileType)
+            if isinstance(v.type, TileType) and not _is_read(function, v)
         ]
     return outputs
+
+
+def _is_read(function: Function, value: Value) -> bool:
+    """True if an operation takes the value, other than to write it or to place it."""
+    return any(
+        getattr(operand, "value", None) is value
+        for op in function.op.walk()
+        if op.variant is not None and op.name != "pto.tassign"
+        for d in op.variant.operands
+        if d.role not in ("out", "scratch")
+        for operand in _listed(op.bound.get(d.name))
+    )
+
+
+def _listed(bound: Any) -> list[Any]:
+    return bound if isinstance(bound, list) else [bound]
 
 
 def _is_written(function: Function, value: Value) -> bool:

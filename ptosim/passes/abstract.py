@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ptosim.diagnostics.model import Sink
+from ptosim.ir.attributes import attr_value
 from ptosim.ir.core import Module, Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.ir.types import AbstractTileType, DType, TileType, Type
@@ -18,6 +20,7 @@ from ptosim.passes.resolve import resolve
 from ptosim.passes.verify import verify
 
 _DEFAULT_SHAPE = (16, 64)
+_PARAMETERS = ("fp", "offset", "scale")
 
 
 def concrete(
@@ -25,8 +28,8 @@ def concrete(
 ) -> tuple[ResolvedModule, dict[str, str]]:
     """Resolve the module again with every abstract type replaced; return it and what was assumed.
 
-    An argument gives its own shape and dtype. Without one the source is 16x64 f32, a parameter tile one
-    column of f32 with a row each, a destination what the source and the parameters ask for.
+    An argument gives its own shape and dtype. Without one the source is 16x64 f32, a parameter tile
+    one column of f32 with a row each, a destination what the source and the parameters ask for.
     """
     chooser = _Chooser(front.module, front.resolved, given)
     types = chooser.choose()
@@ -51,19 +54,19 @@ class _Chooser:
         return self.types
 
     def _operation(self, op: Operation) -> None:
+        if op.definition is None or op.definition.form != "dps" or op.variant is None:
+            return
         outs = {d.name for d in op.variant.outs}
         for definition in op.variant.ins:
-            operand = op.bound.get(definition.name)
-            value = getattr(operand, "value", None)
+            value = getattr(op.bound.get(definition.name), "value", None)
             if value is not None and isinstance(value.type, AbstractTileType):
-                self._value(value.name, lambda: self._input(op, definition.name))
+                self._value(value.name, partial(self._input, op, definition.name))
         free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
         results = dict(zip(free, op.results, strict=False))
         for name in outs:
-            operand = op.bound.get(name)
-            value = results.get(name) or getattr(operand, "value", None)
+            value = results.get(name) or getattr(op.bound.get(name), "value", None)
             if value is not None and isinstance(value.type, AbstractTileType):
-                self._value(value.name, lambda: self._output(op))
+                self._value(value.name, partial(self._output, op, name))
 
     def _value(self, name: str, default: Any) -> None:
         if name in self.types:
@@ -77,10 +80,25 @@ class _Chooser:
         self.assumed[name] = f"type {type_}"
 
     def _input(self, op: Operation, operand: str) -> TileType:
-        first = op.variant.ins[0].name
-        if operand == first:
-            return _tile(dtype("f32"), *_DEFAULT_SHAPE)
-        return _tile(dtype("f32"), self._source(op).rows, 1)
+        """The first operand is 16x64 f32 (bf16 for MXFP4), a parameter has one f32 for each row,
+        and every other operand is as the first."""
+        if operand == op.variant.ins[0].name:
+            element = "bf16" if _is_mxfp4(op) else "f32"
+            return _tile(dtype(element), *_DEFAULT_SHAPE)
+        source = self._source(op)
+        if operand in _PARAMETERS:
+            return _tile(dtype("f32"), source.rows, 1)
+        if operand == "exp":
+            return self._exponents(op)
+        return _tile(source.dtype, source.rows, source.cols)
+
+    def _exponents(self, op: Operation) -> TileType:
+        source = self._source(op)
+        axis = op.attrs.get("grp_axis")
+        if axis is not None and attr_value(axis) == 0:
+            return _tile(dtype("ui8"), source.rows // 32, source.cols)
+        count = -(-source.rows * source.cols // 32)
+        return _tile(dtype("ui8"), 1, -(-count // 32) * 32)
 
     def _source(self, op: Operation) -> TileType:
         operand = op.bound.get(op.variant.ins[0].name)
@@ -88,17 +106,25 @@ class _Chooser:
         found = self.types.get(name) or getattr(operand, "type", None)
         return found if isinstance(found, TileType) else _tile(dtype("f32"), *_DEFAULT_SHAPE)
 
-    def _output(self, op: Operation) -> TileType:
+    def _output(self, op: Operation, operand: str) -> TileType:
         source = self._source(op)
+        if operand in ("exp", "exp_zz"):
+            return self._exponents(op)
         element = source.dtype
-        if op.name == "pto.tquant":
+        if op.name == "pto.tquant" and operand == "dst":
             element = dtype(self._quantised(op))
         return _tile(element, source.rows, source.cols)
 
     def _quantised(self, op: Operation) -> str:
-        """One parameter column: symmetric i8; two (scale, offset): asymmetric ui8; exponents: fp8."""
-        parameters = [d.name for d in op.variant.ins[1:2]]
-        operand = op.bound.get(parameters[0]) if parameters else None
+        """What the attributes say; else one parameter column: symmetric i8; two (scale, offset) or
+        an offset: asymmetric ui8; exponents: fp8."""
+        if _is_mxfp4(op):
+            return "f4E2M1FN"
+        if op.variant.name != "int8":
+            return "f8E4M3FN"
+        if op.bound.get("offset") is not None:
+            return "ui8"
+        operand = op.bound.get("fp")
         name = getattr(getattr(operand, "value", None), "name", "")
         type_ = self.types.get(name) or getattr(operand, "type", None)
         if not isinstance(type_, TileType):
@@ -106,6 +132,11 @@ class _Chooser:
         if type_.dtype.name in ("ui8", "f8E8M0FNU"):
             return "f8E4M3FN"
         return "ui8" if type_.cols == 2 else "i8"
+
+
+def _is_mxfp4(op: Operation) -> bool:
+    words = [attr_value(op.attrs[n]) for n in ("mx_alg", "quant_type") if n in op.attrs]
+    return any("fp4" in str(getattr(w, "member", w)).lower() for w in words)
 
 
 def _tile(element: DType, rows: int, cols: int) -> TileType:
@@ -121,6 +152,7 @@ def _shape(array: np.ndarray) -> tuple[int, int]:
 
 def _element_type(array: np.ndarray) -> DType:
     for name, element in dtypes().items():
-        if name not in ("i1", "index", "tf32") and argument_dtype(element) == array.dtype:
+        named = element.array != "codes" and name not in ("i1", "index", "tf32")
+        if named and argument_dtype(element) == array.dtype:
             return element
     return dtype("f32")

@@ -216,8 +216,10 @@ def _by_segments(
         at += count
         if definition.variadic:
             bound[definition.name] = part
-        else:
-            bound[definition.name] = part[0] if part else None
+            continue
+        if not (definition.optional if not part else _fits(definition, part[0])):
+            return None
+        bound[definition.name] = part[0] if part else None
     return bound if at == len(values) else None
 
 

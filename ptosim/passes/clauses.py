@@ -109,10 +109,10 @@ class NamedBinder:
             elif definition.is_clause:
                 bound[name] = self._clauses(definition, named.get(name))
             else:
-                bound[name] = _plain(named.get(name))
+                bound[name] = self._plain(definition, named.get(name))
         if self._op.form == "items":
             self._unknown(variant, named, words)
-            self._missing(variant, bound)
+            self._missing([d for d in variant.named if d.name not in named], bound)
         return bound
 
     def _words(self, variant: Variant, values: Sequence[Operand]) -> dict[str, Operand]:
@@ -120,6 +120,35 @@ class NamedBinder:
             return {}
         positional = {id(v) for v in without_flags(variant, list(values))}
         return {str(v.const): v for v in values if id(v) not in positional}
+
+    def _plain(self, definition: OperandDef, written: Any) -> Any:
+        """An operand, or a list of operands where the row has a list; a clause where the row has an
+        operand stands for its value."""
+        if isinstance(written, list) and written and isinstance(written[0], WrittenClause):
+            written = [v for clause in written for v in clause.values]
+        wants_list = "list" in definition.kinds
+        if isinstance(written, list) and not wants_list and len(written) == 1:
+            written = written[0]
+        if written is None:
+            return None
+        if isinstance(written, list):
+            fits = wants_list
+        else:
+            fits = not wants_list and self._fits(definition, written)
+        if fits:
+            return written
+        self._sink.emit(self._wrong_kind(definition, written))
+        return None
+
+    def _wrong_kind(self, definition: OperandDef, written: Any) -> Diagnostic:
+        given = "a list" if isinstance(written, list) else str(written.type or "another word")
+        return error(
+            "PTO2009",
+            f"'{self._op.name}' op: `{definition.name}` takes {' or '.join(definition.kinds)}, "
+            f"not {given}",
+            self._span(_place(written)),
+            notes=(f"it is written `{shown(definition)}`",),
+        )
 
     # -- clauses --------------------------------------------------------------------------------
 
@@ -176,8 +205,8 @@ class NamedBinder:
                 )
             )
 
-    def _missing(self, variant: Variant, bound: Mapping[str, Any]) -> None:
-        for definition in variant.named:
+    def _missing(self, definitions: Sequence[OperandDef], bound: Mapping[str, Any]) -> None:
+        for definition in definitions:
             if definition.optional or definition.variadic or definition.is_flag:
                 continue
             if bound.get(definition.name) is None and not self._reported(definition):
@@ -232,13 +261,6 @@ class NamedBinder:
         if tok is None:
             return Span(self._source, self._op.start, self._op.name_end)
         return Span(self._source, tok.start, tok.end)
-
-
-def _plain(written: Any) -> Any:
-    """A clause where the row has a plain operand stands for its values."""
-    if isinstance(written, list) and written and isinstance(written[0], WrittenClause):
-        return [v for clause in written for v in clause.values]
-    return written
 
 
 def _place(written: Any) -> Tok | None:

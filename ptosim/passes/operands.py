@@ -83,7 +83,7 @@ def _unknown_member(
 
 def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
     """Report results that the row does not have, or has with another kind of value."""
-    if op.form != "items" or not op.bound:
+    if op.form not in ("items", "line") or not op.bound:
         return
     outs = [d for d in op.variant.outs if op.bound.get(d.name) is None]
     if not outs:

@@ -49,10 +49,10 @@ def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Pl
     """Place the tiles of functions that run on one core; over-budget spaces are errors."""
     placer = _Placer(resolved, sink)
     for function in functions:
-        placer.arguments(function)
         for op in function.op.walk():
             placer.fixed(op)
     for function in functions:
+        placer.arguments(function)
         for op in function.op.walk():
             placer.operation(op)
     for function in functions:
@@ -71,6 +71,7 @@ class _Placer:
         self.placement = Placement()
         self._next: dict[str, int] = {}
         self._pinned: dict[Value, int] = {}
+        self._misplaced: set[str] = set()  # spaces with a tile that was reported already
 
     # -- tiles that the program places ----------------------------------------------------------------
 
@@ -102,6 +103,8 @@ class _Placer:
     def _check_address(self, op: Operation, name: str, type_: TileType, addr: int) -> None:
         space = self.machine.spaces[type_.loc]
         end = addr + type_.bytes
+        if addr < 0 or end > space.bytes:
+            self._misplaced.add(type_.loc)
         if type_.bytes > space.bytes:
             self._placement_error(
                 op, "PTO4352", "SA-0352", name,
@@ -169,13 +172,17 @@ class _Placer:
         self._record(value.name, space, addr, size, start, True)
 
     def _allocate(self, space: str, size: int) -> int:
+        """The next free bytes of a space that no tile of the program lies in."""
         align = self.machine.spaces[space].plan_align
-        pinned = max(
-            (p.addr + p.bytes for p in self.placement.placed if p.space == space and not p.planned),
-            default=0,
+        taken = sorted(
+            (p.addr, p.addr + p.bytes)
+            for p in self.placement.placed
+            if p.space == space and not p.planned
         )
-        at = max(self._next.get(space, 0), pinned)
-        at = -(-at // align) * align
+        at = self._next.get(space, 0)
+        for start, end in taken:
+            if start < at + size and at < end:
+                at = -(-end // align) * align
         self._next[space] = at + -(-size // align) * align
         return at
 
@@ -204,7 +211,7 @@ class _Placer:
         for name, space in self.machine.spaces.items():
             planned = [p for p in self.placement.placed if p.space == name and p.planned]
             end = max((p.addr + p.bytes for p in planned), default=0)
-            if end > space.planner:
+            if end > space.planner and name not in self._misplaced:
                 self.sink.emit(self._over_budget(space, planned, end))
 
     def _over_budget(self, space: SpaceDef, planned: list[Placed], end: int):

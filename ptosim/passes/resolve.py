@@ -24,6 +24,7 @@ from ptosim.syntax.token import Tok
 from ptosim.syntax.types import parse_type
 
 INDEX = ScalarType(dtype("index"))
+_MAX_RESULTS = 1024
 _LEFT_LAYOUT = {"a2a3": "row_major", "a5": "col_major"}
 _REGION_OPS = frozenset(("pto.section.cube", "pto.section.vector", "pto.vecscope"))
 
@@ -183,9 +184,29 @@ class _Resolver:
         self._function = function
         self.scope.open_world = arguments
         self.scope.enter()
-        self._ops(op.regions[0].ops)
+        placements = [o for o in op.regions[0].ops if not self._resolved_in_order(o)]
+        for placement in placements:
+            self._placement(placement, arguments)
         op.regions[0].blocks[0].values = arguments
         self.scope.leave()
+
+    def _resolved_in_order(self, op: Operation) -> bool:
+        """Resolve an operation of a snippet, unless it places a value before its first use."""
+        name = _placed_name(op)
+        if name is not None and not self.scope.knows(name):
+            return False
+        self._operation(op)
+        return True
+
+    def _placement(self, op: Operation, arguments: Sequence[Value]) -> None:
+        """`tassign %argN, …` with a name that nothing else has means the N-th undefined value."""
+        name = _placed_name(op) or ""
+        number = name.removeprefix("arg")
+        is_number = name != number and number.isdecimal() and int(number) < len(arguments)
+        if is_number and not self.scope.knows(name):
+            self.scope.alias(name, arguments[int(number)])
+        self.scope.open_world = None
+        self._operation(op)
 
     # -- operations -----------------------------------------------------------------------------
 
@@ -197,6 +218,9 @@ class _Resolver:
         op.function = self._function.op if self._function else None
         if self.module.attr_aliases:
             self._attribute_aliases(op.attrs.values())
+        if sum(n for _, n, _ in op.result_tokens) > _MAX_RESULTS:
+            self._count_mismatch(op, f"more than {_MAX_RESULTS} results")
+            op.result_tokens = [(name, 1, start) for name, _, start in op.result_tokens]
         handler = self._structured.get(op.name)
         if handler is not None and (op.form == "core" or op.name == "arith.constant"):
             op.definition = self.isa.get(op.name)
@@ -288,15 +312,18 @@ class _Resolver:
             types = [parse_type(definition.result_type).type] * count
         if len(types) == count:
             return types
+        self._count_mismatch(op, f"{count} results but {len(types)} result types")
+        return [*types, *([ErrorType()] * count)][:count]
+
+    def _count_mismatch(self, op: Operation, what: str) -> None:
         self.sink.emit(
             error(
                 "PTO1004",
-                f"'{op.name}' op has {count} results but {len(types)} result types",
+                f"'{op.name}' op has {what}",
                 Span(self.source, op.start, op.name_end),
                 help="give one type for each result",
             )
         )
-        return [*types, *([ErrorType()] * count)][:count]
 
     def _last_types(self, op: Operation, written: bind.Written, count: int) -> list[Type]:
         if op.form == "dps" and op.outs_types and not op.outs:
@@ -309,6 +336,9 @@ class _Resolver:
     def _results(self, op: Operation, types: list[Type]) -> None:
         if not op.result_tokens:
             return
+        count = sum(n for _, n, _ in op.result_tokens)
+        if count != len(types):
+            self._count_mismatch(op, f"{count} results but {len(types)} result types")
         values: list[Value] = []
         rest = iter(types)
         for name, count, start in op.result_tokens:
@@ -620,6 +650,14 @@ def compatible(actual: Type, declared: Type) -> bool:
 
 def _member(value: Any) -> str | None:
     return value.member if isinstance(value, Enum) else None
+
+
+def _placed_name(op: Operation) -> str | None:
+    """The name of the tile that a `tassign` without a result places, None for other operations."""
+    if op.name not in ("pto.tassign", "tassign") or op.result_tokens or not op.items:
+        return None
+    tok = op.items[0]
+    return tok.value[1:] if tok.__class__ is Tok and tok.type == "SSA" else None
 
 
 def _operand_type(op: Operation, name: str) -> Type:

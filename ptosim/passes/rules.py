@@ -112,9 +112,11 @@ def distinct(*views: Any) -> bool:
 
 @_predicate("PTO2020", "expects {names} to be a scalar of the tile's element type")
 def scalar_of(*views: Any) -> bool:
-    """The first operand is a scalar of the element type of the second (integers by width)."""
+    """The first operand is a scalar of the element type of the second (integers by width).
+
+    A literal without a type takes it."""
     scalar, tile = views
-    return scalar is None or scalar.family == tile.family
+    return scalar is None or scalar.family in (None, tile.family)
 
 
 @_predicate("PTO2020", "scalar must be a scalar type (integer or float)")
@@ -168,8 +170,9 @@ def same_tile_type(*views: Any) -> bool:
 
 @_predicate(
     "PTO2011",
-    "expects one operand to have the valid_shape of dst and the other as many valid rows: row-major "
-    "with valid_shape[1] to be 32/sizeof(dtype), or non-row-major with valid_shape[1] to be 1",
+    "expects one operand to have the valid_shape of dst and the other as many valid rows: "
+    "row-major with valid_shape[1] to be 32/sizeof(dtype), or non-row-major with "
+    "valid_shape[1] to be 1",
 )
 def row_broadcast(src0: Any, src1: Any, dst: Any) -> bool:
     """One operand is as large as dst, the other has a value or a block of copies for each row."""

@@ -61,6 +61,14 @@ class Scope:
         self._values[name] = value
         return value
 
+    def knows(self, name: str) -> bool:
+        """True if a name is visible."""
+        return name in self._values
+
+    def alias(self, name: str, value: Value) -> None:
+        """Make a visible value known under another name too."""
+        self._values[name] = value
+
     def use(self, tok: Tok, declared: Type | None) -> Value:
         """Return the value that a token names; reports an undefined one and goes on with a stand-in."""
         name = tok.value[1:]

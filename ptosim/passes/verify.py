@@ -188,9 +188,15 @@ class _Verifier:
 
     def _has_only_tiles(self, op: Operation) -> bool:
         """False where an operand of kind tile or view has a type that the rules do not look into."""
+        results = result_values(op)
         for definition in op.variant.operands:
             operand = op.bound.get(definition.name)
-            if isinstance(operand, Operand) and not _looked_into(operand.type, definition.kinds):
+            type_ = operand.type if isinstance(operand, Operand) else None
+            if definition.name in results:
+                type_ = results[definition.name].type
+            elif not isinstance(operand, Operand):
+                continue
+            if not _looked_into(type_, definition.kinds):
                 return False
         return not any(isinstance(v.type, AbstractTileType) for v in op.results)
 
@@ -300,6 +306,8 @@ def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:
         return "memref" in kinds
     if isinstance(type_, VectorType):
         return "vector" in kinds
+    if kinds == ("tile",):
+        return isinstance(type_, TileType)
     return not isinstance(type_, (ErrorType, AbstractTileType))
 
 

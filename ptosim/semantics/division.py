@@ -87,7 +87,7 @@ kernel("pto.tdivs:scalar_tile")(_quotient(("scalar", "src")))
 @kernel("pto.tdivs:tile_scalar")
 def tdivs(op: Binding) -> Commit:
     """dst = src / scalar."""
-    floats = op.tile("dst").dtype not in _IMAGES
+    floats = op.tile("dst").dtype.kind not in "iu"
     if op.target == "a2a3" and floats and _shares_storage(op):
         out, values, divisor = op.array_operands(("dst", "src", "scalar"))
         if op.is_empty:

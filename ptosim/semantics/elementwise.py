@@ -59,7 +59,7 @@ def _power(op: Binding, dtype: np.dtype) -> Function:
 
 
 def _like(exponents: Any, bases: np.ndarray) -> np.ndarray:
-    """Exponents as an array: NumPy takes a root for the scalar 0.5, which differs for -0 and -inf."""
+    """Exponents as an array: NumPy takes a root for a scalar 0.5, which differs for -0 and -inf."""
     return np.full(bases.shape, exponents) if np.ndim(exponents) == 0 else exponents
 
 

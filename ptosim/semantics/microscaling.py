@@ -49,9 +49,11 @@ def mode_of(algorithm: str | None, kind: str | None, rule: str | None, dst_bits:
 
 @support("pto.tquant")
 def tquant_support(op: Operation, profile: Profile) -> str | None:
-    """Say why an MX quantisation cannot be executed; None if it can."""
-    if op.variant is None or op.variant.name == "int8" or profile.name == "cpu":
+    """Say why a quantisation cannot be executed; None if it can."""
+    if op.variant is None or profile.name == "cpu":
         return None
+    if op.variant.name == "int8":
+        return _one_scale(op, profile)
     if op.bound.get("exp_zz") is not None:
         return "the library of A5 has no zigzag exponent store; rearrange the exponents with tmov"
     src, dst = _tile_type(op, "src"), _tile_type(op, "dst")
@@ -60,6 +62,17 @@ def tquant_support(op: Operation, profile: Profile) -> str | None:
     algorithm, kind = _member(op, "mx_alg", "mx_quant_alg"), _member(op, "quant_type", "quant_type")
     if mode_of(algorithm, kind, None, dst.dtype.bits).dst == _E2M1 and src.dtype.bits == 32:
         return "MXFP4 takes f16 and bf16 sources on A5, not f32; convert the source first"
+    return None
+
+
+def _one_scale(op: Operation, profile: Profile) -> str | None:
+    src, scale = _tile_type(op, "src"), _tile_type(op, "fp")
+    if src is None or scale is None or profile.name == "page":
+        return None
+    if scale.rows * scale.cols == 1 and src.rows > 1 and src.v_row != 1:
+        return (
+            "one scale for a whole tile is the page's reading; the libraries take one for each row"
+        )
     return None
 
 

@@ -20,9 +20,6 @@ import pytest
 _DEFAULT = Path(__file__).parents[2].parent / "shared" / "conformance"
 ROOT = Path(os.environ.get("PTOSIM_CONFORMANCE", _DEFAULT))
 
-CASES: Counter[str] = Counter()
-"""What became of cases that are programs, by group: run, passed, known exceptions, not executed."""
-
 COMPARED: Counter[str] = Counter()
 """What was compared, by group: arrays, elements, and elements left out by a rule."""
 

@@ -1,8 +1,9 @@
 """One tile operation each: the cases of the assembler's A5 tile-op library, run as program text.
 
-A case lists arguments, tiles and steps; here it becomes a module with views, tiles and operations, and
-runs through the public interface. Most outputs are compared with a tolerance that the case names, so
-what these cases leave open (NaN, signs, orders of summation) is decided by the tests of semantics.
+A case lists arguments, tiles and steps; here it becomes a module with views, tiles and operations,
+and runs through the public interface. Most outputs are compared with a tolerance that the case
+names, so what these cases leave open (NaN, signs, orders of summation) is decided by the tests of
+semantics.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 
 from ptosim.isa.registry import isa
 from ptosim.isa.schema import Status
-from tests.conformance.data import CASES, ROOT, arrays, required
+from tests.conformance.data import COMPARED, ROOT, arrays, required
 from tests.support.text import Kernel, Tile
 
 pytestmark = required("tileop")
@@ -37,6 +38,12 @@ _DTYPES = {
 # that the text of the program does not show.
 _KNOWN = {"tfillpad__f32_128x128_pad_128x64_neg1": (0.0, -1.0)}
 
+# The tiles of this case need 64 bytes more than the vec space has. A5 does not touch the scratch
+# tile of a row reduction, so here it lies on the source; the program then gives all addresses.
+_PLACED = {
+    "trowargmax__uint32_float_8x1_2x16384_2x16381": {"src": 0, "tmp": 0, "dst": 0x20000},
+}
+
 
 @cache
 def _manifest() -> list[Json]:
@@ -44,7 +51,7 @@ def _manifest() -> list[Json]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
-# -- program text --------------------------------------------------------------------------------------
+# -- program text ----------------------------------------------------------------------------------
 
 
 class _Text:
@@ -58,12 +65,16 @@ class _Text:
             scalar = argument["kind"] == "scalar"
             type_ = argument["dtype"] if scalar else f"!pto.ptr<{argument['dtype']}>"
             self.kernel.arg(f"a{argument['index']}", type_)
-        self.tiles = {name: self._tile(name, **keys) for name, keys in case["tiles"].items()}
+        placed = _PLACED.get(case["id"], {})
+        self.tiles = {
+            name: self._tile(name, **{"addr": placed.get(name), **keys})
+            for name, keys in case["tiles"].items()
+        }
         for step in case["steps"]:
             sides = ([self._operand(o) for o in step[side]] for side in ("ins", "outs"))
             self.kernel.op(f"pto.{step['op']}", *sides, _attributes(step.get("attrs") or {}))
 
-    def _tile(self, name: str, addr: int | None = None, **keys: Any) -> Tile:
+    def _tile(self, name: str, addr: int | None, **keys: Any) -> Tile:
         tile = Tile(name, **keys)
         at = "" if addr is None else f" addr = {self.kernel.const(addr, 'i64')}"
         self.kernel.line(f"%{name} = pto.alloc_tile{at} : {tile.type}")
@@ -96,7 +107,7 @@ def _attributes(attrs: dict[str, str]) -> str:
     return ", ".join(f"{k} = {str(v).replace(' i64', ' : i64')}" for k, v in attrs.items())
 
 
-# -- arguments and results -----------------------------------------------------------------------------
+# -- arguments and results -------------------------------------------------------------------------
 
 
 def _dtype(name: str) -> np.dtype:
@@ -152,9 +163,9 @@ def test_tileop(case: Json) -> None:
     """The outputs of the case are those of its data."""
     missing = _unexecuted(case)
     if missing:
-        CASES["tileop not executed"] += 1
+        COMPARED["tileop cases not executed"] += 1
         pytest.skip(f"not executed yet: {', '.join(missing)}")
-    CASES["tileop run"] += 1
+    COMPARED["tileop cases run"] += 1
     data = arrays(f"tileop/{case['npz']}")
     given = {f"a{a['index']}": _argument(a, data) for a in case["args"]}
     result = _Text(case).kernel.run(given)
@@ -165,7 +176,7 @@ def test_tileop(case: Json) -> None:
         if case["id"] in _KNOWN:
             assert wrong.size
             assert (wrong == _KNOWN[case["id"]]).all()
-            CASES["tileop known exceptions"] += 1
+            COMPARED["tileop known exceptions"] += 1
             return
         assert not wrong.size, f"{len(wrong)} differ (got, expected): {wrong[:6].tolist()}"
-    CASES["tileop passed"] += 1
+    COMPARED["tileop cases passed"] += 1

@@ -80,7 +80,7 @@ def relu(value: Any, dtype: str, call: Call) -> Any:
     return WORDS["max"](value, ZERO if dtype in FLOATS else 0, dtype, call)
 
 
-# -- remainders ----------------------------------------------------------------------------------------
+# -- remainders ------------------------------------------------------------------------------------
 
 
 def _rest(a: Any, b: Any, mode: str) -> Any:
@@ -111,7 +111,7 @@ def trunc_modulo(a: Any, b: Any, dtype: str, call: Call) -> Any:
     return a - b * divide_ints(a, b) if b else 0
 
 
-# -- integer powers, shifts ----------------------------------------------------------------------------
+# -- integer powers, shifts ------------------------------------------------------------------------
 
 
 def power(a: Any, b: Any, dtype: str, call: Call) -> Any:

@@ -1,5 +1,6 @@
-"""IEEE arithmetic on the exact values of `numerics`: one element, one rounding, special values spelled
-out. Powers, roots and logarithms are computed with 60 decimal digits before they are rounded.
+"""IEEE arithmetic on the exact values of `numerics`: one element, one rounding, special values
+spelled out. Powers, roots and logarithms are computed with 60 decimal digits before they are
+rounded.
 
 Nothing is imported from ptosim.
 """
@@ -70,7 +71,7 @@ def equal(a: Value, b: Value) -> bool:
     return not (is_nan(a) or is_nan(b)) and order(a) == order(b)
 
 
-# -- exact results -------------------------------------------------------------------------------------
+# -- exact results ---------------------------------------------------------------------------------
 
 
 def add(a: Value, b: Value) -> Value:
@@ -179,5 +180,3 @@ def integral(value: Value, mode: str) -> Value:
         return value
     whole = {"floor": value.__floor__(), "trunc": value.__trunc__()}[mode]
     return "-0" if whole == 0 and value < 0 else Fraction(whole)
-
-

@@ -33,9 +33,11 @@ def _tree(values: list[Any], combine: Combine) -> Any:
 
 def _neutral(word: str, dtype: str) -> Any:
     number = {"add": 0, "mul": 1}[word]
-    return numerics.decode(numerics.encode_exact(ieee.Fraction(number), dtype), dtype) if (
-        dtype in FLOATS
-    ) else number
+    return (
+        numerics.decode(numerics.encode_exact(ieee.Fraction(number), dtype), dtype)
+        if (dtype in FLOATS)
+        else number
+    )
 
 
 def _row_fold(word: str) -> Model:
@@ -63,7 +65,7 @@ def _row_fold(word: str) -> Model:
     return model
 
 
-# -- extremes --------------------------------------------------------------------------------------------
+# -- extremes --------------------------------------------------------------------------------------
 
 
 def _better(name: str, dtype: str) -> Callable[[Any, Any], bool]:
@@ -139,7 +141,9 @@ def _argument(name: str, axis: str) -> Model:
         rows, cols = src.valid
         for line in range(rows if axis == "row" else cols):
             places = (
-                [(line, c) for c in range(cols)] if axis == "row" else [(r, line) for r in range(rows)]
+                [(line, c) for c in range(cols)]
+                if axis == "row"
+                else [(r, line) for r in range(rows)]
             )
             best, place = _first_best(name, src.dtype, [src.get(*p) for p in places])
             at = (line, 0) if axis == "row" else (0, line)
@@ -156,7 +160,7 @@ def _pair_sums(call: Call) -> None:
         call.dst.set(r, c, WORDS["add"](*pair, call.dst.dtype, call))
 
 
-# -- broadcasts ------------------------------------------------------------------------------------------
+# -- broadcasts ------------------------------------------------------------------------------------
 
 
 def _row_value(call: Call, tile: Tile, row: int, col: int) -> Any:

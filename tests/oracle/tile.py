@@ -1,7 +1,7 @@
 """A tile as bytes and a shape, and what the models of operations need of their surroundings.
 
-Elements are read and written one at a time: a float is a `Value` of `numerics`, an integer an `int`.
-Nothing is imported from ptosim, and no array library is used.
+Elements are read and written one at a time: a float is a `Value` of `numerics`, an integer an
+`int`. Nothing is imported from ptosim, and no array library is used.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def one_tile(function: Callable[[Any, str, Call], Any]) -> Model:
     return model
 
 
-# -- division and remainder where A2/A3 go through floats --------------------------------------------------
+# -- division and remainder where A2/A3 go through floats ------------------------------------------
 
 # Unsigned integers are not in the A2/A3 library; there is nothing to be converted to.
 _IMAGES = {"i32": "f32", "i16": "f16"}
@@ -149,13 +149,16 @@ def _remainder(names: tuple[str, str]) -> Model:
             (two_tiles if names[1] == "src1" else tile_scalar)(word)(call)
             return
         _through_floats(
-            call, names, lambda a, b, form: arithmetic.float_floor_modulo(a, b, form, fix=True), back=True
+            call,
+            names,
+            lambda a, b, form: arithmetic.float_floor_modulo(a, b, form, fix=True),
+            back=True,
         )
 
     return model
 
 
-# -- three operands --------------------------------------------------------------------------------------
+# -- three operands --------------------------------------------------------------------------------
 
 
 def _chain(word: str, names: tuple[str, str, str]) -> Model:
@@ -236,7 +239,7 @@ def _dequantized_sum(call: Call) -> None:
             call.src0.set(*place, -1)
 
 
-# -- valid regions of different size -----------------------------------------------------------------------
+# -- valid regions of different size ---------------------------------------------------------------
 
 _GAPS = {"add": "zero", "mul": "zero", "max": "lowest", "min": "highest"}
 

@@ -1,8 +1,8 @@
 """Runs one operation as program text and by its oracle, and compares the bytes of every tile.
 
-Each tile is loaded and stored over its whole static shape, so that what an operation does outside its
-valid region, or to its sources, is compared too. The operation itself sees the same storage under the
-valid shape that the case asks for.
+Each tile is loaded and stored over its whole static shape, so that what an operation does outside
+its valid region, or to its sources, is compared too. The operation itself sees the same storage
+under the valid shape that the case asks for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import ptosim
 from ptosim.isa.profiles import make_profile
 from ptosim.isa.registry import isa
 from tests.oracle import fills, lines, masks, numerics, tile, vector
-from tests.support.text import LAYOUTS, Kernel
+from tests.support.text import Kernel
 from tests.support.text import Tile as TextTile
 
 MODELS = {**vector.MODELS, **masks.MODELS, **lines.MODELS, **fills.MODELS}
@@ -68,7 +68,7 @@ def default_switches(target: str, profile: str = "hw") -> dict[str, str]:
     return dict(make_profile(profile, target).switches)
 
 
-# -- program -------------------------------------------------------------------------------------------
+# -- program ---------------------------------------------------------------------------------------
 
 
 class Case:
@@ -89,7 +89,8 @@ class Case:
         self.attrs = dict(attrs or {})
         self.switches = dict(switches or {})
         definition = isa().get(f"pto.{op}")
-        self.variant = next(v for v in definition.variants if v.name == variant)
+        named = {v.name: v for v in definition.variants}
+        self.variant = named[variant] if variant else definition.variants[0]
         self.compared = results
 
     def _order(self, defs: Sequence[Any]) -> list[str]:
@@ -252,7 +253,7 @@ def assert_same(what: str, got: np.ndarray, expected: np.ndarray) -> None:
     assert not wrong.size, f"{what}: {wrong.size} of {same.size} differ: {'; '.join(shown)}"
 
 
-# -- values --------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 3.0, -7.5, 1e-30, 65504.0)
 

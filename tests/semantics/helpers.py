@@ -101,3 +101,14 @@ def background(dtype: str, count: int) -> np.ndarray:
     """The patterns of elements that nothing wrote."""
     size = ARRAYS[dtype].itemsize
     return np.full(count * size, BACKGROUND, np.uint8).view(f"u{size}")
+
+
+def magnitudes(form: str, shape: tuple[int, int], seed: int = 1) -> np.ndarray:
+    """Numbers of many magnitudes with some specials, as patterns."""
+    rng = np.random.default_rng(seed)
+    wide = rng.standard_normal(shape) * np.exp2(rng.integers(-12, 12, shape))
+    kind = ARRAYS[form]
+    numbers = wide.astype(np.float32).astype(kind)
+    flat = numbers.reshape(-1)
+    flat[rng.integers(0, flat.size, 6)] = [0.0, -0.0, np.inf, np.nan, 448.0, -6.0]
+    return numbers.view(f"u{kind.itemsize}")

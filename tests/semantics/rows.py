@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from ptosim.isa.registry import isa
@@ -36,12 +37,14 @@ def types(op: str, target: str, operand: str | None = None) -> list[str]:
     return found
 
 
-def cases(ops: dict[str, object] | list[str]) -> list[tuple[str, str, str]]:
-    """Every operation, target and element type of a list of operations."""
+def cases(ops: Iterable[str], *, unsigned: bool = True) -> list[tuple[str, str, str]]:
+    """Every operation, target and element type of a list of operations; without the unsigned types
+    where they are stored and wrapped like the signed ones."""
     return [
         (op, target, dtype)
         for op in ops
         for target in TARGETS
         if executed(op, target)
         for dtype in types(op, target)
+        if unsigned or not dtype.startswith("u")
     ]

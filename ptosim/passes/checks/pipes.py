@@ -190,7 +190,7 @@ def _buffer_key(end: _End) -> set[tuple[str, str]]:
 def _peer(end: _End, ends: list[_End]) -> _End | None:
     keys = _buffer_key(end)
     for other in ends:
-        if other is not end and other.function is not end.function and keys & _buffer_key(other):
+        if other is not end and keys & _buffer_key(other):
             return other
     return None
 
@@ -225,7 +225,7 @@ def _provenance(end: _End, peer: _End | None, lowered: str, source: Source) -> I
 def _splits(end: _End, peer: _End | None, lowered: str, source: Source) -> Iterator[Diagnostic]:
     name = end.op.name if end.op.name in _LOWERED else lowered
     users = [*end.users, *(peer.users if peer is not None else ())]
-    splits = {_split(op): op for op, _ in users}
+    splits = {_split(op): op for op, _ in users if not _says_nothing(op)}
     if 0 in splits and len(splits) > 1:
         yield error(
             "PTO5016",
@@ -255,3 +255,8 @@ def _splits(end: _End, peer: _End | None, lowered: str, source: Source) -> Itera
 def _split(op: Operation) -> int:
     value = _attr(op, "split")
     return value if isinstance(value, int) else 0
+
+
+def _says_nothing(op: Operation) -> bool:
+    """A free without the attribute goes with whatever its pop says."""
+    return op.name.startswith("pto.tfree") and "split" not in op.attrs
