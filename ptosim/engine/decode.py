@@ -43,9 +43,14 @@ def decode(
     profile: Profile,
     warn: Warn,
     sink: Sink,
+    *,
+    values: bool = True,
 ) -> DecodedProgram:
-    """Decode the functions that `entries` reach. Operations that cannot be executed are reported."""
-    return _Decoder(resolved, placement, machine, profile, warn, sink).run(entries)
+    """Decode the functions that `entries` reach. Operations that cannot be executed are reported, unless
+    the program runs without values."""
+    decoder = _Decoder(resolved, placement, machine, profile, warn, sink)
+    decoder.values = values
+    return decoder.run(entries)
 
 
 class _Decoder:
@@ -64,6 +69,7 @@ class _Decoder:
         self.machine = machine
         self.warn = warn
         self.sink = sink
+        self.values = True
         self.insts: list[Inst] = []
         self.initial: list[Any] = [None] * FIRST_SLOT
         self.functions: dict[str, DecodedFunction] = {}
@@ -205,7 +211,8 @@ class _Decoder:
     ) -> None:
         sources = [self.operand_slot(o) for o in operands]
         results = [self.slot(v) for v in op.results]
-        self._emit(Kind.SCALAR, op, _scalar_runner(function, sources, results))
+        runner = _scalar_runner(function, sources, results)
+        self._emit(Kind.SCALAR, op, runner, operands=(("results", tuple(results)),))
 
     def _compare(self, op: Operation) -> None:
         lhs, rhs = op.bound["lhs"], op.bound["rhs"]
@@ -233,8 +240,8 @@ class _Decoder:
         self._emit(Kind.ACTION, op, VALUES[op.name](context))
 
     def _execute(self, op: Operation) -> None:
-        kernel = self._kernel(op)
-        if kernel is None:
+        kernel = self._kernel(op) if self.values else None
+        if kernel is None and self.values:
             return
         operands = self._exec_operands(op)
         slots = [s for _, s in operands]
@@ -244,9 +251,24 @@ class _Decoder:
             op,
             getter=_getter(flat),
             operands=tuple(operands),
-            semantics=kernel,
+            semantics=kernel if self.values else self._any_kernel(op),
             pipe=issue_pipe(op, self.resolved.target),
         )
+        if op.regions and not self.values:
+            self._inlined(op)
+
+    @staticmethod
+    def _any_kernel(op: Operation) -> Any:
+        return kernel_of(op.name, op.variant.name if op.variant is not None else "")
+
+    def _inlined(self, op: Operation) -> None:
+        """The body of an operation that nothing else decodes, behind it; captured values are copied."""
+        captured = [s for bound in op.bound.values() for s in _flat(self._slots_of(bound))]
+        for region in op.regions:
+            arguments = [self.slot(v) for block in region.blocks for v in block.values]
+            if arguments:
+                self._emit(Kind.SCALAR, op, _copier(captured, arguments))
+            self._ops(region.ops)
 
     def _kernel(self, op: Operation) -> Any:
         definition = op.definition
@@ -424,6 +446,10 @@ class _Decoder:
         parts = {k: self._slots_of(op.bound.get(k)) or () for k in ("offset", "sizes", "strides")}
         type_ = op.results[0].type
         self._emit(Kind.SCALAR, op, _reinterpreter(source, result, parts, type_))
+
+
+def _flat(slots: Any) -> list[int]:
+    return list(slots) if isinstance(slots, tuple) else [] if slots is None else [slots]
 
 
 def _element(type_: Any) -> Any:

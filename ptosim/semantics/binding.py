@@ -59,8 +59,8 @@ class Binding:
     """One operation with the run-time values of its operands."""
 
     __slots__ = (
-        "_attrs", "_tiles", "core", "emit", "findings", "guard", "machine", "op", "prints", "profile",
-        "source", "sync", "values",
+        "_attrs", "_tiles", "awaits", "core", "emit", "findings", "guard", "machine", "op", "prints",
+        "profile", "signals", "source", "sync", "values",
     )  # fmt: skip
 
     def __init__(
@@ -84,11 +84,19 @@ class Binding:
         # model and the race checks what the operation orders.
         self.guard: Callable[[], bool] | None = None
         self.sync: tuple[Any, ...] | None = None
+        # Events between cores that it gives and takes, by keys that both sides agree on.
+        self.signals: tuple[Any, ...] = ()
+        self.awaits: tuple[Any, ...] = ()
         self.findings: list[Diagnostic] = []
         # An engine puts its own sink in here.
         self.emit: Callable[[Diagnostic], None] = self.findings.append
         self.prints: list[str] = []  # where tprint and print write
         self._tiles: dict[str, Tile] = {}
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Attributes of the row with their values or defaults."""
+        return self._attrs
 
     @property
     def target(self) -> str:

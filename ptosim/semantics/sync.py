@@ -168,6 +168,18 @@ def sync_wait(op: Binding) -> Commit:
     return _CROSS_WAIT[op.target](op, number)
 
 
+def _signal(op: Binding, *keys: Any) -> Commit:
+    """Give events to other cores of the cluster."""
+    op.signals = tuple((op.core.block, key) for key in keys)
+    return _give(op.core.cluster.counters, *keys)
+
+
+def _await(op: Binding, *keys: Any) -> Commit:
+    """Take events from other cores of the cluster."""
+    op.awaits = tuple((op.core.block, key) for key in keys)
+    return _take(op, op.core.cluster.counters, keys)
+
+
 def _check_number(number: int, limit: int) -> None:
     if not 0 <= number < limit:
         raise OpFault("PTO5003", f"cross-core event id {number} does not exist (0 to {limit - 1})")
@@ -177,26 +189,24 @@ def _set_a5(op: Binding, number: int) -> Commit:
     """The cube names one vector core with ids 0 to 15, the other with 16 to 31; a vector core names
     0 to 15 and the hardware adds 16 for the second."""
     core = op.core
-    counters = core.cluster.counters
     if core.kind == "cube":
         _check_number(number, 32)
-        return _give(counters, ("to vector", number % 16, number // 16))
+        return _signal(op, ("to vector", number % 16, number // 16))
     if core.kind == "vector":
         _check_number(number, 16)
-        return _give(counters, ("to cube", number + 16 * core.sub_block))
-    return _give(counters, ("any", number))
+        return _signal(op, ("to cube", number + 16 * core.sub_block))
+    return _signal(op, ("any", number))
 
 
 def _wait_a5(op: Binding, number: int) -> Commit:
     core = op.core
-    counters = core.cluster.counters
     if core.kind == "cube":
         _check_number(number, 32)
-        return _take(op, counters, (("to cube", number),))
+        return _await(op, ("to cube", number))
     if core.kind == "vector":
         _check_number(number, 16)
-        return _take(op, counters, (("to vector", number, core.sub_block),))
-    return _take(op, counters, (("any", number),))
+        return _await(op, ("to vector", number, core.sub_block))
+    return _await(op, ("any", number))
 
 
 def _set_a2a3(op: Binding, number: int) -> Commit:
@@ -205,20 +215,20 @@ def _set_a2a3(op: Binding, number: int) -> Commit:
     everyone."""
     _check_number(number, 16)
     core = op.core
-    counters = core.cluster.counters
     mode = op.attr("ffts_mode")
     if mode in (0, 1):
         return _arrive(op, number, mode)
     if core.kind == "cube":
-        return _bounded(counters, [("v", number, k) for k in range(2)])
+        return _bounded(op, [("v", number, k) for k in range(2)])
     if core.kind == "vector":
-        return _bounded(counters, [("c", number, core.sub_block)])
-    return _give(counters, ("any", number))
+        return _bounded(op, [("c", number, core.sub_block)])
+    return _signal(op, ("any", number))
 
 
-def _bounded(counters: dict[Any, int], keys: list[Any]) -> Commit:
+def _bounded(op: Binding, keys: list[Any]) -> Commit:
     """The semaphores count to 15."""
-    give = _give(counters, *keys)
+    give = _signal(op, *keys)
+    counters = op.core.cluster.counters
 
     def give_checked() -> None:
         give()
@@ -235,15 +245,14 @@ def _bounded(counters: dict[Any, int], keys: list[Any]) -> Commit:
 def _wait_a2a3(op: Binding, number: int) -> Commit:
     _check_number(number, 16)
     core = op.core
-    counters = core.cluster.counters
     mode = op.attr("ffts_mode")
     if mode in (0, 1):
         return _meet(op, number, mode)
     if core.kind == "cube":
-        return _take(op, counters, tuple(("c", number, k) for k in range(2)))
+        return _await(op, *(("c", number, k) for k in range(2)))
     if core.kind == "vector":
-        return _take(op, counters, (("v", number, core.sub_block),))
-    return _take(op, counters, (("any", number),))
+        return _await(op, ("v", number, core.sub_block))
+    return _await(op, ("any", number))
 
 
 _CROSS_SET: dict[str, Callable[[Binding, int], Commit]] = {"a5": _set_a5, "a2a3": _set_a2a3}
@@ -260,6 +269,8 @@ def _group(machine: Machine, core: Core, mode: int) -> list[Core]:
 def _arrive(op: Binding, number: int, mode: int) -> Commit:
     core = op.core
     scope = op.machine.global_counters if mode == 0 else core.cluster.counters
+    members = _group(op.machine, core, mode)
+    op.signals = tuple(("met", mode, number, core.index, c.index) for c in members)
     return _give(scope, ("arrived", mode, core.kind, number, core.index))
 
 
@@ -270,6 +281,9 @@ def _meet(op: Binding, number: int, mode: int) -> Commit:
     members = [
         ("arrived", mode, core.kind, number, c.index) for c in _group(machine, core, mode)
     ]
+    op.awaits = tuple(
+        ("met", mode, number, c.index, core.index) for c in _group(machine, core, mode)
+    )
     left = ("left", mode, core.kind, number, core.index)
     op.guard = lambda: min(scope.get(m, 0) for m in members) > scope.get(left, 0)
     return _give(scope, left)
@@ -282,6 +296,8 @@ def syncall(op: Binding) -> Commit:
     scope = machine.global_counters
     mine = ("syncall", core.index)
     op.sync = ("barrier", "ALL")
+    op.signals = tuple(("syncall", core.index, c.index) for c in machine.cores)
+    op.awaits = tuple(("syncall", c.index, core.index) for c in machine.cores)
 
     def arrive_once() -> bool:
         if core.queues:

@@ -82,6 +82,8 @@ class CoreTimer:
             if not self._enter(step, now):
                 self.queues[step.pipe] = deque([(step, now)])
                 self.blocked += 1
+            if step.then is not None:
+                self.issue(step.then, 0)
             if self.model.ready:
                 self.model.pump()
 
@@ -234,6 +236,8 @@ class CoreTimer:
         """An operation of the scalar unit itself, or one that it waits at."""
         if not self._pass(step, now):
             self.gate = (step, now)
+        if step.then is not None:
+            self.issue(step.then, 0)
         if self.model.ready:
             self.model.pump()
 

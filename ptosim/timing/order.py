@@ -55,10 +55,9 @@ class DataOrder:
         self._writes: dict[Any, dict[int, _Touched]] = {}
         self._count = 0
 
-    def issue(
-        self, step: Step, reads: tuple[Range, ...], writes: tuple[Range, ...], scalars: int
-    ) -> None:
+    def issue(self, step: Step, scalars: int) -> None:
         """Issue a step behind everything that its data depend on."""
+        reads, writes = step.ranges
         found: dict[int, list[Any]] = {}
         for memory, first, end in reads:
             self._meet(self._writes.get(memory), first, end, found)

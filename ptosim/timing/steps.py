@@ -38,7 +38,7 @@ class Step:
 
     __slots__ = (
         "base", "busy", "carry", "cost", "drains", "gives", "is_plain", "is_work", "issue", "latency", "pipe",
-        "shared", "site", "takes",
+        "ranges", "shared", "site", "takes", "then",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +69,8 @@ class Step:
         self.shared = shared
         self.is_plain = is_work and not (takes or gives or drains or shared)
         self.base: Step = self
+        self.then: Step | None = None  # a second step of the same operation
+        self.ranges: Any = None  # bytes read and written, where data order the program
 
     def ordered(self, takes: tuple[Flag, ...], gives: tuple[Flag, ...], *, drains: bool) -> Step:
         """Return the step of one execution with events of its own; it is recorded as this one."""
@@ -85,6 +87,7 @@ class Step:
             shared=self.shared,
         )
         step.base = self
+        step.then = self.then
         return step
 
     def __repr__(self) -> str:
