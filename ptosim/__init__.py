@@ -1,8 +1,8 @@
 """ptosim: a bit-accurate, cycle-approximate simulator of the PTO tile ISA of Ascend NPUs.
 
-    program = ptosim.load("kernel.pto", target="a5")
-    result = program.run({"x": array, "y": array})
-    result.outputs["y"]
+program = ptosim.load("kernel.pto", target="a5")
+result = program.run({"x": array, "y": array})
+result.outputs["y"]
 """
 
 from __future__ import annotations

@@ -51,9 +51,8 @@ def load(
 ) -> Program:
     """Parse and check a program (a path, or its text) and return it ready to run.
 
-    Raises ProgramError, which carries every finding, if the program is wrong, UsageError for options
-    that mean nothing or a file that cannot be read.
-    """
+    Raises ProgramError, which carries every finding, if the program is wrong, UsageError for
+    options that mean nothing or a file that cannot be read."""
     text = read_source(source, filename)
     front = run_frontend(text, FrontOptions(target, level, sync))
     from ptosim.program import make_program  # brings NumPy; a check does without

@@ -1,4 +1,5 @@
-"""Arguments of a run: what a function takes, whether what the caller gives fits, and what is made up."""
+"""Arguments of a run: what a function takes, whether what the caller gives fits, and what is made
+up."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from ptosim.semantics.scalar import rounder, wrap
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """An argument: its name, kind (ptr, scalar, tile, memref), element type, and shape if it is fixed."""
+    """An argument: its name, kind (ptr, scalar, tile, memref), element type, and shape if it is
+    fixed."""
 
     name: str
     kind: str
@@ -139,8 +141,8 @@ def _from_numbers(name: str, dtype: DType, value: np.ndarray, expected: np.dtype
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """How much of a pointer argument a program's views reach: elements, and the shape where all views
-    with constant shape and strides agree on one and are contiguous."""
+    """How much of a pointer argument a program's views reach: elements, and the shape where all
+    views with constant shape and strides agree on one and are contiguous."""
 
     elements: int
     shape: tuple[int, ...]
@@ -155,7 +157,8 @@ def needed_elements(function: Function) -> dict[str, Needed]:
         if op.name != "pto.make_tensor_view" or not op.bound:
             continue
         pointer = op.bound.get("ptr")
-        name = pointers.get(pointer.value) if isinstance(pointer, Operand) else None
+        value = pointer.value if isinstance(pointer, Operand) else None
+        name = pointers.get(value) if value is not None else None
         reach = _reach(op) if name is not None else None
         if name is not None and reach is not None:
             needed[name] = _larger(needed.get(name), reach)
@@ -178,7 +181,9 @@ def _reach(op: Any) -> Needed | None:
     spec = view_spec(*five_dims(sizes, strides), type_.elem, "nd")
     elements = extent(spec, 0)[1] + 1
     kept = tuple(d for i, d in enumerate(sizes) if d != 1 or i >= len(sizes) - 2)
-    return Needed(elements, kept if int(np.prod(sizes, dtype=np.int64)) == elements else (elements,))
+    return Needed(
+        elements, kept if int(np.prod(sizes, dtype=np.int64)) == elements else (elements,)
+    )
 
 
 def _constants(operands: Any) -> tuple[int, ...] | None:

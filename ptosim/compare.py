@@ -106,8 +106,8 @@ def _same_kind(name: str, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
         if np.array_equal(_wide(converted), _wide(expected), equal_nan=True):
             return converted
     raise UsageError(
-        f"expected values for `{name}` are {expected.dtype}, the output {got.dtype}, and some are not "
-        "representable in it"
+        f"expected values for `{name}` are {expected.dtype}, the output {got.dtype}, and some "
+        "are not representable in it"
     )
 
 
@@ -138,7 +138,8 @@ def _close(got: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.nd
 
 
 def _order(values: np.ndarray) -> np.ndarray:
-    """Consecutive numbers for consecutive floats, so that differences count units in the last place."""
+    """Consecutive numbers for consecutive floats, so that differences count units in the last
+    place."""
     if values.dtype.kind in "iu":
         return values.astype(np.int64)
     bits = values.view(f"u{values.dtype.itemsize}").astype(np.int64)

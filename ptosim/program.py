@@ -37,7 +37,7 @@ from ptosim.passes.frontend import Front
 from ptosim.passes.launch import CoreRole, peer_functions
 from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
-from ptosim.semantics import families as _families  # registers the semantics
+from ptosim.semantics import families  # noqa: F401 - registers the semantics
 from ptosim.semantics.values import default_value
 
 
@@ -121,9 +121,7 @@ class Program:
     def signature(self, entry: str | None = None) -> list[Arg]:
         """Return what an entry takes."""
         resolved = self._front.resolved
-        return arguments.signature(
-            peer_functions(resolved, resolved.functions[self.entry(entry)])
-        )
+        return arguments.signature(peer_functions(resolved, resolved.functions[self.entry(entry)]))
 
     def run(
         self,
@@ -245,7 +243,9 @@ class Launch:
                 initial[self.program.slots[value]] = self._scalar(value, type_, given)
             elif isinstance(type_, (PtrType, MemRefType)):
                 self._buffer(value, given, needed.get(value.name))
-                initial[self.program.slots[value]] = default_value(type_, len(self.machine.buffers) - 1)
+                initial[self.program.slots[value]] = default_value(
+                    type_, len(self.machine.buffers) - 1
+                )
             elif isinstance(type_, TileType):
                 self._tile_input(value, type_, given)
             else:
@@ -259,9 +259,7 @@ class Launch:
         self.made_up[value.name] = f"{chosen}"
         return chosen
 
-    def _buffer(
-        self, value: Value, given: dict[str, Any], needed: arguments.Needed | None
-    ) -> None:
+    def _buffer(self, value: Value, given: dict[str, Any], needed: arguments.Needed | None) -> None:
         type_ = value.type
         elem = type_.elem  # type: ignore[union-attr]
         if isinstance(type_, MemRefType) and None not in type_.dims:

@@ -1,13 +1,13 @@
 """What belongs to a program beside its text: `kernel.toml` next to `kernel.pto`.
 
-    summary = "…"
-    targets = ["a2a3", "a5"]
-    [args]                      # as on the command line, files relative to the program
-    x = "randn:f32:128x256:7"
-    [expect]                    # bit-exact unless a tolerance says otherwise
-    y = "kernel.npz:y"
-    [tolerance]
-    y = { rtol = 1e-3, atol = 1e-5 }
+summary = "…"
+targets = ["a2a3", "a5"]
+[args]                      # as on the command line, files relative to the program
+x = "randn:f32:128x256:7"
+[expect]                    # bit-exact unless a tolerance says otherwise
+y = "kernel.npz:y"
+[tolerance]
+y = { rtol = 1e-3, atol = 1e-5 }
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _OPTIONS = ("level", "entry", "block_num", "profile", "seed", "sync")
 
 
 def sidecar_of(program: Path) -> Sidecar | None:
-    """Return what lies beside a program, None if nothing does. Raises UsageError if it is malformed."""
+    """Return what lies beside a program, None if nothing does. Raises UsageError if it is
+    malformed."""
     path = program.with_suffix(".toml")
     if not path.is_file():
         return None

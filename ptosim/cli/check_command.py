@@ -41,7 +41,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             front = run_frontend(source, FrontOptions(target, options.level, options.sync))
             found = _strict(list(front.sink)) if options.strict else list(front.sink)
             findings.extend(d for d in found if d not in findings)
-            headers.append(f"{source.name}: {front.target}, level {front.level}: {count_line(found)}")
+            headers.append(
+                f"{source.name}: {front.target}, level {front.level}: {count_line(found)}"
+            )
     terminal.findings(findings)
     if terminal.format == "text" and not options.quiet:
         terminal.write("\n".join(headers) + "\n")

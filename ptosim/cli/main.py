@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ptosim",
-        description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend A2/A3, A5).",
+        description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend).",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -19,7 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="one operation, in detail")
     parser.add_argument("--family", metavar="F", help="only one family")
-    parser.add_argument("--status", metavar="S", help="only operations with this status on a target")
+    parser.add_argument(
+        "--status", metavar="S", help="only operations with this status on a target"
+    )
     shared.add_output(parser, ("text", "json"))
 
 
@@ -72,7 +74,10 @@ def _facts(definition: OpDef) -> dict[str, Any]:
             for a in definition.attrs.values()
         },
         "elements": [
-            {"operands": list(e.operands), **{t: [" ".join(x) for x in e.allowed.get(t, ())] for t in TARGETS}}
+            {
+                "operands": list(e.operands),
+                **{t: [" ".join(x) for x in e.allowed.get(t, ())] for t in TARGETS},
+            }
             for v in definition.variants
             for e in v.elements
         ],
@@ -89,7 +94,14 @@ def _table(rows: list[OpDef]) -> list[Any]:
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("operation", "family", *(f"status {t}" for t in TARGETS), "basis", "pipe", "what"):
+    for column in (
+        "operation",
+        "family",
+        *(f"status {t}" for t in TARGETS),
+        "basis",
+        "pipe",
+        "what",
+    ):
         table.add_column(column, overflow="fold")
     for d in rows:
         pipes = "/".join(dict.fromkeys(p.pipe for p in d.pipes))
@@ -117,7 +129,13 @@ def _card(definition: OpDef) -> str:
                     listed = " | ".join(" ".join(e) for e in rule.allowed[target])
                     lines.append(f"    {target}: {', '.join(rule.operands)}: {listed}")
     for attr in definition.attrs.values():
-        extra = " (required)" if attr.required else f" = {attr.default}" if attr.default is not None else ""
+        extra = (
+            " (required)"
+            if attr.required
+            else f" = {attr.default}"
+            if attr.default is not None
+            else ""
+        )
         lines.append(f"  attribute {attr.name}: {attr.type}{extra}")
     pipes = ", ".join(p.pipe + (f" if {p.when}" if p.when else "") for p in definition.pipes)
     lines.append(f"  pipe: {pipes}")

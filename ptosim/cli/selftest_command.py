@@ -1,4 +1,5 @@
-"""`ptosim selftest`: is this installation whole, and do the shipped programs give what they should?"""
+"""`ptosim selftest`: is this installation whole, and do the shipped programs give what they
+should?"""
 
 from __future__ import annotations
 
@@ -41,15 +42,13 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     for name in shipped_names():
         path = shipped(name)
         sidecar = sidecar_of(path) or Sidecar(path.parent)
-        for target in sidecar.targets or (None,):
-            checks.append(_program(name, path, sidecar, target))
+        checks.extend(_program(name, path, sidecar, t) for t in sidecar.targets or (None,))
     _report(checks, terminal)
     return 0 if all(c.passed for c in checks) else 1
 
 
 def _data() -> Check:
     start = time.perf_counter()
-    from ptosim.semantics import families as _families
     from ptosim.semantics.registry import KERNELS, VALUES
 
     names = isa().names()

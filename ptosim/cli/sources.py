@@ -18,7 +18,9 @@ def open_source(name: str) -> Source:
         try:
             return Source("<stdin>", sys.stdin.buffer.read().decode("utf-8"))
         except UnicodeDecodeError as problem:
-            raise UsageError(f"standard input is not UTF-8 text (byte {problem.start})") from problem
+            raise UsageError(
+                f"standard input is not UTF-8 text (byte {problem.start})"
+            ) from problem
     return read_source(source_path(name))
 
 
@@ -43,6 +45,4 @@ def shipped(name: str) -> Path:
 def shipped_names() -> list[str]:
     """Return the names of all shipped programs."""
     root = programs_directory()
-    return sorted(
-        p.relative_to(root).as_posix().removesuffix(".pto") for p in root.rglob("*.pto")
-    )
+    return sorted(p.relative_to(root).as_posix().removesuffix(".pto") for p in root.rglob("*.pto"))

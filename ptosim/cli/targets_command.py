@@ -40,7 +40,8 @@ def _tables() -> list:
         parts.append(
             Text(
                 f"{target} ({definition.title}): words {', '.join(row['words'])}; devices "
-                f"{', '.join(d + '…' for d in row['devices'])}; a cluster has {definition.cube_cores} "
+                f"{', '.join(d + '…' for d in row['devices'])}; "
+                f"a cluster has {definition.cube_cores} "
                 f"cube and {definition.vector_cores} vector cores",
                 style="bold",
             )
@@ -61,7 +62,8 @@ def _tables() -> list:
             end = scratch.start + scratch.bytes
             parts.append(
                 Text(
-                    f"hidden scratch in {scratch.space}: [{scratch.start}, {end}) ({scratch.source})"
+                    f"hidden scratch in {scratch.space}: [{scratch.start}, {end}) "
+                    f"({scratch.source})"
                 )
             )
         parts.append(Text())

@@ -126,8 +126,8 @@ def _file(spec: str, base: Path | None) -> np.ndarray:
         return _raw(path, spec, rest)
     raise UsageError(
         f"`{spec}` is no value",
-        help="a number, file.npy, file.npz:key, file.bin:dtype:RxC, zeros:, ones:, randn:, randint: or "
-        "arange:dtype:RxC",
+        help="a number, file.npy, file.npz:key, file.bin:dtype:RxC, zeros:, ones:, randn:, "
+        "randint: or arange:dtype:RxC",
     )
 
 
@@ -166,14 +166,15 @@ def _raw(path: Path, spec: str, rest: str) -> np.ndarray:
     count = int(np.prod(shape, dtype=np.int64))
     if len(data) != dtype.bytes_for(count):
         raise UsageError(
-            f"{path} has {len(data)} bytes; {count} elements of {dtype} take {dtype.bytes_for(count)}"
+            f"{path} has {len(data)} bytes; {count} elements of {dtype} take "
+            f"{dtype.bytes_for(count)}"
         )
     return from_bytes(data, dtype, shape)
 
 
 def file_bytes(path: str, array: np.ndarray, dtype: DType) -> bytes:
-    """Return the content of an output file: `.npy` (NumPy's own types; narrow floats as codes of their
-    bytes' width) or `.bin` (the bytes in memory)."""
+    """Return the content of an output file: `.npy` (NumPy's own types; narrow floats as codes of
+    their bytes' width) or `.bin` (the bytes in memory)."""
     if path.endswith(".bin"):
         return to_bytes(array, dtype).tobytes()
     if not path.endswith(".npy"):

@@ -47,9 +47,7 @@ def sarif(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {
-                    "driver": {"name": "ptosim", "version": __version__, "rules": rules}
-                },
+                "tool": {"driver": {"name": "ptosim", "version": __version__, "rules": rules}},
                 "columnKind": "unicodeCodePoints",
                 "results": [_result(d, codes) for d in diagnostics],
             }

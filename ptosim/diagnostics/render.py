@@ -8,7 +8,8 @@ from ptosim.diagnostics.model import Diagnostic, Label, Severity
 from ptosim.source import Source
 
 Paint = Callable[[str, str], str]
-"""Give a text a style (`error`, `warning`, `note`, `place`, `code`, `help`); plain text ignores it."""
+"""Give a text a style (`error`, `warning`, `note`, `place`, `code`, `help`); plain text ignores
+it."""
 
 _ANSI = {
     "error": "1;31",
@@ -34,14 +35,14 @@ def ansi(text: str, style: str) -> str:
 def render(diagnostic: Diagnostic, paint: Paint = plain) -> str:
     """Return one finding as text without a final line end.
 
-        error[PTO2011]: 'pto.tadd' op expects src0 and src1 to have the same valid_shape
-          --> kernel.pto:12:5
-           |
-        12 |     pto.tadd ins(%a, %b : …) outs(%c : …)
-           |     ^^^^^^^^     -- src0: vec 16x64xf32
-           |
-           = note: …
-           = help: …
+    error[PTO2011]: 'pto.tadd' op expects src0 and src1 to have the same valid_shape
+      --> kernel.pto:12:5
+       |
+    12 |     pto.tadd ins(%a, %b : …) outs(%c : …)
+       |     ^^^^^^^^     -- src0: vec 16x64xf32
+       |
+       = note: …
+       = help: …
     """
     word = diagnostic.severity.word
     head = paint(f"{word}[{diagnostic.code}]", word)
@@ -99,9 +100,11 @@ def _places(labels: Sequence[Label], gutter: int, paint: Paint) -> list[str]:
             out.append(paint("...", "place"))
         out.extend(_line(source, line, by_line[line], margin, paint))
         previous = line
-    for label in labels:
-        if label.span.source is not source:
-            out.append(f"{margin} {paint('=', 'place')} {label.span}: {label.text}")
+    out.extend(
+        f"{margin} {paint('=', 'place')} {label.span}: {label.text}"
+        for label in labels
+        if label.span.source is not source
+    )
     return out
 
 

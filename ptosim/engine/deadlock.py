@@ -23,9 +23,10 @@ def deadlock_finding(machine: Machine, program: DecodedProgram, source: Source) 
         for core, inst, bound in waits
     ]
     first = labels[0]
+    waiting = "1 pipe waits" if len(waits) == 1 else f"{len(waits)} pipes wait"
     return error(
         "PTO5006",
-        f"deadlock: {len(waits)} pipe{'s wait' if len(waits) != 1 else ' waits'} and nothing can move",
+        f"deadlock: {waiting} and nothing can move",
         first.span,
         label=first.text,
         more=labels[1:],

@@ -1,8 +1,7 @@
 """From functions to a flat instruction stream: values get slots, control flow becomes branches.
 
-Functions cannot recurse, so each has its own slots and a call only copies values and pushes the return
-address.
-"""
+Functions cannot recurse, so each has its own slots and a call only copies values and pushes the
+return address."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from ptosim.diagnostics.model import Sink, error
 from ptosim.engine.records import DecodedFunction, DecodedProgram, Inst, Kind
 from ptosim.ir.core import Operand, Operation, Value
 from ptosim.ir.program import Function, ResolvedModule
-from ptosim.ir.types import ErrorType, MemRefType, PtrType, ScalarType, TileType
+from ptosim.ir.types import ScalarType, TileType
 from ptosim.isa.dtypes import dtype
 from ptosim.isa.expr import evaluate
 from ptosim.isa.profiles import Profile
@@ -318,7 +317,8 @@ class _Decoder:
         return slot
 
     def _scratch_tile(self, op: Operation, name: str, addr: int) -> Any:
-        need = next(s for s in op.definition.scratch if s.name == name)
+        needs = op.definition.scratch if op.definition is not None else ()
+        need = next(s for s in needs if s.name == name)
         size = next(
             p.bytes for p in self.placement.placed if p.addr == addr and p.start == op.start
         )
@@ -468,11 +468,9 @@ def static_attributes(op: Operation) -> dict[str, Any]:
 
 def pipe_of(op: Operation, target: str) -> str:
     """Return the pipe that executes an operation: MTE2, V, …; `ALL` for a barrier of all pipes."""
-    pipes = op.definition.pipes
-    chosen = pipes[0].pipe
-    if len(pipes) > 1 or pipes[0].when is not None:
-        names = environment(op, target)
-        chosen = next(p.pipe for p in pipes if p.when is None or evaluate(p.when, names))
+    pipes = op.definition.pipes if op.definition is not None else ()
+    names = environment(op, target) if len(pipes) > 1 else {}
+    chosen = next(p.pipe for p in pipes if p.when is None or evaluate(p.when, names))
     if chosen.startswith("@"):
         operand = op.bound[chosen[1:]]
         return pipe_word(operand.const)
@@ -480,15 +478,15 @@ def pipe_of(op: Operation, target: str) -> str:
 
 
 def issue_pipe(op: Operation, target: str) -> str:
-    """Return the pipe in whose queue an operation waits. The scalar unit itself waits at barriers of
-    all pipes, and on A2/A3 at flags from other cores."""
+    """Return the pipe in whose queue an operation waits. The scalar unit itself waits at barriers
+    of all pipes, and on A2/A3 at flags from other cores."""
     pipe = pipe_of(op, target)
     if pipe == "ALL" or (op.name == "pto.sync.wait" and target == "a2a3"):
         return "S"
     return pipe
 
 
-# -- instruction bodies --------------------------------------------------------------------------------
+# -- instruction bodies ---------------------------------------------------------------------------
 
 
 def _getter(slots: list[int]) -> Callable[[list[Any]], Any]:

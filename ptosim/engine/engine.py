@@ -1,11 +1,10 @@
 """Runs a decoded program: fetch, execute scalar instructions, bind and issue the others.
 
-Effects happen in program order as long as nothing waits. An operation that waits for an event holds its
-pipe: what is issued to that pipe afterwards queues behind it, other pipes and the scalar unit go on, and
-the queue moves when the event comes. Cores run one at a time, the lowest-numbered one that can go on;
-one that waits gives way to the next. So a run is deterministic, and it ends for every program: with its
-results, or where nothing can move any more.
-"""
+Effects happen in program order as long as nothing waits. An operation that waits for an event holds
+its pipe: what is issued to that pipe afterwards queues behind it, other pipes and the scalar unit
+go on, and the queue moves when the event comes. Cores run one at a time, the lowest-numbered one
+that can go on; one that waits gives way to the next. So a run is deterministic, and it ends for
+every program: with its results, or where nothing can move any more."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ from ptosim.semantics.scalar import ScalarFault
 from ptosim.source import Span
 
 MAX_BOUND = 256
-"""Bindings kept for an instruction; a loop that never repeats its operands must not grow without end."""
+"""Bindings kept for an instruction; a loop that never repeats its operands must not grow without
+end."""
 
 
 class Bound:
@@ -86,7 +86,7 @@ class Engine:
         for core in machine.cores:
             core.bounds = [None] * len(program.insts)
 
-    # -- the whole program --------------------------------------------------------------------------
+    # -- the whole program ------------------------------------------------------------------------
 
     def run(self) -> None:
         """Execute every core to its end. Raises Trap where the program cannot go on."""
@@ -131,7 +131,7 @@ class Engine:
             core.halted = True
         return False
 
-    def _run_fast(self, core: Core) -> None:
+    def _run_fast(self, core: Core) -> None:  # noqa: C901 - the one hot loop
         """Execute a core until it ends or waits."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
         scalar, action, branch, execute = Kind.SCALAR, Kind.ACTION, Kind.BRANCH, Kind.EXEC
@@ -170,7 +170,7 @@ class Engine:
         if pc < 0 and not queues:
             core.halted = True
 
-    # -- one instruction ----------------------------------------------------------------------------
+    # -- one instruction --------------------------------------------------------------------------
 
     def step(self, core: Core) -> Inst | None:
         """Execute one instruction of a core; None if it has ended or cannot go on."""
@@ -211,11 +211,11 @@ class Engine:
         for listen in listeners:
             listen(core, inst, bound)
 
-    # -- pipes --------------------------------------------------------------------------------------
+    # -- pipes ------------------------------------------------------------------------------------
 
     def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
-        """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has to
-        wait itself."""
+        """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has
+        to wait itself."""
         queue = core.queues.get(inst.pipe)
         if queue is not None:
             queue.append((inst, bound))
@@ -261,7 +261,7 @@ class Engine:
         del core.queues[pipe]
         return True
 
-    # -- binding ------------------------------------------------------------------------------------
+    # -- binding ----------------------------------------------------------------------------------
 
     def bound(self, core: Core, inst: Inst) -> Bound:
         """Return an instruction bound to the present values of its operands."""
@@ -304,7 +304,7 @@ class Engine:
             attrs = self._attrs[inst.pc] = static_attributes(inst.op)  # type: ignore[arg-type]
         return attrs
 
-    # -- state --------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------
 
     def snapshot(self) -> MachineState:
         """Return a copy of all state."""
@@ -314,7 +314,7 @@ class Engine:
         """Go back to a state of this run."""
         restore(self.machine, state)
 
-    # -- findings -----------------------------------------------------------------------------------
+    # -- findings ---------------------------------------------------------------------------------
 
     def warn(self, op: Operation, code: str, message: str) -> None:
         """Report a warning of a scalar operation, once for each place and code."""

@@ -23,8 +23,8 @@ class Kind(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Inst:
-    """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the values
-    that its binding depends on, in the order of `operands`, and is issued to `pipe`."""
+    """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the
+    values that its binding depends on, in the order of `operands`, and is issued to `pipe`."""
 
     pc: int
     kind: Kind

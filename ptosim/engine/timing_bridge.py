@@ -70,7 +70,10 @@ class TimingBridge:
         scale = 1 << 30
         hz = self.table.mhz * 1e6
         totals = {
-            direction: self.table[f"machine.{direction}_total"]["gib_per_second"] * scale / hz / share
+            direction: self.table[f"machine.{direction}_total"]["gib_per_second"]
+            * scale
+            / hz
+            / share
             for direction in ("read", "write")
         }
         paths = {

@@ -1,9 +1,9 @@
 """The parsed program: operations, regions, values.
 
-An `Operation` keeps what was written (operands, items, types, attributes, in order) so that it can be
-printed again, and what the passes found out about it (its ISA row, the operand bound to each name of
-the row, the value of each result). Positions are character offsets into the module's source.
-"""
+An `Operation` keeps what was written (operands, items, types, attributes, in order) so that it can
+be printed again, and what the passes found out about it (its ISA row, the operand bound to each
+name of the row, the value of each result). Positions are character offsets into the module's
+source."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class Operand:
 
     __slots__ = ("const", "tok", "type", "value")
 
-    def __init__(self, tok: Any, value: Value | None, type_: Type | None, const: Any = None) -> None:
+    def __init__(
+        self, tok: Any, value: Value | None, type_: Type | None, const: Any = None
+    ) -> None:
         self.tok = tok
         self.value = value
         self.type = type_
@@ -123,15 +125,14 @@ class Region:
 class Operation:
     """One operation.
 
-    `form` says how it is written: `dps` (`ins`/`outs`), `items` (a list of items), `generic` (quoted
-    name), `line` (bare line form), or `core` for the few ops of module, func, scf and arith that have
-    a syntax of their own.
-    """
+    `form` says how it is written: `dps` (`ins`/`outs`), `items` (a list of items), `generic`
+    (quoted name), `line` (bare line form), or `core` for the few ops of module, func, scf and arith
+    that have a syntax of their own."""
 
     __slots__ = (
-        "arrow", "attrs", "bound", "clauses", "definition", "end", "form", "function", "ins", "ins_types",
-        "items", "loc", "name", "name_end", "outs", "outs_types", "props", "regions", "result_tokens",
-        "results", "start", "type_list", "types", "variant",
+        "arrow", "attrs", "bound", "clauses", "definition", "end", "form", "function", "ins",
+        "ins_types", "items", "loc", "name", "name_end", "outs", "outs_types", "props", "regions",
+        "result_tokens", "results", "start", "type_list", "types", "variant",
     )  # fmt: skip
 
     def __init__(self, name: str, form: str, start: int, end: int) -> None:
@@ -179,7 +180,8 @@ class Module:
     """A parsed file: top-level operations, aliases, comments, and the source they come from."""
 
     __slots__ = (
-        "aliases", "attr_aliases", "comments", "kind", "ops", "skipped_names", "source", "type_aliases",
+        "aliases", "attr_aliases", "comments", "kind", "ops", "skipped_names", "source",
+        "type_aliases",
     )  # fmt: skip
 
     def __init__(self, source: Source, kind: str = "module") -> None:

@@ -12,9 +12,8 @@ from ptosim.ir.types import Type
 class Function:
     """A function: its operation, arguments and result types.
 
-    `implicit` marks the function around the op lines of a snippet; its arguments are the values that
-    the lines use and never define.
-    """
+    `implicit` marks the function around the op lines of a snippet; its arguments are the values
+    that the lines use and never define."""
 
     name: str
     op: Operation

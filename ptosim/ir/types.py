@@ -66,8 +66,15 @@ class PtrType(Type):
         return f"!pto.ptr<{self.elem}{space}>"
 
 
-_POINTER_SPACES = {"vec": "ub", "mat": "l1", "left": "l0a", "right": "l0b", "acc": "l0c", "bias": "bt",
-                   "scaling": "fb"}  # fmt: skip
+_POINTER_SPACES = {
+    "vec": "ub",
+    "mat": "l1",
+    "left": "l0a",
+    "right": "l0b",
+    "acc": "l0c",
+    "bias": "bt",
+    "scaling": "fb",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ class ViewType(Type):
 
 @dataclass(frozen=True, slots=True)
 class TileType(Type):
-    """A tile: where it lives, its element type, static shape, valid shape, layout, pad, compact mode.
+    """A tile: where it lives, its element type, static and valid shape, layout, pad, compact mode.
 
     `v_row`/`v_col` are None where they are known only at run time. `ssa` marks the spelling
     `!pto.tile<…>` of the SSA form.
@@ -118,7 +125,8 @@ class TileType(Type):
             return self._ssa_text()
         compact = f", compact={self.compact}" if self.compact else ""
         return (
-            f"!pto.tile_buf<loc={self.loc}, dtype={self.dtype}, rows={self.rows}, cols={self.cols}, "
+            f"!pto.tile_buf<loc={self.loc}, dtype={self.dtype}, rows={self.rows}, "
+            f"cols={self.cols}, "
             f"v_row={_dim(self.v_row)}, v_col={_dim(self.v_col)}, blayout={self.blayout}, "
             f"slayout={self.slayout}, fractal={self.fractal}, pad={self.pad}{compact}>"
         )
@@ -145,7 +153,7 @@ class TileType(Type):
 
 @dataclass(frozen=True, slots=True)
 class AbstractTileType(Type):
-    """A tile of the documentation's snippets, `!pto.tile<...>`: the argument gives shape and dtype."""
+    """A tile of the documentation's snippets, `!pto.tile<...>`: the argument gives the shape."""
 
     spelling: str
 

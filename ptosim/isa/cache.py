@@ -1,8 +1,7 @@
 """A cache of data derived from `isa/`, kept with `marshal` in the user's cache folder.
 
-Only a folder that belongs to the user and that nobody else can write is trusted; without one the data
-are derived anew each time. `marshal` reads plain data and, unlike pickle, never runs code.
-"""
+Only a folder that belongs to the user and that nobody else can write is trusted; without one the
+data are derived anew each time. `marshal` reads plain data and, unlike pickle, never runs code."""
 
 from __future__ import annotations
 

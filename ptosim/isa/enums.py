@@ -10,7 +10,8 @@ from ptosim.isa.data import read_toml
 
 @dataclass(frozen=True, slots=True)
 class EnumDef:
-    """An enum: its members in order with their values, and the pipe of a member where it has one."""
+    """An enum: its members in order with their values, and the pipe of a member where it has
+    one."""
 
     name: str
     members: dict[str, int]

@@ -1,9 +1,8 @@
 """The closed expression language of the ISA rows.
 
-An expression is Python syntax restricted to names, attributes of operands, integers, strings, tuples,
-comparisons, `and`/`or`/`not`/`in`, `+ - * // %` and calls of the named predicates. It is checked
-against that list before it is compiled, so a row can never run anything else.
-"""
+An expression is Python syntax restricted to names, attributes of operands, integers, strings,
+tuples, comparisons, `and`/`or`/`not`/`in`, `+ - * // %` and calls of the named predicates. It is
+checked against that list before it is compiled, so a row can never run anything else."""
 
 from __future__ import annotations
 
@@ -16,10 +15,10 @@ from typing import Any
 from ptosim.errors import IsaDataError
 
 _NODES = (
-    ast.Expression, ast.Name, ast.Load, ast.Attribute, ast.Constant, ast.Tuple, ast.Compare, ast.BoolOp,
-    ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv,
-    ast.Mod, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.Is, ast.IsNot,
-    ast.Call, ast.IfExp,
+    ast.Expression, ast.Name, ast.Load, ast.Attribute, ast.Constant, ast.Tuple, ast.Compare,
+    ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub,
+    ast.Mult, ast.FloorDiv, ast.Mod, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In,
+    ast.NotIn, ast.Is, ast.IsNot, ast.Call, ast.IfExp,
 )  # fmt: skip
 
 

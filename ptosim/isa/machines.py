@@ -57,7 +57,9 @@ def machine(target: str) -> MachineDef:
     spaces = {}
     for name, row in table["space"].items():
         if not row.get("source") or row.get("confidence") not in CONFIDENCES:
-            raise IsaDataError(f"isa/targets/{target}.toml: space {name} has no source or confidence")
+            raise IsaDataError(
+                f"isa/targets/{target}.toml: space {name} has no source or confidence"
+            )
         spaces[name] = SpaceDef(name=name, **row)
     scratch = tuple(
         ScratchDef(row["space"], row["start"], row["bytes"], row["source"])

@@ -1,4 +1,5 @@
-"""Switches of the semantics and the profiles that set them, from `isa/switches.toml` and `isa/profiles/`."""
+"""Switches of the semantics and the profiles that set them, from `isa/switches.toml` and
+`isa/profiles/`."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def switches() -> dict[str, SwitchDef]:
     made = {}
     for name, row in read_toml("switches.toml")["switch"].items():
         default = row["default"]
-        table = default if isinstance(default, dict) else dict.fromkeys(("a2a3", "a5"), default)
+        table: dict[str, str] = default if isinstance(default, dict) else {}
+        table = table or dict.fromkeys(("a2a3", "a5"), str(default))
         made[name] = SwitchDef(name, tuple(row["values"]), table, row["text"])
     return made
 

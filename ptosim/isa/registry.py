@@ -25,17 +25,16 @@ _OTHER_DIALECTS = ("arith", "scf", "func", "memref", "builtin", "quant", "module
 TARGETS = ("a2a3", "a5")
 OPERAND_KINDS = frozenset(
     (
-        "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector", "vreg",
-        "mask", "align", "pipe", "session", "event", "eventid_array", "enum", "string", "symbol", "list",
-        "word", "type", "flag", "any",
-    )
+        "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector",
+        "vreg", "mask", "align", "pipe", "session", "event", "eventid_array", "enum", "string",
+        "symbol", "list", "word", "type", "flag", "any", )
 )  # fmt: skip
 _ROW_KEYS = frozenset(
     (
-        "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named", "attrs",
-        "elements", "rules", "variant", "pipe", "result_type", "source", "notes", "switches", "legacy",
-        "cost", "targets", "terminator", "scratch", "mismatch", "absent", "hazard_pipe",
-    )
+        "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
+        "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
+        "switches", "legacy", "cost", "targets", "terminator", "scratch", "mismatch", "absent",
+        "hazard_pipe", )
 )  # fmt: skip
 
 
@@ -117,9 +116,7 @@ def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]
     )
 
 
-def _with_template(
-    row: dict[str, Any], templates: dict[str, Any], where: str
-) -> dict[str, Any]:
+def _with_template(row: dict[str, Any], templates: dict[str, Any], where: str) -> dict[str, Any]:
     """A row takes what it does not say itself from the templates it is `like` (of several the first
     that says it); rules and notes add up, and so does a list of operands or attributes that begins
     with `+`."""
@@ -166,7 +163,8 @@ def _variants(row: dict[str, Any], where: str) -> tuple[Variant, ...]:
                 outs=_operands(full.get("outs", ""), Role.OUT, where),
                 named=_operands(full.get("named", ""), Role.IN, where),
                 elements=tuple(
-                    _elements(e, where) for e in (*row.get("elements", ()), *table.get("elements", ()))
+                    _elements(e, where)
+                    for e in (*row.get("elements", ()), *table.get("elements", ()))
                 ),
                 rules=tuple(
                     _constraint(r) for r in (*row.get("rules", ()), *table.get("rules", ()))
@@ -214,9 +212,7 @@ def _operand(piece: str, role: Role, where: str) -> OperandDef:
     clause = _CLAUSE.fullmatch(body)
     if clause:
         params = _operands(clause.group(2), role, where)
-        return OperandDef(
-            clause.group(1), ("clause",), own_role, optional, variadic, params=params
-        )
+        return OperandDef(clause.group(1), ("clause",), own_role, optional, variadic, params=params)
     plain = _OPERAND.fullmatch(body)
     kinds = plain.group(3).split("|") if plain else []
     names = tuple("enum" if k.startswith("@") else k for k in kinds)
@@ -279,7 +275,8 @@ def _constraint(row: str | dict[str, Any]) -> ConstraintDef:
 
 
 def _pipes(given: str | list[dict[str, str]]) -> tuple[PipeChoice, ...]:
-    """A pipe, `@operand` for the pipe that an operand names, or a list of choices with conditions."""
+    """A pipe, `@operand` for the pipe that an operand names, or a list of choices with
+    conditions."""
     if isinstance(given, str):
         return (PipeChoice(given),)
     return tuple(PipeChoice(choice["pipe"], choice.get("when")) for choice in given)

@@ -119,8 +119,8 @@ class PipeChoice:
 
 @dataclass(frozen=True, slots=True)
 class ScratchDef:
-    """Bytes that an operation needs where the program gives it no tile for them: the expression `bytes`
-    over the operands, under the condition `when`; the operand `name` stands for them."""
+    """Bytes that an operation needs where the program gives it no tile for them: the expression
+    `bytes` over the operands, under the condition `when`; the operand `name` stands for them."""
 
     name: str
     bytes: str

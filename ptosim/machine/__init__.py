@@ -1,1 +1,2 @@
-"""State of the simulated machine: memory spaces, tiles as views of their bytes, global memory, cores."""
+"""State of the simulated machine: memory spaces, tiles as views of their bytes, global memory,
+cores."""

@@ -25,8 +25,8 @@ CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 
 @dataclass(slots=True, eq=False)
 class Cluster:
-    """What the cores of a block share: counters of cross-core flags, and FIFOs between cube and vector
-    cores. Keys are whatever the operations on them agree on."""
+    """What the cores of a block share: counters of cross-core flags, and FIFOs between cube and
+    vector cores. Keys are whatever the operations on them agree on."""
 
     block: int
     counters: dict[Any, int] = field(default_factory=dict)
@@ -36,15 +36,15 @@ class Cluster:
 class Core:
     """One core of a cluster.
 
-    `slots` holds the values of the program, `pc` the next instruction. `flags` counts the events set
-    and not yet waited for, by (source pipe, destination pipe, id). `queues` holds, for each pipe whose
-    head waits for an event, that head and everything issued behind it; a pipe that does not wait has no
-    entry. `stalled` is the instruction that the scalar unit itself waits at.
-    """
+    `slots` holds the values of the program, `pc` the next instruction. `flags` counts the events
+    set and not yet waited for, by (source pipe, destination pipe, id). `queues` holds, for each
+    pipe whose head waits for an event, that head and everything issued behind it; a pipe that does
+    not wait has no entry. `stalled` is the instruction that the scalar unit itself waits at."""
 
     __slots__ = (
-        "block", "bounds", "cluster", "flags", "halted", "index", "kind", "machine_def", "pc", "queues",
-        "registers", "seed", "slots", "spaces", "stalled", "sub_block", "tokens", "uninit",
+        "block", "bounds", "cluster", "flags", "halted", "index", "kind", "machine_def", "pc",
+        "queues", "registers", "seed", "slots", "spaces", "stalled", "sub_block", "tokens",
+        "uninit",
     )  # fmt: skip
 
     def __init__(
@@ -114,8 +114,8 @@ class CoreState:
 
 @dataclass(frozen=True, slots=True)
 class MachineState:
-    """Everything of a machine that can change. Queued instructions are kept as they are: they refer to
-    memory by view, and memory is restored in place."""
+    """Everything of a machine that can change. Queued instructions are kept as they are: they refer
+    to memory by view, and memory is restored in place."""
 
     cores: tuple[CoreState, ...]
     buffers: tuple[bytes, ...]

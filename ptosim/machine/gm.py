@@ -52,7 +52,8 @@ def view_spec(
 
 
 GmPtr = tuple[int, int]
-"""A pointer into global memory: buffer number, byte offset (4-bit elements: in half bytes' elements)."""
+"""A pointer into global memory: buffer number, byte offset (4-bit elements: in half bytes'
+elements)."""
 
 GmView = tuple[ViewSpec, int, int]
 """A view: spec, buffer number, offset of the first element in elements."""
@@ -85,8 +86,8 @@ def extent(spec: ViewSpec, offset: int) -> tuple[int, int]:
 
 
 def strided_view(buffer: GmBuffer, spec: ViewSpec, offset: int) -> np.ndarray:
-    """Return the NumPy view of a GM view that lies inside its buffer. 4-bit elements: packed bytes, the
-    last dimension halved (it must be contiguous)."""
+    """Return the NumPy view of a GM view that lies inside its buffer. 4-bit elements: packed bytes,
+    the last dimension halved (it must be contiguous)."""
     dtype = view_dtype(spec.dtype)
     if spec.dtype.bits == 4:
         sizes = (*spec.sizes[:-1], (spec.sizes[-1] + 1) // 2)

@@ -1,7 +1,8 @@
 """Where the element (r, c) of a tile lies: strides, boxes and compact forms.
 
-Six layouts follow from the order of the boxes and the order inside a box (pto-isa headers, tile class):
-with the box iR x iC, R = r div iR, a = r mod iR, C = c div iC, b = c mod iC, N = iR*iC, in elements
+Six layouts follow from the order of the boxes and the order inside a box (pto-isa headers, tile
+class): with the box iR x iC, R = r div iR, a = r mod iR, C = c div iC, b = c mod iC, N = iR*iC, in
+elements
 
     ND  r*Cols + c                     DN  c*Rows + r
     Nz  C*Rows*iC + R*N + a*iC + b     Zz  R*Cols*iR + C*N + a*iC + b
@@ -18,8 +19,8 @@ from ptosim.ir.types import DType, TileType
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Strides in elements. A boxed layout has the strides of box row, row in box, box column and column
-    in box; an unboxed one is a layout with 1x1 boxes."""
+    """Strides in elements. A boxed layout has the strides of box row, row in box, box column and
+    column in box; an unboxed one is a layout with 1x1 boxes."""
 
     name: str
     rows: int
@@ -89,9 +90,8 @@ def tile_layout(type_: TileType, v_row: int, v_col: int) -> Layout:
     """Return the layout of a tile.
 
     The strides follow the static shape, except in the compact forms: `normal` (1) follows the valid
-    shape rounded up to whole boxes, `row_plus_one` (2) has the valid rows rounded up to 16, plus one
-    row that keeps column blocks out of each other's memory banks.
-    """
+    shape rounded up to whole boxes, `row_plus_one` (2) has the valid rows rounded up to 16, plus
+    one row that keeps column blocks out of each other's memory banks."""
     name = layout_name(type_)
     box_rows, box_cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
     rows, cols = type_.rows, type_.cols

@@ -1,8 +1,7 @@
 """How element types lie in memory: the NumPy dtype of a view, and 4-bit elements two a byte.
 
-Floats of 8 bits and less are uint8 codes in a view (NumPy cannot compute with them anyway); arguments
-hold them as ml_dtypes types.
-"""
+Floats of 8 bits and less are uint8 codes in a view (NumPy cannot compute with them anyway);
+arguments hold them as ml_dtypes types."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ _VIEW_NAMES = {"bfloat16": ml_dtypes.bfloat16}
 _ARGUMENT_NAMES = {
     name: getattr(ml_dtypes, name)
     for name in (
-        "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4",
-    )
+        "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn", "int4",
+        "uint4", )
 }  # fmt: skip
 
 

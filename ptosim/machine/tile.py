@@ -10,8 +10,8 @@ from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 
 
 class TileRef:
-    """A tile as a value: type, address and valid shape. Equal tiles are one object (`tile_ref`), so that
-    identity can be the key of what is cached for them."""
+    """A tile as a value: type, address and valid shape. Equal tiles are one object (`tile_ref`), so
+    that identity can be the key of what is cached for them."""
 
     __slots__ = ("addr", "type", "v_col", "v_row")
 
@@ -42,11 +42,21 @@ def tile_ref(type_: TileType, addr: int, v_row: int, v_col: int) -> TileRef:
 class Tile:
     """A tile bound to the bytes of its space.
 
-    `array` and `full` are views of memory where the layout is plain strides; `read` and `write` work for
-    every layout and for 4-bit elements (one uint8 code an entry).
-    """
+    `array` and `full` are views of memory where the layout is plain strides; `read` and `write`
+    work for every layout and for 4-bit elements (one uint8 code an entry)."""
 
-    __slots__ = ("addr", "buffer", "cols", "dtype", "layout", "ref", "rows", "type", "v_col", "v_row")
+    __slots__ = (
+        "addr",
+        "buffer",
+        "cols",
+        "dtype",
+        "layout",
+        "ref",
+        "rows",
+        "type",
+        "v_col",
+        "v_row",
+    )
 
     def __init__(self, ref: TileRef, buffer: bytearray) -> None:
         type_ = ref.type
@@ -75,7 +85,8 @@ class Tile:
         return self.v_row == 0 or self.v_col == 0
 
     def region(self, rows: int, cols: int) -> np.ndarray:
-        """Return the view of the first rows and columns of an unboxed tile (4-bit: packed bytes)."""
+        """Return the view of the first rows and columns of an unboxed tile (4-bit: packed
+        bytes)."""
         layout, size = self.layout, self.dtype.itemsize
         if self.bits == 4:
             return np.ndarray(

@@ -1,9 +1,9 @@
 """Between the SSA form and the destination-passing form of tile operations.
 
-To DPS: a result becomes a tile of its own (`alloc_tile`; in a bare snippet simply a name in `outs`).
-To SSA: a destination becomes a result where that says the same, that is, where the tile is allocated in
-the same block without an address and this operation is the only one that writes it, before every read.
-"""
+To DPS: a result becomes a tile of its own (`alloc_tile`; in a bare snippet simply a name in
+`outs`). To SSA: a destination becomes a result where that says the same, that is, where the tile is
+allocated in the same block without an address and this operation is the only one that writes it,
+before every read."""
 
 from __future__ import annotations
 

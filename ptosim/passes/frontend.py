@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ptosim.diagnostics.model import Severity, Sink, error, note
 from ptosim.errors import UsageError
 from ptosim.ir.attributes import Enum, attr_value
-from ptosim.ir.core import Module, Operation
+from ptosim.ir.core import Attr, Module, Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.isa.target_names import (
     DEFAULT_TARGET,
@@ -56,8 +56,8 @@ def check_target_word(word: str) -> str:
 
 
 def run_frontend(source: Source, options: FrontOptions) -> Front:
-    """Parse and check a source. Findings are in the result's sink; raises UsageError for options that
-    mean nothing."""
+    """Parse and check a source. Findings are in the result's sink; raises UsageError for options
+    that mean nothing."""
     sink = Sink()
     module = parse(source, sink)
     named = check_target_word(options.target) if options.target else _target_of_module(module, sink)
@@ -68,9 +68,7 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     return _unnamed_target(module, source, options, sink)
 
 
-def _check(
-    module: Module, source: Source, target: str, options: FrontOptions, sink: Sink
-) -> Front:
+def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
     resolved = resolve(module, target, sink)
     resolved.insert_sync = options.sync == "auto"
     level = options.level or _level(module)
@@ -86,8 +84,8 @@ def _has_syntax_errors(sink: Sink) -> bool:
 
 
 def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
-    """A program that names no target runs if both targets accept it; one that only one target accepts
-    must say so."""
+    """A program that names no target runs if both targets accept it; one that only one target
+    accepts must say so."""
     default_sink, other_sink = Sink(), Sink()
     default_sink.extend(sink)
     other_sink.extend(sink)
@@ -145,7 +143,7 @@ def _named_arch(op: Operation, source: Source, sink: Sink) -> str | None:
             error(
                 "PTO3004",
                 f"unknown target `{word}` in pto.target_arch",
-                Span(source, attr.key.start, attr.key.end),
+                _key_span(attr, op, source),
                 help=f"known: {', '.join(known_words())}",
             )
         )
@@ -164,12 +162,17 @@ def _named_device(op: Operation, source: Source, sink: Sink) -> str | None:
             error(
                 "PTO3005",
                 f"unknown device `{device}` in pto.device-spec",
-                Span(source, attr.key.start, attr.key.end),
+                _key_span(attr, op, source),
                 help=f"known: {', '.join(d + '…' for d in known_devices())}",
             )
         )
         return DEFAULT_TARGET
     return target
+
+
+def _key_span(attr: Attr, op: Operation, source: Source) -> Span:
+    tok = attr.key
+    return Span(source, tok.start, tok.end) if tok else Span(source, op.start, op.name_end)
 
 
 def _level(module: Module) -> int:
@@ -189,9 +192,8 @@ def _has_keyword(op: Operation, key: str) -> bool:
 SYNC_OPS = frozenset(
     f"pto.{name}"
     for name in (
-        "set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn", "record_event", "wait_event", "barrier",
-        "barrier_sync", "get_buf", "rls_buf", "tsync",
-    )
+        "set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn", "record_event", "wait_event",
+        "barrier", "barrier_sync", "get_buf", "rls_buf", "tsync", )
 )  # fmt: skip
 
 

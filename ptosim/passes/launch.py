@@ -1,4 +1,5 @@
-"""Which cores a function runs on: cube, vector, both kinds of a cluster, or one core with everything."""
+"""Which cores a function runs on: cube, vector, both kinds of a cluster, or one core with
+everything."""
 
 from __future__ import annotations
 
@@ -10,15 +11,16 @@ from ptosim.ir.program import Function, ResolvedModule
 _MIXED_OPS = frozenset(
     f"pto.{name}"
     for name in (
-        "section.cube", "section.vector", "tpush_to_aiv", "tpush_to_aic", "tpop_from_aic", "tpop_from_aiv",
-        "aic_initialize_pipe", "aiv_initialize_pipe", "initialize_l2l_pipe", "initialize_l2g2l_pipe",
-    )
+        "section.cube", "section.vector", "tpush_to_aiv", "tpush_to_aic", "tpop_from_aic",
+        "tpop_from_aiv", "aic_initialize_pipe", "aiv_initialize_pipe", "initialize_l2l_pipe",
+        "initialize_l2g2l_pipe", )
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class CoreRole:
-    """A core of every launched cluster: its kind, its number among the vector cores, what it runs."""
+    """A core of every launched cluster: its kind, its number among the vector cores, what it
+    runs."""
 
     kind: str
     sub_block: int
@@ -30,10 +32,9 @@ def roles(resolved: ResolvedModule, entry: Function, reached: Sequence[Function]
     """Return the cores that a launch of `entry` uses.
 
     A function of kernel kind cube or vector runs on one core of that kind. Sections and cube-vector
-    pipes make a mixed kernel: one cube and both vector cores run the whole function, each without the
-    other's sections. A kernel whose pipe imports a peer's buffer runs beside that peer. Everything
-    else runs on one core that has all memory spaces.
-    """
+    pipes make a mixed kernel: one cube and both vector cores run the whole function, each without
+    the other's sections. A kernel whose pipe imports a peer's buffer runs beside that peer.
+    Everything else runs on one core that has all memory spaces."""
     peer = _peer(resolved, entry)
     if peer is not None and entry.kernel_kind in ("cube", "vector"):
         return _pair(entry, peer)

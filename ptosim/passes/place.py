@@ -1,9 +1,8 @@
 """Addresses of tiles that the program does not place itself: allocation in order of appearance.
 
-As in the assembler's planner each space is filled from address 0 upwards, every tile at the planner's
-alignment; here without reuse. Scratch that an operation needs and the program does not give comes
-behind the tiles and is counted with them.
-"""
+As in the assembler's planner each space is filled from address 0 upwards, every tile at the
+planner's alignment; here without reuse. Scratch that an operation needs and the program does not
+give comes behind the tiles and is counted with them."""
 
 from __future__ import annotations
 
@@ -73,7 +72,7 @@ class _Placer:
         self._pinned: dict[Value, int] = {}
         self._misplaced: set[str] = set()  # spaces with a tile that was reported already
 
-    # -- tiles that the program places ----------------------------------------------------------------
+    # -- tiles that the program places ------------------------------------------------------------
 
     def fixed(self, op: Operation) -> None:
         """Check a constant address, and remember it."""
@@ -121,9 +120,7 @@ class _Placer:
                 f"lies at {addr:#x}, not aligned to {space.align} bytes",
             )  # fmt: skip
 
-    def _placement_error(
-        self, op: Operation, code: str, vendor: str, name: str, what: str
-    ) -> None:
+    def _placement_error(self, op: Operation, code: str, vendor: str, name: str, what: str) -> None:
         self.sink.emit(
             error(
                 code,
@@ -134,7 +131,7 @@ class _Placer:
             )
         )
 
-    # -- tiles that the planner places ----------------------------------------------------------------
+    # -- tiles that the planner places ------------------------------------------------------------
 
     def arguments(self, function: Function) -> None:
         """Tile arguments of a function that runs on its own."""
@@ -222,7 +219,8 @@ class _Placer:
         )
         return error(
             "PTO4001",
-            f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits avaliable!",
+            f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits "
+            "avaliable!",
             first.span,
             label=first.text,
             more=tuple(rest),

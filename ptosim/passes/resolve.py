@@ -12,7 +12,15 @@ from ptosim.diagnostics.model import Fix, Label, Sink, error, warning
 from ptosim.ir.attributes import Enum, attr_value, token_value
 from ptosim.ir.core import Attr, Block, Module, Node, Operand, Operation, Region, Value
 from ptosim.ir.program import Function, ResolvedModule
-from ptosim.ir.types import AbstractTileType, ErrorType, PtrType, ScalarType, TileType, Type, VectorType
+from ptosim.ir.types import (
+    AbstractTileType,
+    ErrorType,
+    PtrType,
+    ScalarType,
+    TileType,
+    Type,
+    VectorType,
+)
 from ptosim.isa.dtypes import dtype
 from ptosim.isa.registry import isa
 from ptosim.isa.schema import OpDef, Variant
@@ -40,9 +48,7 @@ def resolve(
 
 
 class _Resolver:
-    def __init__(
-        self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]
-    ) -> None:
+    def __init__(self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]) -> None:
         self.types = types
         self.module = module
         self.source = module.source
@@ -251,7 +257,11 @@ class _Resolver:
         if definition is None:
             self.sink.emit(self._unknown_op(op))
             return None
-        if definition.name != op.name and op.form not in ("line",) and self.module.kind != "snippet":
+        if (
+            definition.name != op.name
+            and op.form not in ("line",)
+            and self.module.kind != "snippet"
+        ):
             self.sink.emit(self._unknown_op(op))
         op.name = definition.name
         return definition
@@ -430,7 +440,7 @@ class _Resolver:
             )
         )
 
-    # -- operations with a syntax of their own ------------------------------------------------------
+    # -- operations with a syntax of their own ----------------------------------------------------
 
     def _constant(self, op: Operation) -> None:
         if op.form == "generic":
@@ -448,7 +458,7 @@ class _Resolver:
                     "PTO1008",
                     f"the literal does not fit type {type_}",
                     Span(self.source, op.start, op.end),
-                    help="write an integer for an integer type, a decimal or hexadecimal for a float",
+                    help="write an integer for an integer type, a decimal or 0x… for a float",
                 )
             )
         self._results(op, [type_])
@@ -569,7 +579,8 @@ class _Resolver:
 
 
 def for_target(type_: Type, target: str) -> Type:
-    """The assembler gives every `left` tile the box order of the target's L0A, whatever is written."""
+    """The assembler gives every `left` tile the box order of the target's L0A, whatever is
+    written."""
     if isinstance(type_, TileType) and type_.loc == "left":
         blayout = _LEFT_LAYOUT[target]
         if type_.blayout != blayout and type_.slayout != "none_box":
@@ -609,7 +620,7 @@ _FLOAT_PATTERNS = {16: ("<H", "<e"), 32: ("<I", "<f"), 64: ("<Q", "<d")}
 def _float_constant(value: Any, literal: Tok, element: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    if literal.type != "HEX":
+    if literal.type != "HEX" or isinstance(value, float):
         return float(value)
     if value < 0 or value >> element.bits:
         return None
@@ -696,4 +707,3 @@ def _callee(op: Operation) -> str:
 def _lowered(name: str) -> str:
     """C++ spellings in snippets: `TQuant`, `TQUANT`, `pto.TQuant` name `pto.tquant`."""
     return f"pto.{name.removeprefix('pto.').lower()}"
-

@@ -70,7 +70,8 @@ class Scope:
         self._values[name] = value
 
     def use(self, tok: Tok, declared: Type | None) -> Value:
-        """Return the value that a token names; reports an undefined one and goes on with a stand-in."""
+        """Return the value that a token names; reports an undefined one and goes on with a
+        stand-in."""
         name = tok.value[1:]
         value = self._values.get(name)
         if value is None and "#" in name and name.endswith("#0"):

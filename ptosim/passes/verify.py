@@ -179,7 +179,8 @@ class _Verifier:
                 self.sink.emit(
                     error(
                         "PTO2017",
-                        f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= shape[{axis}]",
+                        f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
+                        f"shape[{axis}]",
                         Span(self.source, value.start, value.start + len(value.name) + 1),
                         label=f"valid {valid} of {size}",
                         notes=("the valid region lies inside the static shape of the tile",),
@@ -187,7 +188,8 @@ class _Verifier:
                 )
 
     def _has_only_tiles(self, op: Operation) -> bool:
-        """False where an operand of kind tile or view has a type that the rules do not look into."""
+        """False where an operand of kind tile or view has a type that the rules do not look
+        into."""
         results = result_values(op)
         for definition in op.variant.operands:
             operand = op.bound.get(definition.name)

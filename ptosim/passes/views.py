@@ -55,9 +55,9 @@ class OperandView:
     """What a rule can ask of an operand. Fields that its type does not have are None."""
 
     __slots__ = (
-        "bits", "blayout", "bytes", "cols", "compact", "const", "count", "dtype", "dyn_col", "dyn_row",
-        "family", "fractal", "kind", "lanes", "loc", "pad", "rank", "rows", "shape", "slayout", "static",
-        "strides", "type", "v_col", "v_row", "valid_count", "value",
+        "bits", "blayout", "bytes", "cols", "compact", "const", "count", "dtype", "dyn_col",
+        "dyn_row", "family", "fractal", "kind", "lanes", "loc", "pad", "rank", "rows", "shape",
+        "slayout", "static", "strides", "type", "v_col", "v_row", "valid_count", "value",
     )  # fmt: skip
 
     def __init__(self, operand: Operand) -> None:
@@ -176,7 +176,8 @@ def _result_views(op: Operation) -> dict[str, OperandView]:
 
 
 def attribute(op: Operation, definition: AttrDef) -> Any:
-    """Return an attribute's value: an enum member's canonical name, or the literal, or the default."""
+    """Return an attribute's value: an enum member's canonical name, or the literal, or the
+    default."""
     attr = op.attrs.get(definition.name)
     if attr is None:
         return definition.default

@@ -1,4 +1,5 @@
-"""What a kernel sees of an operation: operands bound to memory, attributes, switches, and a voice."""
+"""What a kernel sees of an operation: operands bound to memory, attributes, switches, and a
+voice."""
 
 from __future__ import annotations
 
@@ -80,8 +81,8 @@ class Binding:
         self.machine = machine
         self.profile = profile
         self.source = source
-        # A waiting operation sets `guard`, which says whether it can go on; `sync` says for the timing
-        # model and the race checks what the operation orders.
+        # A waiting operation sets `guard`, which says whether it can go on; `sync` says for the
+        # timing model and the race checks what the operation orders.
         self.guard: Callable[[], bool] | None = None
         self.sync: tuple[Any, ...] | None = None
         # Events between cores that it gives and takes, by keys that both sides agree on.
@@ -110,7 +111,8 @@ class Binding:
         return self.values.get(name) is not None
 
     def is_written(self, name: str) -> bool:
-        """True if the program itself gives an optional operand (scratch of the simulator is not)."""
+        """True if the program itself gives an optional operand (scratch of the simulator is
+        not)."""
         return self.op.bound.get(name) is not None
 
     def tile(self, name: str) -> Tile:
@@ -156,7 +158,8 @@ class Binding:
         if high >= low and (low < 0 or high >= count):
             raise OpFault(
                 "PTO6001",
-                f"'{self.op.name}' reaches outside `{buffer.name}`: elements [{low}, {high + 1}) of "
+                f"'{self.op.name}' reaches outside `{buffer.name}`: elements "
+                f"[{low}, {high + 1}) of "
                 f"{count}",
                 notes=(f"view sizes {list(spec.sizes)}, strides {list(spec.strides)}",),
                 help="check the offsets and sizes of the partition, and the size of the argument",
@@ -237,16 +240,14 @@ class Binding:
         """Report a note at the operation."""
         self._report(Severity.NOTE, code, message, details)
 
-    def _report(
-        self, severity: Severity, code: str, message: str, details: dict[str, Any]
-    ) -> None:
+    def _report(self, severity: Severity, code: str, message: str, details: dict[str, Any]) -> None:
         span = Span(self.source, self.op.start, self.op.name_end)
         self.emit(make(severity, code, f"'{self.op.name}' {message}", span, **details))
 
 
 def _valid_bytes(ref: TileRef) -> int:
-    """Bytes up to the last element of the valid region: a window of a tile has the strides, but not the
-    whole extent, of its static shape."""
+    """Bytes up to the last element of the valid region: a window of a tile has the strides, but not
+    the whole extent, of its static shape."""
     layout = tile_layout(ref.type, ref.v_row, ref.v_col)
     last = layout.offset(max(ref.v_row - 1, 0), max(ref.v_col - 1, 0))
     return ref.type.dtype.bytes_for(last + 1)

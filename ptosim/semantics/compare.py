@@ -220,9 +220,7 @@ def _warn_linear(op: Binding, rows: int) -> None:
             op.warn(
                 "PTO7029",
                 "reads a mask row by row that tcmps packs back to back over its rows",
-                notes=(
-                    "switch `tcmps.mask`: `linear` as in goldens, `rows` as in the library",
-                ),
+                notes=("switch `tcmps.mask`: `linear` as in goldens, `rows` as in the library",),
                 help="compare with tcmp, or run with --set tcmps.mask=rows",
             )
             return

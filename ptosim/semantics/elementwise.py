@@ -98,9 +98,7 @@ _TWO_TILES: dict[str, Choice] = {
 }
 
 _TILE_SCALAR: dict[str, Choice] = {
-    f"{name}s": _TWO_TILES[name]
-    for name in _TWO_TILES
-    if name not in ("tdiv", "tprelu")
+    f"{name}s": _TWO_TILES[name] for name in _TWO_TILES if name not in ("tdiv", "tprelu")
 } | {"tlrelu": always(stored(_leaky))}
 
 _ONE_TILE: dict[str, Choice] = {

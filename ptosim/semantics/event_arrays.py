@@ -1,4 +1,5 @@
-"""Arrays of event numbers: values of the scalar unit, kept as tuples so that a snapshot is a copy."""
+"""Arrays of event numbers: values of the scalar unit, kept as tuples so that a snapshot is a
+copy."""
 
 from __future__ import annotations
 

@@ -88,13 +88,17 @@ def _parameter(op: Binding, name: str, tile: Tile, src: Tile) -> Parameter:
             op.warn(
                 "PTO7001",
                 f"reads a 32-byte block of {name} for each row, and the values of a block differ",
-                notes=(f"row {row}: {used[row].tolist()}; column c meets lane c mod 8",),
+                notes=(f"row {row}: {_listed(used[row])}; column c meets lane c mod 8",),
                 help="give the parameter one column (col_major [M, 1]), or fill each block with "
                 "copies",
             )
         return blocks.reshape(rows, -1)[:, :cols]
 
     return lanes
+
+
+def _listed(values: np.ndarray) -> str:
+    return " ".join(f"{v:.6g}" for v in values)
 
 
 def _flat(tile: Tile, shape: tuple[int, int], strides: tuple[int, int]) -> Parameter:

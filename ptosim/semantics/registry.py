@@ -75,8 +75,8 @@ def bind_arrays(function: Callable[..., Any]) -> Kernel:
 
 
 def support(*names: str) -> Callable[[Support], Support]:
-    """Register a function of operation and profile that says, before the run, why an operation cannot
-    be executed (None if it can)."""
+    """Register a function of operation and profile that says, before the run, why an operation
+    cannot be executed (None if it can)."""
 
     def register(function: Support) -> Support:
         for name in names:

@@ -1,8 +1,7 @@
 """The scalar unit: arith operations on Python integers and floats.
 
-Each operation has a maker that, given the element types, returns the function of the operands' values.
-Integers are kept in the range of their type, floats rounded to it.
-"""
+Each operation has a maker that, given the element types, returns the function of the operands'
+values. Integers are kept in the range of their type, floats rounded to it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Flags, barriers, buffer tokens, and flags between cores.
 
-An operation that waits gives its binding a guard: the engine holds the pipe (or the scalar unit) until
-the guard is true. Waiting takes what setting gave; a flag that is set twice counts twice.
-"""
+An operation that waits gives its binding a guard: the engine holds the pipe (or the scalar unit)
+until the guard is true. Waiting takes what setting gave; a flag that is set twice counts twice."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ from ptosim.isa.enums import enums
 from ptosim.machine.core import Core, Machine
 from ptosim.semantics.binding import Binding, OpFault
 from ptosim.semantics.registry import Commit, kernel, nothing
+
 
 def pipe_word(value: Any) -> str:
     """Return the pipe that a word names: `PIPE_V` is V, the op class `TLOAD` is MTE2."""
@@ -135,15 +135,13 @@ def rls_buf(op: Binding) -> Commit:
 
     def release() -> None:
         if not tokens.get(number):
-            raise OpFault(
-                "PTO5004", f"buffer token {number} is released but nobody holds it"
-            )
+            raise OpFault("PTO5004", f"buffer token {number} is released but nobody holds it")
         tokens[number] = 0
 
     return release
 
 
-# -- between cores -----------------------------------------------------------------------------------------
+# -- between cores --------------------------------------------------------------------------------
 
 
 @kernel("pto.set_ffts")
@@ -210,9 +208,9 @@ def _wait_a5(op: Binding, number: int) -> Commit:
 
 
 def _set_a2a3(op: Binding, number: int) -> Commit:
-    """Mode 2 (default): cube to both its vector cores, each vector core to the cube, which waits for
-    both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster; everyone waits for
-    everyone."""
+    """Mode 2 (default): cube to both its vector cores, each vector core to the cube, which waits
+    for both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster; everyone waits
+    for everyone."""
     _check_number(number, 16)
     core = op.core
     mode = op.attr("ffts_mode")
@@ -278,9 +276,7 @@ def _meet(op: Binding, number: int, mode: int) -> Commit:
     """Ready when every core of the group has arrived more often than this one has left."""
     core, machine = op.core, op.machine
     scope = machine.global_counters if mode == 0 else core.cluster.counters
-    members = [
-        ("arrived", mode, core.kind, number, c.index) for c in _group(machine, core, mode)
-    ]
+    members = [("arrived", mode, core.kind, number, c.index) for c in _group(machine, core, mode)]
     op.awaits = tuple(
         ("met", mode, number, c.index, core.index) for c in _group(machine, core, mode)
     )

@@ -134,21 +134,21 @@ def partition_view(ctx: ValueContext) -> Action:
         for i, slot in enumerate(offsets):
             offset = slots[slot]
             at += offset * spec.strides[first + i]
-            _check_window(ctx, spec, first + i, offset, window[first + i])
+            _check_window(ctx, i, spec.sizes[first + i], offset, window[first + i])
         inner = view_spec(tuple(window), spec.strides, spec.dtype, spec.layout)
         slots[result] = (inner, buffer, at)
 
     return run
 
 
-def _check_window(ctx: ValueContext, spec: Any, axis: int, offset: int, size: int) -> None:
+def _check_window(ctx: ValueContext, axis: int, limit: int, offset: int, size: int) -> None:
     if size < 0:
         raise OpFault("PTO6002", f"partition size {size} along dimension {axis} is negative")
-    if offset < 0 or offset + size > spec.sizes[axis]:
+    if offset < 0 or offset + size > limit:
         ctx.warn(
             "PTO6101",
             f"the window [{offset}, {offset + size}) leaves its view along dimension {axis} "
-            f"(size {spec.sizes[axis]})",
+            f"(size {limit})",
         )
 
 

@@ -12,10 +12,6 @@ from ptosim.ir.core import Attr, Block, Node, Operation, Region
 from ptosim.syntax.token import Tok
 
 
-def _start(part: Any) -> int:
-    return part.start if part.__class__ is Tok else part.start
-
-
 class Builder:
     """Callbacks for one parse at a time (the parser holds a lock)."""
 
@@ -62,35 +58,18 @@ class Builder:
     def dps_op(self, parts: list[Any]) -> Operation:
         name: Tok = parts[0]
         op = Operation(name.value, "dps", name.start, self.end)
-        op.ins, op.ins_types, op.outs, op.outs_types, op.clauses = [], [], [], [], []
-        values, types = op.ins, op.ins_types
-        inside = False
+        op.ins, op.ins_types, op.outs, op.outs_types = [], [], [], []
+        sides = {"INS": (op.ins, op.ins_types), "OUTS": (op.outs, op.outs_types)}
+        values, types = sides["INS"]
         for part in parts[1:]:
-            kind = part.__class__
-            if kind is Tok:
-                terminal = part.type
-                if terminal == "TYPE":
-                    types.append(part)
-                elif terminal == "INS":
-                    inside = True
-                elif terminal == "OUTS":
-                    values, types = op.outs, op.outs_types
-                    inside = True
-                elif types and terminal == "SSA":
-                    continue  # a repeated name in front of its type says nothing new
-                else:
-                    values.append(part)
-            elif kind is Node:
-                if part.kind == "dps_clause":
-                    op.clauses.append(part)
-                elif part.kind == "arrow":
-                    op.arrow = part.parts
-                else:
-                    values.append(part)
-            elif kind is dict:
-                op.attrs.update(part)
-                if inside and not op.outs and not types:
-                    values.append(part)
+            if part.__class__ is not Tok:
+                _dps_part(op, part, values, types)
+            elif part.type == "TYPE":
+                types.append(part)
+            elif part.type in sides:
+                values, types = sides[part.type]
+            elif not types or part.type != "SSA":
+                values.append(part)  # a name repeated in front of its type says nothing new
         return op
 
     def dps_clause(self, parts: list[Any]) -> Node:
@@ -143,7 +122,7 @@ class Builder:
         return Node("clause", parts, parts[0].start)
 
     def list(self, parts: list[Any]) -> Node:
-        return Node("list", parts, _start(parts[0]) if parts else self.end)
+        return Node("list", parts, parts[0].start if parts else self.end)
 
     def paren(self, parts: list[Any]) -> Node:
         return Node("paren", parts, self.end)
@@ -419,6 +398,19 @@ class Builder:
 
     def attr_list(self, parts: list[Any]) -> list[Attr]:
         return parts
+
+
+def _dps_part(op: Operation, part: Any, values: list[Any], types: list[Any]) -> None:
+    if part.__class__ is dict:
+        op.attrs.update(part)
+        if values is op.ins and not types:
+            values.append(part)
+    elif part.kind == "dps_clause":
+        op.clauses = [*op.clauses, part]
+    elif part.kind == "arrow":
+        op.arrow = part.parts
+    else:
+        values.append(part)
 
 
 def _key(tok: Tok | None) -> str:

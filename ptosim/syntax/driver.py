@@ -30,8 +30,8 @@ Reduction = tuple[int, Callable[[list[Any]], Any], str]
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How to go on after an error: statements start with one of `starters`; `names` are the words for
-    terminals in messages; `lists` is a terminal that only a list of statements can shift."""
+    """How to go on after an error: statements start with one of `starters`; `names` are the words
+    for terminals in messages; `lists` is a terminal that only a list of statements can shift."""
 
     starters: frozenset[str]
     lists: str
@@ -41,7 +41,9 @@ class Recovery:
 class Driver:
     """Runs the tables of one grammar with the callbacks of one builder."""
 
-    def __init__(self, tables: Tables, builder: TreeBuilder, recovery: Recovery | None = None) -> None:
+    def __init__(
+        self, tables: Tables, builder: TreeBuilder, recovery: Recovery | None = None
+    ) -> None:
         self._builder = builder
         self._recovery = recovery
         reductions = [(r.size, _reducer(r, builder), r.origin) for r in tables.rules]
@@ -53,8 +55,8 @@ class Driver:
         self._end = tables.end
 
     def parse(self, source: Source, scanner: Scanner, sink: Sink) -> tuple[Any, list[Tok]]:
-        """Parse a source. Return the value of the start rule (None after an error that nothing could
-        be read behind) and the RESULTS tokens of the statements that were skipped."""
+        """Parse a source. Return the value of the start rule (None after an error that nothing
+        could be read behind) and the RESULTS tokens of the statements that were skipped."""
         run = _Run(self._actions, self._gotos, self._start, source, sink, self._recovery)
         builder = self._builder
         actions, gotos, final = self._actions, self._gotos, self._end
@@ -124,8 +126,11 @@ class _Run:
         self.skipped: list[Tok] = []
         self._errors = 0
 
-    def recover(self, scanner: Scanner, kind: str, token: Tok | None, start: int, after: int) -> int:
-        """Report the error, drop the broken statement; return where to read on, or -1 to give up."""
+    def recover(
+        self, scanner: Scanner, kind: str, token: Tok | None, start: int, after: int
+    ) -> int:
+        """Report the error, drop the broken statement; return where to read on, or -1 to give
+        up."""
         self._errors += 1
         self._report(kind, token, start, after)
         if self._recovery is None or kind == END or self._errors >= MAX_SYNTAX_ERRORS:
@@ -152,7 +157,9 @@ class _Run:
 
     def _drop_statement(self) -> None:
         lists = self._recovery.lists  # type: ignore[union-attr]
-        while len(self.states) > 1 and self._actions[self.states[-1]].get(lists).__class__ is not int:
+        while (
+            len(self.states) > 1 and self._actions[self.states[-1]].get(lists).__class__ is not int
+        ):
             self.states.pop()
             dropped = self.values.pop()
             if dropped.__class__ is Tok and dropped.type == "RESULTS":
@@ -187,8 +194,8 @@ class _Run:
             at = after
 
     def _close_open_to(self, at: int) -> None:
-        """Forget brackets that were opened inside dropped statements: as many regions are open as the
-        parser has on its stack."""
+        """Forget brackets that were opened inside dropped statements: as many regions are open as
+        the parser has on its stack."""
         regions = sum(1 for value in self.values if value is None)
         del self.open[regions:]
 
@@ -286,7 +293,8 @@ def _selector(kept: tuple[tuple[int, bool], ...], size: int) -> Callable[[list[A
 
 
 def _extender(kept: tuple[tuple[int, bool], ...]) -> Callable[[list[Any]], list[Any]]:
-    """A helper that begins with another helper grows that one's list, so repetition stays linear."""
+    """A helper that begins with another helper grows that one's list, so repetition stays
+    linear."""
     base = kept[0][0]
     rest = kept[1:]
 

@@ -1,4 +1,5 @@
-"""Parser callbacks for PTO-AS lines (`isa/pto_line.lark`): the same operations as `builder` makes."""
+"""Parser callbacks for PTO-AS lines (`isa/pto_line.lark`): the same operations as `builder`
+makes."""
 
 from __future__ import annotations
 
@@ -72,13 +73,18 @@ def _add(op: Operation, part: Any) -> None:
         atom = Tok("BARE_ID", value.strip(), part.start + part.value.index("=") + 1)
         op.attrs[key.strip()] = Attr(Tok("BARE_ID", key.strip(), part.start + 1), atom)
     else:
-        op.ins.append(part)
+        op.ins = [*op.ins, part]
 
 
 def _add_group(op: Operation, group: Node) -> None:
     """`ins(...)` and `outs(...)` on a line make it the DPS form."""
     name = group.parts[0].value
-    values, types = (op.outs, op.outs_types) if name == "outs" else (op.ins, op.ins_types)
+    values: list[Any] = []
+    types: list[Tok] = []
+    if name == "outs":
+        op.outs, op.outs_types = values, types
+    else:
+        op.ins, op.ins_types = values, types
     op.form = "dps"
     for part in group.parts[1:]:
         if part.__class__ is dict:

@@ -51,16 +51,14 @@ _NAMES = {
         name: f"`{text}`"
         for name, text in {
             "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}",
-            "LESSTHAN": "<", "MORETHAN": ">", "COMMA": ",", "COLON": ":", "EQUAL": "=", "ARROW": "->",
-        }.items()
-    },
+            "LESSTHAN": "<", "MORETHAN": ">", "COMMA": ",", "COLON": ":", "EQUAL": "=", "ARROW":
+            "->", }.items() },
 }  # fmt: skip
 _STARTING_KEYWORDS = frozenset(
     (
-        "MODULE", "FUNC", "RETURN", "FUNC_RETURN", "CALL", "FUNC_CALL", "CONSTANT", "FOR", "IF", "WHILE",
-        "CONDITION", "YIELD", "EXECUTE_REGION", "INDEX_SWITCH", "VECSCOPE", "SECTION_CUBE",
-        "SECTION_VECTOR", "STRICT_VECSCOPE", "REINTERPRET",
-    )
+        "MODULE", "FUNC", "RETURN", "FUNC_RETURN", "CALL", "FUNC_CALL", "CONSTANT", "FOR", "IF",
+        "WHILE", "CONDITION", "YIELD", "EXECUTE_REGION", "INDEX_SWITCH", "VECSCOPE", "SECTION_CUBE",
+        "SECTION_VECTOR", "STRICT_VECSCOPE", "REINTERPRET", )
 )  # fmt: skip
 _LINE_ORDER = (
     "COMMENT", "NL", "RESULTS", "SSA", "HASHKV", "ATTR", "TYPE", "SYMBOL", "STRING", "HEX", "FLOAT",
@@ -72,9 +70,7 @@ def load_tables(grammar: str) -> tables.Tables:
     """Return the LALR tables of a grammar file of `isa/`, from the cache after the first time."""
     path = isa_directory() / grammar
     text = path.read_text(encoding="utf-8")
-    plain = cached(
-        path.stem, text.encode(), lambda: tables.to_plain(tables.build(text))
-    )
+    plain = cached(path.stem, text.encode(), lambda: tables.to_plain(tables.build(text)))
     return tables.from_plain(plain)
 
 
@@ -103,9 +99,9 @@ def _line_front() -> _Front:
 def parse(source: Source, sink: Sink) -> Module:
     """Parse a source; syntax errors go to `sink` and the statements around them are kept.
 
-    A file without module, function and quoted operations in which a statement begins with an undotted
-    word is read as PTO-AS lines (one statement a line), everything else by the main grammar.
-    """
+    A file without module, function and quoted operations in which a statement begins with an
+    undotted word is read as PTO-AS lines (one statement a line), everything else by the main
+    grammar."""
     module = Module(source)
     if len(source.text) > MAX_BYTES:
         sink.emit(_too_large(source))
@@ -144,8 +140,8 @@ def _take_aliases(module: Module, aliases: list[tuple[Any, Any]]) -> None:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Building a program only allocates; the cycle collector would walk it over and over (a third of
-    the time for 10,000 lines)."""
+    """Building a program only allocates; the cycle collector would walk it over and over (a third
+    of the time for 10,000 lines)."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -161,7 +157,8 @@ _STRUCTURED = re.compile(
 _LINE_STATEMENT = re.compile(
     r"^[ \t]*(?:%[\w$.\-, :]+=[ \t]*)?"
     r"(?:(?!(?:return|call|module)\b)[A-Za-z_]\w*(?![\w.])"
-    r"|(?!arith\.|scf\.|func\.|memref\.|builtin\.)[A-Za-z_]\w*(?:\.\w+)+[^\n]*#[A-Za-z_]\w*[ \t]*=)",
+    r"|(?!arith\.|scf\.|func\.|memref\.|builtin\.)[A-Za-z_]\w*(?:\.\w+)+"
+    r"[^\n]*#[A-Za-z_]\w*[ \t]*=)",
     re.MULTILINE,
 )
 

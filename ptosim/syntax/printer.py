@@ -1,8 +1,8 @@
-"""The canonical text of a program: `parse(print(p))` is `p`, and printing that again changes nothing.
+"""The canonical text of a program: `parse(print(p))` is `p`, and printing that again changes
+nothing.
 
-What was written is kept (items in order, types as spelled, comments); spaces, line ends and indentation
-are not.
-"""
+What was written is kept (items in order, types as spelled, comments); spaces, line ends and
+indentation are not."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Printer:
             else:
                 self._line(comment.value.rstrip())
 
-    # -- operations ---------------------------------------------------------------------------------
+    # -- operations -------------------------------------------------------------------------------
 
     def _operation(self, op: Operation) -> None:
         self._comments_before(op.start)
@@ -319,7 +319,7 @@ def _generic_tail(op: Operation) -> str:
     return f"{shown} : ({_types(op.ins_types)}) -> {_arrow(op.arrow or [])}"
 
 
-# -- operations with a syntax of their own ---------------------------------------------------------------
+# -- operations with a syntax of their own --------------------------------------------------------
 
 
 def _core(op: Operation) -> str:

@@ -1,10 +1,9 @@
 """Scanners: the next terminal of a text, given what the parser can take.
 
-The patterns come from the grammar. Like Lark's contextual lexer the program scanner asks the parser,
-but only for the two choices that depend on its state: a keyword that is also a plain word, and
-`%a =` as a result list or as a value in front of `=`. It goes by the first character because one
-alternation over all terminals takes three times as long.
-"""
+The patterns come from the grammar. Like Lark's contextual lexer the program scanner asks the
+parser, but only for the two choices that depend on its state: a keyword that is also a plain word,
+and `%a =` as a result list or as a value in front of `=`. It goes by the first character because
+one alternation over all terminals takes three times as long."""
 
 from __future__ import annotations
 

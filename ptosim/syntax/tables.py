@@ -15,9 +15,8 @@ from typing import Any
 class Rule:
     """A production: what it makes, how many symbols it takes, which of them are kept, its callback.
 
-    `kept` lists (position, splice): the value of a helper symbol (its name starts with `_`) is a list
-    that is spliced into its parent's. A rule without `callback` is such a helper.
-    """
+    `kept` lists (position, splice): the value of a helper symbol (its name starts with `_`) is a
+    list that is spliced into its parent's. A rule without `callback` is such a helper."""
 
     origin: str
     size: int

@@ -31,13 +31,13 @@ from ptosim.syntax.scanner import PatternScanner
 from ptosim.syntax.token import Tok
 
 _ORDER = (
-    "VIEW", "OPAQUE", "DIALECT_WORD", "ELLIPSIS", "SPACE_ATTR", "AFFINE", "DIMS", "VALID", "SCALAR", "WORD",
-    "INT", "QUESTION",
+    "VIEW", "OPAQUE", "DIALECT_WORD", "ELLIPSIS", "SPACE_ATTR", "AFFINE", "DIMS", "VALID", "SCALAR",
+    "WORD", "INT", "QUESTION",
 )  # fmt: skip
 TILE_SPACES = ("vec", "mat", "left", "right", "acc", "bias", "scaling")
 _SPACE_ALIASES = {
-    "ub": "vec", "l1": "mat", "l0a": "left", "l0b": "right", "l0c": "acc", "bt": "bias", "fb": "scaling",
-    "zero": "gm",
+    "ub": "vec", "l1": "mat", "l0a": "left", "l0b": "right", "l0c": "acc", "bt": "bias", "fb":
+    "scaling", "zero": "gm",
 }  # fmt: skip
 _TILE_WORDS = {
     "blayout": ("row_major", "col_major"),
@@ -48,10 +48,20 @@ _TILE_NUMBERS = {
     "pad": (0, 1, 2, 3),
     "compact": (0, 1, 2, 3),
 }
-_TILE_KEYS = ("loc", "dtype", "rows", "cols", "v_row", "v_col", *_TILE_WORDS, *_TILE_NUMBERS, "valid")
+_TILE_KEYS = (
+    "loc",
+    "dtype",
+    "rows",
+    "cols",
+    "v_row",
+    "v_col",
+    *_TILE_WORDS,
+    *_TILE_NUMBERS,
+    "valid",
+)
 _DOC_WORDS = {
-    "RowMajor": "row_major", "ColMajor": "col_major", "NoneBox": "none_box", "Null": 0, "Zero": 1, "Max": 2,
-    "Min": 3,
+    "RowMajor": "row_major", "ColMajor": "col_major", "NoneBox": "none_box", "Null": 0, "Zero": 1,
+    "Max": 2, "Min": 3,
 }  # fmt: skip
 
 
@@ -108,7 +118,7 @@ def _parse(text: str) -> ParsedType:
         fault = f"`{text}` is not a type"
         notes = [n for d in sink for n in d.notes]
         hint = notes[0] if notes else None
-    parsed = ParsedType(type_ if fault is None else ErrorType(text), legacy)
+    parsed = ParsedType(type_ if type_ is not None else ErrorType(text), legacy)
     parsed.fault, parsed.hint = fault, hint
     return parsed
 
@@ -296,7 +306,8 @@ class _TypeBuilder:
     def _tile(self, fields: dict[str, Any], *, ssa: bool) -> Type:
         if not fields:
             return AbstractTileType("tile" if ssa else "tile_buf")
-        loc = _SPACE_ALIASES.get(fields.get("loc", "vec"), fields.get("loc", "vec"))
+        written = str(fields.get("loc", "vec"))
+        loc = _SPACE_ALIASES.get(written, written)
         if loc not in TILE_SPACES:
             raise TypeFault(f"unknown loc `{loc}`", _nearest(loc, TILE_SPACES))
         rows, cols = fields["rows"], fields["cols"]
@@ -368,7 +379,9 @@ def _element(type_: Type) -> DType:
 def _space(name: str) -> str:
     space = _SPACE_ALIASES.get(name, name)
     if space != "gm" and space not in TILE_SPACES:
-        raise TypeFault(f"unknown memory space `{name}`", _nearest(name, (*TILE_SPACES, "gm", "ub")))
+        raise TypeFault(
+            f"unknown memory space `{name}`", _nearest(name, (*TILE_SPACES, "gm", "ub"))
+        )
     return space
 
 

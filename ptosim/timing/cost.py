@@ -33,7 +33,16 @@ class Cost:
     operations. An operation without a law has `known` False and no cycles.
     """
 
-    __slots__ = ("class_name", "confidence", "cycles", "known", "latency", "moved", "stages", "work")
+    __slots__ = (
+        "class_name",
+        "confidence",
+        "cycles",
+        "known",
+        "latency",
+        "moved",
+        "stages",
+        "work",
+    )
 
     def __init__(
         self,

@@ -22,5 +22,3 @@ def estimate(shape: OpShape, table: CostTable) -> Cost:
         return NOTHING
     law = LAWS[table.target][entry.class_.laws[table.target]]
     return law(Request(shape, table, entry))
-
-

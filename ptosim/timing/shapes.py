@@ -69,7 +69,9 @@ class ViewShape:
         """Return the number of contiguous runs and the bytes of each."""
         length = 1
         pairs = sorted(
-            (stride, size) for size, stride in zip(self.sizes, self.strides, strict=True) if size > 1
+            (stride, size)
+            for size, stride in zip(self.sizes, self.strides, strict=True)
+            if size > 1
         )
         rest = 1
         for stride, size in pairs:

@@ -51,7 +51,11 @@ def renderables(
         parts += [Text(), Text("left out and made up:")]
         parts += [Text(f"  {name}: {what}") for name, what in result.made_up.items()]
     if result.prints:
-        parts += [Text(), Text("printed by the program:", style="bold"), Text("".join(result.prints))]
+        parts += [
+            Text(),
+            Text("printed by the program:", style="bold"),
+            Text("".join(result.prints)),
+        ]
     parts.append(_outputs(result))
     if comparisons:
         parts.append(_comparisons(comparisons))

@@ -129,7 +129,11 @@ def memory() -> list[Figure]:
         "print(peak() - base)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], input=check_kernel(1000), text=True, capture_output=True, check=True
+        [sys.executable, "-c", script],
+        input=check_kernel(1000),
+        text=True,
+        capture_output=True,
+        check=True,
     )
     megabytes = int(done.stdout) / 1024
     spaces = 1.4  # A5: the bytes of every space of a core, in MB

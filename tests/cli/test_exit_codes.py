@@ -98,7 +98,9 @@ def test_3_rejected_programs_in_every_command(cli, tmp_path):
 
 def test_3_all_errors_are_reported_at_once(cli, tmp_path):
     path = tmp_path / "bad.pto"
-    path.write_text(copy_program("    pto.tmow ins(%a : f32)\n    pto.tmov ins(%q : f32) outs(%b : f32)"))
+    path.write_text(
+        copy_program("    pto.tmow ins(%a : f32)\n    pto.tmov ins(%q : f32) outs(%b : f32)")
+    )
     outcome = cli("check", path)
     assert outcome.code == 3
     assert "PTO1003" in outcome.err

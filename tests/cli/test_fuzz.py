@@ -28,7 +28,9 @@ def mutated(text: str, rng: random.Random) -> str:
         elif choice == 3:
             words[at] = "".join(rng.choice(string.printable) for _ in range(rng.randint(0, 8)))
         else:
-            words[at] = rng.choice(["-1", "0", "99999999999999999999", "%a", "f16", "?", "<", "0x", "@x"])
+            words[at] = rng.choice(
+                ["-1", "0", "99999999999999999999", "%a", "f16", "?", "<", "0x", "@x"]
+            )
     return " ".join(words)
 
 

@@ -305,7 +305,7 @@ MODULE = """module attributes {pto.target_arch = "a5"} {
     return
   }
 }
-"""  # noqa: E501
+"""
 TEXTS = {
     "module": (MODULE, {"x": X, "s": SCALE, "y": np.zeros((16, 64), np.int8)}),
     "ssa snippet": (SPELLINGS[0], {"x": X, "s": SCALE}),

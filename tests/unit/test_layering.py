@@ -77,7 +77,18 @@ def test_imports_go_down(path):
 
 
 def test_every_package_is_in_the_table():
-    above = {"passes", "arguments", "program", "api", "cli", "views", "sidecar", "compare", "__init__", "__main__"}
+    above = {
+        "passes",
+        "arguments",
+        "program",
+        "api",
+        "cli",
+        "views",
+        "sidecar",
+        "compare",
+        "__init__",
+        "__main__",
+    }
     for path in modules():
         package = package_of(path)
         assert package in ALLOWED or package in above or package in WITH_RICH, package

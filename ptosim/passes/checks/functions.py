@@ -27,9 +27,7 @@ def _is_entry(function: Function, called: set[str]) -> bool:
 
 def _callees(function: Function) -> list[tuple[str, Operation]]:
     return [
-        (op.bound["callee"], op)
-        for op in function.op.walk()
-        if op.name == "func.call" and op.bound
+        (op.bound["callee"], op) for op in function.op.walk() if op.name == "func.call" and op.bound
     ]
 
 
@@ -44,9 +42,7 @@ def _nonvoid(function: Function, source: Source):
     )
 
 
-def _recursion(
-    calls: dict[str, list[tuple[str, Operation]]], source: Source, sink: Sink
-) -> None:
+def _recursion(calls: dict[str, list[tuple[str, Operation]]], source: Source, sink: Sink) -> None:
     done: set[str] = set()
     for root in calls:
         path: list[str] = []
@@ -71,8 +67,7 @@ def _recursion(
 def _recursive(op: Operation, callee: str, source: Source):
     return error(
         "PTO1012",
-        "recursive function calls are not supported for EmitC C++ emission "
-        f"(call of `@{callee}`)",
+        f"recursive function calls are not supported for EmitC C++ emission (call of `@{callee}`)",
         Span(source, op.start, op.end),
         notes=("a device function has no call stack of its own",),
         help="write the recursion as a loop",

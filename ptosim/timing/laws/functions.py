@@ -107,17 +107,18 @@ class Function:
         if nest.rows == 1:
             mixed = max((loads + body.stores) / 2, per_load)
             behind = max(inner - self.figure("ahead"), 0)
-            return per_load * (inner - 1) + (mixed - per_load) * behind + self.figure("loop") + (
-                1 if nest.strided else min(loads, 2)
+            return (
+                per_load * (inner - 1)
+                + (mixed - per_load) * behind
+                + self.figure("loop")
+                + (1 if nest.strided else min(loads, 2))
             )
         return (inner - 1) * per_load + (nest.rows - 1) * self.row_distance(body, inner) + 2
 
     def row_distance(self, body: Body, inner: int) -> float:
         """Cycles from the start of a row to the start of the next."""
         strided = self.figure("strided", "per_access") * (body.loads + body.stores)
-        return max(
-            self.figure("row_gap"), inner + self.figure("row_start"), strided * inner
-        )
+        return max(self.figure("row_gap"), inner + self.figure("row_start"), strided * inner)
 
     def loop(self, body: Body, nest: Nest) -> float:
         """Cycles that all iterations but the first add."""

@@ -157,9 +157,7 @@ def mx_phases(src: TileShape, dst: TileShape, algorithm: str) -> list[Phase]:
 def _maxima_f32(count: int) -> Phase:
     name = "maxima of groups"
     if count <= 1024:
-        return Phase(
-            name, -(-count // LANES), 1, 2, (("vabs", 1), ("vsel", 1), ("vcgmax", 2))
-        )
+        return Phase(name, -(-count // LANES), 1, 2, (("vabs", 1), ("vsel", 1), ("vcgmax", 2)))
     if count % 2048 == 0:
         body = (("vabs", 4), ("vmax", 3), ("vperm", 1), ("vcgmax", 1))
         return Phase(name, count // 256, 2, 1, body)

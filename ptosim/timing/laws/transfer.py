@@ -130,7 +130,11 @@ def fifo(request: Request) -> Cost:
     shape = request.shape
     tile = shape.tile("tile", "result")
     word = request.entry.mnemonic
-    if tile is None or word.startswith("tfree") or (word.startswith("tpop") and shape.target == "a5"):
+    if (
+        tile is None
+        or word.startswith("tfree")
+        or (word.startswith("tpop") and shape.target == "a5")
+    ):
         row = request.table["machine.issue"]
         return request.cost([Stage(word, row["cycles"], 1, row.confidence)], work=0)
     if word.startswith("tpop"):
@@ -149,5 +153,3 @@ def remote(request: Request) -> Cost:
     tiles = request.shape.tiles((*request.shape.ins, *request.shape.outs))
     size = view.bytes if view is not None else max((t.bytes for t in tiles), default=0)
     return _transfer(request, request.table[f"transfer.{request.stages[0]}"], size, 1)
-
-

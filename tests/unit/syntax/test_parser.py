@@ -26,7 +26,9 @@ def test_statements_need_no_line_end_and_results_stay_with_their_operation():
 
 
 def test_dps_operands_types_and_attributes():
-    op = only_op("pto.tcmp ins(%a, %b {cmpMode = #pto<cmp lt>} : f32, i32) outs(%d : i8) {k = true}")
+    op = only_op(
+        "pto.tcmp ins(%a, %b {cmpMode = #pto<cmp lt>} : f32, i32) outs(%d : i8) {k = true}"
+    )
     assert op.form == "dps"
     assert texts(op.ins[:2]) == ["%a", "%b"]
     assert texts(op.ins_types) == ["f32", "i32"]
@@ -35,7 +37,9 @@ def test_dps_operands_types_and_attributes():
 
 
 def test_clauses_behind_outs():
-    op = only_op("pto.tload ins(%p : i8) outs(%t : i8) pad_mode = #pto.padmode<PadValue> pad_value = %v : f32")
+    op = only_op(
+        "pto.tload ins(%p : i8) outs(%t : i8) pad_mode = #pto.padmode<PadValue> pad_value = %v : f32"
+    )
     assert [texts(c.parts) for c in op.clauses] == [
         ["pad_mode", "#pto.padmode<PadValue>"],
         ["pad_value", "%v", "f32"],
@@ -59,7 +63,11 @@ def test_loop_variable_and_carried_values_are_block_arguments():
 
 @pytest.mark.parametrize(
     "spelling",
-    ["<PIPE_V>, <PIPE_M>, <EVENT_ID0>", '"PIPE_V", "PIPE_M", "EVENT_ID0"', "#pto.pipe<PIPE_V>, %i, 3"],
+    [
+        "<PIPE_V>, <PIPE_M>, <EVENT_ID0>",
+        '"PIPE_V", "PIPE_M", "EVENT_ID0"',
+        "#pto.pipe<PIPE_V>, %i, 3",
+    ],
 )
 def test_flag_lists_in_every_spelling(spelling):
     op = only_op(f"pto.set_flag[{spelling}]")
@@ -87,7 +95,9 @@ def test_words_are_keywords_only_where_they_can_be():
 
 
 def test_aliases_and_locations():
-    module = clean('#m = affine_map<(d0) -> (d0)>\n!t = f32\npto.trap loc("file.py":3:4)\npto.trap loc(callsite("a" at "b"))')
+    module = clean(
+        '#m = affine_map<(d0) -> (d0)>\n!t = f32\npto.trap loc("file.py":3:4)\npto.trap loc(callsite("a" at "b"))'
+    )
     assert module.attr_aliases.keys() == {"#m"}
     assert module.type_aliases == {"!t": "f32"}
     assert [op.loc is not None for op in module.ops] == [True, True]
@@ -98,7 +108,9 @@ def test_comments_are_kept_apart():
     assert texts(module.comments) == ["// one", "// two", "# three", "#! four"]
 
 
-@pytest.mark.parametrize("literal", ["1", "-1", "0x7F800000", "-0x10", "1.0", "-1.0e+00", "5.", "1e5", "true"])
+@pytest.mark.parametrize(
+    "literal", ["1", "-1", "0x7F800000", "-0x10", "1.0", "-1.0e+00", "5.", "1e5", "true"]
+)
 def test_literals(literal):
     assert only_op(f"%c = arith.constant {literal} : f32").items[0].value == literal
 
@@ -106,7 +118,9 @@ def test_literals(literal):
 def test_line_form_is_chosen_by_undotted_statements():
     module = clean("tadd %d, %a, %b : !pto.tile<...>\n%t = tload %sv[%c0, %c1] : !pto.tile<...>")
     assert [(op.form, op.name) for op in module.ops] == [("line", "tadd"), ("line", "tload")]
-    module = clean("%dst = pto.tquant %src, %qp : (!pto.tile<...>, !pto.tile<...>) -> !pto.tile<...>")
+    module = clean(
+        "%dst = pto.tquant %src, %qp : (!pto.tile<...>, !pto.tile<...>) -> !pto.tile<...>"
+    )
     assert module.ops[0].form == "items"
 
 

@@ -57,7 +57,10 @@ def test_dynamic_valid_shapes(text, valid):
         ("vector<4xi16>", "vector<4xi16>"),
         ("!pto.tile<16x1xf32>", "!pto.tile<16x1xf32>"),
         ("!pto.tile<...>", "!pto.tile<...>"),
-        ("!pto.tile<loc=vec, f32, 16, 16, RowMajor, NoneBox, None, Zero>", "!pto.tile<16x16xf32, pad=1>"),
+        (
+            "!pto.tile<loc=vec, f32, 16, 16, RowMajor, NoneBox, None, Zero>",
+            "!pto.tile<16x16xf32, pad=1>",
+        ),
         ("memref<16x16xf16, strided<[16, 1], offset: ?>, #pto.address_space<vec>>",) * 2,
         ("memref<4x4xf32, affine_map<(d0, d1) -> (d0, d1)>>",) * 2,
     ],

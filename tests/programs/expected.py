@@ -1,0 +1,213 @@
+"""What the shipped programs have to compute, from their descriptions: NumPy and ml_dtypes only.
+
+`python -m tests.programs.expected` writes the `.npz` files beside the programs. Nothing here imports
+ptosim, so the expected values are never the simulator's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+PROGRAMS = Path(__file__).parents[2] / "programs"
+
+Arrays = dict[str, np.ndarray]
+BF16 = np.dtype(ml_dtypes.bfloat16)
+E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
+
+MAKERS: dict[str, Callable[[], Arrays]] = {}
+
+
+def program(name: str) -> Callable[[Callable[[], Arrays]], Callable[[], Arrays]]:
+    """Register the maker of a program's expected values."""
+
+    def register(maker: Callable[[], Arrays]) -> Callable[[], Arrays]:
+        MAKERS[name] = maker
+        return maker
+
+    return register
+
+
+def randn(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """The data that `randn:f32:shape:seed` of a sidecar stands for."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def codes(array: np.ndarray) -> np.ndarray:
+    """Bit patterns, which NumPy can store without ml_dtypes."""
+    return array.view(f"u{array.dtype.itemsize}")
+
+
+# -- basics ----------------------------------------------------------------------------------------
+
+
+@program("basics/vadd")
+def vadd() -> Arrays:
+    return {"z": randn((32, 64), 1) + randn((32, 64), 2)}
+
+
+@program("basics/rmsnorm")
+def rmsnorm() -> Arrays:
+    x = randn((16, 8192), 11).astype(BF16).astype(np.float64)
+    w = randn((1, 8192), 12).astype(BF16).astype(np.float64)
+    y = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * w
+    return {"y": codes(y.astype(np.float32).astype(BF16))}
+
+
+@program("basics/softmax")
+def softmax() -> Arrays:
+    x = randn((32, 1000), 21).astype(np.float64)
+    e = np.exp(x - x.max(1, keepdims=True))
+    return {"y": (e / e.sum(1, keepdims=True)).astype(np.float32)}
+
+
+# -- INT8 ------------------------------------------------------------------------------------------
+
+
+def int8(x: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """round(x * s) in -128..127, the product rounded to f32."""
+    return np.clip(np.rint(x * s), -128, 127).astype(np.int8)
+
+
+def uint8(x: np.ndarray, s: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """round(x * s + z) in 0..255, product and sum rounded to f32."""
+    return np.clip(np.rint((x * s).astype(np.float32) + z), 0, 255).astype(np.uint8)
+
+
+@program("quant/int8_sym")
+def int8_sym() -> Arrays:
+    x = randn((128, 256), 31)
+    s = (np.float32(127) / np.abs(x).max(1, keepdims=True)).astype(np.float32)
+    return {"s": s, "q": int8(x, s)}
+
+
+@program("quant/int8_asym")
+def int8_asym() -> Arrays:
+    x = randn((128, 256), 41)
+    low, high = x.min(1, keepdims=True), x.max(1, keepdims=True)
+    s = (np.float32(255) / (high - low)).astype(np.float32)
+    z = np.rint(-low * s).astype(np.float32)
+    return {"s": s, "z": z, "q": uint8(x, s, z)}
+
+
+# -- microscaling ----------------------------------------------------------------------------------
+
+
+def ocp_exponents(maxima: np.ndarray, largest: int) -> np.ndarray:
+    """floor(log2(max)) less the largest exponent of the format, biased by 127. Finite, not small."""
+    return (np.frexp(maxima.astype(np.float64))[1] - 1 - largest + 127).astype(np.uint8)
+
+
+def nv_exponents(maxima: np.ndarray, limit: int) -> np.ndarray:
+    """ceil(log2(max / limit)), the quotient as one f32 product with the reciprocal."""
+    quotient = maxima.astype(np.float32) * np.float32(1 / limit)
+    mantissa, exponent = np.frexp(quotient.astype(np.float64))
+    return (exponent - (mantissa == 0.5) + 127).astype(np.uint8)
+
+
+def e4m3(values: np.ndarray) -> np.ndarray:
+    """Nearest e4m3, ties to even, at most 448."""
+    return np.clip(values, -448, 448).astype(np.float32).astype(E4M3)
+
+
+GRID = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def e2m1(values: np.ndarray) -> np.ndarray:
+    """Codes of the nearest value of the grid, of two equally near ones the even code."""
+    distance = np.abs(np.abs(values)[..., None] - GRID)
+    nearest = distance.min(-1, keepdims=True)
+    even_first = np.argsort(np.arange(8) % 2, kind="stable")
+    code = even_first[(distance == nearest)[..., even_first].argmax(-1)]
+    return (code | np.signbit(values) << 3).astype(np.uint8)
+
+
+@program("quant/mxfp8_nd")
+def mxfp8_nd() -> Arrays:
+    x = randn((128, 256), 51).reshape(128, 8, 32).astype(np.float64)
+    e = ocp_exponents(np.abs(x).max(2), 8)
+    q = e4m3(x * np.exp2(127.0 - e)[:, :, None])
+    return {"q": codes(q.reshape(128, 256)), "e": e}
+
+
+@program("quant/mxfp4_nd")
+def mxfp4_nd() -> Arrays:
+    x = randn((64, 256), 61).astype(BF16).astype(np.float64).reshape(64, 8, 32)
+    e = nv_exponents(np.abs(x).max(2), 6)
+    q = e2m1(x * np.exp2(127.0 - e)[:, :, None])
+    return {"q": q.reshape(64, 256), "e": e}
+
+
+def columns(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """e4m3 codes and exponents of groups of 32 rows."""
+    rows, cols = x.shape
+    grouped = x.astype(np.float64).reshape(rows // 32, 32, cols)
+    e = ocp_exponents(np.abs(grouped).max(1), 8)
+    q = e4m3(grouped * np.exp2(127.0 - e)[:, None, :])
+    return codes(q.reshape(rows, cols)), e
+
+
+def zigzag(e: np.ndarray) -> np.ndarray:
+    """Exponents [groups, columns] in boxes of 16 columns with two of them each."""
+    groups, cols = e.shape
+    out = np.zeros(e.size, np.uint8)
+    for g in range(groups):
+        for c in range(cols):
+            out[c // 16 * 16 * groups + g // 2 * 32 + c % 16 * 2 + g % 2] = e[g, c]
+    return out
+
+
+@program("quant/mxfp8_dn_pipeline")
+def mxfp8_dn_pipeline() -> Arrays:
+    q, e = columns(randn((128, 256), 71).astype(BF16))
+    blocks = q.reshape(128, 8, 32).transpose(1, 0, 2)
+    return {"q": blocks, "e": zigzag(e).reshape(1, 1024)}
+
+
+# -- the public page -------------------------------------------------------------------------------
+
+
+def page_symmetric() -> Arrays:
+    s = np.abs(randn((16, 1), 2)) + np.float32(0.5)
+    return {"qp": s, "dst": int8(randn((16, 64), 1), s)}
+
+
+for _form in ("ssa", "dps", "auto", "manual", "placed", "asm_form"):
+    program(f"page/{_form}")(page_symmetric)
+
+
+@program("page/asymmetric")
+def page_asymmetric() -> Arrays:
+    """To the letter of the page: round(x / scale) + offset."""
+    x = randn((16, 64), 1)
+    scale = np.abs(randn((16, 1), 2)) / np.float32(20) + np.float32(0.01)
+    offset = np.full((16, 1), 128, np.float32)
+    whole = np.rint((x / scale).astype(np.float32)) + offset
+    q = np.clip(np.rint(whole), 0, 255).astype(np.uint8)
+    return {"qp": np.concatenate([scale, offset], 1), "dst": q}
+
+
+@program("page/pipeline")
+def page_pipeline() -> Arrays:
+    x = randn((64, 64), 5).astype(BF16)
+    q, e = columns(x)
+    return {"fp8NZTile": q, "e8ZzTile": e.T.copy()}
+
+
+def path_of(name: str) -> Path:
+    """The file of a program's expected values."""
+    return PROGRAMS / f"{name}.npz"
+
+
+def main() -> None:
+    """Write every file."""
+    for name, maker in MAKERS.items():
+        np.savez_compressed(path_of(name), **maker())  # type: ignore[arg-type]
+        print(f"{path_of(name).relative_to(PROGRAMS)}: {path_of(name).stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
