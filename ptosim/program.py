@@ -37,8 +37,10 @@ from ptosim.passes.frontend import Front
 from ptosim.passes.launch import CoreRole, peer_functions
 from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
-from ptosim.semantics import families  # noqa: F401 - registers the semantics
+from ptosim.semantics import families
 from ptosim.semantics.values import default_value
+
+families.load()
 
 
 @dataclass(slots=True)

@@ -49,7 +49,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 def _data() -> Check:
     start = time.perf_counter()
+    from ptosim.semantics import families
     from ptosim.semantics.registry import KERNELS, VALUES
+
+    families.load()
 
     names = isa().names()
     known = {n.partition(":")[0] for n in (*KERNELS, *VALUES)}

@@ -1,49 +1,17 @@
-"""Imports every family, so that its functions are registered."""
+"""Imports every module of this package, so that all functions are registered: a new family is a new
+file and nothing else."""
 
-from ptosim.semantics import (
-    compare,
-    convert,
-    debug,
-    division,
-    elementwise,
-    event_arrays,
-    expand,
-    exponents,
-    fill,
-    fused,
-    launch,
-    memory,
-    microscaling,
-    move,
-    pairs,
-    partial,
-    quantize,
-    reduce,
-    sync,
-    tiles,
-    values,
-)
+from __future__ import annotations
 
-__all__ = [
-    "compare",
-    "convert",
-    "debug",
-    "division",
-    "elementwise",
-    "event_arrays",
-    "expand",
-    "exponents",
-    "fill",
-    "fused",
-    "launch",
-    "memory",
-    "microscaling",
-    "move",
-    "pairs",
-    "partial",
-    "quantize",
-    "reduce",
-    "sync",
-    "tiles",
-    "values",
-]
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+import ptosim.semantics as package
+
+
+@cache
+def load() -> None:
+    """Import all families, once."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        import_module(module.name)

@@ -1,0 +1,13 @@
+"""`selftest` is the first command of a new user: it runs in a process that has loaded nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_selftest_in_a_process_of_its_own() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ptosim", "selftest"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
