@@ -45,8 +45,8 @@ def decode(
     *,
     values: bool = True,
 ) -> DecodedProgram:
-    """Decode the functions that `entries` reach. Operations that cannot be executed are reported, unless
-    the program runs without values."""
+    """Decode the functions that `entries` reach. Operations that cannot be executed are reported,
+    unless the program runs without values."""
     decoder = _Decoder(resolved, placement, machine, profile, warn, sink)
     decoder.values = values
     return decoder.run(entries)
@@ -261,7 +261,8 @@ class _Decoder:
         return kernel_of(op.name, op.variant.name if op.variant is not None else "")
 
     def _inlined(self, op: Operation) -> None:
-        """The body of an operation that nothing else decodes, behind it; captured values are copied."""
+        """The body of an operation that nothing else decodes, behind it; captured values are
+        copied."""
         captured = [s for bound in op.bound.values() for s in _flat(self._slots_of(bound))]
         for region in op.regions:
             arguments = [self.slot(v) for block in region.blocks for v in block.values]

@@ -1,8 +1,8 @@
 """Events of the FIFOs between the cube core and the vector cores of a cluster.
 
-A push waits for a free slot and gives data, a pop takes data, a free gives the slot back; on A2/A3 the pop
-copies and frees at once. A FIFO from cube to vector hands every tile to both vector cores (each takes its
-part), one from vector to cube waits for both.
+A push waits for a free slot and gives data, a pop takes data, a free gives the slot back; on A2/A3
+the pop copies and frees at once. A FIFO from cube to vector hands every tile to both vector cores
+(each takes its part), one from vector to cube waits for both.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def fifo_keys(core: Core, name: str, target: str) -> tuple[tuple[Any, ...], tupl
 def fifo_events(
     bridge: Any, core: Core, inst: Inst, values: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...], str | None]:
-    """Return the events of an instruction and the pipe that waits; nothing for one that has no FIFO."""
+    """Return the events of an instruction and the pipe that waits; nothing for one that has no
+    FIFO."""
     name = inst.op.name if inst.op is not None else ""
     if name not in FIFO_OPS:
         return (), (), None

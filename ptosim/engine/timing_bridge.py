@@ -100,7 +100,7 @@ class TimingBridge:
             if inst.kind is Kind.ACTION and inst.op is not None and inst.op.name in TIMED_ACTIONS
         )
 
-    # -- issue ----------------------------------------------------------------------------------------
+    # -- issue -------------------------------------------------------------------------------------
 
     def issuer(self, core: Core) -> Any:
         """Return the function of (step, scalar operations before it) that issues on a core."""
@@ -169,7 +169,7 @@ class TimingBridge:
     def _carry(self) -> int:
         return round(self.table["machine.cross"]["cycles"])
 
-    # -- costs ----------------------------------------------------------------------------------------
+    # -- costs -------------------------------------------------------------------------------------
 
     def cost(self, inst: Inst, values: Mapping[str, Any], attrs: Mapping[str, Any]) -> Cost:
         """Return the cost of an instruction with the shapes of its operands."""
@@ -194,7 +194,7 @@ class TimingBridge:
                     writes.append(range_)
         return tuple(reads), tuple(writes)
 
-    # -- synchronisation --------------------------------------------------------------------------------
+    # -- synchronisation ---------------------------------------------------------------------------
 
     def _sync_step(self, core: Core, inst: Inst, binding: Any) -> Step:
         """The step of a flag, barrier, token or cross-core event."""
@@ -246,7 +246,7 @@ class TimingBridge:
         row = self.table["machine.barrier"]
         return Cost("sync", (Stage("barrier", row["cycles"], 1, row.confidence),), row.confidence)
 
-    # -- places ----------------------------------------------------------------------------------------
+    # -- places ------------------------------------------------------------------------------------
 
     def site(self, inst: Inst) -> Site:
         """Return where an instruction stands in the program."""

@@ -14,7 +14,8 @@ class NeedsValue(Exception):
 
 
 class Unknown:
-    """A value without content. `argument` is the scalar argument that it comes from, if it is one."""
+    """A value without content. `argument` is the scalar argument that it comes from, if it is
+    one."""
 
     __slots__ = ("argument", "origin")
 

@@ -111,10 +111,11 @@ class UnvaluedEngine(TimedEngine):
             else "time it with a run on values (`ptosim run`), where the value is known",
         )
 
-    # -- binding ----------------------------------------------------------------------------------------
+    # -- binding -----------------------------------------------------------------------------------
 
     def bind(self, core: Core, inst: Inst) -> Bound:
-        """Bind synchronisation as with values, everything else to the shapes of its operands only."""
+        """Bind synchronisation as with values, everything else to the shapes of its operands
+        only."""
         kind = self._kinds[inst.pc]
         if kind == "sync":
             return super().bind(core, inst)
@@ -142,7 +143,8 @@ class UnvaluedEngine(TimedEngine):
     def _fifo(self, core: Core, inst: Inst, bound: Bound) -> Any:
         """A push waits for slots, a pop for data; counters of the cluster stand for the tiles."""
         counters = core.cluster.counters
-        takes, gives = fifo_keys(core, inst.op.name, self.bridge.table.target)  # type: ignore[union-attr]
+        name = inst.op.name  # type: ignore[union-attr]
+        takes, gives = fifo_keys(core, name, self.bridge.table.target)
 
         def held(key: Any) -> int:
             return counters.get(key, FIFO_SLOTS if key[0] == "fifo free" else 0)

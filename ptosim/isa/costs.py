@@ -112,8 +112,8 @@ class CostClass:
 
 @dataclass(frozen=True, slots=True)
 class CostEntry:
-    """How an operation is made up: its class, the instructions of its stages on each target, and what
-    else its law asks for."""
+    """How an operation is made up: its class, the instructions of its stages on each target, and
+    what else its law asks for."""
 
     mnemonic: str
     class_: CostClass

@@ -60,8 +60,8 @@ class Binding:
     """One operation with the run-time values of its operands."""
 
     __slots__ = (
-        "_attrs", "_tiles", "awaits", "core", "emit", "findings", "guard", "machine", "op", "prints",
-        "profile", "signals", "source", "sync", "values",
+        "_attrs", "_tiles", "awaits", "core", "emit", "findings", "guard", "machine", "op",
+        "prints", "profile", "signals", "source", "sync", "values",
     )  # fmt: skip
 
     def __init__(

@@ -1,14 +1,14 @@
 """When pipes execute: in-order queues, events that carry times, the scalar unit, shared bandwidth.
 
-Every core has a scalar unit that issues in program order and pipes that execute their queues in order.
-An operation starts when its pipe is free, it has been issued, and what it waits for has been given; it
-gives its own events when it is done. Events carry the time at which they were given, so an operation is
-placed in time as soon as everything before it is; a pipe whose head waits for an event that nobody has
-given yet holds its queue. All times are integer cycles.
+Every core has a scalar unit that issues in program order and pipes that execute their queues in
+order. An operation starts when its pipe is free, it has been issued, and what it waits for has been
+given; it gives its own events when it is done. Events carry the time at which they were given, so
+an operation is placed in time as soon as everything before it is; a pipe whose head waits for an
+event that nobody has given yet holds its queue. All times are integer cycles.
 
-Transfers that could compete for global memory are placed in the order of their starts by one heap when
-the streams of all cores are known (`settle`); while more transfers are active than the total bandwidth
-serves, all of them slow down by the same factor.
+Transfers that could compete for global memory are placed in the order of their starts by one heap
+when the streams of all cores are known (`settle`); while more transfers are active than the total
+bandwidth serves, all of them slow down by the same factor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ptosim.timing.shared import Pools
-from ptosim.timing.steps import PIPES, S, Flag, Step
+from ptosim.timing.steps import PIPES, Flag, S, Step
 
 NO_CAUSE = -1
 """The cause of an operation that starts when the scalar unit issues it."""
@@ -28,13 +28,15 @@ NO_CAUSE = -1
 class CoreTimer:
     """The pipes of one core.
 
-    `free[p]` is when pipe p takes its next operation, `done[p]` when everything before is done. Records
-    of executed operations are columns: step, start, end, done, and the record that determined the start.
+    `free[p]` is when pipe p takes its next operation, `done[p]` when everything before is done.
+    Records of executed operations are columns: step, start, end, done, and the record that
+    determined the start.
     """
 
     __slots__ = (
         "backlog", "blocked", "causes", "clock", "done", "done_record", "dones", "ends",
-        "free", "free_record", "gate", "index", "model", "name", "queues", "stalls", "starts", "steps",
+        "free", "free_record", "gate", "index", "model", "name", "queues", "stalls", "starts",
+        "steps",
         "wait_records", "wait_sources", "waits",
     )  # fmt: skip
 
@@ -61,7 +63,7 @@ class CoreTimer:
         self.waits = array("q")  # pairs: position in `steps` when the wait ended, pipe
         self.wait_sources = array("q")  # the core and the record that gave the event
 
-    # -- issue ----------------------------------------------------------------------------------------
+    # -- issue -------------------------------------------------------------------------------------
 
     def issue(self, step: Step, scalars: int) -> None:
         """Take the next operation of the program, after so many operations of the scalar unit."""
@@ -120,7 +122,7 @@ class CoreTimer:
             key = (pipe, reason)
             self.stalls[key] = self.stalls.get(key, 0) + cycles
 
-    # -- operations that wait or give -------------------------------------------------------------------
+    # -- operations that wait or give --------------------------------------------------------------
 
     def _enter(self, step: Step, now: int) -> bool:
         """Place an operation with events; False if one that it waits for has not been given."""
@@ -230,7 +232,7 @@ class CoreTimer:
         if self.gate is not None:
             self._open()
 
-    # -- the scalar unit ----------------------------------------------------------------------------------
+    # -- the scalar unit ---------------------------------------------------------------------------
 
     def _scalar(self, step: Step, now: int) -> None:
         """An operation of the scalar unit itself, or one that it waits at."""
@@ -267,7 +269,8 @@ class CoreTimer:
             self.free_record[S] = self.done_record[last]
 
     def _open(self) -> None:
-        """Try the gate of the scalar unit again; behind it issue goes on with what came meanwhile."""
+        """Try the gate of the scalar unit again; behind it issue goes on with what came
+        meanwhile."""
         if self.gate is None:
             return
         step, now = self.gate
@@ -309,8 +312,8 @@ def cause_of(code: int, core: int) -> tuple[int, int] | None:
 class TimingModel:
     """All cores of a launch, their events, and the bandwidth that they share.
 
-    `retired` may be set to a function of (core, step, cycle): `drain_retired` calls it for everything
-    placed since the last call, in the order in which it is done.
+    `retired` may be set to a function of (core, step, cycle): `drain_retired` calls it for
+    everything placed since the last call, in the order in which it is done.
     """
 
     def __init__(

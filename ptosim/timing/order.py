@@ -1,8 +1,9 @@
-"""Order by data, for programs whose synchronisation is inserted: an operation starts after those that
-wrote what it reads, and after those that read or wrote what it writes.
+"""Order by data, for programs whose synchronisation is inserted: an operation starts after those
+that wrote what it reads, and after those that read or wrote what it writes.
 
-This stands for the flags and barriers that the assembler would insert. Memory is looked at by ranges of
-bytes; of the ranges that a pipe touched, only the latest are kept apart, older ones are joined.
+This stands for the flags and barriers that the assembler would insert. Memory is looked at by
+ranges of bytes; of the ranges that a pipe touched, only the latest are kept apart, older ones are
+joined.
 """
 
 from __future__ import annotations

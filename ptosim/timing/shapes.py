@@ -1,4 +1,5 @@
-"""What a cost law sees of an operation: shapes and element types of its operands, its attributes."""
+"""What a cost law sees of an operation: shapes and element types of its operands, its
+attributes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Bandwidth that all cores share: transfers placed in the order of their starts.
 
-A pool has a total of bytes a cycle. While the active transfers ask for more than the total, all advance by
-the same factor below 1. So one clock of progress for each pool tells when each of them ends: progress runs
-at the factor, a transfer ends when progress has advanced by its full-speed duration. Progress is counted
-in integer parts of a cycle, so results do not depend on rounding of floats.
+A pool has a total of bytes a cycle. While the active transfers ask for more than the total, all
+advance by the same factor below 1. So one clock of progress for each pool tells when each of them
+ends: progress runs at the factor, a transfer ends when progress has advanced by its full-speed
+duration. Progress is counted in integer parts of a cycle, so results do not depend on rounding of
+floats.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ class Loop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """One instruction of the program: its number, operation, line (1-based), text, innermost loop."""
+    """One instruction of the program: its number, operation, line (1-based), text, innermost
+    loop."""
 
     pc: int
     mnemonic: str

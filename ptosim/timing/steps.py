@@ -13,9 +13,9 @@ S = 0
 
 
 class Flag:
-    """An event that is given and taken: the times at which it was given and not yet taken, each with the
-    core and the record that gave it; and who waits, in order. One that `keeps` is given once and can be
-    taken by any number."""
+    """An event that is given and taken: the times at which it was given and not yet taken, each
+    with the core and the record that gave it; and who waits, in order. One that `keeps` is given
+    once and can be taken by any number."""
 
     __slots__ = ("keeps", "key", "reason", "times", "waiters")
 
@@ -30,14 +30,15 @@ class Flag:
 class Step:
     """An operation as the pipes see it; equal operations of a core share one object.
 
-    `is_work`: it occupies its pipe; `drains`: everything before on the pipe (the scalar unit: on every
-    pipe) is done first; `takes` and `gives` are events; `carry` is what a given event takes to arrive;
-    `shared` is the demand of a transfer that competes for bandwidth, (pool, bytes/cycle). `site` says to
-    which instruction of the program it belongs.
+    `is_work`: it occupies its pipe; `drains`: everything before on the pipe (the scalar unit: on
+    every pipe) is done first; `takes` and `gives` are events; `carry` is what a given event takes
+    to arrive; `shared` is the demand of a transfer that competes for bandwidth, (pool,
+    bytes/cycle). `site` says to which instruction of the program it belongs.
     """
 
     __slots__ = (
-        "base", "busy", "carry", "cost", "drains", "gives", "is_plain", "is_work", "issue", "latency", "pipe",
+        "base", "busy", "carry", "cost", "drains", "gives", "is_plain", "is_work", "issue",
+        "latency", "pipe",
         "ranges", "shared", "site", "takes", "then",
     )  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""TCVT. A2/A3: one conversion instruction, or a chain through wider types. A5: a vector function whose
-rate depends on the widths."""
+"""TCVT. A2/A3: one conversion instruction, or a chain through wider types. A5: a vector function
+whose rate depends on the widths."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def lanes_between(src: TileShape, dst: TileShape) -> int:
     return REPEAT_BYTES * 8 // max(src.bits, dst.bits, 8)
 
 
-# -- A2/A3 --------------------------------------------------------------------------------------------------
+# -- A2/A3 -----------------------------------------------------------------------------------------
 
 
 def convert_repeats(request: Request) -> Cost:
-    """Head of whole repeats row by row, then a masked tail; chains where no instruction converts in one
-    step."""
+    """Head of whole repeats row by row, then a masked tail; chains where no instruction converts in
+    one step."""
     src, dst = _operands(request)
     names = _chain(request, src, dst)
     if names == ("deq",):
@@ -47,8 +47,8 @@ def conversion_stage(
 
 
 def dequantising(request: Request, src: TileShape, dst: TileShape) -> Cost:
-    """s32 to f16: the scale register is set and the pipe drained for every instruction, so each row pays
-    the start-up."""
+    """s32 to f16: the scale register is set and the pipe drained for every instruction, so each row
+    pays the start-up."""
     return request.cost([dequantising_stage(request, src, dst)])
 
 
@@ -84,7 +84,7 @@ def _operands(request: Request) -> tuple[TileShape, TileShape]:
     return src, dst
 
 
-# -- A5 -----------------------------------------------------------------------------------------------------
+# -- A5 --------------------------------------------------------------------------------------------
 
 
 def cast_class(src: TileShape, dst: TileShape) -> str:
@@ -128,7 +128,8 @@ def convert_function(request: Request) -> Cost:
 
 
 def _lanes(src: TileShape, dst: TileShape, kind: str) -> int:
-    """Elements of an iteration; rows of 32-bit elements that get narrower take two registers at once,
+    """Elements of an iteration; rows of 32-bit elements that get narrower take two registers at
+    once,
     4-bit elements are counted in pairs."""
     lanes = lanes_between(src, dst)
     contiguous = src.is_contiguous and dst.is_contiguous

@@ -14,7 +14,8 @@ def product(request: Request) -> Cost:
     """M x K by K x N; dimensions are rounded up to blocks."""
     shape = request.shape
     lhs, rhs = shape.tile("lhs"), shape.tile("rhs")
-    assert lhs is not None and rhs is not None
+    assert lhs is not None
+    assert rhs is not None
     row = request.table.find(f"cube.product.{_kind(lhs)}", "cube.product")
     k_block = BLOCK_BYTES * 8 // max(lhs.bits, 8)
     m, k, n = _up(lhs.rows, BLOCK), _up(lhs.cols, k_block), _up(rhs.cols, BLOCK)

@@ -1,11 +1,12 @@
 """The vector unit of A5: one operation is one function of vector instructions.
 
-A function takes start + load + the chain of its instructions (each hands its result on 3 cycles early) +
-store + drain for its first iteration; every further one adds what the busiest resource needs: two ports
-that execute, two loads or a load and a store to UB in a cycle, one iteration dispatched a cycle. A valid
-region that is contiguous is one loop over repeats; otherwise rows are an outer loop whose iterations
-start at least 7 cycles apart, and accesses go strided. An inner loop of one iteration is unrolled away
-(pipeline model in pto-isa; the strided access and the row distance are fitted to its profile).
+A function takes start + load + the chain of its instructions (each hands its result on 3 cycles
+early) + store + drain for its first iteration; every further one adds what the busiest resource
+needs: two ports that execute, two loads or a load and a store to UB in a cycle, one iteration
+dispatched a cycle. A valid region that is contiguous is one loop over repeats; otherwise rows are
+an outer loop whose iterations start at least 7 cycles apart, and accesses go strided. An inner loop
+of one iteration is unrolled away (pipeline model in pto-isa; the strided access and the row
+distance are fitted to its profile).
 """
 
 from __future__ import annotations
@@ -52,14 +53,16 @@ class Body:
 
 
 def nest_of(tiles: Sequence[TileShape], rows: int, cols: int, lanes: int) -> Nest:
-    """Return the loops over a region of rows x cols elements; smaller operands (masks) do not count."""
+    """Return the loops over a region of rows x cols elements; smaller operands (masks) do not
+    count."""
     if rows <= 1 or all(t.is_contiguous or t.rows * t.cols < rows * cols for t in tiles):
         return Nest(max(-(-rows * cols // lanes), 1), 1, False)
     return nest_by_rows(rows, cols, lanes)
 
 
 def nest_by_rows(rows: int, cols: int, lanes: int) -> Nest:
-    """Return the loops over rows, each with its own iterations; rows of one iteration are one loop."""
+    """Return the loops over rows, each with its own iterations; rows of one iteration are one
+    loop."""
     inner = max(-(-cols // lanes), 1)
     if inner == 1:
         return Nest(rows, 1, True)
@@ -233,8 +236,8 @@ def col_reduce(request: Request) -> Cost:
 
 
 def select(request: Request) -> Cost:
-    """Select by mask: elements of 32 bits go in pairs of repeats, a left-over repeat is a loop of its
-    own."""
+    """Select by mask: elements of 32 bits go in pairs of repeats, a left-over repeat is a loop of
+    its own."""
     tile = request.domain
     if tile.bits != 32:
         return function(request)

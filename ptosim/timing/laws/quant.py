@@ -1,10 +1,11 @@
 """TQUANT, stage by stage.
 
-A2/A3 (INT8): spread the scales, multiply, f32 to s32, s32 to f16, f16 to INT8, with a barrier behind each;
-the dequantising s32 to f16 sets a register and drains the pipe for every row, and dominates. A5 (INT8):
-one vector function whose iteration does the same five steps. A5 (microscaling): three loops with memory
-barriers between them: maxima of the groups, exponents and scales, scaled conversion (pto-isa headers of
-TQUANT; instruction counts for each iteration are theirs, nobody has published a measurement).
+A2/A3 (INT8): spread the scales, multiply, f32 to s32, s32 to f16, f16 to INT8, with a barrier
+behind each; the dequantising s32 to f16 sets a register and drains the pipe for every row, and
+dominates. A5 (INT8): one vector function whose iteration does the same five steps. A5
+(microscaling): three loops with memory barriers between them: maxima of the groups, exponents and
+scales, scaled conversion (pto-isa headers of TQUANT; instruction counts for each iteration are
+theirs, nobody has published a measurement).
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ GROUP = 32
 """Elements that share an exponent."""
 
 
-# -- A2/A3 --------------------------------------------------------------------------------------------------
+# -- A2/A3 -----------------------------------------------------------------------------------------
 
 
 def quant_repeats(request: Request) -> Cost:
     """The chain of A2/A3: INT8 with a scale, and an offset in the asymmetric form, for each row."""
     src = request.shape.tile("src")
     dst = request.shape.tile("dst")
-    assert src is not None and dst is not None
+    assert src is not None
+    assert dst is not None
     table = request.table
     convert = table["instruction.vconv"]
     whole = TileShape(dst.type, src.rows, src.cols)
@@ -73,7 +75,7 @@ def _spread_and_combine(
     ]
 
 
-# -- A5 -----------------------------------------------------------------------------------------------------
+# -- A5 --------------------------------------------------------------------------------------------
 
 
 def quant_function(request: Request) -> Cost:
@@ -82,7 +84,8 @@ def quant_function(request: Request) -> Cost:
     if shape.tile("exp") is not None:
         return _microscaling(request)
     src, dst = shape.tile("src"), shape.tile("dst")
-    assert src is not None and dst is not None
+    assert src is not None
+    assert dst is not None
     asymmetric = shape.tile("offset") is not None or dst.dtype.kind == "uint"
     names = [("scale: ", "vmul")]
     if asymmetric:
@@ -99,7 +102,8 @@ def quant_function(request: Request) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A loop of a microscaling function: iterations, loads, stores, instructions of one iteration."""
+    """A loop of a microscaling function: iterations, loads, stores, instructions of one
+    iteration."""
 
     name: str
     iterations: int
@@ -110,7 +114,8 @@ class Phase:
 
 def _microscaling(request: Request) -> Cost:
     src, dst = request.shape.tile("src"), request.shape.tile("dst")
-    assert src is not None and dst is not None
+    assert src is not None
+    assert dst is not None
     timing = Function(request.table)
     phases = mx_phases(src, dst, str(request.shape.attrs.get("mx_alg") or ""))
     stages = [frame_stage(timing)]

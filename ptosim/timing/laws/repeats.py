@@ -1,11 +1,11 @@
 """The vector unit of A2/A3: instructions of repeats of 256 bytes, one behind the other.
 
-An instruction takes start + slope x repeats. What follows without a barrier overlaps its start-up, so the
-start-up of the last instruction is the operation's latency; a barrier between two stages pays it again.
-Repeats follow from how the library splits a tile: one stream where the valid region is contiguous, row by
-row where it is not, a masked pass where a tile is narrower than a repeat (pto-isa headers, binary
-operations). Costs grow with rows and columns: where the published laws would have a whole repeat cheaper
-than a part of it, the cheaper form bounds the dearer one.
+An instruction takes start + slope x repeats. What follows without a barrier overlaps its start-up,
+so the start-up of the last instruction is the operation's latency; a barrier between two stages
+pays it again. Repeats follow from how the library splits a tile: one stream where the valid region
+is contiguous, row by row where it is not, a masked pass where a tile is narrower than a repeat
+(pto-isa headers, binary operations). Costs grow with rows and columns: where the published laws
+would have a whole repeat cheaper than a part of it, the cheaper form bounds the dearer one.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def row_broadcast(request: Request) -> Cost:
 
 
 def rows(request: Request) -> Cost:
-    """Reductions along rows, and what reads a value for each row: cycles for each row that grow with
-    its repeats."""
+    """Reductions along rows, and what reads a value for each row: cycles for each row that grow
+    with its repeats."""
     tile = max(request.shape.tiles((*request.shape.ins, *request.shape.outs)), key=_extent)
     row = request.table.find(f"rows.{request.stages[0]}")
     count = max(-(-tile.cols // tile.lanes), 1)

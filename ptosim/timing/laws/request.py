@@ -34,8 +34,8 @@ class Request:
 
     @property
     def domain(self) -> TileShape:
-        """The tile whose valid region the operation covers: the largest written one, else the largest
-        read one."""
+        """The tile whose valid region the operation covers: the largest written one, else the
+        largest read one."""
         tiles = self.shape.tiles(self.shape.outs) or self.shape.tiles(self.shape.ins)
         return max(tiles, key=lambda t: t.rows * t.cols)
 

@@ -1,7 +1,7 @@
 """Loads, stores and moves: latency, bandwidth, and a minimum for each burst.
 
-The time of a transfer is latency + the larger of bytes / bandwidth and bursts x cycles of a burst; the
-latency of a transfer overlaps with the transfer behind it on the same pipe.
+The time of a transfer is latency + the larger of bytes / bandwidth and bursts x cycles of a burst;
+the latency of a transfer overlaps with the transfer behind it on the same pipe.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def load(request: Request) -> Cost:
 
 
 def store(request: Request) -> Cost:
-    """A tile to global memory; an accumulator through the fixpipe, which counts the bytes it writes."""
+    """A tile to global memory; an accumulator through the fixpipe, which counts the bytes it
+    writes."""
     shape = request.shape
     tile = shape.tile("src") or request.domain
     view = shape.view()
