@@ -10,9 +10,11 @@ import numpy as np
 
 from ptosim import arguments
 from ptosim.arguments import Arg
+from ptosim.costing import bridge_of, report_of
 from ptosim.diagnostics.model import Diagnostic, Sink
 from ptosim.engine.decode import decode
 from ptosim.engine.engine import Engine
+from ptosim.engine.timed import TimedEngine
 from ptosim.errors import ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.program import Function
@@ -39,6 +41,7 @@ from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
 from ptosim.semantics import families
 from ptosim.semantics.values import default_value
+from ptosim.timing.report import CostReport
 
 families.load()
 
@@ -60,8 +63,8 @@ class Result:
     executed: int = 0
 
     def trace(self) -> list[dict[str, Any]]:
-        """Return the run as Chrome trace events."""
-        return []
+        """Return the run as Chrome trace events; none if timing was off."""
+        return self.cost.trace() if self.cost is not None else []
 
 
 class Program:
@@ -70,6 +73,11 @@ class Program:
     def __init__(self, front: Front, profile: Profile) -> None:
         self._front = front
         self._profile = profile
+
+    @property
+    def front(self) -> Front:
+        """The checked module."""
+        return self._front
 
     @property
     def target(self) -> str:
@@ -147,6 +155,25 @@ class Program:
         launch = Launch(self._front, self._profile, self.entry(entry), args, options)
         return launch.run(observers)
 
+    def cost(
+        self,
+        *,
+        target: str | None = None,
+        entry: str | None = None,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        block_num: int = 1,
+        what_if: Mapping[str, float] | None = None,
+    ) -> CostReport:
+        """Return what an entry costs, without values: only scalars that decide a path, a trip
+        count or a shape are needed. `what_if` changes figures of the target by name.
+
+        Raises UsageError for an argument that is needed and not given, or an unknown figure,
+        ProgramError if the program cannot be placed (or is wrong for `target`).
+        """
+        from ptosim.estimation import cost_of
+
+        return cost_of(self, target, entry, args, block_num, what_if)
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -172,6 +199,9 @@ class RunOptions:
 
 class Launch:
     """One run: arguments in buffers and tiles, cores, an engine."""
+
+    values = True
+    """Data are computed, not only timed."""
 
     def __init__(
         self,
@@ -205,6 +235,7 @@ class Launch:
             profile,
             self._warn,
             self.sink,
+            values=self.values,
         )
         self._refuse_unsupported()
         self.tile_inputs: dict[str, np.ndarray] = {}
@@ -349,9 +380,11 @@ class Launch:
 
     def start(self, observers: Sequence[Any] = ()) -> None:
         """Make the engine; nothing is executed yet."""
-        self.engine = Engine(
-            self.program, self.resolved, self.machine, self.profile, self.sink, observers
-        )
+        parts = (self.program, self.resolved, self.machine, self.profile, self.sink)
+        if self.options.timing:
+            self.engine = TimedEngine(*parts, bridge_of(self), observers)
+        else:
+            self.engine = Engine(*parts, observers)
 
     def run(self, observers: Sequence[Any] = ()) -> Result:
         """Execute and collect."""
@@ -360,12 +393,15 @@ class Launch:
             self.engine.run()
         except Trap as trap:
             raise Trap([*self.front.sink, *self.sink], pc=trap.pc) from trap.__cause__
+        cost = report_of(self) if self.options.timing else None
         return Result(
             outputs=self._outputs(),
             findings=[*self.front.sink, *self.sink],
             prints=self.engine.prints,
             made_up=self.made_up,
             executed=self.engine.executed,
+            cycles=cost.cycles if cost is not None else None,
+            cost=cost,
         )
 
     def _outputs(self) -> dict[str, np.ndarray]:

@@ -17,6 +17,7 @@ from ptosim.errors import ProgramError, PtosimError, UsageError
 COMMANDS = {
     "run": "execute a program on values and report the results",
     "check": "everything that can be said about programs without values",
+    "cost": "what a program costs: cycles per stage and per pipe, on both targets",
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",

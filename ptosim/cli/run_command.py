@@ -10,7 +10,7 @@ from ptosim import api
 from ptosim.cli import options as shared
 from ptosim.cli import values
 from ptosim.cli.sources import open_source, source_path
-from ptosim.cli.terminal import Terminal, write_file
+from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.compare import Comparison, Tolerance, compare
 from ptosim.errors import Trap, UsageError
 from ptosim.isa.dtypes import dtype
@@ -39,6 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
     group.add_argument("--uninit", choices=("poison", "zero", "random"), default="poison")
     group.add_argument("--commit", choices=("program", "retire"), default="program")
+    group.add_argument(
+        "--timing",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="count cycles beside the values (default)",
+    )
+    group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace of the run")
     group.add_argument("--seed", type=int, help="seed of made-up data")
     shared.add_fail_on(parser)
     shared.add_output(parser)
@@ -75,12 +82,15 @@ def _run(
     entry = program.entry(options.entry or defaults.get("entry"))
     args = _arguments(options, sidecar)
     wanted = _outputs_wanted(options, program, entry)
+    if options.trace and not options.timing:
+        raise UsageError("--trace needs timing", help="leave out --no-timing")
     expected = _expectations(options, sidecar)
     try:
         result = program.run(
             args,
             entry=entry,
             block_num=options.block_num or defaults.get("block_num", 1),
+            timing=options.timing,
             commit=options.commit,
             uninit=options.uninit,
             seed=options.seed if options.seed is not None else defaults.get("seed", 0),
@@ -89,6 +99,8 @@ def _run(
         raise
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry)
+    if options.trace:
+        write_file(Path(options.trace), trace_text(result.trace()))
     _report(program, entry, result, comparisons, terminal)
     failed = any(not c.passed for c in comparisons)
     findings = result.findings

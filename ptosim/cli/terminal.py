@@ -113,6 +113,12 @@ class Terminal:
             sys.stderr.write(f"  {paint('help', 'help')}: {help}\n")
 
 
+def trace_text(events: list[dict[str, Any]]) -> str:
+    """Return Chrome trace events as a file for chrome://tracing or ui.perfetto.dev."""
+    body = ",\n".join(json.dumps(event, ensure_ascii=False) for event in events)
+    return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{body}\n]}}\n'
+
+
 def write_file(path: Path, data: str | bytes) -> None:
     """Write a file whole or not at all; raises UsageError if that is not possible."""
     raw = data.encode("utf-8") if isinstance(data, str) else data

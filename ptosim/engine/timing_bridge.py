@@ -116,12 +116,12 @@ class TimingBridge:
     def action(self, core: Core, inst: Inst) -> Step:
         """Return the step of an operation of the scalar unit on a tile."""
         names = ("src", "dst")
-        operands = {n: inst.op.bound.get(n) for n in names}  # type: ignore[union-attr]
-        values = {
-            name: core.slots[self.program.slots[operand.value]]
-            for name, operand in operands.items()
-            if getattr(operand, "value", None) in self.program.slots
-        }
+        slots = self.program.slots
+        values: dict[str, Any] = {}
+        for name in names:
+            value = getattr(inst.op.bound.get(name), "value", None)  # type: ignore[union-attr]
+            if value in slots:
+                values[name] = core.slots[slots[value]]
         cost = self.cost(inst, values, {})
         return self._made(core, inst, cost, "S", values)
 

@@ -27,6 +27,9 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "pto.subset": ("row", "col"),
 }
 
+MEMORY_READS = frozenset(("pto.load_scalar", "pto.tgetval"))
+MEMORY_WRITES = frozenset(("pto.store_scalar",))
+
 _SYNC_MODULE = "ptosim.semantics.sync"
 FIFO_SLOTS = 8
 
@@ -53,6 +56,12 @@ class UnvaluedEngine(TimedEngine):
         super().__init__(*args, **details)
         self._bounds_by_form: dict[tuple[Any, ...], Bound] = {}
         self._kinds = [_kind(inst) for inst in self.program.insts]
+        for inst in self.program.insts:
+            name = inst.op.name if inst.op is not None else ""
+            if name in MEMORY_READS:
+                inst.run = _unknown_result(self.program.slots[inst.op.results[0]], name)  # type: ignore[union-attr]
+            elif name in MEMORY_WRITES:
+                inst.run = _no_effect
 
     def _run_fast(self, core: Core) -> None:
         """As with values; an unknown value stops the loop where it is needed."""
@@ -167,6 +176,19 @@ def _kind(inst: Inst) -> str:
         return "fifo"
     kernel = KERNELS.get(inst.op.name)
     return "sync" if getattr(kernel, "__module__", "") == _SYNC_MODULE else ""
+
+
+def _unknown_result(slot: int, name: str) -> Any:
+    unknown = Unknown(f"data that '{name}' reads")
+
+    def run(core: Core) -> None:
+        core.slots[slot] = unknown
+
+    return run
+
+
+def _no_effect(core: Core) -> None:
+    """Memory has no content."""
 
 
 def _operands(op: Any, names: tuple[str, ...]) -> list[Any]:

@@ -35,9 +35,8 @@ class CoreTimer:
 
     __slots__ = (
         "backlog", "blocked", "causes", "clock", "done", "done_record", "dones", "ends",
-        "free", "free_record", "gate", "index", "model", "name", "queues", "stalls", "starts",
-        "steps",
-        "wait_records", "wait_sources", "waits",
+        "free", "free_record", "gate", "gate_record", "index", "model", "name", "queues", "stalls",
+        "starts", "steps", "wait_sources", "waits",
     )  # fmt: skip
 
     def __init__(self, model: TimingModel, index: int, name: str) -> None:
@@ -53,6 +52,7 @@ class CoreTimer:
         self.queues: list[deque[tuple[Step, int]] | None] = [None] * count
         self.blocked = 0  # pipes that hold their queue
         self.gate: tuple[Step, int] | None = None  # where the scalar unit itself waits
+        self.gate_record = NO_CAUSE  # what the scalar unit waited for last
         self.backlog: deque[tuple[Step, int]] = deque()
         self.stalls: dict[tuple[int, str], int] = {}
         self.steps: list[Step] = []
@@ -98,8 +98,9 @@ class CoreTimer:
             self.causes.append(self.free_record[pipe])
         else:
             start = now
-            self.causes.append(NO_CAUSE)
-            self._stall(pipe, "scalar unit", now - free)
+            self.causes.append(self.gate_record)
+            if now > free:
+                self._stall(pipe, "scalar unit", now - free)
         self._record(step, start, start + step.busy)
 
     def _record(self, step: Step, start: int, end: int) -> None:
@@ -193,7 +194,7 @@ class CoreTimer:
         """Hand a transfer to the heap; its pipe holds until it is placed."""
         pipe = step.pipe
         start = max(self.free[pipe], now)
-        self.causes.append(self.free_record[pipe] if self.free[pipe] >= now else NO_CAUSE)
+        self.causes.append(self.free_record[pipe] if self.free[pipe] >= now else self.gate_record)
         self._stall(pipe, "scalar unit", now - self.free[pipe])
         self._record(step, start, start)
         self.model.pools.wait(start, self, len(self.steps) - 1, now)
@@ -257,7 +258,9 @@ class CoreTimer:
             self.causes.append(self.free_record[S])
             self._record(step, self.free[S], self.free[S] + step.busy)
         self._give(step, now)
-        self.clock = max(self.clock, self.free[S])
+        if self.free[S] > self.clock:
+            self.clock = self.free[S]
+            self.gate_record = self.free_record[S]
         return True
 
     def _drain_core(self) -> None:
@@ -375,8 +378,8 @@ class TimingModel:
             return
         fresh = []
         for core in self.cores:
-            for number in range(self._told[core.index], len(core.steps)):
-                fresh.append((core.dones[number], core.index, number))
+            numbers = range(self._told[core.index], len(core.steps))
+            fresh += [(core.dones[n], core.index, n) for n in numbers]
             self._told[core.index] = len(core.steps)
         for cycle, index, number in sorted(fresh):
             self.retired(index, self.cores[index].steps[number], cycle)

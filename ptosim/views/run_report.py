@@ -13,6 +13,7 @@ from rich.text import Text
 from ptosim import __version__
 from ptosim.compare import Comparison
 from ptosim.program import Program, Result
+from ptosim.views import cost_tables
 
 SHOWN_VALUES = 6
 
@@ -60,6 +61,8 @@ def renderables(
     if comparisons:
         parts.append(_comparisons(comparisons))
     parts.append(Text(f"{result.executed} instructions executed"))
+    if result.cost is not None:
+        parts += [Text(), *cost_tables.brief(result.cost)]
     return parts
 
 
@@ -137,6 +140,7 @@ def to_json(
         "expected": [c.to_dict() for c in comparisons],
         "executed": result.executed,
         "cycles": result.cycles,
+        "cost": result.cost.to_dict() if result.cost is not None else None,
         "findings": [d.to_dict() for d in result.findings],
     }
 
