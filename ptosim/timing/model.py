@@ -89,6 +89,36 @@ class CoreTimer:
             if self.model.ready:
                 self.model.pump()
 
+    def takes_now(self, pipe: int) -> bool:
+        """True if an operation without events of its own is placed as soon as it is issued."""
+        return pipe != S and self.gate is None and self.queues[pipe] is None
+
+    def run_behind(
+        self, step: Step, scalars: int, given: tuple[int, int, int] | None, *, drains: bool
+    ) -> tuple[int, int, int]:
+        """Issue an operation behind another one (when it is done, its core and record) that may be
+        on another pipe; return the same of this one. Only where `takes_now` holds."""
+        now = self.clock + scalars * self.model.scalar_cycles
+        self.clock = now + step.issue
+        pipe = step.pipe
+        if drains:
+            self._drain_pipe(pipe)
+        if given is not None:
+            when, core, record = given
+            free = self.free[pipe]
+            if now > free:
+                free = now
+            if when > free:
+                self._stall(pipe, "scalar unit", now - self.free[pipe])
+                self._stall(pipe, "data", when - free)
+                self.free[pipe] = when
+                self.free_record[pipe] = record
+            self.waits.extend((len(self.steps), pipe))
+            self.wait_sources.extend((core, record))
+        self.run(step, now)
+        record = len(self.steps) - 1
+        return self.dones[record], self.index, record
+
     def run(self, step: Step, now: int) -> None:
         """Place an operation that waits for nothing but its pipe."""
         pipe = step.pipe
