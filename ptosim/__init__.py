@@ -26,11 +26,15 @@ if TYPE_CHECKING:
         UsageError,
     )
     from ptosim.program import Program, Result
+    from ptosim.quant.engine import quantize
+    from ptosim.quant.inverse import dequantize
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
 _PUBLIC = {
     "check": "ptosim.api",
     "load": "ptosim.api",
+    "quantize": "ptosim.quant.engine",
+    "dequantize": "ptosim.quant.inverse",
     "Arg": "ptosim.arguments",
     "Program": "ptosim.program",
     "Result": "ptosim.program",
@@ -61,7 +65,9 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "check",
+    "dequantize",
     "load",
+    "quantize",
 ]
 
 

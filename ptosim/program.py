@@ -18,7 +18,7 @@ from ptosim.engine.timed import TimedEngine
 from ptosim.errors import ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.program import Function
-from ptosim.ir.types import AbstractTileType, MemRefType, PtrType, ScalarType, TileType
+from ptosim.ir.types import MemRefType, PtrType, ScalarType, TileType
 from ptosim.isa.machines import machine as machine_of
 from ptosim.isa.profiles import Profile, make_profile
 from ptosim.machine.core import (
@@ -36,7 +36,7 @@ from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.passes import abstract
 from ptosim.passes.frontend import Front
-from ptosim.passes.launch import CoreRole, peer_functions
+from ptosim.passes.launch import CoreRole, has_abstract, peer_functions, reached_functions
 from ptosim.passes.launch import roles as core_roles
 from ptosim.passes.place import Placement, place
 from ptosim.semantics import families
@@ -218,7 +218,7 @@ class Launch:
         self.made_up: dict[str, str] = {}
         self.resolved = front.resolved
         given = arguments.match(peer_functions(self.resolved, self.resolved.functions[entry]), args)
-        if _has_abstract(self.resolved.functions[entry]):
+        if has_abstract(self.resolved.functions[entry]):
             self.resolved, assumed = abstract.concrete(front, given, self.sink)
             self.made_up.update(assumed)
             self._reject_errors()
@@ -243,9 +243,7 @@ class Launch:
         self._make_cores()
 
     def _place(self) -> Placement:
-        functions = [f for f in self.resolved.functions.values() if f.has_body]
-        by_name = {f.name: f for f in functions}
-        self.reached = [r for f in self.launched for r in _reached(f, by_name)]
+        self.reached = reached_functions(self.resolved, self.launched)
         placement = place(self.resolved, self.reached, self.sink)
         self._reject_errors()
         return placement
@@ -437,21 +435,6 @@ def _loaded(tile: Tile) -> np.ndarray:
     if tile.type.dtype.array == "int4":
         values = np.where(values > 7, values | 0xF0, values).astype(np.uint8)
     return values.view(dtype) if dtype.itemsize == values.itemsize else values
-
-
-def _has_abstract(function: Function) -> bool:
-    values = [*function.args, *(v for op in function.op.walk() for v in op.results)]
-    return any(isinstance(v.type, AbstractTileType) for v in values)
-
-
-def _reached(entry: Function, functions: dict[str, Function]) -> list[Function]:
-    found = [entry]
-    for function in found:
-        for op in function.op.walk():
-            callee = op.bound.get("callee") if op.name == "func.call" else None
-            if callee in functions and functions[callee] not in found:
-                found.append(functions[callee])
-    return found
 
 
 def _is_scale(function: Function, value: Value) -> bool:

@@ -22,6 +22,7 @@ COMMANDS = {
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",
     "explain": "the long text of a diagnostic code or a switch",
+    "quant": "quantisation systems compared: diff, schemes",
     "selftest": "check this installation: shipped programs, data files, speed",
 }
 EXIT_INTERNAL = 70

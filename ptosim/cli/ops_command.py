@@ -9,10 +9,10 @@ from typing import Any
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
 from ptosim.errors import UsageError
-from ptosim.isa.profiles import switches
 from ptosim.isa.registry import TARGETS, isa
 from ptosim.isa.schema import OpDef
 from ptosim.passes.bind import describe
+from ptosim.views.op_card import card
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def _one(name: str, terminal: Terminal) -> int:
     if terminal.format == "json":
         terminal.json(_facts(definition))
     else:
-        terminal.write(_card(definition))
+        terminal.write(card(definition, terminal.width()))
     return 0
 
 
@@ -114,36 +114,3 @@ def _table(rows: list[OpDef]) -> list[Any]:
             number[str(d.status[target])] = number.get(str(d.status[target]), 0) + 1
         counts.append(f"{target}: " + ", ".join(f"{n} {s}" for s, n in sorted(number.items())))
     return [table, Text("; ".join(counts))]
-
-
-def _card(definition: OpDef) -> str:
-    lines = [f"{definition.name} — {definition.summary}", ""]
-    if definition.doc:
-        lines += [definition.doc.strip(), ""]
-    for variant in definition.variants:
-        title = f" ({variant.name})" if variant.name else ""
-        lines.append(f"  form{title}: {definition.name} {describe(variant, definition)}")
-        for rule in variant.elements:
-            for target in TARGETS:
-                if target in rule.allowed:
-                    listed = " | ".join(" ".join(e) for e in rule.allowed[target])
-                    lines.append(f"    {target}: {', '.join(rule.operands)}: {listed}")
-    for attr in definition.attrs.values():
-        extra = (
-            " (required)"
-            if attr.required
-            else f" = {attr.default}"
-            if attr.default is not None
-            else ""
-        )
-        lines.append(f"  attribute {attr.name}: {attr.type}{extra}")
-    pipes = ", ".join(p.pipe + (f" if {p.when}" if p.when else "") for p in definition.pipes)
-    lines.append(f"  pipe: {pipes}")
-    status = ", ".join(f"{t} {definition.status[t]}" for t in TARGETS)
-    lines.append(f"  status: {status} (by {definition.basis})")
-    for name in definition.switches:
-        switch = switches()[name]
-        lines.append(f"  switch {name} = {'|'.join(switch.values)}: {switch.text}")
-    lines += [f"  note: {n}" for n in definition.notes]
-    lines.append(f"  source: {definition.source}")
-    return "\n".join(lines) + "\n"

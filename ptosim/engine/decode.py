@@ -6,7 +6,7 @@ return address."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -22,11 +22,14 @@ from ptosim.isa.schema import Status
 from ptosim.machine.core import FIRST_SLOT, SLOT_KIND, SLOT_STACK, Machine
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.tile import tile_ref
+from ptosim.passes.checks import vecscope
+from ptosim.passes.clauses import Clause
 from ptosim.passes.place import Placement
 from ptosim.passes.verify import attribute, environment
 from ptosim.semantics import scalar
 from ptosim.semantics.binding import OpFault
-from ptosim.semantics.registry import SUPPORT, VALUES, kernel_of
+from ptosim.semantics.micro.context import VectorContext
+from ptosim.semantics.registry import STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.sync import pipe_word
 from ptosim.semantics.values import ValueContext
 from ptosim.source import Span
@@ -92,7 +95,10 @@ class _Decoder:
             "pto.section.cube": self._section,
             "pto.section.vector": self._section,
             "memref.reinterpret_cast": self._reinterpret,
+            "pto.vecscope": self._vector_region,
+            "pto.strict_vecscope": self._vector_region,
         }
+        self._in_vector_region = False
 
     def run(self, entries: Sequence[Function]) -> DecodedProgram:
         for entry in entries:
@@ -181,6 +187,17 @@ class _Decoder:
             return tuple(self._slots_of(b) for b in bound)
         return None
 
+    def _clause_slots(self, name: str, bound: Any) -> Iterator[tuple[str, Any]]:
+        """Operands of a clause as `clause.operand`; of one that can be repeated, a tuple for
+        each."""
+        if isinstance(bound, Clause):
+            for inner, operand in bound.operands.items():
+                if operand is not None:
+                    yield f"{name}.{inner}", self.operand_slot(operand)
+        elif isinstance(bound, list) and bound and isinstance(bound[0], Clause):
+            for inner in bound[0].operands:
+                yield f"{name}.{inner}", tuple(self._slots_of(c[inner]) for c in bound)
+
     # -- operations -----------------------------------------------------------------------------
 
     def _emit(self, kind: Kind, op: Operation | None, run: Any = None, **details: Any) -> Inst:
@@ -196,6 +213,8 @@ class _Decoder:
             self._scalar(op)
         elif op.name in VALUES:
             self._value(op)
+        elif op.name in VECTORS:
+            self._vector(op)
         else:
             self._execute(op)
 
@@ -238,6 +257,36 @@ class _Decoder:
         )
         self._emit(Kind.ACTION, op, VALUES[op.name](context))
 
+    def _vector(self, op: Operation) -> None:
+        if not self.values:
+            self._emit(Kind.VECTOR, op, pipe="V")
+            return
+        maker = self._executable(op, VECTORS[op.name])
+        if maker is None:
+            return
+        if not self._in_vector_region and vecscope.has_registers(op):
+            self.sink.emit(
+                error(
+                    "PTO3020",
+                    f"'{op.name}' op needs a vector region around it",
+                    Span(self.resolved.module.source, op.start, op.name_end),
+                    help="put it into `pto.vecscope { … }`",
+                )
+            )
+            return
+        slots = {name: self._slots_of(bound) for name, bound in op.bound.items()}
+        free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
+        slots |= {n: self.slot(v) for n, v in zip(free, op.results, strict=False)}
+        context = VectorContext(
+            op,
+            self.profile,
+            slots,
+            static_attributes(op),
+            self._new_slot,
+            lambda code, message: self.warn(op, code, message),
+        )
+        self._emit(Kind.VECTOR, op, maker(context), pipe="V")
+
     def _execute(self, op: Operation) -> None:
         kernel = self._kernel(op) if self.values else None
         if kernel is None and self.values:
@@ -251,29 +300,21 @@ class _Decoder:
             getter=_getter(flat),
             operands=tuple(operands),
             semantics=kernel if self.values else self._any_kernel(op),
-            pipe=issue_pipe(op, self.resolved.target),
+            # What stands in a vector region is a part of it and has no queue of its own.
+            pipe="S" if self._in_vector_region else issue_pipe(op, self.resolved.target),
         )
-        if op.regions and not self.values:
-            self._inlined(op)
 
     @staticmethod
     def _any_kernel(op: Operation) -> Any:
         return kernel_of(op.name, op.variant.name if op.variant is not None else "")
 
-    def _inlined(self, op: Operation) -> None:
-        """The body of an operation that nothing else decodes, behind it; captured values are
-        copied."""
-        captured = [s for bound in op.bound.values() for s in _flat(self._slots_of(bound))]
-        for region in op.regions:
-            arguments = [self.slot(v) for block in region.blocks for v in block.values]
-            if arguments:
-                self._emit(Kind.SCALAR, op, _copier(captured, arguments))
-            self._ops(region.ops)
-
     def _kernel(self, op: Operation) -> Any:
-        definition = op.definition
         variant = op.variant.name if op.variant is not None else ""
-        kernel = kernel_of(op.name, variant)
+        return self._executable(op, kernel_of(op.name, variant))
+
+    def _executable(self, op: Operation, kernel: Any) -> Any:
+        """Return the function of an operation, None (reported) if it is not executed."""
+        definition = op.definition
         status = definition.status[self.resolved.target] if definition else Status.ABSENT
         span = Span(self.resolved.module.source, op.start, op.name_end)
         if kernel is None or status not in (Status.EXACT, Status.APPROXIMATE):
@@ -297,14 +338,16 @@ class _Decoder:
     def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:
         """Every operand of the row with its slots; results stand for destinations that are not
         written, scratch of the simulator for tiles that are left out."""
-        operands: list[tuple[str, Any]] = []
+        operands: list[tuple[str, Any]] = list(STATE.get(op.name, ()))
         free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
         for name, value in zip(free, op.results, strict=False):
             operands.append((name, self._result_slot(value)))
         for name, bound in op.bound.items():
-            slots = self._slots_of(bound)
+            clauses = list(self._clause_slots(name, bound))
+            slots = None if clauses else self._slots_of(bound)
             if slots is not None:
-                operands.append((name, slots))
+                clauses.append((name, slots))
+            operands.extend(clauses)
         for (owner, name), addr in self.placement.scratch.items():
             if owner is op:
                 operands.append((name, self._new_slot(self._scratch_tile(op, name, addr))))
@@ -417,6 +460,20 @@ class _Decoder:
             self._ops(region.ops)
         test.run = _section_test(kind, test.pc + 1, len(self.insts))
 
+    def _vector_region(self, op: Operation) -> None:
+        """The instructions of a region follow its head; a second one marks the end."""
+        block = op.regions[0].blocks[0]
+        captured = [self.operand_slot(o) for o in op.bound.get("values") or ()]
+        if captured:
+            arguments = [self.slot(v) for v in block.values]
+            self._emit(Kind.SCALAR, op, _copier(captured, arguments))
+        head = self._emit(Kind.REGION, op, pipe="V")
+        outer, self._in_vector_region = self._in_vector_region, True
+        self._ops(block.ops)
+        self._in_vector_region = outer
+        end = self._emit(Kind.ACTION, op, _nothing)
+        head.end = end.pc
+
     def _call(self, op: Operation) -> None:
         values = [self.operand_slot(o) for o in op.bound["values"]]
         results = [self.slot(v) for v in op.results]
@@ -447,10 +504,6 @@ class _Decoder:
         parts = {k: self._slots_of(op.bound.get(k)) or () for k in ("offset", "sizes", "strides")}
         type_ = op.results[0].type
         self._emit(Kind.SCALAR, op, _reinterpreter(source, result, parts, type_))
-
-
-def _flat(slots: Any) -> list[int]:
-    return list(slots) if isinstance(slots, tuple) else [] if slots is None else [slots]
 
 
 def _element(type_: Any) -> Any:
@@ -485,6 +538,10 @@ def issue_pipe(op: Operation, target: str) -> str:
     if pipe == "ALL" or (op.name == "pto.sync.wait" and target == "a2a3"):
         return "S"
     return pipe
+
+
+def _nothing(core: Any) -> None:
+    """The end of a vector region."""
 
 
 # -- instruction bodies ---------------------------------------------------------------------------

@@ -45,6 +45,18 @@ class Bound:
         self.cost: Any = None  # for the timing model
 
 
+class Region:
+    """A vector region whose pipe waits: it executes as a whole when the pipe gets to it, on the
+    values that it saw when it was issued. Stands in a queue in the place of a binding."""
+
+    __slots__ = ("commit", "cost", "guard")
+
+    def __init__(self, commit: Callable[[], object]) -> None:
+        self.commit = commit
+        self.guard = None
+        self.cost: Any = None
+
+
 class Observer(Protocol):
     """Looks on; every method is optional, and an engine without observers pays nothing for them."""
 
@@ -57,7 +69,7 @@ class Observer(Protocol):
         ...
 
 
-Listener = Callable[[Core, Inst, Bound | None], None]
+Listener = Callable[[Core, Inst, "Bound | Region | None"], None]
 
 
 class Engine:
@@ -134,7 +146,8 @@ class Engine:
     def _run_fast(self, core: Core) -> None:  # noqa: C901 - the one hot loop
         """Execute a core until it ends or waits."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
-        scalar, action, branch, execute = Kind.SCALAR, Kind.ACTION, Kind.BRANCH, Kind.EXEC
+        scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
+        region = Kind.REGION
         queues = core.queues
         pc = core.pc
         count = 0
@@ -144,7 +157,10 @@ class Engine:
                 inst = insts[pc]
                 kind = inst.kind
                 count += 1
-                if kind is execute:
+                if kind is vector:
+                    inst.run(core)
+                    pc += 1
+                elif kind is execute:
                     cache = bounds[pc]
                     bound = cache.get(inst.getter(slots)) if cache is not None else None
                     if bound is None:
@@ -159,7 +175,9 @@ class Engine:
                     pc += 1
                 elif kind is branch:
                     pc = inst.run(slots)
-                elif kind is action:
+                elif kind is region:
+                    pc = self._enter(core, inst)
+                else:
                     inst.run(core)
                     pc += 1
         except (OpFault, ScalarFault) as fault:
@@ -200,6 +218,8 @@ class Engine:
             inst.run(core.slots)  # type: ignore[misc]
         elif inst.kind is Kind.BRANCH:
             following = inst.run(core.slots)  # type: ignore[misc]
+        elif inst.kind is Kind.REGION:
+            following = self._enter(core, inst)
         else:
             inst.run(core)  # type: ignore[misc]
         core.pc = following
@@ -210,6 +230,48 @@ class Engine:
     ) -> None:
         for listen in listeners:
             listen(core, inst, bound)
+
+    # -- vector regions ----------------------------------------------------------------------------
+
+    def _enter(self, core: Core, inst: Inst) -> int:
+        """Return where the scalar unit goes on: in the region, or behind it if its pipe waits."""
+        queue = core.queues.get(inst.pipe)
+        if queue is None:
+            core.open_vector_region()
+            return inst.pc + 1
+        values = list(core.slots)
+        queue.append((inst, Region(lambda: self._execute_region(core, inst, values))))
+        return inst.end + 1
+
+    def _execute_region(self, core: Core, inst: Inst, values: list[Any]) -> None:
+        """Execute a region as a whole, on values of its own."""
+        slots, core.slots = core.slots, values
+        core.open_vector_region()
+        pc = inst.pc + 1
+        try:
+            while pc != inst.end:
+                pc = self._region_step(core, pc)
+        finally:
+            core.slots = slots
+
+    def _region_step(self, core: Core, pc: int) -> int:
+        step = self.program.insts[pc]
+        self.executed += 1
+        try:
+            if step.kind is Kind.BRANCH:
+                return step.run(core.slots)  # type: ignore[misc]
+            if step.kind is Kind.SCALAR:
+                step.run(core.slots)  # type: ignore[misc]
+            elif step.kind is Kind.EXEC:
+                bound = self.bound(core, step)
+                if bound.guard is not None and not bound.guard():
+                    raise OpFault("PTO6601", f"'{step.op.name}' waits inside a vector region")  # type: ignore[union-attr]
+                bound.commit()
+            else:
+                step.run(core)  # type: ignore[misc]
+        except (OpFault, ScalarFault) as fault:
+            raise self._trap(step, fault) from fault
+        return pc + 1
 
     # -- pipes ------------------------------------------------------------------------------------
 
@@ -348,6 +410,12 @@ def _listeners(observers: Sequence[Any], name: str) -> tuple[Listener, ...]:
 def _has_zero(binding: Binding) -> bool:
     """True if a scalar that the text does not fix is 0.0 or -0.0, which are equal as keys."""
     return any(
-        value.__class__ is float and value == 0 and binding.op.bound[name].const is None
+        value.__class__ is float and value == 0 and _operand(binding.op, name).const is None
         for name, value in binding.values.items()
     )
+
+
+def _operand(op: Operation, name: str) -> Any:
+    """The operand of a name, or `clause.name`."""
+    clause, dot, inner = name.partition(".")
+    return op.bound[clause][inner] if dot else op.bound[name]

@@ -19,12 +19,15 @@ class Kind(IntEnum):
     ACTION = 1  # execute at once on the core (memory, registers)
     BRANCH = 2  # execute at once; the result is the next pc
     EXEC = 3  # bind operands and issue to a pipe
+    VECTOR = 4  # execute at once on the core, as a part of the vector region around it
+    REGION = 5  # the head of a vector region: its instructions up to `end` are one unit of its pipe
 
 
 @dataclass(slots=True, eq=False)
 class Inst:
     """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the
-    values that its binding depends on, in the order of `operands`, and is issued to `pipe`."""
+    values that its binding depends on, in the order of `operands`, and is issued to `pipe`. `end`
+    is where a vector region ends."""
 
     pc: int
     kind: Kind
@@ -34,6 +37,7 @@ class Inst:
     operands: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
     semantics: Any = None
     pipe: str = "S"
+    end: int = -1
 
 
 @dataclass(slots=True, eq=False)

@@ -47,7 +47,8 @@ class TimedEngine(Engine):
         """Execute a core until it ends or waits; each instruction is issued before it takes
         effect."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
-        scalar, branch, execute = Kind.SCALAR, Kind.BRANCH, Kind.EXEC
+        scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
+        region = Kind.REGION
         queues, bridge = core.queues, self.bridge
         issue, timed = self._issuers[core.index], bridge.timed
         pc, count = core.pc, 0
@@ -58,7 +59,10 @@ class TimedEngine(Engine):
                 inst = insts[pc]
                 kind = inst.kind
                 count += 1
-                if kind is execute:
+                if kind is vector:
+                    inst.run(core)
+                    pc += 1
+                elif kind is execute:
                     cache = bounds[pc]
                     bound = cache.get(inst.getter(slots)) if cache is not None else None
                     if bound is None:
@@ -77,6 +81,10 @@ class TimedEngine(Engine):
                 elif kind is branch:
                     pc = inst.run(slots)
                     scalars += 1
+                elif kind is region:
+                    issue(bridge.region(core, inst), scalars)
+                    scalars = 0
+                    pc = self._enter(core, inst)
                 else:
                     inst.run(core)
                     if pc in timed:
@@ -99,9 +107,11 @@ class TimedEngine(Engine):
         if inst.kind is Kind.EXEC:
             bound = self.bound(core, inst)
             step = bound.cost or self.bridge.prepare(core, inst, bound)
+        elif inst.kind is Kind.REGION:
+            step = self.bridge.region(core, inst)
         elif inst.pc in self.bridge.timed:
             step = self.bridge.action(core, inst)
-        elif inst.kind is not Kind.ACTION:
+        elif inst.kind in (Kind.SCALAR, Kind.BRANCH):
             self._scalars[index] += 1
         if step is not None:
             self._issuers[index](step, self._scalars[index])

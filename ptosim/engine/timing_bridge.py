@@ -10,6 +10,7 @@ from typing import Any
 
 from ptosim.engine.fifo_events import fifo_events
 from ptosim.engine.records import DecodedProgram, Inst, Kind
+from ptosim.engine.regions import region_work
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.isa.costs import CostTable
@@ -19,9 +20,10 @@ from ptosim.machine.gm import ViewSpec, extent
 from ptosim.machine.tile import TileRef
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.estimate import estimate
+from ptosim.timing.laws.region import region_cost
 from ptosim.timing.model import TimingModel
 from ptosim.timing.order import DataOrder, Range
-from ptosim.timing.shapes import OpShape, TileShape, ViewShape
+from ptosim.timing.shapes import OpShape, TileShape, VectorWork, ViewShape
 from ptosim.timing.sites import Loop, Site
 from ptosim.timing.steps import PIPE_INDEX, Flag, Step
 
@@ -56,6 +58,7 @@ class TimingBridge:
         self._sites: list[Site | None] = [None] * len(program.insts)
         self._loops: dict[Operation, Loop] = {}
         self._costs: dict[tuple[Any, ...], Cost] = {}
+        self._regions: dict[VectorWork, Cost] = {}
         self._shared: dict[tuple[Any, ...], Step] = {}
         self.is_ordered = is_ordered
         totals = self._totals(share)
@@ -124,6 +127,17 @@ class TimingBridge:
                 values[name] = core.slots[slots[value]]
         cost = self.cost(inst, values, {})
         return self._made(core, inst, cost, "S", values)
+
+    def region(self, core: Core, inst: Inst) -> Step:
+        """Return the step of a vector region on the values that the core has now."""
+        work = region_work(self.program, inst, core.slots)
+        cost = self._regions.get(work)
+        if cost is None:
+            cost = self._regions[work] = region_cost(work, self.table)
+        step = self._made(core, inst, cost, "V", {})
+        if self.is_ordered:
+            step.ranges = _WHOLE_UB
+        return step
 
     def _step(self, core: Core, inst: Inst, binding: Any) -> Step:
         sync = binding.sync
@@ -280,6 +294,9 @@ class TimingBridge:
                         self._loops[inner] = loop
                     self._walk(inner, loop)
 
+
+# A vector region reads and writes by computed addresses; it may touch all of UB.
+_WHOLE_UB = ((), (("vec", 0, 1 << 32),))
 
 _FREE = Cost("sync", (), "documented")
 

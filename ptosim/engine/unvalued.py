@@ -62,6 +62,20 @@ class UnvaluedEngine(TimedEngine):
                 inst.run = _unknown_result(self.program.slots[inst.op.results[0]], name)  # type: ignore[union-attr]
             elif name in MEMORY_WRITES:
                 inst.run = _no_effect
+            elif inst.kind is Kind.VECTOR:
+                for value in inst.op.results:  # type: ignore[union-attr]
+                    slot = self.program.slots.get(value)
+                    if slot is not None:
+                        self._fill(slot, Unknown(f"data of '{name}'"))
+
+    def _fill(self, slot: int, value: Unknown) -> None:
+        self.program.initial[slot] = value
+        for core in self.machine.cores:
+            core.slots[slot] = value
+
+    def _enter(self, core: Core, inst: Inst) -> int:
+        """The instructions of a vector region are counted, not executed."""
+        return inst.end + 1
 
     def _run_fast(self, core: Core) -> None:
         """As with values; an unknown value stops the loop where it is needed."""

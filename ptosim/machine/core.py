@@ -10,6 +10,7 @@ from typing import Any
 from ptosim.isa.machines import MachineDef
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.space import MemorySpace
+from ptosim.machine.vector import VectorWindow
 
 # Slots with a fixed meaning; the values of the program start at FIRST_SLOT.
 SLOT_STACK = 0  # return addresses, a linked tuple (pc, rest)
@@ -18,9 +19,16 @@ SLOT_BLOCK = 2
 SLOT_SUBBLOCK = 3
 SLOT_BLOCK_NUM = 4
 SLOT_SUBBLOCK_NUM = 5
-FIRST_SLOT = 6
+SLOT_LOOPS = 6  # loop registers of the older copies, a tuple of pairs (name, value)
+FIRST_SLOT = 7
 
 CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
+
+SIDE_SPACES = {"left_scale": 4096, "right_scale": 4096, "parameters": 0x11000}
+"""Memory that pointers reach and tiles do not: block scales beside L0A and L0B, one byte for 16
+bytes of data, named by the address of the data that they belong to; and the fixpipe buffer as
+pointers see it, with a region part above 16 bits of address (scales in region 0, ReLU slopes in
+region 1)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,11 +47,12 @@ class Core:
     `slots` holds the values of the program, `pc` the next instruction. `flags` counts the events
     set and not yet waited for, by (source pipe, destination pipe, id). `queues` holds, for each
     pipe whose head waits for an event, that head and everything issued behind it; a pipe that does
-    not wait has no entry. `stalled` is the instruction that the scalar unit itself waits at."""
+    not wait has no entry. `stalled` is the instruction that the scalar unit itself waits at. `ub`
+    is UB as the vector unit sees it, from the first vector region on."""
 
     __slots__ = (
         "block", "bounds", "cluster", "flags", "halted", "index", "kind", "machine_def", "pc",
-        "queues", "registers", "seed", "slots", "spaces", "stalled", "sub_block", "tokens",
+        "queues", "registers", "seed", "slots", "spaces", "stalled", "sub_block", "tokens", "ub",
         "uninit",
     )  # fmt: skip
 
@@ -74,13 +83,21 @@ class Core:
         self.pc = 0
         self.halted = False
         self.registers: dict[str, int] = {"ctrl": 0}
+        self.ub: VectorWindow = None  # type: ignore[assignment]  # vector regions fill it
         self.bounds: list[Any] = []
+
+    def open_vector_region(self) -> None:
+        """Make UB ready for vector instructions; accesses of earlier regions are over."""
+        if self.ub is None:
+            self.ub = VectorWindow(self.space("vec").data)
+        else:
+            self.ub.order()
 
     def space(self, name: str) -> MemorySpace:
         """Return a memory space; its bytes exist from the first use."""
         space = self.spaces.get(name)
         if space is None:
-            size = self.machine_def.spaces[name].bytes
+            size = SIDE_SPACES.get(name) or self.machine_def.spaces[name].bytes
             seed = self.seed * 1000 + self.index
             space = self.spaces[name] = MemorySpace(name, size, self.uninit, seed)
         return space
@@ -162,6 +179,8 @@ def restore(machine: Machine, state: MachineState) -> None:
         core.queues.clear()
         core.queues.update({pipe: deque(queue) for pipe, queue in saved.queues.items()})
         core.stalled = saved.stalled
+        if core.ub is not None:
+            core.ub.order()
         for name in core.spaces.keys() - saved.spaces.keys():
             fresh = MemorySpace(
                 name, core.spaces[name].size, core.uninit, core.seed * 1000 + core.index

@@ -17,6 +17,7 @@ from ptosim.isa.target_names import (
     target_of_word,
 )
 from ptosim.passes import checks
+from ptosim.passes.budget import check_placement
 from ptosim.passes.resolve import resolve
 from ptosim.passes.verify import verify
 from ptosim.source import Source, Span
@@ -76,6 +77,8 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
         checks.run_all(resolved, level, sink)
+    if not sink.has_errors:
+        check_placement(resolved, sink)
     return Front(source, module, resolved, target, level, sync, sink)
 
 

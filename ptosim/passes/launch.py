@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptosim.ir.program import Function, ResolvedModule
+from ptosim.ir.types import AbstractTileType
 
 _MIXED_OPS = frozenset(
     f"pto.{name}"
@@ -83,3 +84,21 @@ def peer_functions(resolved: ResolvedModule, entry: Function) -> list[Function]:
     peer = _peer(resolved, entry)
     pair = peer is not None and entry.kernel_kind in ("cube", "vector")
     return [entry, peer] if pair and peer is not None else [entry]
+
+
+def reached_functions(resolved: ResolvedModule, launched: Sequence[Function]) -> list[Function]:
+    """Return the launched functions and all that they call, callers first."""
+    found = list(launched)
+    for function in found:
+        for op in function.op.walk():
+            callee = op.bound.get("callee") if op.name == "func.call" else None
+            known = resolved.functions.get(callee) if isinstance(callee, str) else None
+            if known is not None and known.has_body and known not in found:
+                found.append(known)
+    return found
+
+
+def has_abstract(function: Function) -> bool:
+    """Does a value of the function take its shape from the arguments of the run?"""
+    values = [*function.args, *(v for op in function.op.walk() for v in op.results)]
+    return any(isinstance(v.type, AbstractTileType) for v in values)

@@ -6,6 +6,7 @@ give comes behind the tiles and is counted with them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ from ptosim.isa.expr import evaluate
 from ptosim.isa.machines import MachineDef, SpaceDef, machine
 from ptosim.passes.verify import environment
 from ptosim.source import Span
+
+_WORD = re.compile(r"%?[\w.]+")
 
 
 @dataclass(slots=True)
@@ -213,10 +216,7 @@ class _Placer:
 
     def _over_budget(self, space: SpaceDef, planned: list[Placed], end: int):
         biggest = sorted(planned, key=lambda p: -p.bytes)[:5]
-        first, *rest = (
-            Label(Span(self.source, p.start, p.start + 1), f"{p.name}: {p.bytes} bytes")
-            for p in biggest
-        )
+        first, *rest = (Label(self._word(p.start), f"{p.name}: {p.bytes} bytes") for p in biggest)
         return error(
             "PTO4001",
             f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits "
@@ -232,6 +232,11 @@ class _Placer:
             help=f"free {end - space.planner} bytes: shrink the largest tiles, or place tiles at "
             "level 3",
         )
+
+    def _word(self, start: int) -> Span:
+        """The name or operation that begins at an offset."""
+        word = _WORD.match(self.source.text, start)
+        return Span(self.source, start, word.end() if word else start + 1)
 
 
 def _titled(space: SpaceDef) -> str:

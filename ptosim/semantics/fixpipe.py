@@ -1,11 +1,8 @@
-"""What leaves an accumulator: the fixpipe scales, applies ReLU and narrows on the way.
+"""What leaves an accumulator tile: the fixpipe scales, applies ReLU and converts on the way.
 
-A quantisation word has 64 bits: bits 31:13 are the upper bits of an f32 scale (its low 13 mantissa
-bits are dropped), bits 35:32 a shift count less one, bits 45:37 a signed offset, and bit 46 says
-that an 8-bit result is signed. A scalar word serves every column; the words of a parameter tile
-serve one column each. ReLU comes before the scale. The products are those of the library's test
-generators; the order of ReLU and scale, and the product of a large i32, are not documented.
-"""
+A scalar quantisation word serves every column; the words of a parameter tile serve one column each.
+The arithmetic is that of `numerics.fixpipe`: the scale comes before ReLU, as the public micro
+programs' data have it (the documentation of the tile operations leaves the order open)."""
 
 from __future__ import annotations
 
@@ -16,9 +13,7 @@ import numpy as np
 from ptosim.ir.types import DType
 from ptosim.isa.conversions import conversion_name
 from ptosim.machine.tile import Tile
-from ptosim.numerics.codes import encode
-from ptosim.numerics.formats import lookup
-from ptosim.numerics.rounding import narrow
+from ptosim.numerics.fixpipe import Activation, fixed
 from ptosim.semantics.access import tile_array
 from ptosim.semantics.binding import Binding, OpFault
 
@@ -53,15 +48,11 @@ def stored(op: Binding, tile: Tile, dtype: DType) -> Convert:
             f"'{op.op.name}': the fixpipe of {op.target} does not turn {src} into {dst} {how}",
             notes=(f"it turns {src} into {', '.join(known)} {how}",),
         )
-    relu = op.attr("reluPreMode") == "normal_relu"
+    activation = Activation(op.attr("reluPreMode") == "normal_relu")
 
     def convert(rows: int, cols: int) -> np.ndarray:
         values = tile.read(rows, cols)
-        if relu:
-            values = np.maximum(values, values.dtype.type(0))
-        if words is None:
-            return values if src == dst else narrow(values, dst, "rint", saturate=True)
-        return _scaled(values, words(cols), dst)
+        return fixed(values, dst, None if words is None else words(cols), activation)
 
     return convert
 
@@ -74,30 +65,3 @@ def _words(op: Binding, tile: Tile) -> Words | None:
         word = np.array([op.scalar("preQuantScalar") & (1 << 64) - 1], np.uint64)
         return lambda cols: word
     return None
-
-
-@np.errstate(all="ignore")
-def _scaled(values: np.ndarray, words: np.ndarray, dst: str) -> np.ndarray:
-    if dst == "i16":
-        shift = ((words >> np.uint64(32)) & np.uint64(15)).astype(np.int64) + 1
-        return np.clip(values.astype(np.int64) >> shift, -32768, 32767).astype(np.int16)
-    scales = (words & np.uint64(0xFFFFE000)).astype(np.uint32).view(np.float32)
-    products = values.astype(np.float32) * scales
-    if dst in ("i8", "ui8"):
-        return _eight_bits(products, words).view(lookup(dst).dtype)
-    if dst == "f32":
-        return products
-    if dst in ("f16", "bf16"):
-        return narrow(products, dst, "rint", saturate=True)
-    rounding = "round" if dst == "hif8" else "rint"
-    return encode(products, dst, rounding, saturate=True)
-
-
-def _eight_bits(products: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Codes of round(clip(product)) + offset, in the range that bit 46 names; NaN counts as 0."""
-    field = ((words >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int64)
-    offset = np.where(field > 255, field - 512, field)
-    signed = (words >> np.uint64(46)) & np.uint64(1) == 1
-    whole = np.rint(np.clip(np.nan_to_num(products), -256, 255)).astype(np.int64) + offset
-    codes = np.where(signed, np.clip(whole, -128, 127), np.clip(whole, 0, 255))
-    return (codes & 255).astype(np.uint8)

@@ -1,9 +1,11 @@
 """Functions of operations by name. The operation's row says what there is; this says what it does.
 
-Three kinds of function:
- - `kernel`: called when operands are bound, returns the effect as a function without arguments;
- - `arrays`: a kernel that only needs the valid regions of its tiles, by parameter name;
- - `value`: an operation of the scalar unit that makes a handle (view, tile, pointer), see `values`.
+Four kinds of function:
+ - `kernel`: called when operands are bound, returns the effect as a function without arguments; -
+ `arrays`: a kernel that only needs the valid regions of its tiles, by parameter name; - `value`: an
+ operation of the scalar unit that makes a handle (view, tile, pointer), see `values`; - `vector`:
+ an operation on vector registers, whose maker gets everything that the text fixes and returns
+   the function of a core that executes it.
 """
 
 from __future__ import annotations
@@ -15,17 +17,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ptosim.semantics.binding import Binding
+    from ptosim.semantics.micro.context import VectorContext
     from ptosim.semantics.values import ValueContext
 
 Commit = Callable[[], object]
 Kernel = Callable[["Binding"], Commit]
 ValueMaker = Callable[["ValueContext"], Callable[[Any], None]]
+VectorMaker = Callable[["VectorContext"], Callable[[Any], None]]
 
 Support = Callable[[Any, Any], str | None]
 
 KERNELS: dict[str, Kernel] = {}
 SUPPORT: dict[str, Support] = {}
 VALUES: dict[str, ValueMaker] = {}
+VECTORS: dict[str, VectorMaker] = {}
+STATE: dict[str, tuple[tuple[str, int], ...]] = {}
+"""Slots of the machine that operations read beside their operands, by the names they have there."""
 
 
 def _add(table: dict[str, Any], name: str, function: Any) -> None:
@@ -92,6 +99,17 @@ def value(*names: str) -> Callable[[ValueMaker], ValueMaker]:
     def register(function: ValueMaker) -> ValueMaker:
         for name in names:
             _add(VALUES, name, function)
+        return function
+
+    return register
+
+
+def vector(*names: str) -> Callable[[VectorMaker], VectorMaker]:
+    """Register the maker of an operation on vector registers."""
+
+    def register(function: VectorMaker) -> VectorMaker:
+        for name in names:
+            _add(VECTORS, name, function)
         return function
 
     return register

@@ -64,17 +64,50 @@ def addptr(ctx: ValueContext) -> Action:
     return run
 
 
+_GM_BASE = 1 << 48
+"""A pointer into global memory as an integer: the number of its buffer + 1, above 48 bits of
+offset."""
+
+
 @value("pto.castptr")
 def castptr(ctx: ValueContext) -> Action:
     """An integer is a byte address in the space of the result's type; a pointer keeps its place."""
-    source, result = ctx.slots["source"], ctx.result
-    space = getattr(ctx.result_type, "space", "gm")
+    source, result = ctx.slots["src"], ctx.result
+    space = getattr(ctx.result_type, "space", None)
 
     def run(core: Core) -> None:
         given = core.slots[source]
-        core.slots[result] = given if isinstance(given, tuple) else (space, given)
+        if isinstance(given, int):
+            core.slots[result] = _pointer(space, given)
+        elif space is None:
+            core.slots[result] = _address(given)
+        else:
+            core.slots[result] = given if len(given) == 2 else _first_byte(given)
 
     return run
+
+
+def _pointer(space: str | None, address: int) -> tuple[Any, int]:
+    if space != "gm":
+        return space, address
+    number, offset = divmod(address, _GM_BASE)
+    if number < 1:
+        raise OpFault(
+            "PTO6603",
+            f"{address:#x} is no address in global memory",
+            help="only a pointer argument, or an integer made of one with castptr, leads there",
+        )
+    return number - 1, offset
+
+
+def _address(pointer: tuple[Any, ...]) -> int:
+    place, offset = pointer if len(pointer) == 2 else _first_byte(pointer)
+    return (place + 1) * _GM_BASE + offset if isinstance(place, int) else offset
+
+
+def _first_byte(view: Any) -> tuple[int, int]:
+    spec, number, element = view
+    return number, element * spec.dtype.bits // 8
 
 
 @value("pto.make_tensor_view")

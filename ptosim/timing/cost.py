@@ -77,3 +77,6 @@ class Cost:
 
 NOTHING = Cost("nothing", (), "documented")
 """An operation on an empty region, or one that is done before the program runs."""
+
+NO_LAW = Cost("no law", (), "assumed", known=False)
+"""The cost of an operation that no law covers: no cycles, and it is counted."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from ptosim.isa.costs import CostTable, cost_entries
-from ptosim.timing.cost import NOTHING, Cost
+from ptosim.timing.cost import NO_LAW, NOTHING, Cost
 from ptosim.timing.laws.request import Request
 from ptosim.timing.laws.table import LAWS
 from ptosim.timing.shapes import OpShape
 
-UNKNOWN = Cost("no law", (), "assumed", known=False)
-"""The cost of an operation without a law: no cycles, and it is counted."""
-
 
 def estimate(shape: OpShape, table: CostTable) -> Cost:
-    """Return what an operation costs; `UNKNOWN` if nothing tells it."""
+    """Return what an operation costs; `NO_LAW` if nothing tells it."""
     entry = cost_entries().get(shape.mnemonic)
     if entry is None:
-        return UNKNOWN
+        return NO_LAW
     tiles = shape.tiles((*shape.ins, *shape.outs))
     if tiles and all(t.rows * t.cols == 0 for t in tiles):
         return NOTHING

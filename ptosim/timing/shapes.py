@@ -111,3 +111,13 @@ class OpShape:
     def tiles(self, names: tuple[str, ...]) -> list[TileShape]:
         """Return the tiles among the named operands."""
         return [a for a in map(self.args.get, names) if isinstance(a, TileShape)]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorWork:
+    """What a vector region executes: of each instruction the mnemonic, bits of the widest element,
+    executions, and which instructions (by position) it takes operands from. `exact`: the executions
+    are those of its control flow."""
+
+    counts: tuple[tuple[str, int, int, tuple[int, ...]], ...]
+    exact: bool

@@ -25,6 +25,7 @@ ALLOWED = {
     "syntax": {*BASE, "isa", "ir"},
     "passes": {*BASE, "isa", "ir", "syntax", "machine"},
     "numerics": set(),
+    "quant": {*BASE, "isa", "numerics"},
     "machine": {"isa", "ir"},
     "semantics": {*BASE, "isa", "ir", "machine", "numerics"},
     "timing": {"errors", "isa", "ir"},

@@ -41,6 +41,11 @@ def is_register(type_: Type | None) -> bool:
     )
 
 
+def has_registers(op: Operation) -> bool:
+    """True if an operation makes or takes registers."""
+    return _has_registers(op) or any(is_register(v.type) for v in _operand_values(op))
+
+
 def _visit(op: Operation, scope: Operation | None, source: Source, sink: Sink) -> None:
     if op.name in SCOPES:
         sink.extend(_scope(op, scope, source))
@@ -73,7 +78,7 @@ def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
         )
     elif op.regions or op.name.startswith(("func.", "scf.")):
         return  # they hand on what another operation made
-    elif _has_registers(op) or any(is_register(v.type) for v in _operand_values(op)):
+    elif has_registers(op):
         yield error(
             "PTO3020",
             f"'{op.name}' op needs a vector region around it",

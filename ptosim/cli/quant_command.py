@@ -1,0 +1,36 @@
+"""`ptosim quant …`: quantisation systems compared with each other and with PTO programs."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+from ptosim.cli.terminal import Terminal
+
+# Subcommand -> what it does; the module `ptosim.cli.quant_<name>` has `configure` and `run`.
+SUBCOMMANDS = {
+    "diff": "every scheme on one tensor: mismatches, ties, and why the first one differs",
+    "schemes": "the schemes and what they are made of",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommands."""
+    commands = parser.add_subparsers(dest="subcommand", metavar="WHAT", required=True)
+    for name, summary in SUBCOMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        _module(name).configure(sub)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Run a subcommand."""
+    return _module(options.subcommand).run(options, terminal)
+
+
+def _module(name: str):
+    return importlib.import_module(f"ptosim.cli.quant_{name}")

@@ -1,0 +1,152 @@
+"""Registers of the vector unit as values: predicates, align states, and the unit's window on UB.
+
+A vector register is a NumPy array of its 256 bytes seen as the lanes of its type, and nothing ever
+writes into one after it was made. A predicate is a 256-bit image, one bit for each byte of a
+register: lane i of w-byte lanes is bit i*w. Producers clear the bits between, consumers look only
+at the lowest bit of a lane (PTO micro-instruction specification, predicates)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+REGISTER_BYTES = 256
+WIDTHS = (1, 2, 4, 8)
+_FULL = (1 << 256) - 1
+EVERY = {w: sum(1 << i for i in range(0, 256, w)) for w in (1, 2, 4)}
+"""The image in which every lane of w bytes is set."""
+
+
+def lane_count(width: int) -> int:
+    """Return the lanes of `width` bytes in a register."""
+    return REGISTER_BYTES // width
+
+
+class Mask:
+    """A predicate. `bits` is the image; `on1`, `on2`, `on4`, `on8` are its lanes as booleans,
+    `off1` … the inactive lanes, None where every lane is active. What is missing is made when it is
+    asked for.
+
+    There is no granularity above 32 bits: 64-bit lanes are the first 32 lanes of the b32 view.
+    """
+
+    __slots__ = ("bits", "off1", "off2", "off4", "off8", "on1", "on2", "on4", "on8")
+
+    bits: int
+    on1: np.ndarray
+    on2: np.ndarray
+    on4: np.ndarray
+    on8: np.ndarray
+    off1: np.ndarray | None
+    off2: np.ndarray | None
+    off4: np.ndarray | None
+    off8: np.ndarray | None
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+
+    @classmethod
+    def of_lanes(cls, lanes: np.ndarray) -> Mask:
+        """Return the mask of boolean lanes; 32 of them are the lanes of 64-bit elements."""
+        mask = cls.__new__(cls)
+        setattr(mask, f"on{REGISTER_BYTES // len(lanes)}", lanes)
+        return mask
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only for a slot that is not filled yet.
+        if name == "bits":
+            value: Any = self._image()
+        elif name.startswith("on"):
+            value = _lanes(self.bits, int(name[2:]))
+        elif name.startswith("off"):
+            on = getattr(self, f"on{name[3:]}")
+            value = None if on.all() else ~on
+        else:
+            raise AttributeError(name)
+        object.__setattr__(self, name, value)
+        return value
+
+    def _image(self) -> int:
+        for width in WIDTHS:
+            try:
+                lanes = object.__getattribute__(self, f"on{width}")
+            except AttributeError:
+                continue
+            return image_of(lanes, min(width, 4))
+        raise AttributeError("a mask without content")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mask) and self.bits == other.bits
+
+    def __hash__(self) -> int:
+        return hash(self.bits)
+
+    def __repr__(self) -> str:
+        return f"Mask({self.bits:#x})"
+
+
+def image_of(lanes: np.ndarray, width: int) -> int:
+    """Return the image with one bit for each boolean lane, `width` bits apart."""
+    image = np.zeros(REGISTER_BYTES, np.bool_)
+    image[: len(lanes) * width : width] = lanes
+    return int.from_bytes(np.packbits(image, bitorder="little").tobytes(), "little")
+
+
+def _lanes(bits: int, width: int) -> np.ndarray:
+    if width == 8:
+        return _lanes(bits, 4)[:32]
+    packed = np.frombuffer(bits.to_bytes(32, "little"), np.uint8)
+    image = np.unpackbits(packed, bitorder="little").view(np.bool_)
+    return image[::width].copy()
+
+
+@lru_cache(maxsize=4096)
+def mask_of_bits(bits: int) -> Mask:
+    """Return the one mask object of an image that comes up often."""
+    return Mask(bits & _FULL)
+
+
+@lru_cache(maxsize=8)
+def first_lanes(width: int) -> tuple[Mask, ...]:
+    """Return the masks of the first 0, 1, … N lanes of `width` bytes."""
+    every = EVERY[width]
+    return tuple(Mask(every & ((1 << i * width) - 1)) for i in range(lane_count(width) + 1))
+
+
+class Align(NamedTuple):
+    """State of an unaligned stream: the bytes that wait for their 32-byte block to be complete, and
+    the address behind the last byte of the stream (None: nothing has been appended)."""
+
+    pending: bytes = b""
+    end: int | None = None
+
+
+class VectorWindow:
+    """UB as the vector unit of one core sees it: its bytes, and which of them were stored since the
+    last memory barrier (a mark is the number of the interval between barriers, 1 to 255)."""
+
+    __slots__ = ("data", "interval", "marks", "size", "stamp")
+
+    def __init__(self, data: bytearray) -> None:
+        self.data = data
+        self.size = len(data)
+        self.marks = bytearray(len(data))
+        self.interval = 1
+        self.stamp = bytes([1]) * REGISTER_BYTES
+
+    def order(self) -> None:
+        """Stores so far are ordered before what follows."""
+        self.interval += 1
+        if self.interval > 255:
+            self.marks[:] = bytes(self.size)
+            self.interval = 1
+        self.stamp = bytes([self.interval]) * REGISTER_BYTES
+
+    def mark(self, start: int, size: int) -> None:
+        """Remember that bytes were stored."""
+        if size > REGISTER_BYTES:
+            self.marks[start : start + size] = bytes([self.interval]) * size
+        else:
+            self.marks[start : start + size] = self.stamp[:size]

@@ -1,0 +1,127 @@
+"""Conversions of vector registers, lane by lane.
+
+PTO micro-instruction specification, vector conversions. A float becomes an integer rounded by the
+mode and clamped (NaN is 0), or without saturation its low bits. A narrowing float conversion that
+saturates gives the largest finite value for infinities and overflow and 0 for NaN; without
+saturation it is IEEE. Integers are clamped or keep their low bits; they become floats with one
+rounding by the mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from ptosim.numerics.formats import BF16, lookup
+from ptosim.numerics.integers import clamp_int, float_to_int, float_to_low_bits, wrap_int
+from ptosim.numerics.rounding import narrow, to_integral
+
+Conversion = Callable[[np.ndarray], np.ndarray]
+
+MODES = {"R": "rint", "A": "round", "F": "floor", "C": "ceil", "Z": "trunc", "O": "odd"}
+"""Rounding modes by their letters: to nearest even, half away from zero, floor, ceiling, toward
+zero, to odd."""
+
+
+def vector_conversion(src: str, dst: str, letter: str, *, saturate: bool) -> Conversion:
+    """Return the function from arrays of format `src` to arrays of `dst`.
+
+    `letter` is a key of MODES. Formats as in `formats.lookup`; `ValueError` for a pair of codes.
+    """
+    mode = MODES[letter]
+    source, target = lookup(src), lookup(dst)
+    if source.kind == "float" and target.kind == "float":
+        return _float_to_float(source.name, target.name, mode, saturate)
+    if source.kind == "float":
+        name = target.name
+        if saturate:
+            return lambda values: float_to_int(values, name, mode)
+        return lambda values: _low_bits(values, name, mode)
+    if target.kind == "float":
+        return _int_to_float(source.name, target.name, mode)
+    if "code" in (source.kind, target.kind):
+        raise ValueError(f"vector registers have no conversion from {src} to {dst}")
+    if saturate:
+        return lambda values: clamp_int(values, source.name, target.name)
+    return lambda values: wrap_int(values, target.name)
+
+
+def _low_bits(values: np.ndarray, dst: str, mode: str) -> np.ndarray:
+    """Low bits of the exact integer; 0 for infinities and NaN."""
+    form = lookup(dst)
+    signed = f"i{max(form.bits, 16)}"
+    return float_to_low_bits(values, signed, mode).astype(form.dtype)
+
+
+def _float_to_float(src: str, dst: str, mode: str, saturate: bool) -> Conversion:
+    form = lookup(dst)
+    if form.bits > lookup(src).bits:
+        return lambda values: values.astype(form.dtype)
+    if src == dst:
+        return np.copy
+    if not saturate:
+        return lambda values: narrow(values, dst, mode, saturate=False)
+
+    def convert(values: np.ndarray) -> np.ndarray:
+        result = narrow(values, dst, mode, saturate=True)
+        nan = np.isnan(result)
+        if nan.any():
+            result[nan] = 0
+        return result
+
+    return convert
+
+
+def _int_to_float(src: str, dst: str, mode: str) -> Conversion:
+    form = lookup(dst)
+    if lookup(src).bits < 64:
+        return lambda values: narrow(values.astype(np.float64), dst, mode, saturate=False)
+    if mode == "rint" and dst == "f32":
+        return lambda values: values.astype(np.float32)
+    return lambda values: np.array([_rounded(int(v), dst, mode) for v in values], form.dtype)
+
+
+def _rounded(value: int, dst: str, mode: str) -> float:
+    """A 64-bit integer in a float format, rounded once: f64 cannot hold it, so the exact value
+    decides between the neighbors."""
+    nearest = float(np.array(value).astype(lookup(dst).dtype))
+    if mode == "rint" or not np.isfinite(nearest) or Fraction(nearest) == value:
+        return nearest
+    below, above = _neighbors(nearest, value, dst)
+    if mode == "floor":
+        return below
+    if mode == "ceil":
+        return above
+    if mode == "trunc":
+        return below if value > 0 else above
+    if mode == "odd":
+        return below if _is_odd(below, dst) else above
+    return _half_away(below, above, value)
+
+
+def _neighbors(nearest: float, value: int, dst: str) -> tuple[float, float]:
+    kind = lookup(dst).dtype
+    if nearest < value:
+        return nearest, float(np.nextafter(kind.type(nearest), kind.type(np.inf)))
+    return float(np.nextafter(kind.type(nearest), kind.type(-np.inf))), nearest
+
+
+def _is_odd(value: float, dst: str) -> bool:
+    kind = lookup(dst).dtype
+    return bool(np.array(value, kind).view(f"u{kind.itemsize}") & 1)
+
+
+def _half_away(below: float, above: float, value: int) -> float:
+    low, high = value - Fraction(below), Fraction(above) - value
+    if low == high:
+        return above if value > 0 else below
+    return below if low < high else above
+
+
+def truncation(lanes: np.dtype, letter: str) -> Conversion:
+    """Return the function that rounds floats to integral values of the same type."""
+    mode = MODES[letter]
+    if lanes == BF16:
+        return lambda values: to_integral(values.astype(np.float32), mode).astype(BF16)
+    return lambda values: to_integral(values, mode)

@@ -1,0 +1,116 @@
+"""Integer matrix products and convolutions with 32-bit accumulators.
+
+The products run in f64, where sums of products of 9-bit integers are exact for more than 10^10
+terms; the result is reduced to 32 bits as an accumulator that wraps would be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ptosim.errors import UsageError
+
+
+def to_int32(values: np.ndarray) -> np.ndarray:
+    """Return exact integers in f64 as int32, wrapped around."""
+    return values.astype(np.int64).astype(np.int32)
+
+
+def matmul_int32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return a @ b of integer arrays (batched as NumPy does) with int32 accumulators."""
+    return to_int32(np.matmul(a.astype(np.float64), b.astype(np.float64)))
+
+
+class Window:
+    """Geometry of a convolution: how far the kernel moves and what is added around the image.
+
+    `pads` lists the elements before each dimension and then those behind. Raises UsageError if
+    sizes do not fit.
+    """
+
+    def __init__(
+        self,
+        image: Sequence[int],
+        kernel: Sequence[int],
+        strides: Sequence[int] = (),
+        pads: Sequence[int] = (),
+        dilations: Sequence[int] = (),
+        auto_pad: str = "NOTSET",
+    ) -> None:
+        rank = len(kernel)
+        if len(image) != rank:
+            raise UsageError(f"the image has {len(image)} spatial dimensions, the kernel {rank}")
+        self.kernel = tuple(kernel)
+        self.strides = tuple(strides) or (1,) * rank
+        self.dilations = tuple(dilations) or (1,) * rank
+        for name, given in (("strides", self.strides), ("dilations", self.dilations)):
+            if len(given) != rank or any(v < 1 for v in given):
+                raise UsageError(f"{name} {list(given)} do not fit {rank} spatial dimensions")
+        self.reach = tuple(
+            (k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)
+        )
+        self.pads = self._pads(image, pads, auto_pad)
+        padded = (n + b + a for n, (b, a) in zip(image, self.pads, strict=True))
+        self.out = tuple(
+            (n - r) // s + 1 for n, r, s in zip(padded, self.reach, self.strides, strict=True)
+        )
+        if any(n < 1 for n in self.out):
+            raise UsageError(f"the kernel {list(self.kernel)} does not fit the image {list(image)}")
+
+    def _pads(
+        self, image: Sequence[int], pads: Sequence[int], auto_pad: str
+    ) -> tuple[tuple[int, int], ...]:
+        rank = len(self.kernel)
+        if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            return tuple(self._same(i, n, auto_pad) for i, n in enumerate(image))
+        if auto_pad == "VALID" or not pads:
+            return ((0, 0),) * rank
+        if auto_pad != "NOTSET":
+            raise UsageError(f"unknown auto_pad `{auto_pad}`")
+        if len(pads) != 2 * rank or any(p < 0 for p in pads):
+            raise UsageError(f"pads {list(pads)} do not fit {rank} spatial dimensions")
+        return tuple((pads[i], pads[i + rank]) for i in range(rank))
+
+    def _same(self, index: int, size: int, auto_pad: str) -> tuple[int, int]:
+        steps = -(-size // self.strides[index])
+        total = max((steps - 1) * self.strides[index] + self.reach[index] - size, 0)
+        less, more = total // 2, total - total // 2
+        return (less, more) if auto_pad == "SAME_UPPER" else (more, less)
+
+    def patches(self, image: np.ndarray, fill: int = 0) -> np.ndarray:
+        """Return [batch, positions, channels * taps] of an image [batch, channels, ...]."""
+        wide = np.pad(image, ((0, 0), (0, 0), *self.pads), constant_values=fill)
+        rank = len(self.kernel)
+        axes = tuple(range(2, 2 + rank))
+        views = np.lib.stride_tricks.sliding_window_view(wide, self.reach, axes)
+        steps = (slice(None), slice(None), *(slice(None, None, s) for s in self.strides))
+        taps = (*steps, *(slice(None, None, d) for d in self.dilations))
+        picked = np.moveaxis(views[taps], 1, 1 + rank)
+        batch, channels = image.shape[:2]
+        return picked.reshape(batch, math.prod(self.out), channels * math.prod(self.kernel))
+
+
+def conv_int32(
+    image: np.ndarray, weights: np.ndarray, window: Window, groups: int = 1
+) -> np.ndarray:
+    """Return the convolution of [batch, channels, ...] with [out, channels / groups, ...] in int32.
+
+    Both are integers from which zero points are subtracted already: what is added around is 0.
+    """
+    batch, channels = image.shape[:2]
+    filters, depth = weights.shape[:2]
+    if groups < 1 or channels != depth * groups or filters % groups:
+        raise UsageError(
+            f"{channels} channels, {filters} filters of depth {depth} do not make {groups} groups"
+        )
+    share = filters // groups
+    result = np.empty((batch, filters, math.prod(window.out)), np.int32)
+    for group in range(groups):
+        columns = window.patches(image[:, group * depth : (group + 1) * depth])
+        rows = weights[group * share : (group + 1) * share].reshape(share, -1)
+        product = np.matmul(columns.astype(np.float64), rows.T.astype(np.float64))
+        result[:, group * share : (group + 1) * share] = to_int32(product).transpose(0, 2, 1)
+    return result.reshape(batch, filters, *window.out)

@@ -1,0 +1,104 @@
+"""Dequantisation: (q - z) * scale, in the type that the scheme names.
+
+Differences of 16-bit and narrower integers are exact in f32, so that the systems differ only where
+32-bit integers are rounded on the way, or where the arithmetic runs in f16 or bf16.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ptosim.errors import UsageError
+from ptosim.quant.engine import as_array
+from ptosim.quant.parameters import FLOATS, float_name, wrap
+from ptosim.quant.regions import Region, part_of, pieces, regions
+from ptosim.quant.schemes import Scheme, scheme
+from ptosim.quant.storage import Storage, integer_storage, of_array, storage
+
+
+def dequantize(
+    q: Any,
+    *,
+    scheme: str | Scheme,
+    scale: Any,
+    zero_point: Any = 0,
+    dtype: Any = None,
+    axis: int | None = None,
+    block: int | None = None,
+) -> np.ndarray:
+    """Return the expressed values of stored ones by a named scheme.
+
+    `q` holds one stored element an entry, in an integer or ml_dtypes type. `dtype` is the type of
+    the result: f32 (the default), f16, bf16 or f64; where a scheme computes in the scale's type,
+    that type is the default. The other arguments are those of `quantize`. Raises UsageError for
+    arguments that do not fit each other.
+    """
+    chosen = _scheme(scheme)
+    stored, kind = _stored(q)
+    scales = as_array(scale, "scale")
+    result = storage(dtype if dtype is not None else _default(chosen, scales.dtype))
+    if result.kind != "wide":
+        raise UsageError(f"the result of a dequantisation is f16, bf16, f32 or f64, not {result}")
+    zeros = as_array(zero_point, "zero_point")
+    if zeros.size != 1 and zeros.shape != scales.shape:
+        raise UsageError(
+            f"scale and zero point must have the same shape: {scales.shape} and {zeros.shape}"
+        )
+    if "wrap" in chosen.overflow and kind.is_integer:
+        zeros = wrap(zeros.astype(np.int64), kind)
+    zeros = np.broadcast_to(zeros if zeros.size != 1 else zeros.reshape(()), scales.shape)
+    covers = regions(stored.shape, scales.shape, axis, block)
+    with np.errstate(all="ignore"):
+        values = _expand(stored, scales, zeros, covers, _work(chosen, result), result)
+    return values.reshape(np.shape(q))
+
+
+def _scheme(name: str | Scheme) -> Scheme:
+    return scheme(name)
+
+
+def _stored(q: Any) -> tuple[np.ndarray, Storage]:
+    array = np.ascontiguousarray(q)  # a scalar becomes a vector of one
+    known = of_array(array)
+    if known is not None and known.kind in ("int", "float"):
+        return array, known
+    if array.dtype.kind in "iu":
+        return array, integer_storage(32, signed=True)
+    raise UsageError(f"stored values are integers or narrow floats, not {array.dtype}")
+
+
+def _default(chosen: Scheme, scale: np.dtype) -> str:
+    name = float_name(scale)
+    return name if chosen.inverse == "scale" and name in ("f16", "bf16") else "f32"
+
+
+def _work(chosen: Scheme, result: Storage) -> np.dtype:
+    if chosen.inverse == "expressed":
+        return result.array
+    return FLOATS["f64"] if result.name == "f64" else FLOATS["f32"]
+
+
+def _expand(
+    stored: np.ndarray,
+    scales: np.ndarray,
+    zeros: np.ndarray,
+    covers: list[Region],
+    work: np.dtype,
+    result: Storage,
+) -> np.ndarray:
+    factors = scales.astype(work)
+    shifts = zeros.astype(work)
+    has_zero = bool(np.any(shifts != 0))
+    values = np.empty(stored.shape, result.array)
+    for region in covers:
+        data, target = region.data(stored), region.data(values)
+        factor, shift = region.parameter(factors), region.parameter(shifts)
+        for index in pieces(data.shape):
+            part = data[index].astype(work)
+            if has_zero:
+                part -= part_of(shift, index)
+            part *= part_of(factor, index)
+            target[index] = part
+    return values

@@ -1,0 +1,34 @@
+"""How far stored values are from each other and from what they stand for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def ratio(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return x / scale in f64."""
+    with np.errstate(all="ignore"):
+        return x.astype(np.float64) / scale.astype(np.float64)
+
+
+def near_tie(ratios: np.ndarray) -> np.ndarray:
+    """Return True where a ratio is within two f32 ulp of the middle between two integers."""
+    with np.errstate(all="ignore"):
+        middle = np.floor(ratios) + 0.5
+        ulp = np.spacing(np.abs(ratios).astype(np.float32)).astype(np.float64)
+        return np.abs(ratios - middle) <= 2 * ulp
+
+
+def sqnr(x: np.ndarray, approximation: np.ndarray) -> float:
+    """Return the signal to quantisation noise ratio in dB over finite elements; inf if there is no
+    noise, NaN if there is no signal."""
+    signal = x.astype(np.float64).reshape(-1)
+    noise = signal - approximation.astype(np.float64).reshape(-1)
+    finite = np.isfinite(signal) & np.isfinite(noise)
+    power = float(np.sum(signal[finite] ** 2))
+    lost = float(np.sum(noise[finite] ** 2))
+    if power == 0:
+        return math.nan if lost == 0 else -math.inf
+    return math.inf if lost == 0 else 10 * math.log10(power / lost)

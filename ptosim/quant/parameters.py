@@ -1,0 +1,163 @@
+"""Scale and zero point in the forms that the steps of a scheme need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from ptosim.errors import UsageError
+from ptosim.quant.schemes import Scheme
+from ptosim.quant.storage import Storage
+
+FLOATS = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+}
+_NAMES = {dtype: name for name, dtype in FLOATS.items()}
+_SCALES = {dtype: name for dtype, name in _NAMES.items() if name != "f64"}
+_FP19_MASK = np.uint32(0xFFFFE000)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Scales, multipliers and zero points of a tensor, all of the scale's shape.
+
+    `work` is the type that the values are computed in, `narrow` the type that every result of the
+    scaling is rounded to (None: the work type), `entry` the type that x is rounded to first (None:
+    it fits the work type). `zero` is in the work type.
+    """
+
+    work: np.dtype
+    narrow: np.dtype | None
+    entry: np.dtype | None
+    scale: np.ndarray
+    multiplier: np.ndarray
+    zero: np.ndarray
+
+    def map(self, view) -> Parameters:
+        """Return the parameters with each array cut or reshaped."""
+        return Parameters(
+            self.work,
+            self.narrow,
+            self.entry,
+            view(self.scale),
+            view(self.multiplier),
+            view(self.zero),
+        )
+
+    def entered(self, x: np.ndarray) -> np.ndarray:
+        """Return a new array of elements of x in the work type."""
+        return (x if self.entry is None else x.astype(self.entry)).astype(self.work)
+
+    @property
+    def has_zero(self) -> bool:
+        """True if some zero point is not 0."""
+        return bool(np.any(self.zero != 0))
+
+
+def float_name(dtype: np.dtype) -> str | None:
+    """Return f16, bf16, f32 or f64, or None for any other type."""
+    return _NAMES.get(dtype)
+
+
+def fp19(multiplier: np.ndarray | float) -> np.ndarray:
+    """Return f32 multipliers as the fixpipe holds them: sign, 8 exponent and 10 mantissa bits."""
+    bits = np.asarray(multiplier, np.float32).view(np.uint32) & _FP19_MASK
+    return bits.view(np.float32)
+
+
+def reciprocal(scale: np.ndarray) -> np.ndarray:
+    """Return f32(1/scale)."""
+    with np.errstate(all="ignore"):
+        return np.float32(1) / scale.astype(np.float32)
+
+
+def prepare(
+    scheme: Scheme,
+    out: Storage,
+    x_dtype: np.dtype,
+    scale: np.ndarray,
+    zero: np.ndarray,
+    multiplier: np.ndarray | None,
+    precision: str | None,
+) -> Parameters:
+    """Return the parameters of a quantisation. Raises UsageError for a zero point that the scheme
+    cannot hold."""
+    work, narrow = _work_types(scheme, out, x_dtype, scale.dtype, precision)
+    entry = narrow
+    if narrow is None and x_dtype == FLOATS["f64"] and scheme.precision not in _WIDE:
+        entry = FLOATS["f32"]
+    factor = reciprocal(scale) if multiplier is None else multiplier.astype(np.float32)
+    if scheme.multiplier == "fp19":
+        factor = fp19(factor)
+    divisor = scale.astype(work if narrow is None else narrow).astype(work)
+    return Parameters(
+        work, narrow, entry, divisor, factor.astype(work), _zero(scheme, out, zero).astype(work)
+    )
+
+
+_WIDE = ("f64", "expressed")
+
+
+def _work_types(
+    scheme: Scheme, out: Storage, x: np.dtype, scale: np.dtype, precision: str | None
+) -> tuple[np.dtype, np.dtype | None]:
+    chosen = scheme.precision
+    if chosen == "scale":
+        chosen = precision or _SCALES.get(scale, "f32")
+    elif chosen == "expressed":
+        chosen = _NAMES.get(x, "f32")
+    elif chosen == "exact":
+        chosen = "f64"
+    if "promotes" in scheme.quirks and precision is None:
+        chosen = _promoted(x, scale)
+    work = FLOATS["f64"] if chosen == "f64" else FLOATS["f32"]
+    if out.bits > 16 and out.is_integer:
+        work = FLOATS["f64"]  # an f32 cannot hold every integer of the output
+    narrow = FLOATS[chosen]
+    return work, None if narrow == work else narrow
+
+
+def _promoted(x: np.dtype, scale: np.dtype) -> str:
+    """The type of x / scale by NumPy's promotion rules: integers with f32 give f64."""
+    if x.kind in "iu":
+        return "f64"
+    return _NAMES.get(x, "f32") if x == scale else "f32"
+
+
+def _zero(scheme: Scheme, out: Storage, zero: np.ndarray) -> np.ndarray:
+    values = zero.astype(np.float64)
+    if scheme.name not in _FRACTIONAL and np.any(values != np.rint(values)):
+        raise UsageError(f"scheme {scheme.name}: a zero point is an integer")
+    if out.is_integer and scheme.name in _TYPED:
+        _check_range(scheme, values, out.low, out.high, f"the output type {out}")
+    if scheme.field == "s":
+        half = 1 << out.bits
+        _check_range(scheme, values, -half, half - 1, f"the signed {out.bits + 1}-bit offset field")
+    elif scheme.field == "u":
+        values = values.astype(np.int64) & ((1 << (out.bits + 1)) - 1)
+    elif scheme.overflow == "wrap" and scheme.scale == "divide" and out.is_integer:
+        values = wrap(values.astype(np.int64), out)
+    return values
+
+
+_TYPED = ("onnx", "onnx-ref", "ort")
+_FRACTIONAL = ("pto-hw", "naive-f16", "onednn", "page")
+
+
+def _check_range(scheme: Scheme, values: np.ndarray, low: float, high: float, what: str) -> None:
+    wrong = values[(values < low) | (values > high) | np.isnan(values)]
+    if wrong.size:
+        raise UsageError(
+            f"scheme {scheme.name}: zero point {wrong.flat[0]:g} is outside {what} [{low}, {high}]"
+        )
+
+
+def wrap(values: np.ndarray, out: Storage) -> np.ndarray:
+    """Return the low bits of int64 values as values of an integer type, still int64."""
+    low = values & ((1 << out.bits) - 1)
+    return np.where(low > out.high, low - (1 << out.bits), low) if out.signed else low

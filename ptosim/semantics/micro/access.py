@@ -1,0 +1,81 @@
+"""How vector instructions reach UB: addresses, bounds, and stores that no barrier has ordered
+yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptosim.ir.types import PtrType
+from ptosim.machine.core import Core
+from ptosim.machine.vector import VectorWindow
+from ptosim.semantics.binding import OpFault
+from ptosim.semantics.micro.context import VectorContext
+
+Address = Callable[[list], int]
+"""From the values of a program to a byte address in UB."""
+
+HAZARD = (
+    "reads bytes that an earlier operation of the vector region stores, with no memory barrier "
+    'between; add `pto.mem_bar "VST_VLD"`'
+)
+
+
+def element_bytes(ctx: VectorContext, name: str) -> int:
+    """Return the bytes that an offset of one element moves a pointer."""
+    type_: PtrType = ctx.type(name)
+    return max(type_.elem.bits // 8, 1)
+
+
+def address(ctx: VectorContext, pointer: str, offset: str | None = None) -> Address:
+    """Return the function that computes pointer + offset elements."""
+    at = ctx[pointer]
+    if offset is None or not ctx.has(offset):
+        return lambda slots: slots[at][1]
+    size = element_bytes(ctx, pointer)
+    const = ctx.const(offset)
+    if const is not None:
+        distance = const * size
+        return lambda slots: slots[at][1] + distance
+    index = ctx[offset]
+    return lambda slots: slots[at][1] + slots[index] * size
+
+
+def outside(ctx: VectorContext, start: int, size: int, limit: int) -> OpFault:
+    """Return the fault of an access that leaves UB."""
+    return OpFault(
+        "PTO6602",
+        f"'{ctx.op.name}' accesses UB [{start:#x}, {start + size:#x}); the space has {limit:#x} "
+        "bytes",
+        help="check the address of the pointer and the offset, which counts elements of its type",
+    )
+
+
+def check(ctx: VectorContext, ub: VectorWindow, start: int, size: int) -> None:
+    """Raise if an access leaves UB."""
+    if start < 0 or start + size > ub.size:
+        raise outside(ctx, start, size, ub.size)
+
+
+def loader(ctx: VectorContext, size: int) -> Callable[[Core, int], bytearray]:
+    """Return the function that reads `size` bytes of UB, a copy of them."""
+    warn = ctx.warn
+
+    def load(core: Core, start: int) -> bytearray:
+        ub = core.ub
+        end = start + size
+        if start < 0 or end > ub.size:
+            raise outside(ctx, start, size, ub.size)
+        if ub.marks.find(ub.interval, start, end) >= 0:
+            warn("PTO6610", HAZARD)
+        return ub.data[start:end]
+
+    return load
+
+
+def write(ctx: VectorContext, ub: VectorWindow, start: int, data: bytes) -> None:
+    """Store bytes to UB."""
+    size = len(data)
+    if size:
+        check(ctx, ub, start, size)
+        ub.data[start : start + size] = data
+        ub.mark(start, size)

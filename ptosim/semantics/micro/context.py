@@ -1,0 +1,253 @@
+"""What the maker of a vector instruction sees: slots of its registers, element types, words.
+
+A register in a slot is an array of the lanes that its type says. Where an instruction needs other
+lanes, or a scalar in every lane, the context makes the array in a slot of its own in front of the
+instruction, so that the instruction itself only ever works on registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from ptosim.ir.attributes import Enum
+from ptosim.ir.core import Operand, Operation
+from ptosim.ir.types import DType, MaskType, ScalarType, VRegType
+from ptosim.isa.enums import enums
+from ptosim.isa.profiles import Profile
+from ptosim.machine.core import Core
+from ptosim.machine.storage import view_dtype
+from ptosim.machine.vector import REGISTER_BYTES, Mask
+from ptosim.semantics.binding import typed_scalar
+
+Run = Callable[[Core], None]
+Function = Callable[..., np.ndarray]
+Inactive = Callable[[Mask], "np.ndarray | None"]
+
+
+class VectorContext:
+    """One vector instruction at decoding."""
+
+    __slots__ = ("_before", "_new_slot", "attrs", "op", "profile", "slots", "warn")
+
+    def __init__(
+        self,
+        op: Operation,
+        profile: Profile,
+        slots: dict[str, Any],
+        attrs: dict[str, Any],
+        new_slot: Callable[[Any], int],
+        warn: Callable[[str, str], None],
+    ) -> None:
+        self.op = op
+        self.profile = profile
+        self.slots = slots  # of operands and results, by the names of the row
+        self.attrs = attrs
+        self.warn = warn
+        self._new_slot = new_slot
+        self._before: list[Run] = []
+
+    # -- what the text says -----------------------------------------------------------------------
+
+    def word(self, name: str) -> str:
+        """Return the word that an operand is, in its canonical spelling; of an attribute its
+        value."""
+        operand = self.op.bound.get(name)
+        if operand is None:
+            return self.attrs[name]
+        value = operand.const
+        text = value.member if isinstance(value, Enum) else str(value)
+        definition = next(d for d in self.op.variant.operands if d.name == name)
+        return next(filter(None, (enums()[e].member(text) for e in definition.enums)), text)
+
+    def opt_word(self, name: str) -> str | None:
+        """Return an attribute that may be left out."""
+        return self.attrs.get(name)
+
+    def type(self, name: str) -> Any:
+        """Return the type of an operand or result."""
+        operand = self.op.bound.get(name)
+        if operand is not None:
+            return operand.type
+        free = [o.name for o in self.op.variant.outs if self.op.bound.get(o.name) is None]
+        return self.op.results[free.index(name)].type
+
+    def elem(self, name: str) -> DType:
+        """Return the element type of a register, pointer or scalar."""
+        type_ = self.type(name)
+        return type_.dtype if isinstance(type_, ScalarType) else type_.elem
+
+    def lanes(self, name: str) -> np.dtype:
+        """Return the NumPy type of a register's lanes."""
+        return view_dtype(self.elem(name))
+
+    def width(self, name: str) -> int:
+        """Return the bytes of a lane (of a mask: of the lanes that it is for)."""
+        type_ = self.type(name)
+        return type_.granule // 8 if isinstance(type_, MaskType) else self.elem(name).bits // 8
+
+    def has(self, name: str) -> bool:
+        """True if an optional operand or result is there."""
+        return self.slots.get(name) is not None
+
+    def const(self, name: str) -> Any:
+        """Return the value of an operand if the text fixes it, else None."""
+        operand = self.op.bound.get(name)
+        return operand.const if isinstance(operand, Operand) else None
+
+    def __getitem__(self, name: str) -> int:
+        return self.slots[name]
+
+    # -- registers --------------------------------------------------------------------------------
+
+    def register(self, name: str, lanes: np.dtype) -> int:
+        """Return the slot of an operand as a register of `lanes`; a scalar is in every lane."""
+        type_ = self.type(name)
+        if not isinstance(type_, VRegType):
+            return self._broadcast(name, lanes)
+        slot = self.slots[name]
+        if view_dtype(type_.elem) == lanes:
+            return slot
+        seen = self._new_slot(None)
+
+        def view(core: Core) -> None:
+            slots = core.slots
+            slots[seen] = slots[slot].view(lanes)
+
+        self._before.append(view)
+        return seen
+
+    def _broadcast(self, name: str, lanes: np.dtype) -> int:
+        count = REGISTER_BYTES // lanes.itemsize
+        const = self.const(name)
+        if const is not None:
+            return self._new_slot(np.full(count, typed_scalar(const, lanes), lanes))
+        slot, seen = self.slots[name], self._new_slot(None)
+        last: Any = None
+        register: Any = None
+
+        def broadcast(core: Core) -> None:
+            nonlocal last, register
+            slots = core.slots
+            value = slots[slot]
+            if value is not last:  # by identity: 0.0 and -0.0 are equal
+                register = np.full(count, typed_scalar(value, lanes), lanes)
+                last = value
+            slots[seen] = register
+
+        self._before.append(broadcast)
+        return seen
+
+    def inactive(self, width: int) -> Inactive:
+        """Return the function that gives the inactive lanes of a mask (None: all are active)."""
+        return attrgetter(f"off{width}")
+
+    def active(self, width: int) -> Callable[[Mask], np.ndarray]:
+        """Return the function that gives the active lanes of a mask as booleans."""
+        return attrgetter(f"on{width}")
+
+    # -- instructions -----------------------------------------------------------------------------
+
+    def made(self, run: Run) -> Run:
+        """Return the instruction with what has to happen in front of it."""
+        before = tuple(self._before)
+        if not before:
+            return run
+        if len(before) == 1:
+            (only,) = before
+
+            def run_after(core: Core) -> None:
+                only(core)
+                run(core)
+
+            return run_after
+
+        def run_after_all(core: Core) -> None:
+            for first in before:
+                first(core)
+            run(core)
+
+        return run_after_all
+
+    def lane_wise(
+        self, function: Function, *names: str, lanes: np.dtype | None = None, result: str = "dst"
+    ) -> Run:
+        """Return the instruction `result` = function of the operands, lane by lane; inactive lanes
+        are 0. `lanes` is how the operands are seen, by default as the first one's type says."""
+        lanes = lanes or self.lanes(names[0])
+        sources = [self.register(name, lanes) for name in names]
+        target = self.slots[result]
+        wanted = self.lanes(result)
+        if wanted != lanes:
+            function = _seen_as(function, wanted)
+        if not self.has("mask"):
+            return self.made(_unmasked(function, sources, target))
+        inactive = self.inactive(wanted.itemsize)
+        return self.made(
+            _MASKED[len(sources)](function, sources, self.slots["mask"], inactive, target)
+        )
+
+
+def _seen_as(function: Function, lanes: np.dtype) -> Function:
+    return lambda *registers: function(*registers).view(lanes)
+
+
+def _unmasked(function: Function, sources: list[int], target: int) -> Run:
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = function(*[slots[s] for s in sources])
+
+    return run
+
+
+def _masked_1(
+    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
+) -> Run:
+    (source,) = sources
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        result = function(slots[source])
+        off = inactive(slots[mask])
+        if off is not None:
+            result[off] = 0
+        slots[target] = result
+
+    return run
+
+
+def _masked_2(
+    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
+) -> Run:
+    first, second = sources
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        result = function(slots[first], slots[second])
+        off = inactive(slots[mask])
+        if off is not None:
+            result[off] = 0
+        slots[target] = result
+
+    return run
+
+
+def _masked_3(
+    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
+) -> Run:
+    first, second, third = sources
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        result = function(slots[first], slots[second], slots[third])
+        off = inactive(slots[mask])
+        if off is not None:
+            result[off] = 0
+        slots[target] = result
+
+    return run
+
+
+_MASKED = {1: _masked_1, 2: _masked_2, 3: _masked_3}

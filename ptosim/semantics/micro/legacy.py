@@ -1,0 +1,111 @@
+"""The older copies, whose operands are all in a row and whose loops are in registers.
+
+PTO micro-instruction specification, data movement, older operations. The loop registers belong to
+these copies only; the newer ones have loops of their own and ignore them."""
+
+from __future__ import annotations
+
+from ptosim.machine.core import SLOT_LOOPS, Core
+from ptosim.semantics.binding import Binding
+from ptosim.semantics.micro.dma import Copy, copied, gapped
+from ptosim.semantics.micro.memory import place
+from ptosim.semantics.registry import STATE, Commit, kernel, nothing, value
+from ptosim.semantics.values import Action, ValueContext
+
+_SIZE_OPS = ("pto.set_loop_size_outtoub", "pto.set_loop_size_ubtoout")
+_STRIDE_OPS = tuple(
+    f"pto.set_loop{n}_stride_{way}" for n in (1, 2) for way in ("outtoub", "ubtoout")
+)
+
+
+def _set(core: Core, **registers: int) -> None:
+    """A new tuple each time, so that copies are bound to the values that they were issued with."""
+    known = dict(core.slots[SLOT_LOOPS] or ())
+    core.slots[SLOT_LOOPS] = tuple(sorted((known | registers).items()))
+
+
+@value(*_SIZE_OPS)
+def loop_sizes(ctx: ValueContext) -> Action:
+    """How often loop 1 and loop 2 run around a copy; 1 is no loop."""
+    way = ctx.op.name.rpartition("_")[2]
+    first, second = ctx.slots["loop1"], ctx.slots["loop2"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        _set(core, **{f"{way}_count1": slots[first], f"{way}_count2": slots[second]})
+
+    return run
+
+
+@value(*_STRIDE_OPS)
+def loop_strides(ctx: ValueContext) -> Action:
+    """By how many bytes a round of a loop advances source and destination."""
+    way = ctx.op.name.rpartition("_")[2]
+    number = ctx.op.name.removeprefix("pto.set_loop")[0]
+    source, target = ctx.slots["src_stride"], ctx.slots["dst_stride"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        _set(core, **{f"{way}_src{number}": slots[source], f"{way}_dst{number}": slots[target]})
+
+    return run
+
+
+def _looped(op: Binding, way: str) -> Commit:
+    """A copy by bytes inside the two loops of the registers."""
+    source, target = place(op, "src"), place(op, "dst")
+    values, registers = op.values, dict(op.values["loops"] or ())
+    levels = [(values["count"], values["src_stride"], values["dst_stride"])]
+    levels += [
+        (
+            registers.get(f"{way}_count{n}", 1),
+            registers.get(f"{way}_src{n}", 0),
+            registers.get(f"{way}_dst{n}", 0),
+        )
+        for n in (1, 2)
+    ]
+    return copied(op, Copy(source, target, values["length"], levels))
+
+
+STATE.update(
+    dict.fromkeys(("pto.copy_gm_to_ubuf", "pto.copy_ubuf_to_gm"), (("loops", SLOT_LOOPS),))
+)
+
+
+@kernel("pto.copy_gm_to_ubuf")
+def copy_gm_to_ubuf(op: Binding) -> Commit:
+    """GM to UB by bytes."""
+    if op.values["left_pad"] or op.values["right_pad"]:
+        op.note("PTO6606", "has padding counts, but no operand names the value; nothing is padded")
+    return _looped(op, "outtoub")
+
+
+@kernel("pto.copy_ubuf_to_gm")
+def copy_ubuf_to_gm(op: Binding) -> Commit:
+    """UB to GM by bytes."""
+    return _looped(op, "ubtoout")
+
+
+@kernel("pto.copy_gm_to_cbuf", "pto.copy_ubuf_to_cbuf", "pto.copy_cbuf_to_ubuf")
+def copy_units(op: Binding) -> Commit:
+    """Between GM or UB and L1, in units of 32 bytes with gaps; L1 to the UB of the vector core
+    named."""
+    values = op.values
+    source = place(op, "src")
+    target = place(op, "dst", values.get("subblock"))
+    gaps = (values["src_gap"], values["dst_gap"])
+    return copied(op, gapped(source, target, values["count"], values["length"], gaps))
+
+
+@kernel("pto.load_cbuf_to_ca")
+def load_cbuf_to_ca(op: Binding) -> Commit:
+    """L1 to L0A, by fractals of 512 bytes: (m, k) from (m_start + m, k_start + k)."""
+    source, target = place(op, "src"), place(op, "dst")
+    m_start, k_start, m_step, k_step, src_stride, dst_stride = (
+        op.values[n] for n in ("m_start", "k_start", "m_step", "k_step", "src_stride", "dst_stride")
+    )
+    if m_step <= 0 or k_step <= 0:
+        return nothing
+    start = source.start + (k_start * src_stride + m_start) * 512
+    levels = [(m_step, 512, 512), (k_step, src_stride * 512, dst_stride * 512)]
+    return copied(op, Copy(source._replace(start=start), target, 512, levels))

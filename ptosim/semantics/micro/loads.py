@@ -1,0 +1,277 @@
+"""Loads from UB into vector registers, with every distribution over the lanes.
+
+PTO micro-instruction specification, vector loads. The width of a distribution need not be that of
+the pointer's elements or of the lanes: what a distribution does, it does to bytes in groups of its
+width. Confirmed by the public programs' data: NORM, BRC_*, US_B16, DS_B16, UNPK_B16, DINTLV_B8 and
+_B32, unaligned streams, gathers, block addresses; the others are what the documentation says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.machine.core import Core
+from ptosim.machine.vector import REGISTER_BYTES, Align
+from ptosim.semantics.micro.access import HAZARD, address, check, element_bytes, loader
+from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.registry import vector
+
+Spread = Callable[[bytearray], np.ndarray]
+
+
+def _of_width(name: str) -> int:
+    """Bytes of the width that a distribution names."""
+    return int(name.rpartition("_B")[2]) // 8
+
+
+def _units(data: bytearray, width: int) -> np.ndarray:
+    return np.frombuffer(data, f"u{width}")
+
+
+def _broadcast(width: int) -> tuple[int, Spread]:
+    times = REGISTER_BYTES // width
+    return width, lambda data: np.frombuffer(bytes(data) * times, np.uint8)
+
+
+def _twice(width: int) -> tuple[int, Spread]:
+    return REGISTER_BYTES // 2, lambda data: np.repeat(_units(data, width), 2)
+
+
+def _every(width: int, step: int) -> tuple[int, Spread]:
+    return REGISTER_BYTES * step, lambda data: _units(data, width)[::step].copy()
+
+
+def _widened(width: int, step: int) -> tuple[int, Spread]:
+    return REGISTER_BYTES // step, lambda data: _units(data, width).astype(f"u{width * step}")
+
+
+def _to_blocks(width: int) -> tuple[int, Spread]:
+    return 8 * width, lambda data: np.repeat(_units(data, width), 32 // width)
+
+
+def distribution(word: str) -> tuple[int, Spread]:
+    """Return the bytes that a distribution reads and the function that spreads them over a
+    register."""
+    if word == "NORM":
+        return REGISTER_BYTES, lambda data: np.frombuffer(data, np.uint8)
+    if word == "BRC_BLK":
+        return _broadcast(32)
+    if word in ("UNPK4", "UNPK4_B8"):
+        return _widened(1, 4)
+    if word == "SPLT4CHN":
+        return _every(1, 4)
+    kind = word.rpartition("_B")[0]
+    width = _of_width(word)
+    if kind == "SPLT4CHN":
+        return _every(width, 4)
+    return {
+        "BRC": lambda: _broadcast(width),
+        "US": lambda: _twice(width),
+        "DS": lambda: _every(width, 2),
+        "UNPK": lambda: _widened(width, 2),
+        "E2B": lambda: _to_blocks(width),
+        "SPLT2CHN": lambda: _every(width, 2),
+    }[kind]()
+
+
+@vector("pto.vlds")
+def vlds(ctx: VectorContext) -> Run:
+    """A register from UB at pointer + offset."""
+    word = ctx.word("dist")
+    size, spread = distribution(word)
+    lanes, target = ctx.lanes("dst"), ctx["dst"]
+    at = address(ctx, "src", "offset")
+    load = loader(ctx, size)
+    if word == "NORM":
+        make = np.frombuffer
+
+        def run(core: Core) -> None:
+            slots = core.slots
+            slots[target] = make(load(core, at(slots)), lanes)
+
+        return run
+
+    def run_spread(core: Core) -> None:
+        slots = core.slots
+        slots[target] = spread(load(core, at(slots))).view(lanes)
+
+    return run_spread
+
+
+@vector("pto.vldsx2")
+def vldsx2(ctx: VectorContext) -> Run:
+    """Two registers: the even and the odd elements (BDINTLV: 32-byte blocks) of 512 bytes."""
+    word = ctx.word("dist")
+    unit = f"V{32 if word == 'BDINTLV' else _of_width(word)}"
+    lanes, low, high = ctx.lanes("low"), ctx["low"], ctx["high"]
+    at = address(ctx, "src", "offset")
+    load = loader(ctx, 2 * REGISTER_BYTES)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        units = np.frombuffer(load(core, at(slots)), unit)
+        slots[low] = units[::2].copy().view(lanes)
+        slots[high] = units[1::2].copy().view(lanes)
+
+    return run
+
+
+@vector("pto.vsld")
+def vsld(ctx: VectorContext) -> Run:
+    """A register from elements at a fixed distance: lane i is element i * stride of the named
+    width."""
+    step, width = _stride(ctx.word("stride"))
+    count = REGISTER_BYTES // width
+    lanes, target = ctx.lanes("dst"), ctx["dst"]
+    at = address(ctx, "src", "offset")
+    load = loader(ctx, ((count - 1) * step + 1) * width)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = np.frombuffer(load(core, at(slots)), f"V{width}")[::step].copy().view(lanes)
+
+    return run
+
+
+def _stride(word: str) -> tuple[int, int]:
+    """Step and element bytes of a word such as STRIDE_S3_B16."""
+    _, step, bits = word.split("_")
+    return int(step[1:]), int(bits[1:]) // 8
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def block_addresses(slots: list, base: int, block_stride: int, repeat_stride: int) -> list[int]:
+    """Return the addresses of the eight 32-byte blocks of a block access."""
+    first = base + slots[repeat_stride] * 32
+    step = slots[block_stride] * 32
+    return [first + k * step for k in range(8)]
+
+
+@vector("pto.vsldb")
+def vsldb(ctx: VectorContext) -> Run:
+    """Eight blocks of 32 bytes at a stride; a block whose bit 4k of the mask is off is 0."""
+    lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
+    at = address(ctx, "src")
+    strides = ctx["block_stride"], ctx["repeat_stride"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        starts = block_addresses(slots, at(slots), *strides)
+        slots[target] = _blocks(ctx, core, starts, slots[mask].bits).view(lanes)
+
+    return run
+
+
+def _blocks(ctx: VectorContext, core: Core, starts: list[int], image: int) -> np.ndarray:
+    """Eight blocks, those that bits 0, 4, … 28 of the mask leave out as 0."""
+    ub = core.ub
+    register = bytearray(REGISTER_BYTES)
+    for k, start in enumerate(starts):
+        if image >> 4 * k & 1:
+            check(ctx, ub, start, 32)
+            if ub.marks.find(ub.interval, start, start + 32) >= 0:
+                ctx.warn("PTO6610", HAZARD)
+            register[32 * k : 32 * k + 32] = ub.data[start : start + 32]
+    return np.frombuffer(register, np.uint8)
+
+
+@vector("pto.vgatherb")
+def vgatherb(ctx: VectorContext) -> Run:
+    """Eight blocks of 32 bytes at byte offsets in the first eight lanes of a register."""
+    lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
+    offsets = ctx.register("offsets", np.dtype(np.uint32))
+    at = address(ctx, "src")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        base = at(slots)
+        starts = [base + int(offset) for offset in slots[offsets][:8]]
+        slots[target] = _blocks(ctx, core, starts, slots[mask].bits).view(lanes)
+
+    return ctx.made(run)
+
+
+# -- lanes -----------------------------------------------------------------------------------------
+
+
+def lane_addresses(ctx: VectorContext, indices: str, pointer: str) -> tuple[int, int]:
+    """Return the slot of the indices, signless and unsigned ones as unsigned numbers of their
+    width, and the bytes of an element."""
+    width = ctx.width(indices)
+    return ctx.register(indices, np.dtype(f"u{width}")), element_bytes(ctx, pointer)
+
+
+@vector("pto.vgather2", "pto.vgather2_bc")
+def vgather2(ctx: VectorContext) -> Run:
+    """Lane i is the element at pointer + indices[i]; inactive lanes are 0 and read nothing."""
+    lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
+    indices, size = lane_addresses(ctx, "indices", "src")
+    at = address(ctx, "src")
+    active = ctx.active(lanes.itemsize)
+    width = lanes.itemsize
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        ub, on = core.ub, active(slots[mask])
+        chosen = slots[indices][: len(on)]
+        on = on[: len(chosen)]
+        starts = at(slots) + chosen[on].astype(np.int64) * size
+        register = np.zeros(REGISTER_BYTES // width, lanes)
+        if len(starts):
+            low, high = int(starts.min()), int(starts.max())
+            check(ctx, ub, low, high - low + width)
+            _warn_gather(ctx, core, starts, width)
+            places = starts[:, None] + np.arange(width)
+            bytes_ = np.frombuffer(ub.data, np.uint8)[places]
+            register[: len(on)][on] = bytes_.reshape(-1).view(lanes)
+        slots[target] = register
+
+    return ctx.made(run)
+
+
+def _warn_gather(ctx: VectorContext, core: Core, starts: np.ndarray, width: int) -> None:
+    ub = core.ub
+    marks = np.frombuffer(ub.marks, np.uint8)
+    if (marks[starts] == ub.interval).any() or (marks[starts + width - 1] == ub.interval).any():
+        ctx.warn("PTO6610", HAZARD)
+
+
+# -- unaligned streams -----------------------------------------------------------------------------
+
+
+@vector("pto.vldas")
+def vldas(ctx: VectorContext) -> Run:
+    """The 32-byte block that holds the address: the beginning of a stream of unaligned loads."""
+    target, at = ctx["align"], address(ctx, "src")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        start = at(slots) // 32 * 32
+        check(ctx, core.ub, start, 32)
+        slots[target] = Align(bytes(core.ub.data[start : start + 32]), start + 32)
+
+    return run
+
+
+@vector("pto.vldus")
+def vldus(ctx: VectorContext) -> Run:
+    """256 bytes at any address; the new align state is the block behind them."""
+    lanes, target, align = ctx.lanes("dst"), ctx["dst"], ctx["align_out"]
+    moved = ctx.slots.get("src_out")
+    at, load = address(ctx, "src"), loader(ctx, REGISTER_BYTES)
+    source = ctx["src"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        start = at(slots)
+        slots[target] = np.frombuffer(load(core, start), lanes)
+        end = start + REGISTER_BYTES
+        block = end // 32 * 32
+        slots[align] = Align(bytes(core.ub.data[block : block + 32]), end)
+        if moved is not None:
+            slots[moved] = (slots[source][0], end)
+
+    return run

@@ -1,0 +1,91 @@
+"""Bytes that a transfer reaches through a pointer: global memory, the core's own spaces, a
+peer's."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ptosim.machine.core import Core, Machine
+from ptosim.semantics.binding import Binding, OpFault
+
+VECTOR_SPACE = "vec"
+_POINTED = {"scaling": "parameters"}
+
+
+class Place(NamedTuple):
+    """Where a pointer points: the bytes of its space as an array, the offset of its first byte, a
+    name for messages, and whether accesses outside are dropped instead of faults (global
+    memory)."""
+
+    data: np.ndarray
+    start: int
+    name: str
+    drops: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of the space."""
+        return len(self.data)
+
+
+def place(op: Binding, name: str, sub_block: int | None = None) -> Place:
+    """Return where a pointer operand points; UB of another core of the cluster if `sub_block` is
+    given or the core has none itself."""
+    return place_of(op, op.values[name], sub_block)
+
+
+def place_of(op: Binding, pointer: tuple[Any, int], sub_block: int | None = None) -> Place:
+    """Return where a pointer points."""
+    where, start = pointer
+    if isinstance(where, int):
+        buffer = op.machine.buffers[where]
+        return Place(buffer.data, start, f"`{buffer.name}`", True)
+    core = owner(op.machine, op.core, where, sub_block)
+    data = np.frombuffer(core.space(str(_POINTED.get(where, where))).data, np.uint8)
+    return Place(data, start, where, False)
+
+
+def side_place(op: Binding, name: str, start: int) -> Place:
+    """Return a place in memory that has no pointers of its own."""
+    core = owner(op.machine, op.core, name)
+    return Place(np.frombuffer(core.space(name).data, np.uint8), start, name, False)
+
+
+def owner(machine: Machine, core: Core, space: str, sub_block: int | None = None) -> Core:
+    """Return the core whose space a core of the cluster means: UB is that of vector core 0 for a
+    cube core that names none, L1 and what hangs on it is the cube core's."""
+    kind = "vector" if space == VECTOR_SPACE else "cube"
+    if core.kind == kind and (sub_block is None or core.sub_block == sub_block):
+        return core
+    for other in machine.cores:
+        if (
+            other.cluster is core.cluster
+            and other.kind == kind
+            and (kind == "cube" or other.sub_block == (sub_block or 0))
+        ):
+            return other
+    return core
+
+
+def require(op: Binding, where: Place, low: int, high: int) -> None:
+    """Raise if the bytes [low, high) are not in a space on chip."""
+    if low < 0 or high > where.size:
+        raise OpFault(
+            "PTO6602",
+            f"'{op.op.name}' accesses {where.name} [{low:#x}, {high:#x}); the space has "
+            f"{where.size:#x} bytes",
+            help="check the address, the sizes and the strides",
+        )
+
+
+def flag(op: Binding, name: str) -> bool:
+    """True if a word without operands is written."""
+    return op.op.bound.get(name) is True
+
+
+def word(op: Binding, name: str) -> str | None:
+    """Return the word that an operand, or the operand of a clause, is; None if it is left out."""
+    value = op.values.get(name)
+    return None if value is None else str(getattr(value, "member", value))

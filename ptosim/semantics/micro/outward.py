@@ -1,0 +1,205 @@
+"""The fixpipe from the accumulator to GM, L1 and UB.
+
+PTO micro-instruction specification, fixpipe. For each value: scale, ReLU, conversion to the
+destination's type, then the smaller of it and `clip`. `src_stride` counts rows of 16 accumulators
+between column blocks, `dst_stride` elements of the destination. f32 to f16 with its clauses, nz2nd,
+nz2dn, atomic updates and the two halves of a split are confirmed by the public programs' data; the
+other modes and the layout without nz2nd or nz2dn are what the documentation says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ptosim.isa.conversions import conversion_name
+from ptosim.machine.storage import view_dtype
+from ptosim.numerics.fixpipe import Activation, clipped, fixed, word_of_scale
+from ptosim.semantics.binding import Binding, OpFault
+from ptosim.semantics.micro.cube import elem
+from ptosim.semantics.micro.dma import read_bytes, write_bytes
+from ptosim.semantics.micro.layout import read_accumulator
+from ptosim.semantics.micro.memory import Place, flag, place, place_of, require, word
+from ptosim.semantics.registry import Commit, kernel, nothing
+
+_MODES = {
+    "f322f16": "f16", "f322bf16": "bf16",
+    "qf322f16_pre": "f16", "qf322bf16_pre": "bf16", "qf322f32_pre": "f32", "qf322b8_pre": "i8 ui8",
+    "qf322fp8_pre": "f8E4M3FN f8E5M2", "qf322hif8_pre": "hif8", "deqf16": "f16", "req8": "i8 ui8",
+    "shifts322s16": "i16", "qs322bf16_pre": "bf16",
+}  # fmt: skip
+"""Element types that a mode of pre_quant produces."""
+
+_ATOMIC: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+Piece = tuple[Place, slice, slice]
+"""Where rows and columns of the result go."""
+
+
+@kernel("pto.mte_l0c_gm", "pto.mte_l0c_l1", "pto.mte_l0c_ub")
+def fixpipe(op: Binding) -> Commit:
+    """An m by n accumulator to its destination."""
+    m, n = op.values["m"], op.values["n"]
+    if m <= 0 or n <= 0:
+        return nothing
+    source, convert = place(op, "src"), _converter(op)
+    pieces = list(_pieces(op, m, n))
+    stride, dtype = op.values["src_stride"], view_dtype(elem(op, "src"))
+    count, src_step, dst_step = (
+        op.values.get(f"loop3.{name}", default)
+        for name, default in (("count", 1), ("src_stride", 0), ("dst_stride", 0))
+    )
+    size = view_dtype(elem(op, "dst")).itemsize
+
+    def move() -> None:
+        for r in range(count):
+            start = source._replace(start=source.start + r * src_step * 64)
+            values = convert(read_accumulator(op, start, m, n, dtype, stride))
+            for target, rows, cols in pieces:
+                at = target._replace(start=target.start + r * dst_step * size)
+                _store(op, at, values[rows, cols])
+
+    return move
+
+
+def _pieces(op: Binding, m: int, n: int) -> Iterator[Piece]:
+    """The whole result, or in a split of UB half of the rows or columns for each vector core."""
+    everything = slice(None)
+    if op.op.name != "pto.mte_l0c_ub":
+        yield place(op, "dst"), everything, everything
+        return
+    mode = op.values["dst_mode.mode"]
+    if isinstance(mode, int):
+        yield place(op, "dst", mode), everything, everything
+        return
+    by_rows = word(op, "dst_mode.mode") == "split_m"
+    half = (m if by_rows else n) // 2
+    for core, part in enumerate((slice(half), slice(half, None))):
+        rows, cols = (part, everything) if by_rows else (everything, part)
+        yield place(op, "dst", core), rows, cols
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def _converter(op: Binding) -> Callable[[np.ndarray], np.ndarray]:
+    dst = conversion_name(elem(op, "dst"))
+    mode = word(op, "pre_quant.mode")
+    if mode is not None:
+        _check_mode(op, mode, dst)
+    saturate = not flag(op, "nosat")
+    n = op.values["n"]
+    limit = op.values.get("pre_relu.clip")
+
+    def convert(values: np.ndarray) -> np.ndarray:
+        result = fixed(
+            values,
+            dst,
+            _words(op, n, dst) if mode is not None else None,
+            _activation(op, n),
+            saturate=saturate,
+            nan_to_zero=True,
+        )
+        return result if limit is None else clipped(result, limit)
+
+    return convert
+
+
+def _check_mode(op: Binding, mode: str, dst: str) -> None:
+    known = _MODES[mode.removesuffix("_scalar").removesuffix("_vec")].split()
+    if dst not in known:
+        raise OpFault(
+            "PTO8002",
+            f"'{op.op.name}': mode {mode} gives {' or '.join(known)}, not {dst}",
+            help="use the mode of the destination's type",
+        )
+
+
+def _words(op: Binding, n: int, dst: str) -> np.ndarray | None:
+    """Quantisation words: one of a scalar, or one for each column in the fixpipe buffer."""
+    payload = op.values.get("pre_quant.payload")
+    if payload is None:
+        return None
+    if isinstance(payload, tuple):
+        return _table(op, payload, n, np.dtype(np.uint64))
+    if isinstance(payload, int):
+        return np.array([payload & (1 << 64) - 1], np.uint64)
+    return np.array([word_of_scale(payload, signed=dst == "i8")], np.uint64)
+
+
+def _activation(op: Binding, n: int) -> Activation:
+    mode = word(op, "pre_relu.mode")
+    if mode in (None, "no_relu"):
+        return Activation()
+    payload = op.values.get("pre_relu.payload")
+    if mode == "normal_relu" or payload is None:
+        return Activation(True)
+    if isinstance(payload, tuple):
+        return Activation(True, _table(op, payload, n, np.dtype(np.float32)))
+    return Activation(True, np.array(payload, np.float32))
+
+
+def _table(op: Binding, pointer: tuple[Any, int], n: int, dtype: np.dtype) -> np.ndarray:
+    where = place_of(op, pointer)
+    require(op, where, where.start, where.start + n * dtype.itemsize)
+    return np.ndarray((n,), dtype, where.data, where.start)
+
+
+# -- destination -----------------------------------------------------------------------------------
+
+
+def _store(op: Binding, target: Place, values: np.ndarray) -> None:
+    """Rows, columns, or blocks of 16 columns, `dst_stride` elements from one to the next."""
+    if flag(op, "nz2nd"):
+        lines = values
+    elif op.op.bound.get("nz2dn") is not None:
+        lines = values.T
+    else:
+        lines = _column_blocks(op, values)
+    lines = np.ascontiguousarray(lines)
+    size = values.dtype.itemsize
+    step, width = op.values["dst_stride"] * size, lines.shape[1] * size
+    update = _update(op, values.dtype)
+    reach = [0, (len(lines) - 1) * step]
+    low, high = target.start + min(reach), target.start + max(reach) + width
+    if low < 0 or high > target.size:
+        if not target.drops:
+            require(op, target, low, high)
+        op.warn(
+            "PTO6604",
+            f"writes bytes [{low}, {high}) of {target.name}, which has {target.size}; those "
+            "outside are not written",
+        )
+    for i, line in enumerate(lines):
+        at = target.start + i * step
+        data = line if update is None else update(_present(target, at, line), line)
+        write_bytes(target, at, data.view(np.uint8))
+
+
+def _present(target: Place, at: int, line: np.ndarray) -> np.ndarray:
+    return read_bytes(target, at, line.nbytes).view(line.dtype)
+
+
+def _column_blocks(op: Binding, values: np.ndarray) -> np.ndarray:
+    """Blocks of 16 columns (8 of f32 with a channel split), one after the other."""
+    op.note(
+        "PTO6607",
+        "keeps column blocks: documentation only, dst_stride is taken as elements from block "
+        "to block",
+    )
+    split = op.values.get("nz2nz.split")
+    width = 8 if split and values.dtype.itemsize == 4 else 16
+    rows, cols = values.shape
+    full = np.zeros((rows, -(-cols // width) * width), values.dtype)
+    full[:, :cols] = values
+    return full.reshape(rows, -1, width).transpose(1, 0, 2).reshape(-1, rows * width)
+
+
+def _update(op: Binding, dtype: np.dtype) -> Callable[..., np.ndarray] | None:
+    name = word(op, "atomic.op")
+    return None if name is None else _ATOMIC[name]

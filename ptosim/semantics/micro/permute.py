@@ -1,0 +1,209 @@
+"""Broadcast, ramps, and lanes in other places.
+
+PTO micro-instruction specification, rearrangement. These have no governing mask except where the
+text gives one. An index register holds unsigned numbers, taken modulo the number of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.machine.core import Core
+from ptosim.machine.vector import REGISTER_BYTES
+from ptosim.numerics.lanes import is_float
+from ptosim.semantics.binding import typed_scalar
+from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.registry import vector
+
+# -- broadcast and ramps ---------------------------------------------------------------------------
+
+
+@vector("pto.vbr")
+def vbr(ctx: VectorContext) -> Run:
+    """A scalar in every lane."""
+    source, target = ctx.register("src", ctx.lanes("dst")), ctx["dst"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = slots[source]
+
+    return ctx.made(run)
+
+
+@vector("pto.vdup")
+def vdup(ctx: VectorContext) -> Run:
+    """A scalar, or the lowest or highest lane whether it is active or not, in every active lane."""
+    lanes = ctx.lanes("dst")
+    count = REGISTER_BYTES // lanes.itemsize
+    if ctx.op.variant.name == "scalar":
+        return ctx.lane_wise(np.copy, "src", lanes=lanes)
+    lane = count - 1 if ctx.word("position") == "HIGHEST" else 0
+    return ctx.lane_wise(lambda values: np.full(count, values[lane], lanes), "src", lanes=lanes)
+
+
+@vector("pto.vci")
+def vci(ctx: VectorContext) -> Run:
+    """Lane i = scalar + i, or scalar - i; integers wrap, floats are rounded."""
+    lanes, target, source = ctx.lanes("dst"), ctx["dst"], ctx["src"]
+    ramp = np.arange(REGISTER_BYTES // lanes.itemsize)
+    if ctx.word("order") == "DESC":
+        ramp = -ramp
+    steps = ramp.astype(np.float32 if is_float(lanes) else lanes)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        first = typed_scalar(slots[source], lanes)
+        slots[target] = (steps + first.astype(steps.dtype)).astype(lanes)
+
+    return run
+
+
+# -- two registers ---------------------------------------------------------------------------------
+
+
+@vector("pto.vintlv")
+def vintlv(ctx: VectorContext) -> Run:
+    """The lanes of two registers in turn, as two registers."""
+    return _two(ctx, lambda a, b: np.stack((a, b), axis=1).reshape(2, -1))
+
+
+@vector("pto.vdintlv")
+def vdintlv(ctx: VectorContext) -> Run:
+    """The even and the odd lanes of two registers one after the other."""
+    return _two(ctx, lambda a, b: np.concatenate((a, b)).reshape(-1, 2).T.copy())
+
+
+def _two(ctx: VectorContext, function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Run:
+    lanes = ctx.lanes("low")
+    lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
+    low, high = ctx["low"], ctx["high"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[low], slots[high] = function(slots[lhs], slots[rhs])
+
+    return ctx.made(run)
+
+
+@vector("pto.vslide")
+def vslide(ctx: VectorContext) -> Run:
+    """The lanes amount .. amount + N - 1 of low and then high."""
+    lanes = ctx.lanes("dst")
+    high, low = ctx.register("high", lanes), ctx.register("low", lanes)
+    amount, target = ctx["amount"], ctx["dst"]
+    count = REGISTER_BYTES // lanes.itemsize
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        first = slots[amount] % (count + 1)
+        both = np.concatenate((slots[low], slots[high]))
+        slots[target] = both[first : first + count].copy()
+
+    return ctx.made(run)
+
+
+# -- one register ----------------------------------------------------------------------------------
+
+
+@vector("pto.vselr", "pto.vperm")
+def vselr(ctx: VectorContext) -> Run:
+    """Lane i = the lane that index i names, modulo the number of lanes."""
+    lanes = ctx.lanes("dst")
+    last = REGISTER_BYTES // lanes.itemsize - 1
+    source = ctx.register("src", lanes)
+    indices = ctx.register("indices", np.dtype(f"u{ctx.width('indices')}"))
+    target = ctx["dst"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = slots[source][slots[indices] & last]
+
+    return ctx.made(run)
+
+
+@vector("pto.vshift")
+def vshift(ctx: VectorContext) -> Run:
+    """Lane i = lane i - amount; lanes from outside are 0."""
+    lanes = ctx.lanes("dst")
+    source, amount, target = ctx.register("src", lanes), ctx["amount"], ctx["dst"]
+    count = REGISTER_BYTES // lanes.itemsize
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        by = max(-count, min(slots[amount], count))
+        result = np.zeros(count, lanes)
+        if by >= 0:
+            result[by:] = slots[source][: count - by]
+        else:
+            result[:by] = slots[source][-by:]
+        slots[target] = result
+
+    return ctx.made(run)
+
+
+@vector("pto.vsqz")
+def vsqz(ctx: VectorContext) -> Run:
+    """The active lanes one after the other, the rest 0; SQZN counts their bytes."""
+    lanes = ctx.lanes("dst")
+    source, mask, target = ctx.register("src", lanes), ctx["mask"], ctx["dst"]
+    active, size = ctx.active(lanes.itemsize), lanes.itemsize
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        chosen = slots[source][active(slots[mask])]
+        result = np.zeros(REGISTER_BYTES // size, lanes)
+        result[: len(chosen)] = chosen
+        slots[target] = result
+        core.registers["sqzn"] = len(chosen) * size
+
+    return ctx.made(run)
+
+
+@vector("pto.vusqz")
+def vusqz(ctx: VectorContext) -> Run:
+    """Lane i = the number of active lanes in front of it; the source is not read."""
+    lanes, mask, target = ctx.lanes("dst"), ctx["mask"], ctx["dst"]
+    active = ctx.active(lanes.itemsize)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        on = active(slots[mask])
+        slots[target] = (np.cumsum(on) - on).astype(lanes)
+
+    return run
+
+
+@vector("pto.vpack")
+def vpack(ctx: VectorContext) -> Run:
+    """The lower half of each lane, in one half of the result; the other half is 0."""
+    lanes, target = ctx.lanes("dst"), ctx["dst"]
+    source = ctx.register("src", lanes)  # each lane is two narrow ones, the lower half first
+    half = REGISTER_BYTES // lanes.itemsize // 2
+    place = slice(half, None) if ctx.word("half") == "HIGHER" else slice(half)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        result = np.zeros(2 * half, lanes)
+        result[place] = slots[source][::2]
+        slots[target] = result
+
+    return ctx.made(run)
+
+
+@vector("pto.vsunpack", "pto.vzunpack")
+def unpack(ctx: VectorContext) -> Run:
+    """One half of the lanes, with sign or zeros extended to twice their width."""
+    wanted, target, part = ctx.lanes("dst"), ctx["dst"], ctx["part"]
+    width = ctx.lanes("src").itemsize
+    kind = "i" if ctx.op.name == "pto.vsunpack" else "u"
+    source = ctx.register("src", np.dtype(f"{kind}{width}"))
+    wide = np.dtype(f"{kind}{2 * width}")
+    half = REGISTER_BYTES // width // 2
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        first = half if slots[part] else 0
+        slots[target] = slots[source][first : first + half].astype(wide).view(wanted)
+
+    return ctx.made(run)

@@ -1,0 +1,207 @@
+"""Predicates: patterns, counts, logic, rearrangement.
+
+PTO micro-instruction specification, predicates; the public programs' data decide that PAT_H and
+PAT_Q are the first half and quarter of the lanes (the text says the last), and that packing acts on
+the 256 bits of the image, not on lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.machine.core import Core
+from ptosim.machine.vector import EVERY, Mask, first_lanes, lane_count, mask_of_bits
+from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.registry import vector
+
+_ALL = (1 << 256) - 1
+_EVEN = EVERY[2]
+_HALF = (1 << 128) - 1
+
+
+def _width(ctx: VectorContext) -> int:
+    """Bytes of a lane, from the width in the operation's name."""
+    return int(ctx.op.name.rpartition("_b")[2]) // 8
+
+
+# -- patterns and counts ---------------------------------------------------------------------------
+
+
+def pattern(word: str, width: int) -> Mask:
+    """Return the mask that a pattern names, for lanes of `width` bytes."""
+    count = lane_count(width)
+    if word.startswith("PAT_VL"):
+        return first_lanes(width)[min(int(word.removeprefix("PAT_VL")), count)]
+    lanes = np.arange(count)
+    chosen = {
+        "PAT_ALL": lanes >= 0,
+        "PAT_ALLF": lanes < 0,
+        "PAT_H": lanes < count // 2,
+        "PAT_Q": lanes < count // 4,
+        "PAT_M3": lanes % 3 == 0,
+        "PAT_M4": lanes % 4 == 0,
+    }[word]
+    return Mask.of_lanes(chosen)
+
+
+@vector("pto.pset_b8", "pto.pset_b16", "pto.pset_b32", "pto.pge_b8", "pto.pge_b16", "pto.pge_b32")
+def pset(ctx: VectorContext) -> Run:
+    """The lanes that a word names."""
+    mask, target = pattern(ctx.word("pattern"), _width(ctx)), ctx["dst"]
+
+    def run(core: Core) -> None:
+        core.slots[target] = mask
+
+    return run
+
+
+@vector("pto.plt_b8", "pto.plt_b16", "pto.plt_b32")
+def plt(ctx: VectorContext) -> Run:
+    """The first lanes, as many as are left, and how many are left behind them."""
+    masks = first_lanes(_width(ctx))
+    count, target, remaining = ctx["count"], ctx["dst"], ctx["remaining"]
+    most = len(masks) - 1
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        left = slots[count]
+        if left < 0:
+            left &= 0xFFFFFFFF
+        if left > most:
+            slots[target] = masks[most]
+            rest = left - most
+            slots[remaining] = rest if rest < 1 << 31 else rest - (1 << 32)
+        else:
+            slots[target] = masks[left]
+            slots[remaining] = 0
+
+    return run
+
+
+# -- logic -----------------------------------------------------------------------------------------
+
+_LOGIC: dict[str, Callable[[int, int, int], int]] = {
+    "pto.pand": lambda a, b, gate: a & b & gate,
+    "pto.por": lambda a, b, gate: (a | b) & gate,
+    "pto.pxor": lambda a, b, gate: (a ^ b) & gate,
+    "pto.psel": lambda a, b, gate: (a & gate) | (b & ~gate),
+}
+
+
+@vector(*_LOGIC)
+def logic(ctx: VectorContext) -> Run:
+    """Bit by bit on the images, under a governing mask."""
+    function = _LOGIC[ctx.op.name]
+    lhs, rhs, gate, target = ctx["lhs"], ctx["rhs"], ctx["mask"], ctx["dst"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = mask_of_bits(function(slots[lhs].bits, slots[rhs].bits, slots[gate].bits))
+
+    return run
+
+
+@vector("pto.pnot")
+def pnot(ctx: VectorContext) -> Run:
+    """Not, under a governing mask."""
+    source, gate, target = ctx["src"], ctx["mask"], ctx["dst"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = mask_of_bits(~slots[source].bits & slots[gate].bits)
+
+    return run
+
+
+@vector("pto.pbitcast")
+def pbitcast(ctx: VectorContext) -> Run:
+    """The same image."""
+    source, target = ctx["src"], ctx["dst"]
+
+    def run(core: Core) -> None:
+        core.slots[target] = core.slots[source]
+
+    return run
+
+
+# -- rearrangement ---------------------------------------------------------------------------------
+
+
+def _bits_of(image: int) -> np.ndarray:
+    packed = np.frombuffer(image.to_bytes(32, "little"), np.uint8)
+    return np.unpackbits(packed, bitorder="little")
+
+
+def _image(bits: np.ndarray) -> int:
+    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
+
+
+def pack_image(image: int) -> int:
+    """Return every second bit of an image, in its lower half."""
+    packed = np.zeros(256, np.uint8)
+    packed[:128] = _bits_of(image)[::2]
+    return _image(packed)
+
+
+def spread_image(image: int) -> int:
+    """Return the lower half of an image spread to every second bit."""
+    spread = np.zeros(256, np.uint8)
+    spread[::2] = _bits_of(image & _HALF)[:128]
+    return _image(spread)
+
+
+@vector("pto.ppack")
+def ppack(ctx: VectorContext) -> Run:
+    """Every second bit of the image, into one half."""
+    shift = 128 if ctx.word("half") == "HIGHER" else 0
+    return _on_image(ctx, lambda image: pack_image(image) << shift)
+
+
+@vector("pto.punpack")
+def punpack(ctx: VectorContext) -> Run:
+    """One half of the image, to every second bit."""
+    shift = 128 if ctx.word("half") == "HIGHER" else 0
+    return _on_image(ctx, lambda image: spread_image(image >> shift))
+
+
+def _on_image(ctx: VectorContext, function: Callable[[int], int]) -> Run:
+    source, target = ctx["src"], ctx["dst"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = mask_of_bits(function(slots[source].bits))
+
+    return run
+
+
+@vector("pto.pintlv_b8", "pto.pintlv_b16", "pto.pintlv_b32")
+def pintlv(ctx: VectorContext) -> Run:
+    """The lanes of two masks in turn, as two masks."""
+
+    def interleave(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.stack((first, second), axis=1).reshape(2, -1)
+
+    return _on_lanes(ctx, interleave)
+
+
+@vector("pto.pdintlv_b8", "pto.pdintlv_b16", "pto.pdintlv_b32")
+def pdintlv(ctx: VectorContext) -> Run:
+    """The even and the odd lanes of two masks one after the other."""
+
+    def deinterleave(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.concatenate((first, second)).reshape(-1, 2).T
+
+    return _on_lanes(ctx, deinterleave)
+
+
+def _on_lanes(ctx: VectorContext, function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Run:
+    lanes = ctx.active(_width(ctx))
+    lhs, rhs, low, high = ctx["lhs"], ctx["rhs"], ctx["low"], ctx["high"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        first, second = function(lanes(slots[lhs]), lanes(slots[rhs]))
+        slots[low], slots[high] = Mask.of_lanes(first.copy()), Mask.of_lanes(second.copy())
+
+    return run

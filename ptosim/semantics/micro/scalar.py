@@ -1,0 +1,108 @@
+"""Scalar operations of the micro level: pointers, special registers, memory barriers, flags of a
+cluster."""
+
+from __future__ import annotations
+
+from ptosim.ir.types import PtrType
+from ptosim.machine.core import Core
+from ptosim.machine.tile import TileRef
+from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.registry import value, vector
+from ptosim.semantics.values import Action, ValueContext
+
+_WORD = (1 << 64) - 1
+
+
+def signed64(bits: int) -> int:
+    """Return 64 bits as a signed number."""
+    bits &= _WORD
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
+@value("pto.get_ctrl")
+def get_ctrl(ctx: ValueContext) -> Action:
+    """The control register."""
+    result = ctx.result
+
+    def run(core: Core) -> None:
+        core.slots[result] = signed64(core.registers["ctrl"])
+
+    return run
+
+
+@value("pto.set_ctrl")
+def set_ctrl(ctx: ValueContext) -> Action:
+    """Set the control register. Clauses and attributes of an instruction decide before it."""
+    source = ctx.slots["src"]
+
+    def run(core: Core) -> None:
+        core.registers["ctrl"] = core.slots[source] & _WORD
+
+    return run
+
+
+@value("pto.sbitset0", "pto.sbitset1")
+def sbitset(ctx: ValueContext) -> Action:
+    """dst = src with one bit cleared or set."""
+    source, bit, result = ctx.slots["src"], ctx.slots["bit"], ctx.result
+    sets = ctx.op.name == "pto.sbitset1"
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        one = 1 << (slots[bit] & 63)
+        given = slots[source] & _WORD
+        slots[result] = signed64(given | one if sets else given & ~one)
+
+    return run
+
+
+@value("pto.tile_buf_addr")
+def tile_buf_addr(ctx: ValueContext) -> Action:
+    """The address of a tile's first byte."""
+    source, result = ctx.slots["src"], ctx.result
+    is_pointer = isinstance(ctx.result_type, PtrType)
+
+    def run(core: Core) -> None:
+        tile = core.slots[source]
+        if is_pointer and isinstance(tile, TileRef):
+            core.slots[result] = (tile.type.loc, tile.addr)
+        else:
+            core.slots[result] = tile
+
+    return run
+
+
+@value("pto.get_vms4_sr")
+def get_vms4_sr(ctx: ValueContext) -> Action:
+    """How many records of each list the last vmrgsort4 took."""
+    results = ctx.results
+
+    def run(core: Core) -> None:
+        taken = core.registers.get("vms4_sr", 0)
+        for number, slot in enumerate(results):
+            count = taken >> 16 * number & 0xFFFF
+            core.slots[slot] = count - 0x10000 if count >> 15 else count
+
+    return run
+
+
+_ORDERS_STORES = ("VV_ALL", "VST_VLD", "VS_ALL", "VST_LD", "SV_ALL", "ST_VLD")
+"""Barriers behind which a load sees the stores in front of them."""
+
+
+@vector("pto.mem_bar")
+def mem_bar(ctx: VectorContext) -> Run:
+    """Orders accesses of UB; execution is in order, so only the search for missing barriers
+    notices."""
+    if ctx.word("kind") not in _ORDERS_STORES:
+        return _nothing
+
+    def run(core: Core) -> None:
+        if core.ub is not None:
+            core.ub.order()
+
+    return run
+
+
+def _nothing(core: Core) -> None:
+    """A barrier that orders nothing that is watched."""

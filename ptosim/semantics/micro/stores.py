@@ -1,0 +1,211 @@
+"""Stores from vector registers to UB.
+
+PTO micro-instruction specification, vector stores: active elements go to their place, other bytes
+keep their value. The mask is read with the width of the distribution, without one with that of the
+lanes; 1PT_Bw and vstsx2 ignore it. The public programs' data confirm what is written, not what a
+partial mask leaves alone. Channel merges (MRG*) are said not to work on A5 and are only
+documentation: elements of the channels, in blocks of 32 bytes one channel after the other, become
+neighbors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.machine.core import Core
+from ptosim.machine.vector import REGISTER_BYTES, Mask, VectorWindow
+from ptosim.semantics.micro.access import Address, address, check, write
+from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.micro.loads import block_addresses, lane_addresses
+from ptosim.semantics.registry import vector
+
+Narrow = Callable[[np.ndarray], np.ndarray]
+
+
+@vector("pto.vsts")
+def vsts(ctx: VectorContext) -> Run:
+    """A register to UB at pointer + offset."""
+    word = ctx.opt_word("dist")
+    if word is None:
+        return _store(ctx, ctx.lanes("value").itemsize, None)
+    kind, _, bits = word.rpartition("_B")
+    width = int(bits) // 8
+    if kind == "1PT":
+        return _store_point(ctx, width)
+    if kind == "PK4":
+        return _store(ctx, width, lambda register: register.view(np.uint8)[::4])
+    if kind == "PK":
+        half = width // 2
+        return _store(ctx, width, lambda register: register.view(f"V{half}")[::2])
+    if kind.startswith("MRG"):
+        return _store_merged(ctx, int(kind[3]), width)
+    return _store(ctx, width, None)
+
+
+def _store(ctx: VectorContext, width: int, narrow: Narrow | None) -> Run:
+    """Store the lanes of `width` bytes, or what `narrow` leaves of each."""
+    value, mask = ctx["value"], ctx["mask"]
+    at = address(ctx, "base", "offset")
+    inactive = ctx.inactive(width)
+    full = REGISTER_BYTES
+
+    if narrow is None:
+
+        def run(core: Core) -> None:
+            slots = core.slots
+            ub, start = core.ub, at(slots)
+            if inactive(slots[mask]) is None and 0 <= start <= ub.size - full:
+                ub.data[start : start + full] = slots[value].tobytes()
+                ub.marks[start : start + full] = ub.stamp
+            else:
+                units = slots[value].view(f"V{width}")
+                store_units(ctx, ub, start, units, ctx_active(slots[mask]))
+
+        ctx_active = ctx.active(width)
+        return run
+
+    active = ctx.active(width)
+
+    def run_narrow(core: Core) -> None:
+        slots = core.slots
+        store_units(ctx, core.ub, at(slots), narrow(slots[value]), active(slots[mask]))
+
+    return run_narrow
+
+
+def store_units(
+    ctx: VectorContext, ub: VectorWindow, start: int, units: np.ndarray, on: np.ndarray
+) -> None:
+    """Store those units, one after the other from `start`, that are active."""
+    count = min(len(units), len(on))
+    on = on[:count]
+    chosen = np.flatnonzero(on)
+    if not len(chosen):
+        return
+    size = units.dtype.itemsize
+    first, behind = start + int(chosen[0]) * size, start + (int(chosen[-1]) + 1) * size
+    check(ctx, ub, first, behind - first)
+    skip = int(chosen[0])
+    on = on[skip : int(chosen[-1]) + 1]
+    source = np.ascontiguousarray(units[skip : skip + len(on)]).view(np.uint8)
+    gate = np.repeat(on, size)
+    np.copyto(np.frombuffer(ub.data, np.uint8, behind - first, first), source, where=gate)
+    np.copyto(np.frombuffer(ub.marks, np.uint8, behind - first, first), ub.interval, where=gate)
+
+
+def _store_point(ctx: VectorContext, width: int) -> Run:
+    value, at = ctx["value"], address(ctx, "base", "offset")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        write(ctx, core.ub, at(slots), slots[value].tobytes()[:width])
+
+    return run
+
+
+def _store_merged(ctx: VectorContext, channels: int, width: int) -> Run:
+    """Documentation only: block c of 32 bytes holds elements of channel c mod `channels`."""
+    active = ctx.active(channels * width)
+    value, mask, at = ctx["value"], ctx["mask"], address(ctx, "base", "offset")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        blocks = slots[value].view(f"V{width}").reshape(-1, channels, 32 // width)
+        merged = np.ascontiguousarray(blocks.transpose(0, 2, 1)).reshape(-1)
+        units = merged.view(f"V{channels * width}")
+        store_units(ctx, core.ub, at(slots), units, active(slots[mask]))
+
+    return run
+
+
+@vector("pto.vstsx2")
+def vstsx2(ctx: VectorContext) -> Run:
+    """512 bytes to UB: the elements of two registers in turn."""
+    unit = f"V{int(ctx.word('dist').rpartition('_B')[2]) // 8}"
+    low, high, at = ctx["low"], ctx["high"], address(ctx, "base", "offset")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        both = np.stack((slots[low].view(unit), slots[high].view(unit)), axis=1)
+        write(ctx, core.ub, at(slots), both.tobytes())
+
+    return run
+
+
+@vector("pto.vsst")
+def vsst(ctx: VectorContext) -> Run:
+    """A register to elements at a fixed distance: lane i to element i * stride of the named
+    width."""
+    _, step_word, bits = ctx.word("stride").split("_")
+    step, width = int(step_word[1:]), int(bits[1:]) // 8
+    value, at = ctx["value"], address(ctx, "base", "offset")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        units = slots[value].view(f"V{width}")
+        starts = at(slots) + np.arange(len(units)) * step * width
+        _scatter(ctx, core.ub, starts, units)
+
+    return run
+
+
+@vector("pto.vsstb")
+def vsstb(ctx: VectorContext) -> Run:
+    """Eight blocks of 32 bytes at a stride; a block whose bit 4k of the mask is off keeps its
+    value."""
+    value, mask, at = ctx["value"], ctx["mask"], address(ctx, "base")
+    strides = ctx["block_stride"], ctx["repeat_stride"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        image, data = slots[mask].bits, slots[value].tobytes()
+        for k, start in enumerate(block_addresses(slots, at(slots), *strides)):
+            if image >> 4 * k & 1:
+                write(ctx, core.ub, start, data[32 * k : 32 * k + 32])
+
+    return run
+
+
+@vector("pto.vscatter")
+def vscatter(ctx: VectorContext) -> Run:
+    """Lane i to the element at pointer + indices[i]; of equal indices the last lane wins."""
+    value, mask, at = ctx["value"], ctx["mask"], address(ctx, "base")
+    indices, size = lane_addresses(ctx, "indices", "base")
+    width = ctx.lanes("value").itemsize
+    active = ctx.active(width)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        chosen = slots[indices]
+        on = active(slots[mask])[: len(chosen)]
+        units = slots[value].view(f"V{width}")[: len(on)][on]
+        starts = at(slots) + chosen[: len(on)][on].astype(np.int64) * size
+        _scatter(ctx, core.ub, starts, units)
+
+    return ctx.made(run)
+
+
+def _scatter(ctx: VectorContext, ub: VectorWindow, starts: np.ndarray, units: np.ndarray) -> None:
+    """Store units at byte addresses, in order."""
+    if not len(starts):
+        return
+    width = units.dtype.itemsize
+    low, high = int(starts.min()), int(starts.max())
+    check(ctx, ub, low, high - low + width)
+    for start, unit in zip(starts.tolist(), np.ascontiguousarray(units), strict=True):
+        ub.data[start : start + width] = unit.tobytes()
+        ub.mark(start, width)
+
+
+# -- predicates ------------------------------------------------------------------------------------
+
+
+def mask_address(ctx: VectorContext, pointer: str) -> Address:
+    """Return the address of a predicate in UB."""
+    return address(ctx, pointer, "offset")
+
+
+def image_bytes(mask: Mask) -> bytes:
+    """Return the 32 bytes of a predicate, least significant bit first."""
+    return mask.bits.to_bytes(32, "little")

@@ -1,0 +1,210 @@
+"""Streams of unaligned stores, and predicates in UB.
+
+PTO micro-instruction specification, unaligned stores. An align state carries the bytes of the last,
+incomplete 32-byte block of a stream and where the stream ends. Appending writes whole blocks and
+keeps the rest; a flush writes the rest so that it ends where the flush says, which in every public
+program is the end of the stream. AR is the byte offset of the register-counted stream, SQZN the
+byte count of the last vsqz."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.machine.core import Core
+from ptosim.machine.vector import Align, mask_of_bits
+from ptosim.semantics.micro.access import Address, address, element_bytes, loader, write
+from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.micro.predicates import pack_image, spread_image
+from ptosim.semantics.micro.stores import image_bytes, mask_address
+from ptosim.semantics.registry import vector
+
+Bytes = Callable[[Core, list], bytes]
+
+
+@vector("pto.init_align")
+def init_align(ctx: VectorContext) -> Run:
+    """A stream to which nothing has been appended."""
+    target, empty = ctx["align"], Align()
+
+    def run(core: Core) -> None:
+        core.slots[target] = empty
+
+    return run
+
+
+@vector("pto.sprclr")
+def sprclr(ctx: VectorContext) -> Run:
+    """A special register becomes 0."""
+    name = ctx.word("register").lower()
+
+    def run(core: Core) -> None:
+        core.registers[name] = 0
+
+    return run
+
+
+def append(ctx: VectorContext, core: Core, align: Align, start: int, data: bytes) -> Align:
+    """Append bytes to a stream at `start`: whole blocks are written, the rest waits."""
+    pending = align.pending if align.end == start else b""
+    if align.pending and not pending:
+        ctx.warn(
+            "PTO6611",
+            f"appends at {start:#x}, but the stream ends at {align.end:#x}; the "
+            f"{len(align.pending)} bytes that wait there are lost",
+        )
+    data = pending + data
+    first = start - len(pending)
+    end = first + len(data)
+    whole = end // 32 * 32
+    if whole <= first:
+        return Align(data, end)
+    write(ctx, core.ub, first, data[: whole - first])
+    return Align(data[whole - first :], end)
+
+
+def flush(ctx: VectorContext, core: Core, align: Align, end: int) -> None:
+    """Write what waits, so that it ends at `end`."""
+    if align.end is not None and align.end != end:
+        ctx.warn(
+            "PTO6611",
+            f"ends the stream at {end:#x}, but {align.end:#x} is the end of what was appended; "
+            "what is pending is written in front of the address of the flush",
+        )
+    write(ctx, core.ub, end - len(align.pending), align.pending)
+
+
+def _appended(ctx: VectorContext, at: Address, data: Bytes, moved: int | None) -> Run:
+    align, target, base = ctx["align"], ctx["align_out"], ctx["base"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        state = append(ctx, core, slots[align], at(slots), data(core, slots))
+        slots[target] = state
+        if moved is not None:
+            slots[moved] = (slots[base][0], state.end)
+
+    return run
+
+
+@vector("pto.vstus")
+def vstus(ctx: VectorContext) -> Run:
+    """Append the first `count` elements of a register at the pointer."""
+    value, count, width = ctx["value"], ctx["count"], ctx.lanes("value").itemsize
+
+    def data(core: Core, slots: list) -> bytes:
+        return slots[value].tobytes()[: max(slots[count], 0) * width]
+
+    return _appended(ctx, address(ctx, "base"), data, ctx.slots.get("base_out"))
+
+
+@vector("pto.vstur")
+def vstur(ctx: VectorContext) -> Run:
+    """Append as many bytes as the last vsqz counted, at pointer + AR."""
+    value, align, target = ctx["value"], ctx["align"], ctx["align_out"]
+    at, update = address(ctx, "base"), ctx.word("mode") == "POST_UPDATE"
+
+    def run(core: Core) -> None:
+        slots, registers = core.slots, core.registers
+        size = registers.get("sqzn", 0)
+        start = at(slots) + registers.get("ar", 0)
+        slots[target] = append(ctx, core, slots[align], start, slots[value].tobytes()[:size])
+        if update:
+            registers["ar"] = registers.get("ar", 0) + size
+
+    return run
+
+
+@vector("pto.vstu")
+def vstu(ctx: VectorContext) -> Run:
+    """Append a register at pointer + offset; the new offset is behind it with POST_UPDATE."""
+    value, align, target = ctx["value"], ctx["align"], ctx["align_out"]
+    at, update = address(ctx, "base", "offset"), ctx.word("mode") == "POST_UPDATE"
+    offset, moved, size = ctx["offset"], ctx["offset_out"], element_bytes(ctx, "base")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        data = slots[value].tobytes()
+        slots[target] = append(ctx, core, slots[align], at(slots), data)
+        slots[moved] = slots[offset] + (len(data) // size if update else 0)
+
+    return run
+
+
+@vector("pto.vstas", "pto.vsta")
+def vstas(ctx: VectorContext) -> Run:
+    """Write what waits so that it ends at pointer + offset elements."""
+    align, at = ctx["align"], address(ctx, "base", "offset")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        flush(ctx, core, slots[align], at(slots))
+
+    return run
+
+
+@vector("pto.vstar")
+def vstar(ctx: VectorContext) -> Run:
+    """Write what waits so that it ends at pointer + AR."""
+    align, at = ctx["align"], address(ctx, "base")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        flush(ctx, core, slots[align], at(slots) + core.registers.get("ar", 0))
+
+    return run
+
+
+# -- predicates ------------------------------------------------------------------------------------
+
+
+@vector("pto.plds", "pto.pldi", "pto.pld")
+def plds(ctx: VectorContext) -> Run:
+    """A predicate from its image in UB: whole, each bit twice (US), or every second bit (DS)."""
+    word, target = ctx.word("dist"), ctx["dst"]
+    load = loader(ctx, {"NORM": 32, "US": 16, "DS": 64}[word])
+    at = mask_address(ctx, "src")
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        image = int.from_bytes(load(core, at(slots)), "little")
+        if word == "US":
+            low = spread_image(image)
+            image = low | low << 1
+        elif word == "DS":
+            half = (1 << 256) - 1
+            image = pack_image(image & half) | pack_image(image >> 256) << 128
+        slots[target] = mask_of_bits(image)
+
+    return run
+
+
+@vector("pto.psts", "pto.psti", "pto.pst")
+def psts(ctx: VectorContext) -> Run:
+    """The image of a predicate to UB: whole, or every second bit (PK)."""
+    source, at, packs = ctx["src"], mask_address(ctx, "base"), ctx.word("dist") == "PK"
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        mask = slots[source]
+        data = pack_image(mask.bits).to_bytes(32, "little")[:16] if packs else image_bytes(mask)
+        write(ctx, core.ub, at(slots), data)
+
+    return run
+
+
+@vector("pto.pstu")
+def pstu(ctx: VectorContext) -> Run:
+    """Append one bit for each lane to a stream: 8 bytes of b32 lanes, 16 of b16."""
+    source, active = ctx["src"], ctx.active(ctx.width("src"))
+
+    def data(core: Core, slots: list) -> bytes:
+        return lane_bits(active(slots[source]))
+
+    return _appended(ctx, address(ctx, "base"), data, ctx["base_out"])
+
+
+def lane_bits(lanes: np.ndarray) -> bytes:
+    """Return boolean lanes as bits, least significant first."""
+    return np.packbits(lanes, bitorder="little").tobytes()
