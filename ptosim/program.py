@@ -32,8 +32,9 @@ from ptosim.machine.core import (
     Machine,
 )
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
-from ptosim.machine.tile import Tile, TileRef
+from ptosim.machine.storage import from_bytes, to_bytes
+from ptosim.machine.tile import TileRef
+from ptosim.machine.tile_values import load_tile, store_tile
 from ptosim.passes import abstract
 from ptosim.passes.frontend import Front
 from ptosim.passes.launch import CoreRole, has_abstract, peer_functions, reached_functions
@@ -373,7 +374,7 @@ class Launch:
         core.pc = self.program.functions[role.function].pc
         for name, array in self.tile_inputs.items():
             slot = self.program.tiles[name][0]
-            _tile_of(core, core.slots[slot]).write(_stored(array, core.slots[slot]))
+            store_tile(core, core.slots[slot], array)
         return core
 
     def start(self, observers: Sequence[Any] = ()) -> None:
@@ -411,30 +412,8 @@ class Launch:
         for value in _output_tiles(self.function):
             ref = core.slots[self.program.slots[value]]
             if isinstance(ref, TileRef):
-                outputs[value.name] = _loaded(_tile_of(core, ref))
+                outputs[value.name] = load_tile(core, ref)
         return outputs
-
-
-def _tile_of(core: Core, ref: TileRef) -> Tile:
-    return Tile(ref, core.space(ref.type.loc).data)
-
-
-def _stored(array: np.ndarray, ref: TileRef) -> np.ndarray:
-    """An argument array as memory holds it: codes for narrow floats, bytes for i1."""
-    if array.dtype == np.bool_ or (ref.type.dtype.bits <= 8 and not ref.type.dtype.is_integer):
-        codes = array.view(np.uint8)
-        return codes & 15 if ref.type.dtype.bits == 4 else codes
-    if ref.type.dtype.bits == 4:
-        return array.view(np.uint8) & 15
-    return array
-
-
-def _loaded(tile: Tile) -> np.ndarray:
-    values = np.array(tile.read())
-    dtype = argument_dtype(tile.type.dtype)
-    if tile.type.dtype.array == "int4":
-        values = np.where(values > 7, values | 0xF0, values).astype(np.uint8)
-    return values.view(dtype) if dtype.itemsize == values.itemsize else values
 
 
 def _is_scale(function: Function, value: Value) -> bool:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ptosim import api
+from ptosim.cli import dumping, values
 from ptosim.cli import options as shared
-from ptosim.cli import values
 from ptosim.cli.sources import open_source, source_path
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.compare import Comparison, Tolerance, compare
-from ptosim.errors import Trap, UsageError
+from ptosim.engine.dump import Dump, Dumper
+from ptosim.errors import UsageError
 from ptosim.isa.dtypes import dtype
 from ptosim.program import Program, Result
 from ptosim.sidecar import Sidecar, sidecar_of
@@ -31,6 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--entry", metavar="F", help="the function to run")
     group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
+    group.add_argument(
+        "--dump", action="append", default=[], metavar="VALUE@OP[=FILE]",
+        help="a value after an operation, which is named by line or mnemonic: show it, or write it "
+        "to FILE.npy or FILE.bin",
+    )  # fmt: skip
     group.add_argument("--expect", action="append", default=[], metavar="NAME=FILE")
     group.add_argument("--rtol", type=float, help="relative tolerance of --expect")
     group.add_argument("--atol", type=float, help="absolute tolerance of --expect")
@@ -85,7 +91,8 @@ def _run(
     if options.trace and not options.timing:
         raise UsageError("--trace needs timing", help="leave out --no-timing")
     expected = _expectations(options, sidecar)
-    try:
+    dumps = dumping.requests(options.dump)
+    with terminal.busy(f"running {entry}"):
         result = program.run(
             args,
             entry=entry,
@@ -94,14 +101,14 @@ def _run(
             commit=options.commit,
             uninit=options.uninit,
             seed=options.seed if options.seed is not None else defaults.get("seed", 0),
+            observers=[Dumper(dumps)] if dumps else (),
         )
-    except Trap:
-        raise
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry)
     if options.trace:
         write_file(Path(options.trace), trace_text(result.trace()))
-    _report(program, entry, result, comparisons, terminal)
+    dumping.write(dumps)
+    _report(program, entry, result, comparisons, dumps, terminal)
     failed = any(not c.passed for c in comparisons)
     findings = result.findings
     fail_on = "warning" if options.strict else options.fail_on
@@ -155,10 +162,7 @@ def _outputs_wanted(
     wanted: dict[str, tuple[str, str]] = {}
     for pair in options.out:
         name, path = values.split(pair, "--out")
-        if not path.endswith((".npy", ".bin")):
-            raise UsageError(f"`{path}`: output files end in .npy or .bin")
-        if not Path(path).absolute().parent.is_dir():
-            raise UsageError(f"cannot write {path}: the folder does not exist")
+        values.check_writable(path)
         wanted[name] = (path, types.get(name, ""))
     return wanted
 
@@ -173,15 +177,8 @@ def _write_outputs(
                 help=f"outputs: {', '.join(result.outputs) or 'none'}",
             )
         array = result.outputs[name]
-        raw = dtype(element) if element not in ("", "?") else _dtype_like(array)
+        raw = dtype(element) if element not in ("", "?") else values.dtype_like(array)
         write_file(Path(path), values.file_bytes(path, array, raw))
-
-
-def _dtype_like(array: Any) -> Any:
-    from ptosim.isa.dtypes import dtypes
-    from ptosim.machine.storage import argument_dtype
-
-    return next(d for d in dtypes().values() if argument_dtype(d) == array.dtype)
 
 
 def _report(
@@ -189,6 +186,7 @@ def _report(
     entry: str,
     result: Result,
     comparisons: list[Comparison],
+    dumps: list[Dump],
     terminal: Terminal,
 ) -> None:
     from ptosim.views import run_report
@@ -196,9 +194,9 @@ def _report(
     if terminal.format == "text":
         terminal.findings(result.findings)
         if not terminal.quiet:
-            parts = run_report.renderables(program, entry, result, comparisons)
+            parts = run_report.renderables(program, entry, result, comparisons, dumps)
             terminal.print_renderables(parts)
     elif terminal.format == "json":
-        terminal.json(run_report.to_json(program, entry, result, comparisons))
+        terminal.json(run_report.to_json(program, entry, result, comparisons, dumps))
     else:
         terminal.findings(result.findings)

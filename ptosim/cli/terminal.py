@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -57,7 +59,7 @@ class Terminal:
 
     def json(self, value: Any) -> None:
         """Write a value as JSON."""
-        self.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+        self.write(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str) + "\n")
 
     def print_renderables(self, renderables: Iterable[Any]) -> None:
         """Write rich renderables as one report."""
@@ -83,6 +85,14 @@ class Terminal:
             console.print(renderable)
         text = buffer.getvalue()
         return text if color else "\n".join(line.rstrip() for line in text.split("\n"))
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        """Show on a terminal, from the first second on, that `what` goes on and for how long."""
+        if self.quiet or not sys.stderr.isatty():
+            return contextlib.nullcontext()
+        from ptosim.views.progress import Busy
+
+        return Busy(what, color=self.uses_color(sys.stderr))
 
     # -- findings ---------------------------------------------------------------------------------
 
@@ -117,6 +127,17 @@ def trace_text(events: list[dict[str, Any]]) -> str:
     """Return Chrome trace events as a file for chrome://tracing or ui.perfetto.dev."""
     body = ",\n".join(json.dumps(event, ensure_ascii=False) for event in events)
     return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{body}\n]}}\n'
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinities: they become the strings `nan`, `inf`, `-inf`."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return value
 
 
 def write_file(path: Path, data: str | bytes) -> None:

@@ -25,6 +25,20 @@ def split(pair: str, option: str) -> tuple[str, str]:
     return name.strip().lstrip("%"), value.strip()
 
 
+def check_writable(path: str) -> None:
+    """Raise UsageError for an output file that cannot be made: before the run, so that nothing is
+    half done."""
+    if not path.endswith((".npy", ".bin")):
+        raise UsageError(f"`{path}`: output files end in .npy or .bin")
+    if not Path(path).absolute().parent.is_dir():
+        raise UsageError(f"cannot write {path}: the folder does not exist")
+
+
+def dtype_like(array: np.ndarray) -> DType:
+    """Return the first element type whose arrays look like this one."""
+    return next(d for d in dtypes().values() if argument_dtype(d) == array.dtype)
+
+
 def parse_spec(spec: str, base: Path | None = None) -> Any:
     """Return the array or number of a SPEC; file names are relative to `base`."""
     head, colon, rest = spec.partition(":")

@@ -60,6 +60,10 @@ class Region:
 class Observer(Protocol):
     """Looks on; every method is optional, and an engine without observers pays nothing for them."""
 
+    def on_start(self, engine: Engine) -> None:
+        """The engine is whole; nothing has been executed."""
+        ...
+
     def on_issue(self, core: Core, inst: Inst, bound: Bound | None) -> None:
         """The scalar unit has reached an instruction."""
         ...
@@ -97,6 +101,9 @@ class Engine:
         self._reported: set[tuple[int, str]] = set()
         for core in machine.cores:
             core.bounds = [None] * len(program.insts)
+        for observer in observers:
+            if hasattr(observer, "on_start"):
+                observer.on_start(self)
 
     # -- the whole program ------------------------------------------------------------------------
 
@@ -292,13 +299,16 @@ class Engine:
         return True
 
     def _commit(self, core: Core, inst: Inst, bound: Bound) -> None:
+        self._effect(core, inst, bound)
+        if bound.binding.sync is not None:
+            self._progress()
+
+    def _effect(self, core: Core, inst: Inst, bound: Bound) -> None:
         try:
             bound.commit()
         except OpFault as fault:
             raise self._trap(inst, fault) from fault
         self._tell(self._on_commit, core, inst, bound)
-        if bound.binding.sync is not None:
-            self._progress()
 
     def _progress(self) -> None:
         """Move every queue whose head need not wait any more."""
@@ -317,8 +327,7 @@ class Engine:
             if bound.guard is not None and not bound.guard():
                 return moved
             queue.popleft()
-            bound.commit()
-            self._tell(self._on_commit, core, inst, bound)
+            self._effect(core, inst, bound)
             moved = True
         del core.queues[pipe]
         return True

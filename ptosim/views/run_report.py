@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ptosim import __version__
 from ptosim.compare import Comparison
+from ptosim.engine.dump import Dump
 from ptosim.program import Program, Result
 from ptosim.views import cost_tables
 
@@ -44,7 +45,11 @@ def header_line(fields: dict[str, Any]) -> str:
 
 
 def renderables(
-    program: Program, entry: str, result: Result, comparisons: Sequence[Comparison]
+    program: Program,
+    entry: str,
+    result: Result,
+    comparisons: Sequence[Comparison],
+    dumps: Sequence[Dump] = (),
 ) -> list[Any]:
     """Return the report as rich renderables."""
     parts: list[Any] = [Text(header_line(header(program, entry)), style="bold")]
@@ -57,7 +62,9 @@ def renderables(
             Text("printed by the program:", style="bold"),
             Text("".join(result.prints)),
         ]
-    parts.append(_outputs(result))
+    parts.append(_arrays("outputs", result.outputs))
+    if dumps:
+        parts.append(_arrays("dumps", {_dump_name(d): d.array for d in dumps}))
     if comparisons:
         parts.append(_comparisons(comparisons))
     parts.append(Text(f"{result.executed} instructions executed"))
@@ -75,13 +82,17 @@ def _table(title: str, columns: Sequence[tuple[str, str]]) -> Table:
     return table
 
 
-def _outputs(result: Result) -> Table:
+def _dump_name(dump: Dump) -> str:
+    return dump.title if dump.count == 1 else f"{dump.title} (last of {dump.count})"
+
+
+def _arrays(title: str, arrays: Mapping[str, Any]) -> Table:
     columns = (
         ("name", "left"), ("type", "left"), ("shape", "left"), ("min", "right"), ("max", "right"),
         ("NaN", "right"), ("first values", "left"),
     )  # fmt: skip
-    table = _table("outputs", columns)
-    for name, array in result.outputs.items():
+    table = _table(title, columns)
+    for name, array in arrays.items():
         low, high, nans = _extremes(array)
         shape = "x".join(map(str, array.shape)) or "scalar"
         table.add_row(name, str(array.dtype), shape, low, high, str(nans), _first(array))
@@ -129,7 +140,11 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
 
 
 def to_json(
-    program: Program, entry: str, result: Result, comparisons: Sequence[Comparison]
+    program: Program,
+    entry: str,
+    result: Result,
+    comparisons: Sequence[Comparison],
+    dumps: Sequence[Dump] = (),
 ) -> dict[str, Any]:
     """Return the report as JSON data."""
     return {
@@ -137,6 +152,7 @@ def to_json(
         "made_up": result.made_up,
         "prints": result.prints,
         "outputs": {name: _summary(array) for name, array in result.outputs.items()},
+        "dumps": {d.title: {**_summary(d.array), "count": d.count} for d in dumps},
         "expected": [c.to_dict() for c in comparisons],
         "executed": result.executed,
         "cycles": result.cycles,

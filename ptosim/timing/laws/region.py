@@ -51,10 +51,12 @@ def region_cost(work: VectorWork, table: CostTable) -> Cost:
         "loads and stores": max(loads / 2, (loads + stores) / 2, stores),
         "iterations": rounds,
     }
+    chain = max(ready, default=0)
     name = max(bounds, key=lambda key: bounds[key])
     confidence = weakest(sure)
-    stages.append(Stage("latency of one iteration", max(ready, default=0), 1, confidence))
-    further = max(bounds[name] - bounds[name] / max(rounds, 1), 0)
+    stages.append(Stage("latency of one iteration", chain, 1, confidence))
+    # Without a loop the instructions themselves go on behind the first results.
+    further = max(bounds[name] * (1 - 1 / max(rounds, 1)), bounds[name] - chain)
     stages.append(Stage(f"further iterations: {name}", further, rounds, confidence))
     return Cost("region", tuple(stages), confidence, work=round(executed) * 64)
 
