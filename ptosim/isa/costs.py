@@ -142,3 +142,48 @@ def cost_entries() -> dict[str, CostEntry]:
 def weakest(confidences: Any) -> str:
     """Return the least trustworthy of some confidences; `documented` for none."""
     return max(confidences, key=CONFIDENCES.index, default="documented")
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Relative errors of a class of operations (`all`: of all) against profiled points."""
+
+    target: str
+    class_name: str
+    points: int
+    mean: float
+    median: float
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAccuracy:
+    """A whole kernel: measured and predicted microseconds, launch included."""
+
+    target: str
+    name: str
+    published: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Return the relative error."""
+        return self.predicted / self.published - 1
+
+
+@lru_cache(maxsize=1)
+def accuracy() -> tuple[tuple[Accuracy, ...], tuple[KernelAccuracy, ...]]:
+    """Return what is known about the error of the laws: of operations, and of whole kernels."""
+    content = read_toml("costs/accuracy.toml")
+    operations = tuple(
+        Accuracy(r["target"], r["class"], r["points"], r["mean"], r["median"], r["worst"])
+        for r in content["operations"]
+    )
+    kernels = tuple(KernelAccuracy(**row) for row in content["kernels"])
+    return operations, kernels
+
+
+def error_of(target: str, class_name: str) -> Accuracy | None:
+    """Return the error of a class of operations on a target; None if nothing was published."""
+    rows = accuracy()[0]
+    return next((r for r in rows if (r.target, r.class_name) == (target, class_name)), None)

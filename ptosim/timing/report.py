@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from ptosim.isa.costs import CostTable, weakest
+from ptosim.isa.costs import CostTable, error_of, weakest
 from ptosim.timing.cost import Cost, Movement
 from ptosim.timing.model import TimingModel
 from ptosim.timing.path import PathPart, critical_path
@@ -174,6 +174,16 @@ class CostReport:
                 found[step.site.mnemonic] += count
         return dict(found)
 
+    @property
+    def accuracy(self) -> dict[str, Any]:
+        """The mean, median and worst error of the laws for each class of operations executed; None
+        where nothing was published."""
+        found: dict[str, Any] = {}
+        for name in sorted({s.cost.class_name for s, _, _ in self.executed}):
+            error = error_of(self.target, name)
+            found[name] = asdict(error) if error is not None else None
+        return found
+
     @cached_property
     def path(self) -> list[PathPart]:
         """The critical path, from the first operation to the last."""
@@ -215,6 +225,7 @@ class CostReport:
             "bound": self.bound,
             "confidence": self.confidence,
             "unknown": self.unknown,
+            "accuracy": self.accuracy,
             "pipes": [_data(p) for p in self.pipes],
             "ops": [_data(u) for u in self.ops],
             "stages": [_data(s) for s in self.stages],

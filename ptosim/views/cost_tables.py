@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from ptosim.isa.costs import error_of
 from ptosim.program import Program
 from ptosim.timing.report import CostReport, Use
 
@@ -52,17 +53,18 @@ def renderables(
 
 def summary(reports: Sequence[CostReport]) -> list[Any]:
     """Return the totals, a column for each target, and what they leave out."""
-    table = _table("cost", [("", "left"), *((r.target, "right") for r in reports)])
+    made = table("cost", [("", "left"), *((r.target, "right") for r in reports)])
     rows: list[tuple[str, Callable[[CostReport], str]]] = [
         ("cycles", lambda r: f"{r.cycles:,}"),
         ("time", lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz"),
         ("launch, on top", lambda r: f"{r.launch_microseconds:g} us"),
         ("busiest pipe", lambda r: f"{r.bound} ({_share_of_bound(r):.0%})" if r.bound else "none"),
         ("weakest figure", lambda r: r.confidence),
+        ("error of the laws", _error),
     ]
     for label, text in rows:
-        table.add_row(label, *(text(r) for r in reports))
-    parts: list[Any] = [table]
+        made.add_row(label, *(text(r) for r in reports))
+    parts: list[Any] = [made]
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
@@ -70,6 +72,20 @@ def summary(reports: Sequence[CostReport]) -> list[Any]:
                 Text(f"PTO6502: no cost law on {report.target}, not in the total: {names}")
             )
     return parts
+
+
+def _error(report: CostReport) -> str:
+    """The mean error of the classes of operations that were executed, weighted by their cycles."""
+    known = total = weighted = 0.0
+    for use in report.ops:
+        total += use.cycles
+        error = error_of(report.target, use.class_name)
+        if error is not None:
+            known += use.cycles
+            weighted += use.cycles * error.mean
+    if not known:
+        return "nothing published"
+    return f"{weighted / known:.1%} (of {known / total:.0%} of the cycles)"
 
 
 def brief(report: CostReport) -> list[Any]:
@@ -87,21 +103,21 @@ def _side_by_side(reports: Sequence[CostReport]) -> Table:
     columns += [(f"{r.target} cycles", "right") for r in reports]
     columns += [(f"{r.target} us", "right") for r in reports]
     columns.append(("ratio of us", "right"))
-    table = _table("by operation, if nothing overlapped", columns)
+    made = table("by operation, if nothing overlapped", columns)
     by_name = [{u.name: u for u in r.ops} for r in reports]
     names = list(dict.fromkeys(n for uses in by_name for n in uses))
     for name in names[:SHOWN]:
         uses = [u.get(name) for u in by_name]
         times = [u.cycles / r.mhz if u else 0 for u, r in zip(uses, reports, strict=True)]
         ratio = f"{times[0] / times[-1]:.2f}" if times[-1] else ""
-        table.add_row(
+        made.add_row(
             name,
             "/".join(dict.fromkeys(str(u.count) if u else "-" for u in uses)),
             *(f"{u.cycles:,}" if u else "-" for u in uses),
             *(f"{t:.2f}" for t in times),
             ratio,
         )
-    return table
+    return made
 
 
 def _uses(title: str, what: str, rows: Sequence[Use]) -> Table:
@@ -109,18 +125,18 @@ def _uses(title: str, what: str, rows: Sequence[Use]) -> Table:
         (what, "left"), ("pipe", "left"), ("count", "right"), ("cycles", "right"),
         ("share", "right"), ("figures", "left"),
     )  # fmt: skip
-    table = _table(title, columns)
+    made = table(title, columns)
     for use in rows[:SHOWN]:
         share = f"{use.share:.1%}"
         count = f"{use.count:,}"
-        table.add_row(use.name, use.pipe, count, f"{use.cycles:,}", share, use.confidence)
-    _rest(table, rows)
-    return table
+        made.add_row(use.name, use.pipe, count, f"{use.cycles:,}", share, use.confidence)
+    _rest(made, rows)
+    return made
 
 
-def _rest(table: Table, rows: Sequence[Any]) -> None:
+def _rest(made: Table, rows: Sequence[Any]) -> None:
     if len(rows) > SHOWN:
-        table.add_row(f"… and {len(rows) - SHOWN} more")
+        made.add_row(f"… and {len(rows) - SHOWN} more")
 
 
 def _ops(report: CostReport, suffix: str) -> Table:
@@ -140,16 +156,16 @@ def _stages(report: CostReport, suffix: str) -> Table:
         ("operation", "left"), ("stage", "left"), ("count", "right"), ("cycles", "right"),
         ("share", "right"), ("figures", "left"),
     )  # fmt: skip
-    table = _table(f"by stage{suffix}", columns)
+    made = table(f"by stage{suffix}", columns)
     previous = ""
     for row in report.stages[: 2 * SHOWN]:
         name = row.op if row.op != previous else ""
         previous = row.op
-        table.add_row(
+        made.add_row(
             name, row.stage, f"{row.count:,}", f"{row.cycles:,.0f}", f"{row.share:.1%}",
             row.confidence,
         )  # fmt: skip
-    return table
+    return made
 
 
 def _pipes(report: CostReport, suffix: str) -> Table:
@@ -157,15 +173,15 @@ def _pipes(report: CostReport, suffix: str) -> Table:
         ("core", "left"), ("pipe", "left"), ("operations", "right"), ("busy", "right"),
         ("of all", "right"), ("waits for (cycles)", "left"),
     )  # fmt: skip
-    table = _table(f"pipes{suffix}", columns)
+    made = table(f"pipes{suffix}", columns)
     for use in report.pipes[:SHOWN]:
         stalls = sorted(use.stalls.items(), key=lambda s: -s[1])
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in stalls)
-        table.add_row(
+        made.add_row(
             use.core, use.pipe, f"{use.operations:,}", f"{use.busy:,}", f"{use.share:.1%}", reasons
         )
-    _rest(table, report.pipes)
-    return table
+    _rest(made, report.pipes)
+    return made
 
 
 def _path(report: CostReport, suffix: str) -> Table:
@@ -174,7 +190,7 @@ def _path(report: CostReport, suffix: str) -> Table:
         ("operation", "left"), ("line", "right"), ("pipe", "left"), ("times", "right"),
         ("cycles", "right"), ("share", "right"),
     )  # fmt: skip
-    table = _table(f"critical path{suffix}: what the total consists of", columns)
+    made = table(f"critical path{suffix}: what the total consists of", columns)
     joined: dict[tuple[Any, ...], list[int]] = {}
     for part in report.path:
         row = joined.setdefault((part.op, part.line, part.pipe), [0, 0])
@@ -183,9 +199,9 @@ def _path(report: CostReport, suffix: str) -> Table:
     rows = sorted(joined.items(), key=lambda item: -item[1][1])
     for (op, line, pipe), (count, cycles) in rows[:SHOWN]:
         share = f"{cycles / max(report.cycles, 1):.1%}"
-        table.add_row(op, str(line or ""), pipe, f"{count:,}", f"{cycles:,}", share)
-    _rest(table, rows)
-    return table
+        made.add_row(op, str(line or ""), pipe, f"{count:,}", f"{cycles:,}", share)
+    _rest(made, rows)
+    return made
 
 
 _TABLES: dict[str, Callable[[CostReport, str], Table]] = {
@@ -198,10 +214,11 @@ _TABLES: dict[str, Callable[[CostReport, str], Table]] = {
 }
 
 
-def _table(title: str, columns: Sequence[tuple[str, str]]) -> Table:
-    table = Table(
+def table(title: str, columns: Sequence[tuple[str, str]]) -> Table:
+    """Return an empty table; a column is its name and its justification."""
+    made = Table(
         title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
     )
     for name, justify in columns:
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    return table
+        made.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ptosim.isa.costs import CostRow
 from ptosim.timing.cost import Cost, Stage
-from ptosim.timing.laws.functions import Function, Nest, frame_stage, nest_of
+from ptosim.timing.laws.functions import Function, Nest, frame_stage, nest_by_rows, nest_in_line
 from ptosim.timing.laws.repeats import MAX_REPEATS, chain, instruction_stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.shapes import REPEAT_BYTES, TileShape
@@ -58,7 +58,9 @@ def dequantising_stage(request: Request, src: TileShape, dst: TileShape) -> Stag
     lanes = lanes_between(src, dst)
     whole, rest = divmod(src.cols, lanes)
     instructions = src.rows * max(-(-whole // MAX_REPEATS), 1 if whole else 0)
-    instructions += -(-src.rows // MAX_REPEATS) if rest else 0
+    if rest:  # what a whole repeat in its place costs bounds the masked one
+        full = src.rows * max(-(-(whole + 1) // MAX_REPEATS), 1)
+        instructions = min(instructions + -(-src.rows // MAX_REPEATS), full)
     repeats = src.rows * whole + (src.rows if rest else 0)
     around = request.table["machine.barrier"]["cycles"] + request.table["machine.issue"]["cycles"]
     cycles = row["slope"] * repeats + instructions * (row["start"] + around)
@@ -115,8 +117,9 @@ def convert_function(request: Request) -> Cost:
     kind = cast_class(src, dst)
     row = request.table[f"cast.{kind}"]
     timing = Function(request.table)
-    nest = nest_of([src, dst], src.rows, src.cols, _lanes(src, dst, kind))
-    line = nest.rows == 1 and not nest.strided
+    line = src.cols == src.type.cols and dst.cols == dst.type.cols
+    loops = nest_by_rows if not line else nest_in_line
+    nest = loops(src.rows, src.cols, _lanes(src, dst, kind))
     latency = row["latency"] if line else row["rows_latency"]
     loop = _loop(timing, row, nest, line)
     early = timing.figure("forward")

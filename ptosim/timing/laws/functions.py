@@ -56,8 +56,13 @@ def nest_of(tiles: Sequence[TileShape], rows: int, cols: int, lanes: int) -> Nes
     """Return the loops over a region of rows x cols elements; smaller operands (masks) do not
     count."""
     if rows <= 1 or all(t.is_contiguous or t.rows * t.cols < rows * cols for t in tiles):
-        return Nest(max(-(-rows * cols // lanes), 1), 1, False)
+        return nest_in_line(rows, cols, lanes)
     return nest_by_rows(rows, cols, lanes)
+
+
+def nest_in_line(rows: int, cols: int, lanes: int) -> Nest:
+    """Return the one loop over a region that is one run of memory."""
+    return Nest(max(-(-rows * cols // lanes), 1), 1, False)
 
 
 def nest_by_rows(rows: int, cols: int, lanes: int) -> Nest:
@@ -155,7 +160,8 @@ def _parts(request: Request) -> tuple[Body, list[TileShape], TileShape, int]:
         tuple((n, request.instruction(n, wide)) for n in request.stages),
         wide.bits > 16,
     )
-    return body, [tile, *sources], data, wide.lanes
+    covering = [t for t in [tile, *sources] if t is not shape.tile("mask")]
+    return body, covering, data, wide.lanes
 
 
 def function_cost(request: Request, body: Body, nest: Nest) -> Cost:
@@ -236,8 +242,8 @@ def col_reduce(request: Request) -> Cost:
 
 
 def select(request: Request) -> Cost:
-    """Select by mask: elements of 32 bits go in pairs of repeats, a left-over repeat is a loop of
-    its own."""
+    """Select by mask: elements of 32 bits go in pairs of repeats; beyond one pair there is a loop
+    with an entry of its own, and rows do not overlap."""
     tile = request.domain
     if tile.bits != 32:
         return function(request)
@@ -248,14 +254,13 @@ def select(request: Request) -> Cost:
     contiguous = tile.rows <= 1 or all(t.is_contiguous for t in [tile, *data])
     cols, rows = (tile.rows * tile.cols, 1) if contiguous else (tile.cols, tile.rows)
     repeats = max(-(-cols // lanes), 1)
-    pairs, left = divmod(repeats, 2)
+    pairs = repeats // 2
     timing = Function(request.table)
-    if repeats <= 2 and rows > 1:
-        loop = 2 * row["line"] * (rows - 1) if pairs else (rows - 1) * row["line"]
+    if repeats <= 2:
+        loop = row["short"] * (rows - 1) * repeats
     else:
         step = row["row"] + row["nested"] * pairs
-        line = row["line"] * pairs + (row["entry"] * left if pairs else 0)
-        loop = line + (rows - 1) * step
+        loop = row["entry"] + row["line"] * pairs + (rows - 1) * step
     stages = [
         frame_stage(timing),
         Stage("vsel", row["latency"] + loop, repeats * rows, row.confidence),
