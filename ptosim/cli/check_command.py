@@ -20,8 +20,8 @@ from ptosim.errors import ProgramError, UsageError
 from ptosim.source import Source
 
 _FORMATS = (*shared.FORMATS, "junit")
-_EPILOG = """A program with synchronisation of its own is followed without values (a dry run) as far as
-its scalars are known: races, deadlocks and flags need no data. `--arg n=64` gives a scalar.
+_EPILOG = """A program with synchronisation of its own is followed without values (a dry run) as far
+as its scalars are known: races, deadlocks and flags need no data. `--arg n=64` gives a scalar.
 A program that the static checks reject exits with 3, whether or not --select shows why."""
 
 
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     findings = parser.add_argument_group("findings")
     findings.add_argument("--select", action="append", default=[], metavar="CODE",
-                          help="show these codes only; PTO52 stands for all that begin so")  # fmt: skip
+                          help="show only these; PTO52 stands for all that begin so")  # fmt: skip
     findings.add_argument("--ignore", action="append", default=[], metavar="CODE")
     findings.add_argument("--max-findings", type=_count, metavar="N",
                           help="show the N worst and count the rest")  # fmt: skip
@@ -169,9 +169,7 @@ def _write(reports: list[_Report], options: argparse.Namespace, terminal: Termin
         terminal.remark(rest_line(rest))
 
 
-def _suites(
-    reports: list[_Report], shown: list[Diagnostic]
-) -> list[tuple[str, list[Diagnostic]]]:
+def _suites(reports: list[_Report], shown: list[Diagnostic]) -> list[tuple[str, list[Diagnostic]]]:
     return [
         (f"{r.source.name} [{r.checked.front.target}]", [d for d in r.shown if d in shown])
         for r in reports
@@ -200,7 +198,9 @@ def _line(report: _Report, options: argparse.Namespace) -> str:
     hidden = ""
     if report.hidden:
         hidden = f" ({count_line(report.hidden)} hidden by --select/--ignore)"
-    line = f"ptosim {__version__} · {fields['file']} · {choices}: {count_line(report.shown)}{hidden}"
+    line = (
+        f"ptosim {__version__} · {fields['file']} · {choices}: {count_line(report.shown)}{hidden}"
+    )
     return line + (f"\n  dry run {fields['dry_run']}" if fields["dry_run"] else "")
 
 

@@ -98,7 +98,7 @@ def _step(
 
 
 def _rejections(findings: Sequence[Diagnostic]) -> int:
-    """Errors that the reader and the static checks find; races are told apart by the step itself."""
+    """Errors other than races, which a step may bring out where it lets the run go on."""
     return sum(d.severity is Severity.ERROR and not d.code.startswith("PTO52") for d in findings)
 
 

@@ -97,10 +97,10 @@ def _fix(diagnostic: Diagnostic) -> dict[str, Any]:
         }
         for name, fixes in files.items()
     ]
-    fix: dict[str, Any] = {"artifactChanges": changes}
+    record: dict[str, Any] = {"artifactChanges": changes}
     if diagnostic.help:
-        fix["description"] = {"text": diagnostic.help}
-    return fix
+        record["description"] = {"text": diagnostic.help}
+    return record
 
 
 def _location(span: Span) -> dict[str, Any]:

@@ -61,7 +61,9 @@ def test_the_api_finds_the_same():
 def test_deadlocks_and_flags_are_found_without_values(cli, write):
     wait = flag("wait", "MTE2", "MTE3")
     assert "PTO5006" in found(cli, write(program(f"{wait}\nLOAD\nSTORE")))
-    assert "PTO5211" in found(cli, write(program(f"LOAD\n{pair('MTE2', 'MTE3')}\nSTORE\n{flag('set', 'V', 'S')}")))
+    assert "PTO5211" in found(
+        cli, write(program(f"LOAD\n{pair('MTE2', 'MTE3')}\nSTORE\n{flag('set', 'V', 'S')}"))
+    )
 
 
 SCALAR = "%y: !pto.ptr<f32>"
@@ -76,7 +78,9 @@ def test_the_dry_run_says_where_it_ends(cli, write):
     read = "%v = pto.load_scalar %x[%c0] : !pto.ptr<f32> -> f32\n"
     branch = "%t = arith.cmpf ogt, %v, %v : f32\nscf.if %t {\nLOAD\n}"
     outcome = cli("check", write(program(f"{read}{branch}\nLOAD\npto.barrier <PIPE_ALL>\nSTORE")))
-    assert "'scf.if' depends on data (line " in outcome.out
+    assert "'scf.if' depends on data that 'pto.load_scalar' reads in line 13" in outcome.out
+    stored = f"{read}pto.store_scalar %v, %y[%c0] : !pto.ptr<f32>, f32\nLOAD\nSTORE"
+    assert "PTO5201" in found(cli, write(program(stored)), "--sync", "manual")
     used = f"{read}pto.tadds ins(%a, %v : {TILE}, f32) outs(%a : {TILE})"
     kept = program(f"LOAD\n{pair('MTE2', 'V')}\n{used}\nSTORE")
     assert found(cli, write(kept)) == ["PTO5201"]  # a value that nothing depends on
@@ -138,7 +142,9 @@ def test_no_finding_hides_another(cli, write):
     assert capped.err.count("error[") == 1
     assert f"{len(every) - 1} more finding" in capped.err
     assert capped.code == 1
-    document = json.loads(cli("check", name, *manual, "--max-findings", "1", "--format", "json").out)
+    document = json.loads(
+        cli("check", name, *manual, "--max-findings", "1", "--format", "json").out
+    )
     assert len(document["findings"]) == 1
     assert document["omitted"] == len(every) - 1
     assert found(cli, name, *manual, "--max-findings", "1")[-1] == "omitted"
@@ -186,7 +192,9 @@ def test_sarif_of_the_broken_gallery_follows_the_schema(cli):
 
 
 def test_fingerprints_are_stable_and_unique(cli, write):
-    prints = lambda name: [r["partialFingerprints"]["ptosim/v1"] for r in sarif(cli, name)["results"]]  # noqa: E731
+    def prints(name):
+        return [r["partialFingerprints"]["ptosim/v1"] for r in sarif(cli, name)["results"]]
+
     first = prints(write(TWO_ERRORS))
     assert prints(write(f"// a line more\n\n{TWO_ERRORS}")) == first
     assert len(set(first)) == len(first)
@@ -213,7 +221,15 @@ def test_junit_carries_any_text(cli, write):
 
 def test_the_report_says_what_was_checked(cli, write):
     line = cli("check", write(RACY)).out.splitlines()[0]
-    for word in ("ptosim ", "k.pto", "target a5", "level 2", "sync manual", "profile hw", "entry k"):
+    for word in (
+        "ptosim ",
+        "k.pto",
+        "target a5",
+        "level 2",
+        "sync manual",
+        "profile hw",
+        "entry k",
+    ):
         assert word in line
     (fields,) = json.loads(cli("check", "k.pto", "--format", "json").out)["programs"]
     assert (fields["target"], fields["sync"], fields["entry"]) == ("a5", "manual", "k")
@@ -269,7 +285,11 @@ def test_overlapping_edits_are_refused():
     source = Source("k", "abcdef")
     fixes = [Fix(Span(source, 0, 3), "x"), Fix(Span(source, 2, 4), "y")]
     assert applied(source.text, fixes) is None
-    twice = [Fix(Span(source, 2, 2), "x"), Fix(Span(source, 2, 2), "x"), Fix(Span(source, 2, 2), "y")]
+    twice = [
+        Fix(Span(source, 2, 2), "x"),
+        Fix(Span(source, 2, 2), "x"),
+        Fix(Span(source, 2, 2), "y"),
+    ]
     assert applied(source.text, twice) == "abxycdef"
 
 
