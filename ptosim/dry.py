@@ -7,7 +7,7 @@ ends where a value from memory, or an argument that was not given, decides what 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,7 +48,11 @@ class DryRun:
 
 
 def dry_run(
-    front: Front, profile: Profile, entry: str, args: Mapping[str, Any] | None = None
+    front: Front,
+    profile: Profile,
+    entry: str,
+    args: Mapping[str, Any] | None = None,
+    observers: Sequence[Any] = (),
 ) -> DryRun:
     """Follow an entry as far as its scalars are known. Never raises for faults of the program."""
     result = DryRun()
@@ -57,7 +61,7 @@ def dry_run(
     except PtosimError as problem:
         result.ended = f"not begun: {problem}"
         return result
-    launch.start()
+    launch.start(observers)
     monitor = launch.sanitizers()
     if monitor is not None:
         launch.engine.monitor = _Muffler(monitor)
