@@ -20,6 +20,7 @@ COMMANDS = {
     "cost": "what a program costs: cycles per stage and per pipe, on both targets",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
+    "map": "who lies where in the memories on chip, and when",
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",

@@ -91,6 +91,7 @@ def test_every_package_is_in_the_table():
         "estimation",
         "dry",
         "needless",
+        "memory_map",
         "api",
         "cli",
         "lower",
