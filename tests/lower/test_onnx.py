@@ -67,11 +67,11 @@ def test_a_model_end_to_end(cli, tmp_path):
         forms = {(f["target"], f["form"]): f for f in node["forms"]}
         assert set(forms) == {(t, f) for t in TARGETS for f in ("exact", "fast")}
         assert all(f["mismatches"] == 0 for (_, form), f in forms.items() if form == "exact")
-    names = sorted(p.name for p in (tmp_path / "programs").iterdir())
+    names = sorted(p.name for p in (tmp_path / "programs").glob("*.pto"))
     assert any(n.startswith("a2a3_exact_") for n in names)
     assert any(n.startswith("a5_fast_") for n in names)
     for name in names:
-        assert cli("check", tmp_path / "programs" / name).code == 0, name
+        assert cli("run", tmp_path / "programs" / name).code == 0, name
     outcome = exact(model, {"x": x})
     np.testing.assert_array_equal(outcome.results["a2a3", "exact"]["y"], y)
 
