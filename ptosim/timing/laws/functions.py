@@ -19,7 +19,6 @@ from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.shapes import TileShape
 
-
 PAIR = 2
 """Repeats that a select of 32-bit elements takes at once."""
 
