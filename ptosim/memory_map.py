@@ -1,15 +1,17 @@
-"""Who lies where in the memories on chip, and when: tiles with the times at which they hold something
-that is still read.
+"""Who lies where in the memories on chip, and when: tiles with the times at which they hold
+something that is still read.
 
 Times come from following the program without values (each operation of the first core of a kind is
 one step); a program that does not fit, or that cannot be followed, is drawn from its text."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ptosim import arguments
 from ptosim.diagnostics.model import Sink
 from ptosim.dry import dry_run
 from ptosim.engine.records import Inst
@@ -19,10 +21,12 @@ from ptosim.isa.profiles import Profile
 from ptosim.isa.schema import Role
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
+from ptosim.passes import abstract
 from ptosim.passes.frontend import Front
-from ptosim.passes.launch import peer_functions, reached_functions
+from ptosim.passes.launch import has_abstract, peer_functions, reached_functions
 from ptosim.passes.liveness import lifetimes
 from ptosim.passes.place import Placed, place
+from ptosim.source import Source
 
 Span = tuple[int, int]
 """First and last step."""
@@ -38,6 +42,7 @@ class Buffer:
     bytes: int
     line: int
     live: list[Span] = field(default_factory=list)
+    is_borrowed: bool = False  # read where only another name of its bytes was written
 
     @property
     def end(self) -> int:
@@ -85,33 +90,39 @@ class SpaceMap:
     def overlaps(self) -> list[tuple[Buffer, Buffer, str]]:
         """Return the pairs that share bytes: `same` (two names of the same bytes), `reuse` (never
         in use together), `overlap` (in use together)."""
-        found = []
-        for index, one in enumerate(self.buffers):
-            for two in self.buffers[index + 1 :]:
-                if one.meets(two):
-                    found.append((one, two, _relation(one, two)))
-        return found
+        pairs = itertools.combinations(self.buffers, 2)
+        return [(one, two, _relation(one, two)) for one, two in pairs if one.meets(two)]
 
     def advice(self) -> list[str]:
         """Return what to shrink, and by how much, for the space to stay below its limits."""
         told = []
-        _, _, users = self.peak()
-        for word, limit in (("safe", self.space.safe), ("planner", self.space.planner)):
+        limits = {self.space.planner: "planner", self.space.safe: "safe"}
+        for limit, word in sorted(limits.items()):
             over = self.high_water - limit
-            if over <= 0:
-                continue
-            biggest = users[0] if users else max(self.buffers, key=lambda b: b.bytes)
-            told.append(
-                f"{over} bytes over the {word} limit of {limit}: shrink {biggest.name} (line "
-                f"{biggest.line}) by {over} bytes, or place less beside it"
-            )
+            if over > 0:
+                cures = " and ".join(self._shrink(over))
+                told.append(f"{over} bytes over the {word} limit of {limit}: shrink {cures}")
         return told
+
+    def _shrink(self, over: int) -> list[str]:
+        """The largest buffers at the peak, each by at most half, until enough is gone."""
+        _, _, users = self.peak()
+        ordered = sorted(users or self.buffers, key=lambda b: -b.bytes)
+        cures = []
+        for buffer in ordered:
+            part = min(over, buffer.bytes // 2)
+            cures.append(f"{buffer.name} (line {buffer.line}) by {part} bytes")
+            over -= part
+            if over <= 0:
+                break
+        return cures
 
 
 def _relation(one: Buffer, two: Buffer) -> str:
-    if (one.addr, one.bytes) == (two.addr, two.bytes):
-        return "same"
     together = any(a <= d and c <= b for a, b in one.live for c, d in two.live)
+    is_same = (one.addr, one.bytes) == (two.addr, two.bytes)
+    if is_same and (together or one.is_borrowed or two.is_borrowed):
+        return "same"
     return "overlap" if together else "reuse"
 
 
@@ -167,13 +178,18 @@ def memory_map(
 ) -> MemoryMap:
     """Return the map of an entry. The program may be over its budgets; any other fault of it must
     have been refused before."""
+    args = dict(args or {})
+    if has_abstract(front.resolved.functions[entry]):  # shapes come from the arguments
+        peers = peer_functions(front.resolved, front.resolved.functions[entry])
+        given = arguments.match(peers, args)
+        front = replace(front, resolved=abstract.concrete(front, given, front.sink)[0])
     resolved = front.resolved
     functions = reached_functions(resolved, peer_functions(resolved, resolved.functions[entry]))
     placement = place(resolved, functions, Sink())
     buffers = _buffers(front, placement.placed)
     steps, source = 0, "the text"
     if not front.sink.has_errors:
-        watcher = _Watcher(buffers)
+        watcher = _Watcher(buffers, front.source)
         outcome = dry_run(front, profile, entry, args, observers=[watcher])
         if not outcome.ended.startswith("not begun"):
             steps = watcher.finish()
@@ -191,7 +207,9 @@ def _buffers(front: Front, placed: Iterable[Placed]) -> list[Buffer]:
     for p in placed:
         name = p.name if p.name.startswith(("%", "scratch")) else f"%{p.name}"
         line = front.source.line_column(p.start)[0]
-        found.setdefault((name, p.space, p.addr, p.bytes), Buffer(name, p.space, p.addr, p.bytes, line))
+        found.setdefault(
+            (name, p.space, p.addr, p.bytes), Buffer(name, p.space, p.addr, p.bytes, line)
+        )
     return sorted(found.values(), key=lambda b: (b.addr, b.line))
 
 
@@ -218,8 +236,9 @@ def _start(value: Value) -> int:
 class _Watcher:
     """Notes when each buffer is written and last read."""
 
-    def __init__(self, buffers: list[Buffer]) -> None:
+    def __init__(self, buffers: list[Buffer], source: Source) -> None:
         self.buffers = list(buffers)
+        self._source = source
         self._steps = 0
         self._open: dict[int, list[int]] = {}  # buffer -> [first write, last use]
         self._cores: dict[str, int] = {}
@@ -250,6 +269,7 @@ class _Watcher:
         known = self._open.get(index)
         if known is None:
             self._open[index] = [now, now]
+            self.buffers[index].is_borrowed |= not fresh
         elif fresh and known[1] < now:  # written anew: what it held ended with its last use
             self._close(index)
             self._open[index] = [now, now]
@@ -259,7 +279,7 @@ class _Watcher:
     def _close(self, index: int) -> None:
         start, end = self._open.pop(index)
         live = self.buffers[index].live
-        if live and live[-1][1] >= start - 1:
+        if live and live[-1][1] >= start:
             live[-1] = (live[-1][0], end)
         else:
             live.append((start, end))
@@ -283,5 +303,7 @@ class _Watcher:
         if around:
             return min(around)[2]
         line = op.start
-        self.buffers.append(Buffer(f"%{getattr(value, 'name', name)}", space, start, end - start, line))
+        self.buffers.append(
+            Buffer(f"%{getattr(value, 'name', name)}", space, start, end - start, line)
+        )
         return len(self.buffers) - 1

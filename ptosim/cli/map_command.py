@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("map")
     group.add_argument("--entry", metavar="F", help="the function to draw")
     group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC",
-                       help="an argument, as for `run`; scalars decide how often loops go round")  # fmt: skip
+                       help="an argument, as for `run`")  # fmt: skip
     shared.add_output(parser, ("text", "json", "html"))
 
 

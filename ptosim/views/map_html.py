@@ -1,4 +1,4 @@
-"""The memory map as one HTML file without anything from outside: time to the right, addresses up."""
+"""The memory map as one HTML file that needs nothing else: time to the right, addresses up."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ WIDTH, HEIGHT, LEFT, TOP = 960, 360, 90, 16
 _COLOURS = ("#4878cf", "#6acc65", "#d65f5f", "#b47cc7", "#c4ad66", "#77bedb", "#8c6d4f", "#e377c2")
 _STYLE = """body{font:14px/1.5 system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;
 color:#222;background:#fff}table{border-collapse:collapse;margin:.5em 0}td,th{padding:.1em .8em;
-text-align:left;border-bottom:1px solid #ddd}td.n{text-align:right;font-variant-numeric:tabular-nums}
-svg{width:100%;height:auto;border:1px solid #ddd}rect.t:hover{stroke:#000;stroke-width:1.5}
+text-align:left;border-bottom:1px solid #ddd}td.n{text-align:right;font-variant-numeric:
+tabular-nums}svg{width:100%;height:auto;border:1px solid #ddd}
+rect.t:hover{stroke:#000;stroke-width:1.5}
 .bad{color:#b00020;font-weight:600}text{font:11px system-ui,sans-serif}
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}svg text{fill:#ccc}
 td,th{border-color:#444}.bad{color:#ff6b81}}"""
@@ -23,9 +24,10 @@ def page(found: MemoryMap, header: str) -> str:
     title = f"Memory map of @{found.entry} on {found.target}"
     body = "".join(_space(s) for s in found.spaces) or "<p>no tiles on chip</p>"
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1><p>{escape(header)}<br>"
-        f"times from {escape(found.source)}; point at a tile for its details</p>{body}</body></html>\n"
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
+        f"<p>{escape(header)}<br>times from {escape(found.source)}; point at a tile for its "
+        f"details</p>{body}</body></html>\n"
     )
 
 
@@ -38,11 +40,7 @@ def _space(found: SpaceMap) -> str:
         for b in users
     )
     told = "".join(f'<p class="bad">{escape(line)}</p>' for line in found.advice())
-    pairs = "".join(
-        f"<li{' class="bad"' if kind == 'overlap' else ''}>{escape(a.name)} and {escape(b.name)}: "
-        f"{KINDS[kind]}</li>"
-        for a, b, kind in found.overlaps()
-    )
+    pairs = "".join(_pair(*overlap) for overlap in found.overlaps())
     return (
         f"<h2>{escape(space.alias)} ({escape(space.name)})</h2><p>high-water mark "
         f"{found.high_water} of {space.bytes} bytes; safe {space.safe}, planner {space.planner}</p>"
@@ -50,6 +48,11 @@ def _space(found: SpaceMap) -> str:
         f"<th>tile</th><th>bytes</th><th>address</th><th>line</th></tr>{rows}</table>"
         f"<ul>{pairs}</ul>"
     )
+
+
+def _pair(one: Buffer, two: Buffer, kind: str) -> str:
+    style = ' class="bad"' if kind == "overlap" else ""
+    return f"<li{style}>{escape(one.name)} and {escape(two.name)}: {KINDS[kind]}</li>"
 
 
 def _drawing(found: SpaceMap) -> str:
@@ -70,7 +73,8 @@ def _drawing(found: SpaceMap) -> str:
     shapes.append(f'<text x="4" y="{_y(0, top):.1f}">0x0</text>')
     shapes.append(f'<text x="{LEFT}" y="{TOP + HEIGHT + 16}">step 1</text>')
     shapes.append(
-        f'<text x="{LEFT + WIDTH}" y="{TOP + HEIGHT + 16}" text-anchor="end">step {found.steps}</text>'
+        f'<text x="{LEFT + WIDTH}" y="{TOP + HEIGHT + 16}" text-anchor="end">step {found.steps}'
+        "</text>"
     )
     return (
         f'<svg viewBox="0 0 {LEFT + WIDTH + 10} {TOP + HEIGHT + 24}" role="img" '
@@ -91,12 +95,14 @@ def _buffer(buffer: Buffer, index: int, steps: int, top: int) -> str:
         width = max((min(end, steps) - max(start, 1) + 1) * WIDTH / max(steps, 1), 1)
         parts.append(
             f'<rect class="t" x="{LEFT + first:.1f}" y="{y:.1f}" width="{width:.1f}" '
-            f'height="{height:.1f}" fill="{colour}" fill-opacity="0.65"><title>{told}; steps {start} '
-            f"to {end}</title></rect>"
+            f'height="{height:.1f}" fill="{colour}" fill-opacity="0.65"><title>{told}; steps '
+            f"{start} to {end}</title></rect>"
         )
     if buffer.live and height >= 12:
         first = (max(buffer.live[0][0], 1) - 1) * WIDTH / max(steps, 1)
-        parts.append(f'<text x="{LEFT + first + 3:.1f}" y="{y + 12:.1f}">{escape(buffer.name)}</text>')
+        parts.append(
+            f'<text x="{LEFT + first + 3:.1f}" y="{y + 12:.1f}">{escape(buffer.name)}</text>'
+        )
     return "".join(parts)
 
 

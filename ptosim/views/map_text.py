@@ -35,16 +35,21 @@ def _space(found: SpaceMap) -> list[Any]:
     space = found.space
     share = 100 * found.high_water / space.bytes
     title = (
-        f"\n{space.alias} ({space.name}): high-water mark {found.high_water} of {space.bytes} bytes "
-        f"({share:.1f} %); limits: safe {space.safe}, planner {space.planner}"
+        f"\n{space.alias} ({space.name}): high-water mark {found.high_water} of {space.bytes} "
+        f"bytes ({share:.1f} %); limits: safe {space.safe}, planner {space.planner}"
     )
     parts: list[Any] = [Text(title, style="bold")]
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name, justify in (("bytes", "left"), ("size", "right"), ("tile", "left"), ("line", "right")):
+    for name, justify in (
+        ("bytes", "left"),
+        ("size", "right"),
+        ("tile", "left"),
+        ("line", "right"),
+    ):
         table.add_column(name, justify=justify, no_wrap=name != "tile")  # type: ignore[arg-type]
     table.add_column(f"in use, steps 1 to {found.steps}", no_wrap=True)
     for buffer in found.buffers:
-        place = f"{buffer.addr:#07x}–{buffer.end - 1:#07x}"
+        place = f"{buffer.addr:#07x}-{buffer.end - 1:#07x}"
         row = (place, str(buffer.bytes), buffer.name, str(buffer.line), bar(buffer, found.steps))
         table.add_row(*row)
     parts.append(table)
@@ -52,7 +57,9 @@ def _space(found: SpaceMap) -> list[Any]:
     named = ", ".join(f"{b.name} {b.bytes} (line {b.line})" for b in users[:BIGGEST])
     more = f" and {len(users) - BIGGEST} more" if len(users) > BIGGEST else ""
     parts.append(Text(f"peak at step {step}: {live} bytes in use: {named or 'nothing'}{more}"))
-    parts += [Text(f"{a.name} and {b.name}: {KINDS[k]}", style=_STYLES[k]) for a, b, k in found.overlaps()]
+    parts += [
+        Text(f"{a.name} and {b.name}: {KINDS[k]}", style=_STYLES[k]) for a, b, k in found.overlaps()
+    ]
     parts += [Text(line, style="bold red") for line in found.advice()]
     return parts
 
