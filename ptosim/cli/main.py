@@ -21,10 +21,12 @@ COMMANDS = {
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "map": "who lies where in the memories on chip, and when",
+    "diff": "two programs: findings, values, budget, cycles",
+    "port": "one program on two targets: what changes",
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",
-    "explain": "the long text of a diagnostic code or a switch",
+    "explain": "the long text of a diagnostic code or a switch; what a board's error means",
     "quant": "quantisation systems compared, models run: diff, onnx, schemes",
     "selftest": "check this installation: shipped programs, data files, speed",
 }

@@ -92,6 +92,7 @@ def test_every_package_is_in_the_table():
         "dry",
         "needless",
         "memory_map",
+        "differences",
         "api",
         "cli",
         "lower",
