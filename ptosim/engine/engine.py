@@ -17,13 +17,13 @@ import numpy as np
 
 from ptosim.diagnostics.model import Diagnostic, Sink, error, warning
 from ptosim.engine.deadlock import deadlock_finding
-from ptosim.engine.decode import static_attributes
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.errors import Trap
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
+from ptosim.passes.views import static_attributes
 from ptosim.semantics.binding import Binding, OpFault
 from ptosim.semantics.scalar import ScalarFault
 from ptosim.source import Span
