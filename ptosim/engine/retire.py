@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.engine.bound import Bound
 from ptosim.engine.deadlock import deadlock_finding
-from ptosim.engine.engine import Bound, Engine
+from ptosim.engine.engine import Engine
 from ptosim.engine.records import Inst
 from ptosim.errors import Trap
 from ptosim.machine.core import Core
