@@ -17,7 +17,7 @@ import numpy as np
 
 from ptosim.diagnostics.model import Diagnostic, Sink, error, warning
 from ptosim.engine.bound import Bound, Region
-from ptosim.engine.deadlock import deadlock_finding
+from ptosim.engine.deadlock import deadlock
 from ptosim.engine.observers import Listener, Monitor, listeners
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.errors import Trap
@@ -99,9 +99,7 @@ class Engine:
                 return core
             waiting = waiting or not core.halted
         if waiting:
-            finding = deadlock_finding(self.machine, self.program, self.resolved.module.source)
-            self.sink.emit(finding)
-            raise Trap(list(self.sink))
+            raise deadlock(self.machine, self.resolved.module.source, self.sink)
         return None
 
     def _resume(self, core: Core) -> bool:
