@@ -18,6 +18,7 @@ from ptosim.source import Source
 from ptosim.syntax.parser import parse
 from tests.bench import quant
 from tests.bench.programs import add_loop, check_kernel, empty_loop, long_module, mxfp8
+from tests.bench.sanitizers import sanitizers
 from tests.bench.timing import Figure, best, calibration, each
 
 
@@ -157,4 +158,5 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "schemes": quant.schemes,
     "onnx_model": quant.model,
     "memory": memory,
+    "sanitizers": sanitizers,
 }
