@@ -97,7 +97,8 @@ class CoreTimer:
         self, step: Step, scalars: int, given: tuple[int, int, int] | None, *, drains: bool
     ) -> tuple[int, int, int]:
         """Issue an operation behind another one (when it is done, its core and record) that may be
-        on another pipe; return the same of this one. Only where `takes_now` holds."""
+        on another pipe; return the same of this one and all before it on its pipe, as a flag would
+        say. Only where `takes_now` holds."""
         now = self.clock + scalars * self.model.scalar_cycles
         self.clock = now + step.issue
         pipe = step.pipe
@@ -116,8 +117,7 @@ class CoreTimer:
             self.waits.extend((len(self.steps), pipe))
             self.wait_sources.extend((core, record))
         self.run(step, now)
-        record = len(self.steps) - 1
-        return self.dones[record], self.index, record
+        return self.done[pipe], self.index, self.done_record[pipe]
 
     def run(self, step: Step, now: int) -> None:
         """Place an operation that waits for nothing but its pipe."""
@@ -362,17 +362,24 @@ class TimingModel:
         self._pumping = False
         self._told = [0] * len(self.cores)
 
-    def flag(self, key: Any, reason: str, credits: int = 0) -> Flag:
+    def flag(self, key: Any, reason: str, credits: int = 0, group: int = 1) -> Flag:
         """Return the event of a key; a new one has `credits` given at time 0."""
         flag = self.flags.get(key)
         if flag is None:
-            flag = self.flags[key] = Flag(key, reason)
+            flag = self.flags[key] = Flag(key, reason, group=group)
             flag.times.extend((0, 0, NO_CAUSE) for _ in range(credits))
         return flag
 
     def give(self, flag: Flag, when: int, core: int, record: int) -> None:
         """An event is given; whoever waits longest for it goes on (all, if it keeps)."""
-        flag.times.append((when, core, record))
+        if flag.group > 1:
+            flag.held.append((when, core, record))
+            if len(flag.held) < flag.group:
+                return
+            flag.times.extend([max(flag.held)] * flag.group)
+            flag.held.clear()
+        else:
+            flag.times.append((when, core, record))
         if flag.waiters:
             self.ready.append(flag)
 

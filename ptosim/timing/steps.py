@@ -15,14 +15,17 @@ S = 0
 class Flag:
     """An event that is given and taken: the times at which it was given and not yet taken, each
     with the core and the record that gave it; and who waits, in order. One that `keeps` is given
-    once and can be taken by any number."""
+    once and can be taken by any number. One of a `group` counts when as many have been given, and
+    then as many times."""
 
-    __slots__ = ("keeps", "key", "reason", "times", "waiters")
+    __slots__ = ("group", "held", "keeps", "key", "reason", "times", "waiters")
 
-    def __init__(self, key: Any, reason: str, *, keeps: bool = False) -> None:
+    def __init__(self, key: Any, reason: str, *, keeps: bool = False, group: int = 1) -> None:
         self.key = key
         self.reason = reason
         self.keeps = keeps
+        self.group = group
+        self.held: list[tuple[int, int, int]] = []
         self.times: deque[tuple[int, int, int]] = deque()
         self.waiters: deque[tuple[Any, int]] = deque()
 
