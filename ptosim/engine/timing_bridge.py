@@ -38,7 +38,8 @@ _BEHIND = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 
 class TimingBridge:
     """Feeds a timing model from the instructions of a program. `is_ordered`: nothing in the program
-    synchronises, so data do. `buffers`: how many more buffers every hand-back event stands for."""
+    synchronises, so data do. `buffers`: how many more buffers every tile and hand-back event stand
+    for."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class TimingBridge:
         scalar = round(table["machine.scalar"]["cycles"])
         self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals)
         self._issue = round(table["machine.issue"]["cycles"])
-        self._orders = [DataOrder(t, self._draining()) for t in self.model.cores]
+        self._orders = [DataOrder(t, self._draining(), buffers) for t in self.model.cores]
         self.timed = self._timed_actions()
 
     def _totals(self, share: int) -> dict[str, float]:
@@ -196,9 +197,8 @@ class TimingBridge:
                 is_work=bool(cost.cycles or not cost.known),
                 carry=self._carry() if gives else 0,
             )
-            if self.is_ordered:
-                step.ranges = self._ranges(inst, values)
-            else:
+            step.ranges = self._ranges(inst, values)
+            if not self.is_ordered:
                 self._shared[key] = step
         return step
 

@@ -26,7 +26,7 @@ class _Region:
     """A range of bytes, the regions that it overlaps (itself among them), and by pipe the last
     operation that read and wrote it: a time if it is known, else an event."""
 
-    __slots__ = ("end", "first", "overlaps", "reads", "writes")
+    __slots__ = ("end", "first", "overlaps", "past", "reads", "writes")
 
     def __init__(self, first: int, end: int) -> None:
         self.first = first
@@ -34,6 +34,7 @@ class _Region:
         self.overlaps: list[_Region] = [self]
         self.reads: dict[int, Given | Flag] = {}
         self.writes: dict[int, Given | Flag] = {}
+        self.past: list[tuple[dict[int, Given | Flag], dict[int, Given | Flag]]] = []
 
 
 class _Memory:
@@ -74,11 +75,14 @@ class _Memory:
 
 class DataOrder:
     """Issues the operations of a core so that data order them. On the pipes of `draining` an
-    operation that depends on an earlier one of the same pipe waits for its result."""
+    operation that depends on an earlier one of the same pipe waits for its result. With `buffers`
+    every region of the core stands for that many more: what fills it anew waits for those who used
+    it so many fillings ago."""
 
-    def __init__(self, timer: CoreTimer, draining: frozenset[int]) -> None:
+    def __init__(self, timer: CoreTimer, draining: frozenset[int], buffers: int = 0) -> None:
         self.timer = timer
         self.draining = draining
+        self.buffers = buffers
         self._memories: dict[Any, _Memory] = {}
         # Regions made so far, in memories of the core and in global memory: what a step found out
         # about its own holds until there are new ones.
@@ -91,10 +95,11 @@ class DataOrder:
         places = step.places
         if places is None or places[0] != self._local + (self._global if places[3] else 0):
             places = self._places(step)
+        seen = self._refilled(step) if self.buffers else places[1]
         best: Any = None
         pending: list[Any] = []
         own = False
-        for events in places[1]:
+        for events in seen:
             for by, event in events.items():
                 if by == pipe:
                     own = True
@@ -110,6 +115,24 @@ class DataOrder:
             given = self._wait(step, scalars, best, pending, drains=drains)
         for events in places[2]:
             events[pipe] = given
+
+    def _refilled(self, step: Step) -> list[dict[int, Given | Flag]]:
+        """Return what a step waits for where regions have more buffers than one."""
+        reads, writes = ([self._region(r) for r in part] for part in step.ranges)
+        found = [o.writes for r in reads for o in r.overlaps]
+        for region, place in zip(writes, step.ranges[1], strict=True):
+            if not isinstance(place[0], str) or region in reads:
+                found += [e for o in region.overlaps for e in (o.reads, o.writes)]
+                continue
+            for used in region.overlaps:
+                past = used.past
+                if len(past) >= self.buffers:
+                    found += past[-self.buffers]
+                past.append((used.reads.copy(), used.writes.copy()))
+                del past[: -self.buffers]
+                used.reads.clear()
+                used.writes.clear()
+        return found
 
     def _places(self, step: Step) -> tuple[int, tuple[Any, ...], tuple[Any, ...], bool]:
         """Return what a step looks at and what it leaves its mark in, for the regions there are."""

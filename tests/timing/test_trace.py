@@ -70,6 +70,35 @@ def test_counters_end_where_they_began(trace):
     assert levels[-1] == 0
 
 
+def test_ub_bytes_are_those_of_the_tiles_in_use(trace):
+    """Softmax holds a chunk of 32x256 f32 and rows of 128 bytes; at the end nothing is held."""
+    levels = [e["args"]["bytes"] for e in of(trace, "C") if e["name"] == "UB bytes"]
+    assert 32 * 256 * 4 < max(levels) < 192 * 1024
+    assert min(levels) >= 0
+    assert levels[-1] == 0
+
+
+def test_fifo_depth_is_what_was_pushed_and_not_taken():
+    """A slow consumer: the producer runs ahead by eight slots; then each free lets pushes go on."""
+    from tests.timing.test_fifo_times import cost, one_way
+
+    events = cost(one_way("a5", 20, 8)).trace()
+    depths = {e["name"] for e in events if e["ph"] == "C" and "FIFO" in e["name"]}
+    assert depths == {"FIFO depth c2v AIV0", "FIFO depth c2v AIV1"}
+    for name in depths:
+        levels = [e["args"]["tiles"] for e in events if e["ph"] == "C" and e["name"] == name]
+        assert max(levels) in (7, 8)
+        assert min(levels) >= 0
+        assert levels[-1] == 0
+
+
+def test_counters_are_in_order(trace):
+    last: dict[str, float] = {}
+    for event in of(trace, "C"):
+        assert event["ts"] > last.get(event["name"], -1.0)
+        last[event["name"]] = event["ts"]
+
+
 def test_slices_know_their_line_and_cycles(trace):
     mhz = cost_table("a2a3").mhz
     for event in of(trace, "X"):
