@@ -95,7 +95,7 @@ class DataOrder:
         places = step.places
         if places is None or places[0] != self._local + (self._global if places[3] else 0):
             places = self._places(step)
-        seen = self._refilled(step) if self.buffers else places[1]
+        seen: Any = self._refilled(step) if self.buffers else places[1]
         best: Any = None
         pending: list[Any] = []
         own = False

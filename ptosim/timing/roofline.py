@@ -73,5 +73,7 @@ def _roof(unit: str, work: int, moved: int, ceiling: float, bandwidth: float, cy
     if achieved < attainable / 2:
         bound = f"waiting ({bound} next)"
     ridge = ceiling / bandwidth if bandwidth else 0.0
-    numbers = (intensity, ceiling, bandwidth, ridge, attainable, achieved)
-    return Roof(unit, work, moved, *(round(n, 3) for n in numbers), bound)
+    return Roof(
+        unit, work, moved, round(intensity, 3), round(ceiling, 3), round(bandwidth, 3),
+        round(ridge, 3), round(attainable, 3), round(achieved, 3), bound,
+    )  # fmt: skip
