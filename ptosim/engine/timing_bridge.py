@@ -21,6 +21,7 @@ from ptosim.machine.gm import ViewSpec, extent
 from ptosim.machine.tile import TileRef
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.estimate import estimate
+from ptosim.timing.fast import issuer, ordered_issuer
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.model import TimingModel
 from ptosim.timing.order import DataOrder, Range
@@ -110,8 +111,8 @@ class TimingBridge:
     def issuer(self, core: Core) -> Any:
         """Return the function of (step, scalar operations before it) that issues on a core."""
         if self.is_ordered:
-            return self._orders[core.index].issue
-        return self.model.cores[core.index].issue
+            return ordered_issuer(self._orders[core.index])
+        return issuer(self.model.cores[core.index])
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Step:
         """Return the step of an instruction with its operands, and keep it there. A pop hands out

@@ -86,30 +86,33 @@ class DataOrder:
         self._memories: dict[Any, _Memory] = {}
         # Regions made so far, in memories of the core and in global memory: what a step found out
         # about its own holds until there are new ones.
-        self._local = 0
-        self._global = 0
+        self.local_regions = 0
+        self.regions = 0
 
     def issue(self, step: Step, scalars: int) -> None:
         """Issue a step behind everything that its data depend on."""
         timer, pipe = self.timer, step.pipe
         places = step.places
-        if places is None or places[0] != self._local + (self._global if places[3] else 0):
+        if places is None or places[0] != (self.regions if places[3] else self.local_regions):
             places = self._places(step)
         seen: Any = self._refilled(step) if self.buffers else places[1]
         best: Any = None
         pending: list[Any] = []
         own = False
+        latest = -1
         for events in seen:
-            for by, event in events.items():
+            for by in events:
                 if by == pipe:
                     own = True
-                elif event.__class__ is Flag:
+                    continue
+                event = events[by]
+                if event.__class__ is Flag:
                     pending.append(event)
-                elif best is None or event[0] > best[0]:
-                    best = event
+                elif event[0] > latest:
+                    best, latest = event, event[0]
         drains = own and pipe in self.draining
         given: Given | Flag
-        if not pending and step.is_plain and timer.takes_now(pipe):
+        if step.is_plain and not pending and timer.gate is None and timer.queues[pipe] is None:
             given = timer.run_behind(step, scalars, best, drains=drains)
         else:
             given = self._wait(step, scalars, best, pending, drains=drains)
@@ -145,7 +148,7 @@ class DataOrder:
         marks = [*(r.reads for r in reads), *(r.writes for r in writes)]
         looked = tuple({id(events): events for events in seen}.values())
         is_global = any(not isinstance(r[0], str) for part in step.ranges for r in part)
-        version = self._local + (self._global if is_global else 0)
+        version = self.regions if is_global else self.local_regions
         step.places = places = (version, looked, tuple(marks), is_global)
         return places
 
@@ -155,10 +158,9 @@ class DataOrder:
             memory = self._memories[place[0]] = _Memory()
         found = memory.regions.get((place[1], place[2]))
         if found is None:
+            self.regions += 1
             if isinstance(place[0], str):
-                self._local += 1
-            else:
-                self._global += 1
+                self.local_regions += 1
             found = memory.add(place[1], place[2])
         return found
 

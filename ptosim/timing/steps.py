@@ -40,7 +40,7 @@ class Step:
     """
 
     __slots__ = (
-        "base", "busy", "carry", "cost", "drains", "gives", "is_plain", "is_work", "issue",
+        "base", "busy", "carry", "cost", "drains", "flag", "gives", "is_plain", "is_work", "issue",
         "latency", "pipe",
         "places", "ranges", "shared", "site", "takes", "then",
     )  # fmt: skip
@@ -72,6 +72,10 @@ class Step:
         self.carry = carry
         self.shared = shared
         self.is_plain = is_work and not (takes or gives or drains or shared)
+        # The one event of an operation that does nothing else.
+        events = (*takes, *gives)
+        is_flag = len(events) == 1 and not (is_work or drains)
+        self.flag: Flag | None = events[0] if is_flag else None
         self.base: Step = self
         self.then: Step | None = None  # a second step of the same operation
         self.ranges: Any = None  # bytes read and written, where data order the program
