@@ -1,5 +1,5 @@
-"""The same rules as `CoreTimer.issue` and `DataOrder.issue` for the instructions that are common, in
-one function each: everything that a core keeps is bound once.
+"""The same rules as `CoreTimer.issue` and `DataOrder.issue` for common instructions, in one
+function each: everything that a core keeps is bound once.
 
 What these do not handle (the scalar unit's own operations, queues that are held, barriers, shared
 bandwidth, events that nobody gave yet) goes to the general functions."""
@@ -92,7 +92,9 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
         return order.issue
     free, done, queues = timer.free, timer.done, timer.queues
     free_record, done_record = timer.free_record, timer.done_record
-    general, place, stall = order.issue, _placer(timer), timer.stall
+    general, stall = order.issue, timer.stall
+    add_step, add_start, add_cause = timer.steps.append, timer.starts.append, timer.causes.append
+    add_end, add_done = timer.ends.append, timer.dones.append
     waits, sources, steps = timer.waits, timer.wait_sources, timer.steps
     each, index, draining = timer.scalar_cycles, timer.index, order.draining
 
@@ -112,6 +114,8 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
         best: Any = None
         latest, own = -1, False
         for events in places[1]:
+            if not events:
+                continue
             if pipe in events:
                 own = True
                 if len(events) == 1:
@@ -141,8 +145,21 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
         elif now > start:
             stall(pipe, "scalar unit", now - start)
             start, cause = now, timer.gate_record
-        place(step, pipe, start, cause)
-        given = (done[pipe], index, done_record[pipe])
+        number = len(steps)
+        add_step(step.base)
+        add_start(start)
+        add_cause(cause)
+        free[pipe] = end = start + step.busy
+        free_record[pipe] = number
+        add_end(end)
+        end += step.latency
+        add_done(end)
+        if end >= done[pipe]:
+            done[pipe] = end
+            done_record[pipe] = number
+            given = (end, index, number)
+        else:
+            given = (done[pipe], index, done_record[pipe])
         for events in places[2]:
             events[pipe] = given
 
