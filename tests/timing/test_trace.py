@@ -92,11 +92,12 @@ def test_fifo_depth_is_what_was_pushed_and_not_taken():
         assert levels[-1] == 0
 
 
-def test_counters_are_in_order(trace):
-    last: dict[str, float] = {}
+def test_counters_are_in_order_for_each_core(trace):
+    last: dict[tuple[int, str], float] = {}
     for event in of(trace, "C"):
-        assert event["ts"] > last.get(event["name"], -1.0)
-        last[event["name"]] = event["ts"]
+        counter = event["pid"], event["name"]
+        assert event["ts"] > last.get(counter, -1.0)
+        last[counter] = event["ts"]
 
 
 def test_slices_know_their_line_and_cycles(trace):
@@ -104,3 +105,40 @@ def test_slices_know_their_line_and_cycles(trace):
     for event in of(trace, "X"):
         assert event["args"]["line"] > 0
         assert event["args"]["start_cycle"] == pytest.approx(event["ts"] * mhz)
+
+
+def several_cores():
+    """Cores with FIFOs between them, with flags between them, and many that share bandwidth."""
+    import ptosim
+    from tests.accuracy import attention, gemm
+    from tests.timing.test_fifo_times import both_ways, cost
+
+    yield cost(both_ways("a2a3", 4), "vector_kernel")
+    yield ptosim.load(attention.text(attention.Attention(256, 1024, 1))).cost()
+    small = gemm.Gemm("a2a3", 512, 1024, 1536, (4, 6), (128, 64, 256), "f16", "f32")
+    yield ptosim.load(gemm.text(small)).cost(
+        block_num=24, what_if={"bandwidth": 800, "machine.write_total.gib_per_second": 300}
+    )
+
+
+def test_the_rules_hold_for_several_cores():
+    """The same rules where arrows and counters cross cores and transfers slow each other down."""
+    for report in several_cores():
+        events = json.loads(json.dumps(report.trace()))
+        test_every_event_has_what_its_phase_needs(events)
+        test_tracks_have_names(events)
+        test_flows_come_in_pairs_and_go_forward(events)
+        test_counters_are_in_order_for_each_core(events)
+        ends: dict[tuple[int, int], float] = {}
+        for event in of(events, "X"):
+            track = event["pid"], event["tid"]
+            assert event["ts"] >= ends.get(track, 0) - 1e-9
+            ends[track] = event["ts"] + event["dur"]
+        assert len({pid for pid, _ in ends}) > 1
+
+
+def test_bandwidth_is_shared_by_all_cores():
+    """A quarter of the total bandwidth takes longer, and says so as the reason."""
+    *_, starved = several_cores()
+    waits = sum(p.stalls.get("shared bandwidth", 0) for p in starved.pipes)
+    assert waits > starved.cycles
