@@ -155,6 +155,8 @@ class Monitor:
                     self._race("read", atom, write, entry, print_)
                 if atom.defined != DEFINED:
                     self._undefined(atom, entry, print_)
+                if atom.lost is not None and atom.lost is print_.owner:
+                    self._overwritten(atom, entry, print_)
                 atom.reads[reader] = entry
 
     def _write(
@@ -173,6 +175,8 @@ class Monitor:
                     atom.reads = {}
                 atom.write = entry
                 atom.defined = state
+                if atom.owner is not print_.owner:
+                    atom.lost, atom.owner = atom.owner, print_.owner
 
     def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
         """A load of the scalar unit is done before the next instruction is issued."""
@@ -206,6 +210,20 @@ class Monitor:
             return
         self._seen.add(key)
         self.report.undefined(atom, entry, print_)
+
+    def _overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+        """A tile is read after another one was written over a part of it. Two names of the same
+        bytes are meant; two tiles that overlap in part are not."""
+        core, pc = entry[2].core, entry[2].inst.pc
+        key = ("overwritten", pc, print_.name)
+        if not self.chosen.defined or key in self._seen or print_.shadow.is_global:
+            return
+        refs = [core.slots[self.program.slots[v]] for v in (atom.owner, atom.lost) if v is not None]
+        places = {(r.addr, r.type.bytes) for r in refs if isinstance(r, TileRef)}
+        if len(places) < 2:
+            return
+        self._seen.add(key)
+        self.report.overwritten(atom, entry, print_)
 
     # -- the scalar unit's own accesses -----------------------------------------------------------
 
