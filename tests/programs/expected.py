@@ -235,6 +235,41 @@ def page_pipeline() -> Arrays:
     return {"fp8NZTile": q, "e8ZzTile": e.T.copy()}
 
 
+# -- cube ------------------------------------------------------------------------------------------
+
+
+def slices(a: np.ndarray, b: np.ndarray, step: int, start: np.ndarray | None = None) -> np.ndarray:
+    """a x b along k in slices: each slice is summed in f64, and each sum is rounded to f32."""
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32) if start is None else start
+    for k in range(0, a.shape[1], step):
+        part = a[:, k : k + step].astype(np.float64) @ b[k : k + step].astype(np.float64)
+        total = (total + part).astype(np.float32)
+    return total
+
+
+@program("cube/gemm_f16")
+def gemm_f16() -> Arrays:
+    a, b = (randn(s, n).astype(np.float16) for s, n in (((128, 256), 101), ((256, 128), 102)))
+    return {"c": slices(a, b, 64)}
+
+
+@program("cube/gemm_int8")
+def gemm_int8() -> Arrays:
+    """Products beyond the range, offsets of both signs, and a column whose sums end in ties."""
+    rng = np.random.default_rng(103)
+    a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((128, 256), (256, 128)))
+    bias = rng.integers(-5000, 5000, (1, 128)).astype(np.int32)
+    scale = (rng.uniform(0.5, 2, 128) * 1e-3).astype(np.float32)
+    scale[:4] = 2.0**-11
+    scale = (scale.view(np.uint32) & 0xFFFFE000).view(np.float32)
+    offset = rng.integers(-100, 100, 128)
+    words = scale.view(np.uint32).astype(np.int64) | (offset & 0x1FF) << 37 | 1 << 46
+    total = a.astype(np.int64) @ b.astype(np.int64) + bias
+    whole = np.rint(np.clip(total * scale.astype(np.float64), -256, 255)).astype(np.int64)
+    q = np.clip(whole + offset, -128, 127).astype(np.int8)
+    return {"a": a, "b": b, "bias": bias, "words": words[None], "q": q}
+
+
 # -- micro level -----------------------------------------------------------------------------------
 
 
