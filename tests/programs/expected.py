@@ -270,6 +270,47 @@ def gemm_int8() -> Arrays:
     return {"a": a, "b": b, "bias": bias, "words": words[None], "q": q}
 
 
+def attention(queries: int, keys: int, seed: int) -> Arrays:
+    """softmax(Q K^T / 8) V in f64, from f16 operands with seeds that follow each other."""
+    q, k, v = (
+        randn((rows, 64), seed + n).astype(np.float16).astype(np.float64)
+        for n, rows in enumerate((queries, keys, keys))
+    )
+    scores = q @ k.T / 8
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    return {"y": (p / p.sum(1, keepdims=True) @ v).astype(np.float32)}
+
+
+@program("cube/flash_attention")
+def flash_attention() -> Arrays:
+    return attention(128, 512, 111)
+
+
+@program("cube/swiglu")
+def swiglu() -> Arrays:
+    """In f64 from f16 weights; the hidden activations are rounded to f16."""
+    x = randn((128, 128), 121).astype(np.float16).astype(np.float64)
+    gate, up, down = (
+        (np.round(randn(shape, seed) * 8) / 128).astype(np.float16)
+        for shape, seed in (((128, 256), 122), ((128, 256), 123), ((256, 128), 124))
+    )
+    g, u = x @ gate.astype(np.float64), x @ up.astype(np.float64)
+    hidden = (g / (1 + np.exp(-g)) * u).astype(np.float16).astype(np.float64)
+    y = (hidden @ down.astype(np.float64)).astype(np.float32)
+    return {"gate": gate, "up": up, "down": down, "y": y}
+
+
+@program("cube/gemm_mxfp8")
+def gemm_mxfp8() -> Arrays:
+    """Quantised along k in groups of 32; the products with their scales are summed in f64."""
+    a, b = randn((128, 128), 131).astype(BF16), randn((128, 64), 132).astype(BF16)
+    factors = []
+    for matrix in (a.T, b):
+        q, e = columns(matrix)
+        factors.append(q.view(E4M3).astype(np.float64) * np.repeat(np.exp2(e - 127.0), 32, 0))
+    return {"c": (factors[0].T @ factors[1]).astype(np.float32)}
+
+
 # -- micro level -----------------------------------------------------------------------------------
 
 
@@ -310,14 +351,8 @@ def mxfp8_matmul() -> Arrays:
 
 
 @program("micro/flash_attention")
-def flash_attention() -> Arrays:
-    q, k, v = (
-        randn(shape, seed).astype(np.float16).astype(np.float64)
-        for shape, seed in (((64, 64), 81), ((128, 64), 82), ((128, 64), 83))
-    )
-    scores = q @ k.T / 8
-    p = np.exp(scores - scores.max(1, keepdims=True))
-    return {"y": (p / p.sum(1, keepdims=True) @ v).astype(np.float32)}
+def micro_flash_attention() -> Arrays:
+    return attention(64, 128, 81)
 
 
 def path_of(name: str) -> Path:
