@@ -260,6 +260,10 @@ class Monitor:
             clocks.acquire(agent, ("token", core.index, rest[1]))
         elif kind == "release":
             clocks.release(agent, ("token", core.index, rest[1]))
+        elif kind == "notify":
+            clocks.release(agent, ("signals", rest[0]))
+        elif kind == "signals":
+            clocks.acquire(agent, ("signals", rest[1]))
         if binding.signals and not binding.awaits:
             for key in binding.signals:
                 clocks.give(agent, key)
