@@ -116,7 +116,11 @@ def test_ranks_are_combined_in_their_order(op):
     dst = k.view("y", "f32", (1, 4))
     k.op("pto.treduce", [*sources, scratch], [dst], f"op = #pto<reduce_op {op}>")
     got = k.run({"x": ranks, "y": np.zeros((1, 4), np.float32)}, uninit="zero").outputs["y"][0]
-    expected = {"Sum": [1, 0, 0, np.nan], "Max": [1e8, 1e8, 0, np.nan], "Min": [-1e8, -1e8, 0, np.nan]}
+    expected = {
+        "Sum": [1, 0, 0, np.nan],
+        "Max": [1e8, 1e8, 0, np.nan],
+        "Min": [-1e8, -1e8, 0, np.nan],
+    }
     np.testing.assert_array_equal(got, np.array(expected[op], np.float32))
 
 
@@ -180,9 +184,7 @@ def test_a_signal_can_be_asked_for(signals):
     k = Kernel("a2a3")
     view = k.view("s", "i32", (1, 2))
     one = k.const(1, "i32")
-    k.line(
-        f"%ok = pto.ttest {view[0]}, {one} {{cmp = #pto<wait_cmp EQ>}} : ({view[1]}, i32) -> i1"
-    )
+    k.line(f"%ok = pto.ttest {view[0]}, {one} {{cmp = #pto<wait_cmp EQ>}} : ({view[1]}, i32) -> i1")
     k.line("scf.if %ok {")
     k.op("pto.tnotify", [view, (k.const(9, "i32"), "i32")], [], "op = #pto<notify_op Set>")
     k.line("}")
