@@ -1,5 +1,6 @@
-"""Transfers between devices. A run is one process: what a program names as remote memory is a buffer
-of the same launch, so that a put or a get is a copy between the two buffers that the operation names.
+"""Transfers between devices. A run is one process: what a program names as remote memory is a
+buffer of the same launch, so that a put or a get is a copy between the two buffers that the
+operation names.
 
 Asynchronous transfers are copies on their pipe, in order; a program has to wait for their event
 before it relies on them (PTO IR manual). Signals are i32 elements in global memory (instruction
