@@ -5,6 +5,8 @@ Expected images come from the descriptions of the layouts: one address for each 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from tests.semantics.helpers import ARRAYS, codes
 from tests.support.text import LAYOUTS, Kernel, Tile
 
 TARGETS = ["a2a3", "a5"]
-NZ = dict(zip(("blayout", "slayout"), LAYOUTS["nz"], strict=True))
+NZ: dict[str, Any] = dict(zip(("blayout", "slayout"), LAYOUTS["nz"], strict=True))
 RNG = np.random.default_rng(41)
 BITS = {"i8": 8, "f16": 16, "bf16": 16, "f32": 32, "i64": 64}
 

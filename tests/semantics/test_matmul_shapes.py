@@ -3,6 +3,8 @@ named orders of the sums. Operands are written into the memories, at the address
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -63,7 +65,7 @@ def scale_image(codes: np.ndarray) -> bytes:
     return flat.tobytes()
 
 
-NZ = {"blayout": "col_major", "slayout": "row_major"}
+NZ: dict[str, Any] = {"blayout": "col_major", "slayout": "row_major"}
 
 
 def product(target: str, name: str, dtype: str, data: dict[str, np.ndarray], sizes, **options):
@@ -80,9 +82,10 @@ def product(target: str, name: str, dtype: str, data: dict[str, np.ndarray], siz
     }
     ins = [left, right]
     if ".mx" in name:
-        kind, keys = "f8E8M0FNU", {"fractal": 32, "loc": "scaling"}
-        sa = k.tile("sa", kind, M, K // 32, layout="zz", **keys)  # type: ignore[arg-type]
-        sb = k.tile("sb", kind, K // 32, N, layout="nn", **keys)  # type: ignore[arg-type]
+        kind = "f8E8M0FNU"
+        keys: dict[str, Any] = {"fractal": 32, "loc": "scaling"}
+        sa = k.tile("sa", kind, M, K // 32, layout="zz", **keys)
+        sb = k.tile("sb", kind, K // 32, N, layout="nn", **keys)
         contents |= {"lhs_scale": scale_image(data["sa"]), "rhs_scale": scale_image(data["sb"])}
         ins = [left, sa, right, sb]
     if name.endswith(".acc"):
