@@ -180,7 +180,7 @@ def sums(dtype: str) -> np.ndarray:
     return values.astype(np.int32)
 
 
-def code_of(value: float, column: int) -> int:
+def code_of(value: Any, column: int) -> int:
     return cube.requantised(float(value), scale=SCALES[column], offset=OFFSETS[column], signed=True)
 
 
