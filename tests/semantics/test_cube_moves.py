@@ -170,9 +170,9 @@ OFFSETS = [0, -7, 255, -256] * 8
 WORDS = [word(s, offset=o) for s, o in zip(SCALES, OFFSETS, strict=True)]
 
 
-def sums(dtype: str) -> np.ndarray:
+def sums(dtype: str, shape: tuple[int, int] = SHAPE) -> np.ndarray:
     """Values of both signs, beyond the range and between two integers; specials of floats."""
-    values = RNG.integers(-2000, 2000, SHAPE).astype(np.float64) / 2
+    values = RNG.integers(-2000, 2000, shape).astype(np.float64) / 2
     if dtype == "f32":
         values[0, :6] = [np.nan, np.inf, -np.inf, -0.0, 1e30, -1e30]
         return values.astype(np.float32)
@@ -188,9 +188,11 @@ def fresh(k: Kernel, dtype: str, shape: tuple[int, int], valid=None) -> Tile:
     return k.tile("mat", dtype, *shape, valid, layout="nz", loc="mat")
 
 
-def fixpipe_kernel(target: str, dtype: str) -> tuple[Kernel, Tile, Tile, dict]:
+def fixpipe_kernel(
+    target: str, dtype: str, shape: tuple[int, int] = SHAPE
+) -> tuple[Kernel, Tile, Tile, dict]:
     k = Kernel(target)
-    acc = k.tile("acc", dtype, *SHAPE, layout="nz", fractal=1024, loc="acc")
+    acc = k.tile("acc", dtype, *shape, layout="nz", fractal=1024, loc="acc")
     words = k.tile("words", "i64", 1, 32, loc="mat")
     table = k.tile("table", "i64", 1, 32, loc="scaling")
     k.load("w", words)
@@ -238,15 +240,15 @@ def test_rows_that_only_the_run_knows(target, rows):
 ])  # fmt: skip
 def test_a_window_of_an_accumulator(target, name):
     """The first word serves the first column of the window."""
-    k, acc, table, args = fixpipe_kernel(target, "f32")
+    k, acc, table, args = fixpipe_kernel(target, "f32", (32, 64))
     dtype = "i8" if "fp" in name else "f16"
     place = [(k.arg(n, "index"), "index") for n in ("row", "col")]
     shape = (16, 32 if dtype == "i8" else 16)
-    mat = fresh(k, dtype, shape, (16, 16))
+    mat = fresh(k, dtype, shape)
     k.op(f"pto.{name}", [acc, *([table] if dtype == "i8" else []), *place], [mat])
-    values, look = sums("f32"), Image(f"pto.{name}", "mat")
+    values, look = sums("f32", (32, 64)), Image(f"pto.{name}", "mat")
     k.run({**args, "row": 16, "col": 16}, uninit="zero", observers=[Filled(values), look])
-    for r, c in np.ndindex(16, 16):
+    for r, c in np.ndindex(shape):
         value = values[16 + r, 16 + c]
         expected = code_of(value, c) & 0xFF if dtype == "i8" else int(np.float16(value).view("u2"))
         assert look.at("nz", shape, dtype, (r, c)) == expected, (r, c, value)
