@@ -274,15 +274,24 @@ class Monitor:
                 clocks.barrier(core)
             else:
                 clocks.settle(clocks.agent(core, rest[0]))
-        elif kind == "get":
-            clocks.acquire(agent, ("token", core.index, rest[1]))
-        elif kind == "release":
-            clocks.release(agent, ("token", core.index, rest[1]))
+        else:
+            self._token(core, agent, kind, rest)
         if binding.signals and not binding.awaits:
             for key in binding.signals:
                 clocks.give(agent, key)
         for key in binding.awaits:
             clocks.take(agent, key)
+
+    def _token(self, core: Core, agent: Agent, kind: str, rest: list[Any]) -> None:
+        """What can be taken more often than it was given: buffer tokens, signals in memory."""
+        if kind in ("get", "release"):
+            key = ("token", core.index, rest[1])
+        else:
+            key = ("signals", rest[-1])
+        if kind in ("get", "signals"):
+            self.clocks.acquire(agent, key)
+        elif kind in ("release", "notify"):
+            self.clocks.release(agent, key)
 
     def _flag(self, core: Core, inst: Inst, agent: Agent, kind: str, flag: tuple[Any, ...]) -> None:
         source, target, _ = flag
