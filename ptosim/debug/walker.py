@@ -22,7 +22,9 @@ from ptosim.program import Launch
 CHUNK = 2048
 """Instructions between two looks at the clock and at the interrupt flag."""
 PAUSE = 20
-"""A checkpoint is made when the run has taken so many times longer than making one."""
+"""A checkpoint is made when the run has taken so many times longer than making one,"""
+LONGEST = 0.25
+"""or so many seconds, as long as making one takes less than a fifth of them."""
 
 
 class Event(NamedTuple):
@@ -83,7 +85,7 @@ class Walker:
         # Sanitizers watch a run once: they have seen it up to here.
         self._watched = 0
         self._clock = time.perf_counter()
-        self._cost = 0.0
+        self._pause = 0.0
         self._settle()
         self._save()
 
@@ -174,7 +176,7 @@ class Walker:
 
     def breathe(self) -> None:
         """Make a checkpoint if one is due; raise Interrupted if the user asked to stop."""
-        if time.perf_counter() - self._clock > PAUSE * self._cost:
+        if time.perf_counter() - self._clock > self._pause:
             self._save()
         if self.interrupted:
             self.interrupted = False
@@ -239,14 +241,15 @@ class Walker:
             self._settle()
 
     def _save(self) -> None:
-        """Make a checkpoint here, if this is further than any other."""
-        started = time.perf_counter()
-        latest = self.checkpoints.latest()
-        if latest is None or self.position > latest.position:
+        """Make a checkpoint here, if this is far enough behind the latest one."""
+        started = time.process_time()
+        if self.checkpoints.takes(self.position):
+            latest = self.checkpoints.latest()
             turn = self.turn.index if self.turn is not None else -1
             prints = len(self.engine.prints)
             state = self.engine.snapshot()
             at = (self.position, self.engine.executed)
             self.checkpoints.add(make_checkpoint(at, turn, prints, state, latest))
-            self._cost = time.perf_counter() - started
+            cost = time.process_time() - started
+            self._pause = min(PAUSE * cost, max(LONGEST, 5 * cost))
         self._clock = time.perf_counter()

@@ -16,6 +16,7 @@ import ptosim
 from ptosim.diagnostics.model import Sink
 from ptosim.source import Source
 from ptosim.syntax.parser import parse
+from tests.bench.debugger import debugger
 from tests.bench.programs import add_loop, check_kernel, empty_loop, long_module, mxfp8
 from tests.bench.timing import Figure, best, calibration, each
 
@@ -154,4 +155,5 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "dispatch": dispatch,
     "quantisation": quantisation,
     "memory": memory,
+    "debugger": debugger,
 }
