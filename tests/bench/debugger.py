@@ -34,7 +34,9 @@ def _short() -> list[Figure]:
     what, reference = f"{OPS} operations", f"plain run {1e3 * plain:.0f} ms"
     return [
         Figure(f"step, {what}", _ms(forwards), reference, _of(forwards, plain), "<= 10 ms"),
-        Figure(f"reverse-step, {what}", _ms(backwards), reference, _of(backwards, plain), "<= 50 ms"),
+        Figure(
+            f"reverse-step, {what}", _ms(backwards), reference, _of(backwards, plain), "<= 50 ms"
+        ),
     ]
 
 

@@ -16,6 +16,7 @@ def ask(monkeypatch, capsys):
     """Run a program with commands at the prompt that may come up; the exit code and the output."""
 
     def run(*arguments, commands):
+        monkeypatch.setenv("COLUMNS", "100")
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{c}\n" for c in commands)))
         code = main(["run", *map(str, arguments), "--debug-on-error"])
         return code, capsys.readouterr().out
