@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ptosim.machine.core import CoreState, MachineState
 
@@ -21,7 +22,8 @@ Pages = tuple[bytes, ...]
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """All state after `position` instructions, `executed` with those of vector regions. `turn` is
-    the core that goes on (-1: none), `prints` the number of texts printed so far."""
+    the core that goes on (-1: none), `prints` the number of texts printed so far, `time` the state
+    of the timing model, if there is one."""
 
     position: int
     executed: int
@@ -30,6 +32,7 @@ class Checkpoint:
     state: MachineState
     spaces: tuple[dict[str, Pages], ...]
     buffers: tuple[Pages, ...]
+    time: Any
 
     def machine_state(self) -> MachineState:
         """Return the state with its memory put together again."""
@@ -49,7 +52,12 @@ class Checkpoint:
 
 
 def make_checkpoint(
-    at: tuple[int, int], turn: int, prints: int, state: MachineState, like: Checkpoint | None
+    at: tuple[int, int],
+    turn: int,
+    prints: int,
+    state: MachineState,
+    time: Any,
+    like: Checkpoint | None,
 ) -> Checkpoint:
     """Return a checkpoint at (position, executed) that shares its equal pages with `like`."""
     spaces = []
@@ -60,7 +68,7 @@ def make_checkpoint(
     buffers = tuple(_paged(d, k) for d, k in zip(state.buffers, known_buffers, strict=True))
     empty: tuple[CoreState, ...] = tuple(replace(core, spaces={}) for core in state.cores)
     bare = replace(state, cores=empty, buffers=())
-    return Checkpoint(*at, turn, prints, bare, tuple(spaces), buffers)
+    return Checkpoint(*at, turn, prints, bare, tuple(spaces), buffers, time)
 
 
 def _paged(data: bytes, known: Pages) -> Pages:
@@ -94,6 +102,10 @@ class Checkpoints:
     def latest(self) -> Checkpoint | None:
         """Return the checkpoint furthest into the run."""
         return self._all[-1] if self._all else None
+
+    def newest_first(self) -> list[Checkpoint]:
+        """Return the checkpoints there are now, the one furthest into the run first."""
+        return self._all[::-1]
 
     def takes(self, position: int) -> bool:
         """True if a checkpoint at a position is far enough behind the latest one."""

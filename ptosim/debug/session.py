@@ -9,7 +9,8 @@ session.reverse_step()
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from ptosim.debug.walker import Walker
 from ptosim.debug.writes import Write, WriteIndex
 from ptosim.diagnostics.model import Diagnostic
 from ptosim.engine.records import Inst
+from ptosim.engine.timed import TimedEngine
 from ptosim.errors import UsageError
 from ptosim.ir.core import Operation, Value
 from ptosim.ir.types import PtrType, ScalarType
@@ -39,6 +41,8 @@ from ptosim.isa.dtypes import dtypes
 from ptosim.launch import Launch
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
+from ptosim.timing.model import CoreTimer
+from ptosim.timing.report import CostReport
 
 NO_TIMING = "no timing: this run counts instructions, not cycles"
 
@@ -74,6 +78,34 @@ class Debugger:
     def position(self) -> int:
         """Instructions executed so far."""
         return self.walker.position
+
+    @property
+    def cycle(self) -> int | None:
+        """The cycle at which everything that the core has executed so far is done; None if the run
+        counts no cycles."""
+        return self.engine_cycle(self.core) if self.timer() is not None else None
+
+    def engine_cycle(self, core: Core) -> int:
+        """Return the cycle that a core has come to, of a run with timing."""
+        return self.walker.engine.cycle(core)  # type: ignore[union-attr]
+
+    def timer(self) -> CoreTimer | None:
+        """Return the pipes of the core in time; None if the run counts no cycles."""
+        engine = self.walker.engine
+        return engine.bridge.model.cores[self._focus] if isinstance(engine, TimedEngine) else None
+
+    @contextmanager
+    def settled(self) -> Iterator[CostReport]:
+        """Give the cost of what has been executed, transfers that compete placed; the run stays as
+        it is."""
+        engine = self.walker.engine
+        assert isinstance(engine, TimedEngine)
+        before = engine.save_time()
+        engine.bridge.model.settle()
+        try:
+            yield CostReport(engine.bridge.model, engine.bridge.table, self.launch.function.name)
+        finally:
+            engine.restore_time(before)
 
     @property
     def core(self) -> Core:
@@ -140,7 +172,7 @@ class Debugger:
         return self.continue_()
 
     def until(self, place: str) -> Stop:
-        """Go to a line, operation, pipe, function, code, `pc N` or `#N` (a position)."""
+        """Go to a line, operation, pipe, function, code, `pc N`, `#N` (a position) or `cycle N`."""
         text = place.strip()
         if text.startswith("#"):
             target = number(text[1:], "position")
@@ -148,7 +180,11 @@ class Debugger:
                 raise UsageError(f"#{target} is not ahead; the run is at #{self.position}")
             return self._forward(lambda: self.position >= target, missed=True)
         if text.split()[:1] == ["cycle"]:
-            raise UsageError(NO_TIMING, help="`until #N` goes to a number of instructions")
+            cycle = self._cycle_in(text, "until #N")
+            if cycle < (self.cycle or 0):
+                raise UsageError(f"cycle {cycle} is not ahead; the core is at cycle {self.cycle}")
+            stop = self._forward(lambda: self.engine_cycle(self.core) > cycle, missed=True)
+            return self.goto(stop.position - 1) if stop.reason == "step" else stop
         kind, _, details = self.places.parse(text)
         if kind == "code":
             point = self.points.add(kind, text, temporary=True, **details)
@@ -160,10 +196,10 @@ class Debugger:
         return self._forward(lambda: self._turn_pc() in pcs, missed=True)
 
     def goto(self, target: str | int) -> Stop:
-        """Go to a position, forwards or backwards, breakpoints unseen."""
+        """Go to a position or to `cycle N`, forwards or backwards, breakpoints unseen."""
         text = str(target).strip().lstrip("#")
         if text.split()[:1] == ["cycle"]:
-            raise UsageError(NO_TIMING, help="`goto #N` goes to a number of instructions")
+            return self._goto_cycle(self._cycle_in(text, "goto #N"))
         wanted = number(text, "position")
         if wanted < 0:
             raise UsageError("the run begins at #0")
@@ -171,6 +207,25 @@ class Debugger:
         if self.position < wanted:
             return self._arrive(self.motion.forward(None, missed=True))
         return self._arrive(Stop("goto", self.position))
+
+    def _cycle_in(self, text: str, instead: str) -> int:
+        """The number of `cycle N`. Raises UsageError if the run counts no cycles."""
+        if self.cycle is None:
+            raise UsageError(NO_TIMING, help=f"`{instead}` goes to a number of instructions")
+        cycle = number(text.removeprefix("cycle").strip(), "cycle")
+        if cycle < 0:
+            raise UsageError("the run begins at cycle 0")
+        return cycle
+
+    def _goto_cycle(self, cycle: int) -> Stop:
+        """Go to the last position at which everything executed is done by a cycle."""
+        core = self.core
+        if not self.walker.goto_first(lambda: self.engine_cycle(core) > cycle):
+            return self._arrive(self.motion.forward(None, missed=True))
+        self.walker.goto(max(self.position - 1, 0))
+        self._focus = core.index
+        self.last_stop = Stop("goto", self.position)
+        return self.last_stop
 
     def restart(self) -> Stop:
         """Go back to the start; breakpoints stay."""
@@ -359,6 +414,8 @@ class Debugger:
     def known(self) -> dict[str, Any]:
         """Return what `$name` means: the debugger's own values and the user's variables."""
         own = {"pc": self.core.pc, "core": self._focus, "position": self.position}
+        if self.cycle is not None:
+            own["cycle"] = self.cycle
         return own | {"line": self.line(), "block": self.core.block} | self.variables
 
     def memory(self, what: str) -> bytes:

@@ -8,7 +8,7 @@ core that can go on has its turn."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -213,6 +213,25 @@ class Walker:
         if self.trap is None:
             self._faulty()
 
+    def goto_first(self, holds: Callable[[], bool]) -> bool:
+        """Go to the first position of the run where something holds that never ceases to; False,
+        and the run at its end, if it never does."""
+        for checkpoint in self.checkpoints.newest_first():
+            self.goto(checkpoint.position)
+            if not holds():
+                break
+        else:
+            return True
+        start = self.position
+        while not holds() and not self.stopped:
+            start = self.position
+            self.run_to(start + CHUNK)
+        self.goto(start)
+        while not holds() and not self.stopped:
+            self.step()
+            self.breathe()
+        return holds()
+
     @contextmanager
     def trial(self) -> Iterator[None]:
         """What happens inside leaves no trace but the position: memory may be changed by hand."""
@@ -231,6 +250,7 @@ class Walker:
         engine = self.engine
         self._watch(-1)
         engine.restore(checkpoint.machine_state())
+        engine.restore_time(checkpoint.time)
         engine.issued, engine.executed = checkpoint.position, checkpoint.executed
         del engine.prints[checkpoint.prints :]
         self.turn = self.machine.cores[checkpoint.turn] if checkpoint.turn >= 0 else None
@@ -249,7 +269,9 @@ class Walker:
             prints = len(self.engine.prints)
             state = self.engine.snapshot()
             at = (self.position, self.engine.executed)
-            self.checkpoints.add(make_checkpoint(at, turn, prints, state, latest))
+            self.checkpoints.add(
+                make_checkpoint(at, turn, prints, state, self.engine.save_time(), latest)
+            )
             cost = time.process_time() - started
             self._pause = min(PAUSE * cost, max(LONGEST, 5 * cost))
         self._clock = time.perf_counter()

@@ -18,6 +18,7 @@ from ptosim.isa.schema import Role
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, extent
 from ptosim.machine.tile import TileRef
+from ptosim.timing import saved
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.estimate import estimate
 from ptosim.timing.laws.region import region_cost
@@ -182,6 +183,16 @@ class TimingBridge:
 
     def _carry(self) -> int:
         return round(self.table["machine.cross"]["cycles"])
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def save(self) -> Any:
+        """Return the state of the model, for `restore`."""
+        return saved.save(self.model, self._orders)
+
+    def restore(self, state: Any) -> None:
+        """Take the model back to an earlier state of this run."""
+        saved.restore(self.model, self._orders, state)
 
     # -- costs -------------------------------------------------------------------------------------
 

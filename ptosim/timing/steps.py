@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from ptosim.timing.cost import Cost
@@ -15,16 +16,29 @@ S = 0
 class Flag:
     """An event that is given and taken: the times at which it was given and not yet taken, each
     with the core and the record that gave it; and who waits, in order. One that `keeps` is given
-    once and can be taken by any number."""
+    once and can be taken by any number; `credits` are given before anything is issued."""
 
-    __slots__ = ("keeps", "key", "reason", "times", "waiters")
+    __slots__ = ("credits", "keeps", "key", "reason", "times", "waiters")
 
-    def __init__(self, key: Any, reason: str, *, keeps: bool = False) -> None:
+    def __init__(self, key: Any, reason: str, *, keeps: bool = False, credits: int = 0) -> None:
         self.key = key
         self.reason = reason
         self.keeps = keeps
+        self.credits = credits
         self.times: deque[tuple[int, int, int]] = deque()
         self.waiters: deque[tuple[Any, int]] = deque()
+        self.reset()
+
+    def reset(self) -> None:
+        """Go back to how the event is before anything is issued."""
+        self.set([(0, 0, -1)] * self.credits, ())
+
+    def set(self, times: Iterable[tuple[int, int, int]], waiters: Iterable[Any]) -> None:
+        """Replace what was given and who waits."""
+        self.times.clear()
+        self.times.extend(times)
+        self.waiters.clear()
+        self.waiters.extend(waiters)
 
 
 class Step:

@@ -5,6 +5,8 @@ on several cores, most of them racy, some of them stuck."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -63,7 +65,20 @@ def state(walker: Walker):
     turn = walker.turn.index if walker.turn is not None else None
     counters = [c[0] for c in taken.clusters]
     stop = (walker.finished, walker.trap is not None)
-    return repr((walker.position, turn, stop, cores, taken.buffers, counters))
+    return repr((walker.position, turn, stop, cores, taken.buffers, counters, in_time(walker)))
+
+
+def in_time(walker: Walker):
+    """The pipes over time: when everything executed so far started and ended, who waits for what."""
+    model = walker.engine.bridge.model
+    return [
+        (
+            c.name, c.clock, c.free, c.done, c.stalls, [s.site.line for s in c.steps], c.starts, c.ends,
+            c.dones, c.causes, c.waits, c.wait_sources, c.gate and c.gate[0].site.line,
+            [q and [(s.site.line, now) for s, now in q] for q in c.queues],
+        )
+        for c in model.cores
+    ], {str(k): (list(f.times), len(f.waiters)) for k, f in model.flags.items() if f.times or f.waiters}  # fmt: skip
 
 
 @settings(max_examples=40, deadline=None)
@@ -100,6 +115,30 @@ def test_every_position_of_a_program_from_both_sides(name):
     for position in reversed(range(len(states))):
         directly.goto(position)
         assert state(directly) == states[position], position
+
+
+@pytest.mark.parametrize(
+    "name", ["basics/softmax", "quant/mxfp8_dn_pipeline", "micro/flash_attention", "page/pipeline"]
+)
+def test_time_is_that_of_a_plain_run(name):
+    """However a run was walked through, at its end every operation has the times of a plain run."""
+    path = Path(ptosim.__file__).parents[1] / "programs" / f"{name}.pto"
+    program = ptosim.load(path, target="a5")
+    plain = program.run({}).cost.model
+    walker = Walker(program.debug({}).launch, Checkpoints(kept=8))
+    walker.goto(1 << 40)
+    end = walker.position
+    for position in (end // 2, end // 3, end - 1, 1, end // 4):
+        walker.goto(position)
+        for _ in range(3):
+            walker.step()
+    walker.goto(1 << 40)
+    model = walker.engine.bridge.model
+    model.settle()
+    for core, same in zip(model.cores, plain.cores, strict=True):
+        assert [s.site.line for s in core.steps] == [s.site.line for s in same.steps]
+        assert (core.starts, core.ends, core.dones) == (same.starts, same.ends, same.dones)
+    assert model.makespan == plain.makespan
 
 
 def test_checkpoints_keep_to_their_budget():

@@ -145,7 +145,10 @@ def program(session: Debugger) -> Sheet:
     sheet.add("profile", launch.profile.name)
     sheet.add("cores", len(launch.machine.cores))
     sheet.add("position", f"#{session.position}")
-    sheet.notes.append(NO_TIMING)
+    if session.cycle is None:
+        sheet.notes.append(NO_TIMING)
+    else:
+        sheet.add("cycle", f"{session.cycle:,}")
     return sheet
 
 
