@@ -30,31 +30,24 @@ class Work(NamedTuple):
 
 
 def pipes(session: Debugger) -> Sheet:
-    """Every pipe of the core: its last operation and its cycles, for what it waits, what is behind,
-    for what it has waited so far."""
+    """Every pipe of the core: its last operation and its cycles, for what it waits, what is
+    behind."""
     timer = session.timer()
     if timer is None:
         return memory.pipes(session)
     core = session.core
     sheet = Sheet(
         f"pipes of {memory.core_name(core)}, done so far at cycle {session.cycle:,}",
-        ("pipe", ">line", "at", ">from", ">until", "waits for", ">behind", "waited (cycles)"),
+        ("pipe", ">line", "at", ">from", ">until", "waits for", ">behind"),
     )
     for name, line, at, waits, behind in memory.pipes(session).rows:
-        waited = _waited(timer, name)
         if name in core.queues or name not in PIPE_INDEX or (name == "S" and waits):
-            sheet.add(name, line, at, "", "", waits, behind, waited, mark=True)
+            sheet.add(name, line, at, "", "", waits, behind, mark=True)
         elif name == "S":
-            sheet.add(name, line, at, "", "", _gate(timer), "", waited)
+            sheet.add(name, line, at, "", "", _gate(timer), "")
         else:
             _pipe(session, sheet, timer, name)
     return sheet
-
-
-def _waited(timer: CoreTimer, name: str) -> str:
-    pipe = PIPE_INDEX.get(name)
-    found = sorted(((n, r) for (p, r), n in timer.stalls.items() if p == pipe), reverse=True)
-    return ", ".join(f"{reason} {cycles:,}" for cycles, reason in found)
 
 
 def _gate(timer: CoreTimer) -> str:
@@ -63,15 +56,15 @@ def _gate(timer: CoreTimer) -> str:
 
 def _pipe(session: Debugger, sheet: Sheet, timer: CoreTimer, name: str) -> None:
     """The row of a pipe on which every effect has taken place."""
-    pipe, waited = PIPE_INDEX[name], _waited(timer, name)
+    pipe = PIPE_INDEX[name]
     queue = timer.queues[pipe]
     work = _last(timer, pipe)
     if queue:
         step = queue[0][0]
         sheet.add(name, step.site.line, _text(session, step), "", "", _waits(step),
-                  len(queue) - 1, waited, mark=True)  # fmt: skip
+                  len(queue) - 1, mark=True)  # fmt: skip
     elif work is None:
-        sheet.add(name, "", "idle", "", "", "", "", waited)
+        sheet.add(name, "", "idle", "", "", "", "")
     else:
         site = work.step.site
         sheet.add(name, site.line, _text(session, work.step), work.start, work.done, "", "", waited)
