@@ -9,12 +9,12 @@ session.reverse_step()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ptosim.debug import clock
 from ptosim.debug.expressions import Expression, Unavailable, truth
 from ptosim.debug.motion import Motion
 from ptosim.debug.names import Names, depth, is_tile_op
@@ -33,7 +33,6 @@ from ptosim.debug.walker import Walker
 from ptosim.debug.writes import Write, WriteIndex
 from ptosim.diagnostics.model import Diagnostic
 from ptosim.engine.records import Inst
-from ptosim.engine.timed import TimedEngine
 from ptosim.errors import UsageError
 from ptosim.ir.core import Operation, Value
 from ptosim.ir.types import PtrType, ScalarType
@@ -42,9 +41,6 @@ from ptosim.launch import Launch
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.timing.model import CoreTimer
-from ptosim.timing.report import CostReport
-
-NO_TIMING = "no timing: this run counts instructions, not cycles"
 
 
 class Debugger:
@@ -83,29 +79,11 @@ class Debugger:
     def cycle(self) -> int | None:
         """The cycle at which everything that the core has executed so far is done; None if the run
         counts no cycles."""
-        return self.engine_cycle(self.core) if self.timer() is not None else None
-
-    def engine_cycle(self, core: Core) -> int:
-        """Return the cycle that a core has come to, of a run with timing."""
-        return self.walker.engine.cycle(core)  # type: ignore[union-attr]
+        return clock.cycle(self.walker, self.core) if self.timer() is not None else None
 
     def timer(self) -> CoreTimer | None:
         """Return the pipes of the core in time; None if the run counts no cycles."""
-        engine = self.walker.engine
-        return engine.bridge.model.cores[self._focus] if isinstance(engine, TimedEngine) else None
-
-    @contextmanager
-    def settled(self) -> Iterator[CostReport]:
-        """Give the cost of what has been executed, transfers that compete placed; the run stays as
-        it is."""
-        engine = self.walker.engine
-        assert isinstance(engine, TimedEngine)
-        before = engine.save_time()
-        engine.bridge.model.settle()
-        try:
-            yield CostReport(engine.bridge.model, engine.bridge.table, self.launch.function.name)
-        finally:
-            engine.restore_time(before)
+        return clock.timer(self.walker, self.core)
 
     @property
     def core(self) -> Core:
@@ -180,10 +158,10 @@ class Debugger:
                 raise UsageError(f"#{target} is not ahead; the run is at #{self.position}")
             return self._forward(lambda: self.position >= target, missed=True)
         if text.split()[:1] == ["cycle"]:
-            cycle = self._cycle_in(text, "until #N")
+            cycle = clock.cycle_in(self.walker, text, "until #N")
             if cycle < (self.cycle or 0):
                 raise UsageError(f"cycle {cycle} is not ahead; the core is at cycle {self.cycle}")
-            stop = self._forward(lambda: self.engine_cycle(self.core) > cycle, missed=True)
+            stop = self._forward(lambda: clock.cycle(self.walker, self.core) > cycle, missed=True)
             return self.goto(stop.position - 1) if stop.reason == "step" else stop
         kind, _, details = self.places.parse(text)
         if kind == "code":
@@ -199,7 +177,7 @@ class Debugger:
         """Go to a position or to `cycle N`, forwards or backwards, breakpoints unseen."""
         text = str(target).strip().lstrip("#")
         if text.split()[:1] == ["cycle"]:
-            return self._goto_cycle(self._cycle_in(text, "goto #N"))
+            return self._goto_cycle(clock.cycle_in(self.walker, text, "goto #N"))
         wanted = number(text, "position")
         if wanted < 0:
             raise UsageError("the run begins at #0")
@@ -208,19 +186,10 @@ class Debugger:
             return self._arrive(self.motion.forward(None, missed=True))
         return self._arrive(Stop("goto", self.position))
 
-    def _cycle_in(self, text: str, instead: str) -> int:
-        """The number of `cycle N`. Raises UsageError if the run counts no cycles."""
-        if self.cycle is None:
-            raise UsageError(NO_TIMING, help=f"`{instead}` goes to a number of instructions")
-        cycle = number(text.removeprefix("cycle").strip(), "cycle")
-        if cycle < 0:
-            raise UsageError("the run begins at cycle 0")
-        return cycle
-
     def _goto_cycle(self, cycle: int) -> Stop:
         """Go to the last position at which everything executed is done by a cycle."""
         core = self.core
-        if not self.walker.goto_first(lambda: self.engine_cycle(core) > cycle):
+        if not self.walker.goto_first(lambda: clock.cycle(self.walker, core) > cycle):
             return self._arrive(self.motion.forward(None, missed=True))
         self.walker.goto(max(self.position - 1, 0))
         self._focus = core.index

@@ -430,8 +430,8 @@ class Engine:
         """Return the state of a timing model beside the engine; None without one."""
         return None
 
-    def restore_time(self, state: Any) -> None:
-        """Go back to a state in time of this run."""
+    def restore_time(self, state: Any, *, forget: bool = False) -> None:
+        """Go to a state in time of this run; `forget` what came after an earlier one."""
 
     # -- findings ---------------------------------------------------------------------------------
 

@@ -53,10 +53,10 @@ class TimedEngine(Engine):
         """Return the state of the pipes in time, for `restore_time`."""
         return self.bridge.save(), list(self._scalars)
 
-    def restore_time(self, state: Any) -> None:
-        """Take the pipes back to an earlier state of this run."""
+    def restore_time(self, state: Any, *, forget: bool = False) -> None:
+        """Take the pipes to another state of this run; `forget` what came after an earlier one."""
         pipes, scalars = state
-        self.bridge.restore(pipes)
+        self.bridge.restore(pipes, forget=forget)
         self._scalars = list(scalars)
 
     def cycle(self, core: Core) -> int:

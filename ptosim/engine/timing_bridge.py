@@ -61,6 +61,7 @@ class TimingBridge:
         self._costs: dict[tuple[Any, ...], Cost] = {}
         self._regions: dict[VectorWork, Cost] = {}
         self._shared: dict[tuple[Any, ...], Step] = {}
+        self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
         totals = self._totals(share)
         scalar = round(table["machine.scalar"]["cycles"])
@@ -190,9 +191,9 @@ class TimingBridge:
         """Return the state of the model, for `restore`."""
         return saved.save(self.model, self._orders)
 
-    def restore(self, state: Any) -> None:
-        """Take the model back to an earlier state of this run."""
-        saved.restore(self.model, self._orders, state)
+    def restore(self, state: Any, *, forget: bool = False) -> None:
+        """Take the model to another state of this run; `forget` what came after it."""
+        saved.restore(self.model, self._orders, state, None if forget else self._archive)
 
     # -- costs -------------------------------------------------------------------------------------
 

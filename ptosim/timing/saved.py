@@ -1,7 +1,8 @@
 """The state of a timing model at a moment of a run, and the way back to it.
 
-Records are only ever appended, so their number stands for them; events keep their identity, because
-steps that are executed again refer to them."""
+Records are only ever appended, so their number stands for them, and an archive keeps those that the
+way back cuts off for the way forward. Events keep their identity, because steps that are executed
+again refer to them."""
 
 from __future__ import annotations
 
@@ -38,14 +39,22 @@ def save(model: TimingModel, orders: Sequence[DataOrder]) -> SavedModel:
     )
 
 
-def restore(model: TimingModel, orders: Sequence[DataOrder], saved: SavedModel) -> None:
-    """Go back to an earlier state of the same run."""
+def restore(
+    model: TimingModel,
+    orders: Sequence[DataOrder],
+    saved: SavedModel,
+    archive: dict[tuple[int, str], Any] | None,
+) -> None:
+    """Go to another state of the same run. Without an archive it must be an earlier one, and what
+    came after it is forgotten."""
     for event in model.flags.values():
         event.reset()
     for event, times, waiters in saved.events:
         event.set(times, waiters)
     for core, state in zip(model.cores, saved.cores, strict=True):
         _restore_core(core, state)
+        for name, length in zip(_COLUMNS, state["lengths"], strict=True):
+            _cut(core, name, length, archive)
     for order, state in zip(orders, saved.orders, strict=True):
         order.restore(state)
     model.pools.restore(saved.pools)
@@ -67,11 +76,21 @@ def _restore_core(core: CoreTimer, state: dict[str, Any]) -> None:
         setattr(core, name, state[name])
     for name in _PER_PIPE:
         setattr(core, name, list(state[name]))
-    for name, length in zip(_COLUMNS, state["lengths"], strict=True):
-        del getattr(core, name)[length:]
     core.queues = [deque(q) if q is not None else None for q in state["queues"]]
     core.backlog = deque(state["backlog"])
     core.stalls = dict(state["stalls"])
+
+
+def _cut(
+    core: CoreTimer, name: str, length: int, archive: dict[tuple[int, str], Any] | None
+) -> None:
+    """Make a column so long, what it lacks from the archive."""
+    column = getattr(core, name)
+    if archive is not None:
+        kept = archive.setdefault((core.index, name), column[:0])
+        kept.extend(column[len(kept) :])
+        column.extend(kept[len(column) : length])
+    del column[length:]
 
 
 def _events(model: TimingModel, orders: Sequence[DataOrder]) -> Iterator[Flag]:

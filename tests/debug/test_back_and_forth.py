@@ -5,16 +5,16 @@ on several cores, most of them racy, some of them stuck."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ptosim
+from ptosim.cli import values
 from ptosim.debug.checkpoints import Checkpoints
 from ptosim.debug.walker import Walker
+from ptosim.sidecar import sidecar_of
 from tests.cli.programs import TILE
 from tests.debug.helpers import PROGRAMS
 from tests.semantics.test_sync import A2A3, X, mixed, program
@@ -122,10 +122,13 @@ def test_every_position_of_a_program_from_both_sides(name):
 )
 def test_time_is_that_of_a_plain_run(name):
     """However a run was walked through, at its end every operation has the times of a plain run."""
-    path = Path(ptosim.__file__).parents[1] / "programs" / f"{name}.pto"
-    program = ptosim.load(path, target="a5")
-    plain = program.run({}).cost.model
-    walker = Walker(program.debug({}).launch, Checkpoints(kept=8))
+    path = PROGRAMS.parents[2] / "programs" / f"{name}.pto"
+    beside = sidecar_of(path)
+    assert beside is not None
+    program = ptosim.load(path, target="a5", level=beside.options.get("level"))
+    args = {n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()}
+    plain = program.run(args).cost.model
+    walker = Walker(program.debug(args).launch, Checkpoints(kept=8))
     walker.goto(1 << 40)
     end = walker.position
     for position in (end // 2, end // 3, end - 1, 1, end // 4):
@@ -139,6 +142,23 @@ def test_time_is_that_of_a_plain_run(name):
         assert [s.site.line for s in core.steps] == [s.site.line for s in same.steps]
         assert (core.starts, core.ends, core.dones) == (same.starts, same.ends, same.dones)
     assert model.makespan == plain.makespan
+
+
+def test_a_cycle_is_a_place_to_go_to():
+    """It is the last position at which everything executed is done by then, from wherever one comes."""
+    session = ptosim.load(PROGRAMS / "loop.pto").debug({"k": 2.0})
+    cycles = [session.cycle]
+    while session.stepi().reason != "end":
+        cycles.append(session.cycle)
+    cycles.append(session.cycle)
+    assert cycles == sorted(cycles)
+    for cycle in (0, cycles[20], cycles[20] - 1, cycles[-1] - 1, 1):
+        there = max(i for i, c in enumerate(cycles) if c <= cycle)
+        assert session.goto(f"cycle {cycle}").position == there
+        assert session.cycle == cycles[there]
+        session.restart()
+        assert session.until(f"cycle {cycle}").position == there
+    assert session.goto(f"cycle {cycles[-1]}").reason == "end"
 
 
 def test_checkpoints_keep_to_their_budget():

@@ -64,6 +64,7 @@ def without_cycles(text: str) -> str:
     lines = []
     for line in text.split("\n"):
         if not line.startswith("(ptosim)"):
+            line = re.sub(r"\b(assumed|derived|documented|measured)\b", "SURE", line)
             line = re.sub(r"[#-]{2,}", "#", re.sub(r"\b\d[\d,.]*%?", "N", line))
         lines.append(re.sub(r"[ ─]{2,}", "  ", line).rstrip())
     return "\n".join(lines)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ptosim.debug.clock import NO_TIMING, settled
 from ptosim.debug.names import brief
-from ptosim.debug.session import NO_TIMING, Debugger
+from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet
 from ptosim.debug.tables import memory
 from ptosim.timing.model import CoreTimer
@@ -67,7 +68,7 @@ def _pipe(session: Debugger, sheet: Sheet, timer: CoreTimer, name: str) -> None:
         sheet.add(name, "", "idle", "", "", "", "")
     else:
         site = work.step.site
-        sheet.add(name, site.line, _text(session, work.step), work.start, work.done, "", "", waited)
+        sheet.add(name, site.line, _text(session, work.step), work.start, work.done, "", "")
 
 
 def _last(timer: CoreTimer, pipe: int) -> Work | None:
@@ -96,7 +97,7 @@ def cost(session: Debugger) -> list[Sheet]:
     """Cycles so far, by pipe and by operation."""
     if session.timer() is None:
         return [Sheet("", notes=[NO_TIMING, f"{session.position} instructions so far"])]
-    with session.settled() as report:
+    with settled(session.walker) as report:
         return [_cost_of_pipes(session, report), _cost_of_operations(report)]
 
 
