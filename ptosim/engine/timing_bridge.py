@@ -19,6 +19,7 @@ from ptosim.isa.schema import Role
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, extent
 from ptosim.machine.tile import TileRef
+from ptosim.timing import saved
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.estimate import estimate
 from ptosim.timing.fast import issuer, ordered_issuer
@@ -63,6 +64,7 @@ class TimingBridge:
         self._costs: dict[tuple[Any, ...], Cost] = {}
         self._regions: dict[VectorWork, Cost] = {}
         self._shared: dict[tuple[Any, ...], Step] = {}
+        self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
         totals = self._totals(share)
         scalar = round(table["machine.scalar"]["cycles"])
@@ -205,6 +207,16 @@ class TimingBridge:
 
     def _carry(self) -> int:
         return round(self.table["machine.cross"]["cycles"])
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def save(self) -> Any:
+        """Return the state of the model, for `restore`."""
+        return saved.save(self.model, self._orders)
+
+    def restore(self, state: Any, *, forget: bool = False) -> None:
+        """Take the model to another state of this run; `forget` what came after it."""
+        saved.restore(self.model, self._orders, state, None if forget else self._archive)
 
     # -- costs -------------------------------------------------------------------------------------
 

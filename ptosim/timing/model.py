@@ -371,8 +371,7 @@ class TimingModel:
         """Return the event of a key; a new one has `credits` given at time 0."""
         flag = self.flags.get(key)
         if flag is None:
-            flag = self.flags[key] = Flag(key, reason, group=group)
-            flag.times.extend((0, 0, NO_CAUSE) for _ in range(credits))
+            flag = self.flags[key] = Flag(key, reason, group=group, credits=credits)
         return flag
 
     def give(self, flag: Flag, when: int, core: int, record: int) -> None:

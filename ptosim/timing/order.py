@@ -7,6 +7,7 @@ wrote it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ptosim.timing.model import CoreTimer
@@ -35,6 +36,23 @@ class _Region:
         self.reads: dict[int, Given | Flag] = {}
         self.writes: dict[int, Given | Flag] = {}
         self.past: list[tuple[dict[int, Given | Flag], dict[int, Given | Flag]]] = []
+
+
+_SavedRegion = tuple[_Region, int, int, list[_Region], dict[int, Any], dict[int, Any]]
+Saved = dict[Any, tuple[list[_SavedRegion], _SavedRegion | None]]
+
+
+def _saved(region: _Region) -> _SavedRegion:
+    return (
+        region, region.first, region.end, list(region.overlaps), dict(region.reads),
+        dict(region.writes),
+    )  # fmt: skip
+
+
+def _restored(saved: _SavedRegion) -> _Region:
+    region, region.first, region.end = saved[0], saved[1], saved[2]
+    region.overlaps, region.reads, region.writes = list(saved[3]), dict(saved[4]), dict(saved[5])
+    return region
 
 
 class _Memory:
@@ -163,6 +181,40 @@ class DataOrder:
                 self.local_regions += 1
             found = memory.add(place[1], place[2])
         return found
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def save(self) -> Saved:
+        """Return the regions as they are now, for `restore`."""
+        return {
+            place: (
+                [_saved(r) for r in memory.regions.values()],
+                memory.rest and _saved(memory.rest),
+            )
+            for place, memory in self._memories.items()
+        }
+
+    def restore(self, saved: Saved) -> None:
+        """Go back to regions of this run. What steps know of their regions holds no longer: version
+        numbers go on upwards."""
+        self.local_regions += 1
+        self.regions += 1
+        self._memories = {}
+        for place, (regions, rest) in saved.items():
+            memory = self._memories[place] = _Memory()
+            for region in map(_restored, regions):
+                memory.regions[region.first, region.end] = region
+            memory.rest = rest and _restored(rest)
+
+    def events(self) -> Iterator[Flag]:
+        """Yield the events that regions hold."""
+        for memory in self._memories.values():
+            for region in (*memory.regions.values(), *([memory.rest] if memory.rest else [])):
+                for held in (*region.reads.values(), *region.writes.values()):
+                    if isinstance(held, Flag):
+                        yield held
+
+    # -- waiting -----------------------------------------------------------------------------------
 
     def _wait(
         self, step: Step, scalars: int, best: Given | None, pending: list[Flag], *, drains: bool

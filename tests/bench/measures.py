@@ -17,6 +17,7 @@ from ptosim.diagnostics.model import Sink
 from ptosim.source import Source
 from ptosim.syntax.parser import parse
 from tests.bench import clock, cube, quant
+from tests.bench.debugger import debugger
 from tests.bench.programs import add_loop, check_kernel, empty_loop, long_module, mxfp8
 from tests.bench.timing import Figure, best, calibration, each
 
@@ -163,4 +164,5 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "timing_on_top": clock.on_top,
     "timing_alone": clock.alone,
     "timing_memory": clock.memory,
+    "debugger": debugger,
 }
