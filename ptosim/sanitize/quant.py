@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from ptosim.isa.conversions import conversion
+from ptosim.machine.space import POISON
 from ptosim.machine.tile import Tile
 from ptosim.numerics.fixpipe import scale_of
 
 Check = Callable[[], None]
+_UNDEFINED = int.from_bytes(bytes([POISON]) * 4, "little")
 _USUAL = (32.0, 4096.0)
 """Where the largest magnitude of a row lies in steps, for scales that were chosen from data."""
 
@@ -48,8 +50,12 @@ def _tquant(op: Any) -> Check | None:
 
 
 def _by_row(tile: Tile, rows: int) -> np.ndarray | None:
-    """The parameter of each row, where it lies in the first column or in a row of their number."""
-    values = np.array(tile.read(), np.float64)
+    """The parameter of each row, where it lies in the first column or in a row of their number.
+    None too where a byte was never written: that is reported as such."""
+    held = np.array(tile.read())
+    if held.dtype != np.float32 or (held.view(np.uint32) == _UNDEFINED).any():
+        return None
+    values = held.astype(np.float64)
     if values.shape[0] >= rows:
         return values[:rows, 0]
     return values.reshape(-1)[:rows] if values.size >= rows else None
