@@ -40,6 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     quant.add_argument(
         "--normalize-quant", action="store_true", help="types of blocks as per tensor or per axis"
     )
+    quant.add_argument(
+        "--strip-quant", action="store_true", help="stored types in the signatures of functions"
+    )
     shared.add_program(parser)
     shared.add_output(parser, ("text",))
 
@@ -94,6 +97,10 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
             return str(normalized(type_) if isinstance(type_, UniformType) else type_)
 
         source = Source(source.name, rewritten(source.text, simpler))
+    if options.strip_quant:
+        from ptosim.passes.strip_quant import stripped_signatures
+
+        source = Source(source.name, stripped_signatures(source))
     if options.lower_quant:
         from ptosim.lower.casts import lowered
         from ptosim.passes.frontend import FrontOptions

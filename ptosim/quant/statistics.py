@@ -43,10 +43,8 @@ class Statistics:
         """Return the uniform type for the ranges, widened to contain zero so that it has a code."""
         ranges = self.axes if per_axis else self.layer.reshape(1, 2)
         low, high = np.minimum(ranges[:, 0], 0), np.maximum(ranges[:, 1], 0)
-        if not per_axis:
-            low, high = low[0], high[0]
         return fake_quant_type(
-            low, high, bits, narrow_range=narrow, is_signed=signed,
+            low.tolist(), high.tolist(), bits, narrow_range=narrow, is_signed=signed,
             axis=self.axis if per_axis else None,
         )  # fmt: skip
 

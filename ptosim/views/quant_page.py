@@ -88,7 +88,7 @@ def _scale_map(scales: np.ndarray) -> str:
     wide, tall = _WIDE / grid.shape[1], _HIGH / grid.shape[0]
     cells = "".join(
         f'<rect x="{c * wide:.2f}" y="{r * tall:.2f}" width="{wide + 0.1:.2f}" '
-        f'height="{tall + 0.1:.2f}" fill="{_colour((level[r, c] - low) / span)}"/>'
+        f'height="{tall + 0.1:.2f}" fill="{_colour(float(level[r, c] - low) / span)}"/>'
         for r, c in np.ndindex(*grid.shape)
     )
     every = "" if steps == [1, 1] else f", every {steps[0]}x{steps[1]}"
