@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.diagnostics.model import Diagnostic, Label, Sink, error, warning
+from ptosim.diagnostics.model import Diagnostic, Label, Sink, error, note, warning
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
@@ -31,15 +31,16 @@ def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
 
 
 def _reused(ops: list[Operation], source: Source) -> Iterator[Diagnostic]:
-    """Sources that are read again after TQUANT to INT8, which overwrites them on A2/A3."""
+    """Sources that are read again after TQUANT to INT8, which overwrites them on A2/A3. A note: a
+    run says whether what is read was lost (PTO7103)."""
     spoiled: dict[int, Operation] = {}
     for op in ops:
-        if op.variant is None or not op.bound:
+        if op.variant is None or not op.bound or op.name == "pto.tassign":
             continue
         for definition in op.variant.ins:
             quantised = spoiled.pop(_value(op.bound.get(definition.name)), None)
             if quantised is not None:
-                yield warning(
+                yield note(
                     "PTO7210",
                     f"'{op.name}' reads a tile that '{quantised.name}' has overwritten",
                     name_span(op, source),
