@@ -14,6 +14,7 @@ from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.ir.program import ResolvedModule
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
+from ptosim.sanitize import quant
 from ptosim.sanitize.access import DEFINED, UNDEFINED, Access, access_of, footprint, library_events
 from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.sanitize.flags import FlagBook
@@ -68,11 +69,14 @@ class Monitor:
             return
         access = access_of(core, inst, binding.values, binding.attributes, self.target, self.shadow)
         check = self._check(agent, access, inst)
+        numbers = quant.check_of(binding) if self.chosen.quant else None
         touches = self._library_events(core, inst)
 
         def watched() -> None:
             if self.is_on:
                 check()
+                if numbers is not None:
+                    numbers()
                 if touches is not None:
                     touches()
             commit()
