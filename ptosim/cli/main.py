@@ -27,7 +27,8 @@ COMMANDS = {
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",
     "explain": "the long text of a diagnostic code or a switch; what a board's error means",
-    "quant": "quantisation systems compared, models run: diff, onnx, schemes",
+    "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",
+    "stats": "ranges of the values of a run, and the quantised types that they suggest",
     "selftest": "check this installation: shipped programs, data files, speed",
 }
 EXIT_INTERNAL = 70
