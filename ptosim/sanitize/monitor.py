@@ -57,9 +57,11 @@ class Monitor:
         binding = bound.binding
         commit, agent = bound.commit, self.clocks.agent(core, inst.pipe)
         if binding.sync is not None or binding.signals or binding.awaits:
+            check = self._pushed(core, inst, agent, binding)
 
             def ordered() -> None:
                 if self.is_on:
+                    check()
                     self._synchronise(core, inst, agent, binding)
                 commit()
                 self._define_made(binding)
@@ -246,8 +248,6 @@ class Monitor:
 
     def _synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> None:
         clocks = self.clocks
-        clocks.begin(agent)
-        self._times[core.index][inst.pc] += 1
         kind, *rest = binding.sync or ("none",)
         if kind in ("set", "wait"):
             self._flag(core, inst, agent, kind, tuple(rest))
@@ -263,6 +263,14 @@ class Monitor:
                 clocks.give(agent, key)
         for key in binding.awaits:
             clocks.take(agent, key)
+
+    def _pushed(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> Callable[[], None]:
+        """What begins an operation that orders others: a push reads its tile first."""
+        access = Access(core, inst)
+        if binding.sync is not None and binding.sync[0] == "push":
+            values, attrs = binding.values, binding.attributes
+            access = access_of(core, inst, values, attrs, self.target, self.shadow)
+        return self._check(agent, access, inst)
 
     def _token(self, core: Core, agent: Agent, kind: str, rest: list[Any]) -> None:
         """What can be taken more often than it was given: buffer tokens, signals in memory."""
