@@ -12,7 +12,7 @@ from typing import Any
 from ptosim.diagnostics.model import Sink
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.ir.program import ResolvedModule
-from ptosim.machine.core import Core, Machine
+from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
 from ptosim.sanitize.access import DEFINED, UNDEFINED, Access, access_of, footprint, library_events
 from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
@@ -112,7 +112,12 @@ class Monitor:
     # -- memory -----------------------------------------------------------------------------------
 
     def shadow(self, core: Core, where: Any) -> Shadow:
-        """Return the shadow of a space of a core, or of a buffer of global memory."""
+        """Return the shadow of a space of a core, or of a buffer of global memory. A vector core
+        that writes to L1 writes to the cube core's."""
+        if where in CUBE_SPACES and core.kind == "vector":
+            cluster = core.cluster
+            cubes = (c for c in self.machine.cores if c.cluster is cluster and c.kind == "cube")
+            core = next(cubes, core)
         key = (-1 if isinstance(where, int) else core.index, where)
         shadow = self._shadows.get(key)
         if shadow is None:
