@@ -84,13 +84,23 @@ def int8_sym() -> Arrays:
     return {"s": s, "q": int8(x, s)}
 
 
-@program("quant/int8_asym")
-def int8_asym() -> Arrays:
-    x = randn((128, 256), 41)
+def with_zero_points(x: np.ndarray) -> Arrays:
+    """A scale and a zero point for each row, and what they make of it."""
     low, high = x.min(1, keepdims=True), x.max(1, keepdims=True)
     s = (np.float32(255) / (high - low)).astype(np.float32)
     z = np.rint(-low * s).astype(np.float32)
     return {"s": s, "z": z, "q": uint8(x, s, z)}
+
+
+@program("quant/int8_asym")
+def int8_asym() -> Arrays:
+    return with_zero_points(randn((128, 256), 41))
+
+
+@program("broken/overlapping_parameters")
+def overlapping_parameters() -> Arrays:
+    """What should come out; the program is wrong."""
+    return with_zero_points(randn((64, 64), 81))
 
 
 # -- microscaling ----------------------------------------------------------------------------------

@@ -195,12 +195,22 @@ CASES = [*shipped(), *made()]
 
 
 def observed(case: Case, text: str, *, watches: bool) -> tuple[Trace, set[str]]:
+    """What a text executes and what is found; on values where data decide the path."""
     front = run_frontend(Source("k", text), FrontOptions(case.target, case.level, "manual"))
     assert not front.sink.has_errors, list(front.sink)
     loaded = ptosim.load(text, target=case.target, level=case.level, sync="manual")
     trace = Trace(case.target, watches=watches)
     outcome = dry_run(front, loaded.profile, loaded.entry(case.entry), case.args, observers=[trace])
-    return trace, {d.code for d in outcome.findings}
+    findings = outcome.findings
+    if "depends on" in outcome.ended:
+        trace = Trace(case.target, watches=watches)
+        try:
+            findings = loaded.run(
+                case.args, entry=case.entry, observers=[trace], timing=False
+            ).findings
+        except ptosim.Trap as trap:
+            findings = trap.diagnostics
+    return trace, {d.code for d in findings}
 
 
 def chosen(case: Case) -> list:
