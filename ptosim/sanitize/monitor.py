@@ -12,7 +12,7 @@ from typing import Any
 from ptosim.diagnostics.model import Sink
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.ir.program import ResolvedModule
-from ptosim.machine.core import Core, Machine
+from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
 from ptosim.sanitize import quant
 from ptosim.sanitize.access import DEFINED, UNDEFINED, Access, access_of, footprint, library_events
@@ -58,9 +58,11 @@ class Monitor:
         binding = bound.binding
         commit, agent = bound.commit, self.clocks.agent(core, inst.pipe)
         if binding.sync is not None or binding.signals or binding.awaits:
+            check = self._pushed(core, inst, agent, binding)
 
             def ordered() -> None:
                 if self.is_on:
+                    check()
                     self._synchronise(core, inst, agent, binding)
                 commit()
                 self._define_made(binding)
@@ -114,7 +116,12 @@ class Monitor:
     # -- memory -----------------------------------------------------------------------------------
 
     def shadow(self, core: Core, where: Any) -> Shadow:
-        """Return the shadow of a space of a core, or of a buffer of global memory."""
+        """Return the shadow of a space of a core, or of a buffer of global memory. A vector core
+        that writes to L1 writes to the cube core's."""
+        if where in CUBE_SPACES and core.kind == "vector":
+            cluster = core.cluster
+            cubes = (c for c in self.machine.cores if c.cluster is cluster and c.kind == "cube")
+            core = next(cubes, core)
         key = (-1 if isinstance(where, int) else core.index, where)
         shadow = self._shadows.get(key)
         if shadow is None:
@@ -268,8 +275,6 @@ class Monitor:
 
     def _synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> None:
         clocks = self.clocks
-        clocks.begin(agent)
-        self._times[core.index][inst.pc] += 1
         kind, *rest = binding.sync or ("none",)
         if kind in ("set", "wait"):
             self._flag(core, inst, agent, kind, tuple(rest))
@@ -285,6 +290,14 @@ class Monitor:
                 clocks.give(agent, key)
         for key in binding.awaits:
             clocks.take(agent, key)
+
+    def _pushed(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> Callable[[], None]:
+        """What begins an operation that orders others: a push reads its tile first."""
+        access = Access(core, inst)
+        if binding.sync is not None and binding.sync[0] == "push":
+            values, attrs = binding.values, binding.attributes
+            access = access_of(core, inst, values, attrs, self.target, self.shadow)
+        return self._check(agent, access, inst)
 
     def _token(self, core: Core, agent: Agent, kind: str, rest: list[Any]) -> None:
         """What can be taken more often than it was given: buffer tokens, signals in memory."""

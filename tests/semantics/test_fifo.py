@@ -310,7 +310,7 @@ def test_an_entry_that_calls_both_kernels():
 
 def test_blocks_have_fifos_of_their_own():
     result = pushing("a5", 8, 8, 8).run({}, uninit="zero", block_num=3)
-    assert not result.findings
+    assert {f.code for f in result.findings} == {"PTO7101"}  # nothing fills the accumulator
 
 
 def test_state_of_a_fifo_is_restored():
@@ -345,3 +345,24 @@ def test_the_frontend_form_of_a5_stays_on_the_chip():
     result = pair.run(args(), observers=[Filled(VALUES)])
     np.testing.assert_array_equal(result.outputs["y"][:ROWS], VALUES)
     assert not result.outputs["slots"].any()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_push_has_to_wait_for_its_tile(waits):
+    """The product is on M, the push on FIX: without an event between them it is a race."""
+    pair = Pair("a5", sync="manual")
+    frontend(pair, 1)
+    cube, vector = pair.cube, pair.vector
+    left = cube.tile("left", "f16", ROWS, COLS, layout="nz", loc="left")
+    right = cube.tile("right", "f16", COLS, COLS, layout="zn", loc="right")
+    acc, t = accumulator(cube), half(vector, "t", 1)
+    cube.op("pto.tmatmul", [left, right], [acc])
+    for word in ("set_flag", "wait_flag") if waits else ():
+        cube.line(f"pto.{word}[<PIPE_M>, <PIPE_FIX>, <EVENT_ID0>]")
+    cube.line(f"pto.tpush_to_aiv(%acc : {acc.type}) {{split = 1}}")
+    vector.line(f"%t = pto.tpop_from_aic {{split = 1}} -> {t.type}")
+    vector.line("pto.tfree_from_aic {split = 1}")
+    result = pair.run({}, uninit="zero")
+    assert [f.code for f in result.findings if f.code.startswith("PTO52")] == (
+        [] if waits else ["PTO5201"]
+    )
