@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptosim.engine.fifo_events import fifo_events
+from ptosim.engine.fifo_events import fifo_events, is_fifo, popped_range
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.engine.regions import region_work
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
-from ptosim.isa.costs import CostTable
+from ptosim.ir.types import TileType
+from ptosim.isa.costs import CostTable, cost_entries
 from ptosim.isa.schema import Role
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, extent
@@ -21,10 +22,11 @@ from ptosim.machine.tile import TileRef
 from ptosim.timing import saved
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.estimate import estimate
+from ptosim.timing.fast import issuer, ordered_issuer
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.model import TimingModel
 from ptosim.timing.order import DataOrder, Range
-from ptosim.timing.shapes import OpShape, TileShape, VectorWork, ViewShape
+from ptosim.timing.shapes import OpShape, PointerShape, TileShape, VectorWork, ViewShape
 from ptosim.timing.sites import Loop, Site
 from ptosim.timing.steps import PIPE_INDEX, Flag, Step
 
@@ -38,7 +40,8 @@ _BEHIND = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 
 class TimingBridge:
     """Feeds a timing model from the instructions of a program. `is_ordered`: nothing in the program
-    synchronises, so data do. `buffers`: how many more buffers every hand-back event stands for."""
+    synchronises, so data do. `buffers`: how many more buffers every tile and hand-back event stand
+    for."""
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class TimingBridge:
         scalar = round(table["machine.scalar"]["cycles"])
         self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals)
         self._issue = round(table["machine.issue"]["cycles"])
-        self._orders = [DataOrder(t, self._draining()) for t in self.model.cores]
+        self._orders = [DataOrder(t, self._draining(), buffers) for t in self.model.cores]
         self.timed = self._timed_actions()
 
     def _totals(self, share: int) -> dict[str, float]:
@@ -110,12 +113,20 @@ class TimingBridge:
     def issuer(self, core: Core) -> Any:
         """Return the function of (step, scalar operations before it) that issues on a core."""
         if self.is_ordered:
-            return self._orders[core.index].issue
-        return self.model.cores[core.index].issue
+            return ordered_issuer(self._orders[core.index])
+        return issuer(self.model.cores[core.index])
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Step:
-        """Return the step of an instruction with its operands, and keep it there."""
-        bound.cost = step = self._step(core, inst, bound.binding)
+        """Return the step of an instruction with its operands, and keep it there. A pop hands out
+        another slot every time: where data order the program, it has a step for each execution."""
+        binding = bound.binding
+        if is_fifo(binding):
+            step = self._fifo_step(core, inst, binding)
+            if self.is_ordered and binding.sync[0] == "pop":
+                return step
+        else:
+            step = self._step(core, inst, binding)
+        bound.cost = step
         return step
 
     def action(self, core: Core, inst: Inst) -> Step:
@@ -146,8 +157,21 @@ class TimingBridge:
         if sync is not None or binding.signals or binding.awaits:
             return self._sync_step(core, inst, binding)
         cost = self.cost(inst, binding.values, binding.attributes)
-        takes, gives, pipe = fifo_events(self, core, inst, binding.values)
-        return self._made(core, inst, cost, pipe or inst.pipe, binding.values, takes, gives)
+        return self._made(core, inst, cost, inst.pipe, binding.values)
+
+    def _fifo_step(self, core: Core, inst: Inst, binding: Any) -> Step:
+        """A copy into or out of a slot, or bookkeeping, with the events of the FIFO."""
+        values = binding.values
+        results = inst.op.results  # type: ignore[union-attr]
+        if results and isinstance(results[0].type, TileType):
+            type_ = results[0].type
+            values = {**values, "result": _whole(type_)}
+        takes, gives, pipe = fifo_events(self, core, binding)
+        cost = self.cost(inst, values, binding.attributes)
+        step = self._made(core, inst, cost, pipe or inst.pipe, binding.values, takes, gives)
+        if self.is_ordered and binding.sync[0] == "pop":
+            step.ranges = ((), (popped_range(core, binding),))
+        return step
 
     def _made(
         self,
@@ -176,9 +200,8 @@ class TimingBridge:
                 is_work=bool(cost.cycles or not cost.known),
                 carry=self._carry() if gives else 0,
             )
-            if self.is_ordered:
-                step.ranges = self._ranges(inst, values)
-            else:
+            step.ranges = self._ranges(inst, values)
+            if not self.is_ordered:
                 self._shared[key] = step
         return step
 
@@ -199,7 +222,7 @@ class TimingBridge:
 
     def cost(self, inst: Inst, values: Mapping[str, Any], attrs: Mapping[str, Any]) -> Cost:
         """Return the cost of an instruction with the shapes of its operands."""
-        key = (inst.pc, *map(form_of, values.values()))
+        key = (inst.pc, *forms_of(inst, values))
         cost = self._costs.get(key)
         if cost is None:
             shape = shape_of(inst.op, self.table.target, values, attrs)  # type: ignore[arg-type]
@@ -260,12 +283,12 @@ class TimingBridge:
         credits = self.buffers if back else 0
         return self._event((core.index, source, target, number), f"flag from {source}", credits)
 
-    def _event(self, key: Any, reason: str, credits: int = 0) -> Flag:
-        return self.model.flag(key, reason, credits)
+    def _event(self, key: Any, reason: str, credits: int = 0, group: int = 1) -> Flag:
+        return self.model.flag(key, reason, credits, group)
 
-    def fifo_event(self, key: Any, credits: int) -> Flag:
-        """Return an event of a FIFO between cores."""
-        return self._event(key, "FIFO", credits)
+    def fifo_event(self, key: Any, credits: int = 0, group: int = 1) -> Flag:
+        """Return an event of a FIFO between cores; it comes in groups."""
+        return self._event(key, "FIFO", credits, group)
 
     def _barrier_cost(self) -> Cost:
         row = self.table["machine.barrier"]
@@ -312,6 +335,13 @@ _WHOLE_UB = ((), (("vec", 0, 1 << 32),))
 _FREE = Cost("sync", (), "documented")
 
 
+def _whole(type_: TileType) -> TileRef:
+    """A handle of a tile's type; a valid shape that the program decides counts as the whole."""
+    rows = type_.rows if type_.v_row is None else type_.v_row
+    cols = type_.cols if type_.v_col is None else type_.v_col
+    return TileRef(type_, 0, rows, cols)
+
+
 def pipe_index(name: str) -> int:
     """Return the number of a pipe; virtual pipes stand for the one that they are part of."""
     index = PIPE_INDEX.get(name)
@@ -344,11 +374,41 @@ def form_of(value: Any) -> Any:
     return None
 
 
+def is_micro(name: str) -> bool:
+    """True for an instruction whose cost depends on its numbers."""
+    entry = cost_entries().get(name.removeprefix("pto."))
+    return entry is not None and entry.class_.name.startswith("micro_")
+
+
+def forms_of(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what the cost of an instruction depends on, as a key: numbers only at the micro
+    level."""
+    given = values.values()
+    if inst.op is not None and is_micro(inst.op.name):
+        return tuple(v if isinstance(v, int) or _are_numbers(v) else form_of(v) for v in given)
+    return tuple(map(form_of, given))
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+
+
+def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
+    """The memory and the element type of an operand that is a pointer."""
+    bound = op.bound.get(name)
+    elem = getattr(getattr(bound, "type", None), "elem", None)
+    if elem is None or not isinstance(value, tuple) or len(value) != 2:
+        return None
+    return PointerShape(value[0] if isinstance(value[0], str) else "gm", elem)
+
+
 def shape_of(
     op: Operation, target: str, values: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> OpShape:
     """Return the shapes of an operation's operands."""
     args = {name: arg_of(value) for name, value in values.items()}
+    if is_micro(op.name):
+        args |= {n: p for n, v in values.items() if (p := _pointer(op, n, v)) is not None}
     named = roles(op)
     ins = tuple(n for n, r in named if r in (Role.IN, Role.INOUT))
     outs = tuple(n for n, r in named if r in (Role.OUT, Role.INOUT))

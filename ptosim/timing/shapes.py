@@ -84,6 +84,14 @@ class ViewShape:
 
 
 @dataclass(frozen=True, slots=True)
+class PointerShape:
+    """A pointer: the memory that it points into (gm or a space), and its element type."""
+
+    loc: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
 class OpShape:
     """An operation with the shapes of one execution. `args` holds what each operand of the row is:
     a tile, a view, or a scalar's value; `ins` and `outs` name the tiles and views that are read and

@@ -16,25 +16,36 @@ S = 0
 class Flag:
     """An event that is given and taken: the times at which it was given and not yet taken, each
     with the core and the record that gave it; and who waits, in order. One that `keeps` is given
-    once and can be taken by any number; `credits` are given before anything is issued."""
+    once and can be taken by any number. One of a `group` counts when as many have been given, and
+    then as many times. `credits` are given before anything is issued."""
 
-    __slots__ = ("credits", "keeps", "key", "reason", "times", "waiters")
+    __slots__ = ("credits", "group", "held", "keeps", "key", "reason", "times", "waiters")
 
-    def __init__(self, key: Any, reason: str, *, keeps: bool = False, credits: int = 0) -> None:
+    def __init__(
+        self, key: Any, reason: str, *, keeps: bool = False, group: int = 1, credits: int = 0
+    ) -> None:
         self.key = key
         self.reason = reason
         self.keeps = keeps
+        self.group = group
         self.credits = credits
+        self.held: list[tuple[int, int, int]] = []
         self.times: deque[tuple[int, int, int]] = deque()
         self.waiters: deque[tuple[Any, int]] = deque()
         self.reset()
 
     def reset(self) -> None:
         """Go back to how the event is before anything is issued."""
-        self.set([(0, 0, -1)] * self.credits, ())
+        self.set([(0, 0, -1)] * self.credits, (), ())
 
-    def set(self, times: Iterable[tuple[int, int, int]], waiters: Iterable[Any]) -> None:
-        """Replace what was given and who waits."""
+    def set(
+        self,
+        times: Iterable[tuple[int, int, int]],
+        waiters: Iterable[Any],
+        held: Iterable[tuple[int, int, int]],
+    ) -> None:
+        """Replace what was given, who waits, and what of a group was given."""
+        self.held = list(held)
         self.times.clear()
         self.times.extend(times)
         self.waiters.clear()
@@ -51,7 +62,7 @@ class Step:
     """
 
     __slots__ = (
-        "base", "busy", "carry", "cost", "drains", "gives", "is_plain", "is_work", "issue",
+        "base", "busy", "carry", "cost", "drains", "flag", "gives", "is_plain", "is_work", "issue",
         "latency", "pipe",
         "places", "ranges", "shared", "site", "takes", "then",
     )  # fmt: skip
@@ -83,6 +94,10 @@ class Step:
         self.carry = carry
         self.shared = shared
         self.is_plain = is_work and not (takes or gives or drains or shared)
+        # The one event of an operation that does nothing else.
+        events = (*takes, *gives)
+        is_flag = len(events) == 1 and not (is_work or drains)
+        self.flag: Flag | None = events[0] if is_flag else None
         self.base: Step = self
         self.then: Step | None = None  # a second step of the same operation
         self.ranges: Any = None  # bytes read and written, where data order the program

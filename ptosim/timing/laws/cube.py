@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+from ptosim.isa.dtypes import DType
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
-from ptosim.timing.shapes import TileShape
 
 BLOCK = 16
 BLOCK_BYTES = 32
 
 
 def product(request: Request) -> Cost:
-    """M x K by K x N; dimensions are rounded up to blocks."""
-    shape = request.shape
-    lhs, rhs = shape.tile("lhs"), shape.tile("rhs")
+    """M x K by K x N of tiles."""
+    lhs, rhs = request.shape.tile("lhs"), request.shape.tile("rhs")
     assert lhs is not None
     assert rhs is not None
-    row = request.table.find(f"cube.product.{_kind(lhs)}", "cube.product")
-    k_block = BLOCK_BYTES * 8 // max(lhs.bits, 8)
-    m, k, n = _up(lhs.rows, BLOCK), _up(lhs.cols, k_block), _up(rhs.cols, BLOCK)
-    blocks = (m // BLOCK) * (k // k_block) * (n // BLOCK)
+    return blocks(request, lhs.dtype, lhs.rows, lhs.cols, rhs.cols)
+
+
+def blocks(request: Request, dtype: DType, rows: int, deep: int, cols: int) -> Cost:
+    """Return the cost of a product whose left operand has rows x deep elements; dimensions are
+    rounded up to blocks."""
+    row = request.table.find(f"cube.product.{_kind(dtype)}", "cube.product")
+    k_block = BLOCK_BYTES * 8 // max(dtype.bits, 8)
+    m, k, n = _up(rows, BLOCK), _up(deep, k_block), _up(cols, BLOCK)
+    count = (m // BLOCK) * (k // k_block) * (n // BLOCK)
     stages = [
         Stage("start", row["start"], 1, row.confidence),
-        Stage("blocks", m * k * n / row["macs"], blocks, row.confidence),
+        Stage("blocks", m * k * n / row["macs"], count, row.confidence),
     ]
-    return request.cost(stages, latency=row["start"], work=2 * lhs.rows * lhs.cols * rhs.cols)
+    return request.cost(stages, latency=row["start"], work=2 * rows * deep * cols)
 
 
-def _kind(lhs: TileShape) -> str:
-    if lhs.bits == 32:
+def _kind(dtype: DType) -> str:
+    if dtype.bits == 32:
         return "f32"
-    return {8: "8bit", 4: "4bit"}.get(lhs.bits, "16bit")
+    return {8: "8bit", 4: "4bit"}.get(dtype.bits, "16bit")
 
 
 def _up(value: int, step: int) -> int:
