@@ -70,7 +70,8 @@ def initialize_pipe(ctx: ValueContext) -> Action:
     else:
         key = ("pipe", attrs.get("id", 0))
         places = {d: f"{d}_consumer_buf" for d in directions}
-        pointer = slots.get("gm_slot_buffer")
+        # On A5 the assembler makes this form one between on-chip memories, and drops the pointer.
+        pointer = slots.get("gm_slot_buffer") if ctx.profile.target == "a2a3" else None
 
     def run(core: Core) -> None:
         values = core.slots

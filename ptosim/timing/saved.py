@@ -23,7 +23,7 @@ class SavedModel(NamedTuple):
     """Cores, events, regions of data, transfers that compete."""
 
     cores: tuple[dict[str, Any], ...]
-    events: tuple[tuple[Any, ...], ...]  # each with what was given, who waits, what a group holds
+    events: tuple[tuple[Flag, tuple[Any, ...]], ...]
     orders: tuple[Any, ...]
     pools: tuple[Any, ...]
 
@@ -33,7 +33,7 @@ def save(model: TimingModel, orders: Sequence[DataOrder]) -> SavedModel:
     events = {id(f): f for f in _events(model, orders)}.values()
     return SavedModel(
         tuple(map(_saved_core, model.cores)),
-        tuple((f, tuple(f.times), tuple(f.waiters), tuple(f.held)) for f in events),
+        tuple((f, f.saved()) for f in events),
         tuple(order.save() for order in orders),
         model.pools.save(),
     )
@@ -49,8 +49,8 @@ def restore(
     came after it is forgotten."""
     for event in model.flags.values():
         event.reset()
-    for event, *content in saved.events:
-        event.set(*content)
+    for event, held in saved.events:
+        event.set(*held)
     for core, state in zip(model.cores, saved.cores, strict=True):
         _restore_core(core, state)
         for name, length in zip(_COLUMNS, state["lengths"], strict=True):
@@ -74,8 +74,8 @@ def _saved_core(core: CoreTimer) -> dict[str, Any]:
 def _restore_core(core: CoreTimer, state: dict[str, Any]) -> None:
     for name in _PLAIN:
         setattr(core, name, state[name])
-    for name in _PER_PIPE:
-        getattr(core, name)[:] = state[name]  # in place: who issues holds these lists
+    for name in _PER_PIPE:  # in place: the fast issuers hold these lists
+        getattr(core, name)[:] = state[name]
     core.queues[:] = [deque(q) if q is not None else None for q in state["queues"]]
     core.backlog = deque(state["backlog"])
     core.stalls = dict(state["stalls"])

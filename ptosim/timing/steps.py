@@ -16,8 +16,8 @@ S = 0
 class Flag:
     """An event that is given and taken: the times at which it was given and not yet taken, each
     with the core and the record that gave it; and who waits, in order. One that `keeps` is given
-    once and can be taken by any number. One of a `group` counts when as many have been given, and
-    then as many times. `credits` are given before anything is issued."""
+    once and can be taken by any number; `credits` are given before anything is issued. One of a
+    `group` counts when as many have been given, and then as many times."""
 
     __slots__ = ("credits", "group", "held", "keeps", "key", "reason", "times", "waiters")
 
@@ -38,18 +38,17 @@ class Flag:
         """Go back to how the event is before anything is issued."""
         self.set([(0, 0, -1)] * self.credits, (), ())
 
-    def set(
-        self,
-        times: Iterable[tuple[int, int, int]],
-        waiters: Iterable[Any],
-        held: Iterable[tuple[int, int, int]],
-    ) -> None:
-        """Replace what was given, who waits, and what of a group was given."""
-        self.held = list(held)
+    def saved(self) -> tuple[tuple[Any, ...], ...]:
+        """Return what was given and who waits, for `set`."""
+        return tuple(self.times), tuple(self.waiters), tuple(self.held)
+
+    def set(self, times: Iterable[Any], waiters: Iterable[Any], held: Iterable[Any]) -> None:
+        """Replace what was given, who waits, and what a group has of its number."""
         self.times.clear()
         self.times.extend(times)
         self.waiters.clear()
         self.waiters.extend(waiters)
+        self.held[:] = held
 
 
 class Step:
