@@ -50,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-x", action=_Ordered, metavar="FILE", help="execute the commands of a file")
     group.add_argument("-ex", action=_Ordered, metavar="COMMAND", help="execute a command")
     group.add_argument("--batch", action="store_true", help="leave after the commands")
+    group.add_argument("--tui", action="store_true", help="as a full screen (needs ptosim[tui])")
     group.add_argument("-nx", action="store_true", help="do not read the init file")
     group = parser.add_argument_group("output")
     group.add_argument("--color", choices=("auto", "always", "never"), default="auto")
@@ -62,7 +63,19 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     entry = program.entry(options.entry or (beside.options.get("entry") if beside else None))
     args = launching.arguments(options, beside)
     session = program.debug(args, entry=entry, **launching.run_options(options, beside))
+    if options.tui:
+        return _full_screen(session)
     return converse(session, terminal, None, options)
+
+
+def _full_screen(session: Debugger) -> int:
+    try:
+        from ptosim.debug.tui.app import View
+    except ImportError:
+        raise UsageError(
+            "the full screen needs Textual", help="pip install 'ptosim[tui]'"
+        ) from None
+    return View(session).run() or 0
 
 
 def converse(
