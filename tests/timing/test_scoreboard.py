@@ -93,7 +93,7 @@ def test_adding_a_wait_never_makes_a_program_faster():
     """One core, bandwidth of its own: a wait for an event that was set somewhere before."""
     rng = random.Random(7)
     slower = 0
-    for _ in range(PROGRAMS):
+    for _ in range(PROGRAMS // 2):
         (program,) = random_programs(rng, 1)
         taken = {a.flag for a in program if a.kind == "wait"}
         free = [i for i, a in enumerate(program) if a.kind == "set" and a.flag not in taken]
