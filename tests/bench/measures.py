@@ -19,6 +19,7 @@ from ptosim.syntax.parser import parse
 from tests.bench import clock, cube, quant
 from tests.bench.debugger import debugger
 from tests.bench.programs import add_loop, check_kernel, empty_loop, long_module, mxfp8
+from tests.bench.sanitizers import sanitizers
 from tests.bench.timing import Figure, best, calibration, each
 
 
@@ -161,6 +162,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "half_precision": cube.half_precision,
     "kernels": cube.kernels,
     "memory": memory,
+    "sanitizers": sanitizers,
     "timing_on_top": clock.on_top,
     "timing_alone": clock.alone,
     "timing_memory": clock.memory,

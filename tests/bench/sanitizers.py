@@ -1,0 +1,50 @@
+"""What watching every access costs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import ptosim
+from ptosim.auto.write import rewritten
+from ptosim.passes.frontend import FrontOptions
+from ptosim.source import Source
+from tests.bench.timing import Figure, best
+
+ROUNDS = 400
+"""Rounds of a load, three vector operations and a store: 2,000 operations."""
+_TILE = "!pto.tile_buf<vec, 32x128xf32>"
+_VIEW, _PART = "!pto.tensor_view<32x128xf32>", "!pto.partition_tensor_view<32x128xf32>"
+
+
+def _kernel() -> str:
+    views = "".join(
+        f"    %v{n} = pto.make_tensor_view %{n}, shape = [%c32, %c128], strides = [%c128, %c1] : {_VIEW}\n"
+        f"    %p{n} = pto.partition_view %v{n}, offsets = [%c0, %c0], sizes = [%c32, %c128] : {_VIEW} -> {_PART}\n"
+        for n in "xy"
+    )
+    constants = "".join(
+        f"    %c{n} = arith.constant {n} : index\n" for n in (0, 1, 32, 128, ROUNDS)
+    )
+    tiles = "".join(f"    %{n} = pto.alloc_tile : {_TILE}\n" for n in "abc")
+    adds = "".join(
+        f"      pto.tadd ins(%{a}, %{b} : {_TILE}, {_TILE}) outs(%{c} : {_TILE})\n"
+        for a, b, c in (("a", "a", "b"), ("a", "b", "c"), ("b", "c", "c"))
+    )
+    return (
+        'module attributes {pto.target_arch = "a5"} {\n'
+        "  func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {\n"
+        f"{constants}{views}{tiles}    scf.for %i = %c0 to %c{ROUNDS} step %c1 {{\n"
+        f"      pto.tload ins(%px : {_PART}) outs(%a : {_TILE})\n{adds}"
+        f"      pto.tstore ins(%c : {_TILE}) outs(%py : {_PART})\n    }}\n    return\n  }}\n}}\n"
+    )
+
+
+def sanitizers() -> list[Figure]:
+    """2,000 operations on tiles of 32x128 f32, with all sanitizers and without any."""
+    text, _ = rewritten(Source("k", _kernel()), FrontOptions(), plan=True, insert_sync=True)
+    loaded = ptosim.load(text, sync="manual")
+    given = {n: np.zeros((32, 128), np.float32) for n in "xy"}
+    off = best(lambda: loaded.run(given, sanitize="none", timing=False))
+    on = best(lambda: loaded.run(given, sanitize="all", timing=False))
+    without = f"without {1000 * off:.1f} ms"
+    return [Figure("all sanitizers", f"{1000 * on:.1f} ms", without, f"{on / off:.2f}", "3")]
