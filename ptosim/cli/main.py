@@ -19,6 +19,7 @@ COMMANDS = {
     "check": "everything that can be said about programs without values",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
+    "expand": "a program with its tile operations written as vector instructions",
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",
