@@ -25,9 +25,10 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
-    from ptosim.program import Program, Result
+    from ptosim.program import Program
     from ptosim.quant.engine import quantize
     from ptosim.quant.inverse import dequantize
+    from ptosim.results import Result
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
 _PUBLIC = {
@@ -37,7 +38,7 @@ _PUBLIC = {
     "dequantize": "ptosim.quant.inverse",
     "Arg": "ptosim.arguments",
     "Program": "ptosim.program",
-    "Result": "ptosim.program",
+    "Result": "ptosim.results",
     "Diagnostic": "ptosim.diagnostics.model",
     "Severity": "ptosim.diagnostics.model",
     "PtosimError": "ptosim.errors",

@@ -3,79 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ptosim import arguments
 from ptosim.arguments import Arg
-from ptosim.diagnostics.model import Diagnostic, Sink
-from ptosim.engine.decode import decode
-from ptosim.engine.engine import Engine
-from ptosim.engine.retire import RetireEngine
-from ptosim.errors import ProgramError, Trap, UnsupportedError, UsageError
-from ptosim.ir.core import Value
-from ptosim.ir.program import Function
-from ptosim.ir.types import (
-    MemRefType,
-    PtrType,
-    ScalarType,
-    TileType,
-    VectorType,
-)
-from ptosim.isa.machines import machine as machine_of
+from ptosim.diagnostics.model import Diagnostic
+from ptosim.errors import ProgramError, UsageError
 from ptosim.isa.profiles import Profile, make_profile
-from ptosim.machine.core import (
-    SLOT_BLOCK,
-    SLOT_BLOCK_NUM,
-    SLOT_KIND,
-    SLOT_SUBBLOCK,
-    SLOT_SUBBLOCK_NUM,
-    Cluster,
-    Core,
-    Machine,
-)
-from ptosim.machine.gm import GmBuffer
-from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
-from ptosim.machine.tile import TileRef
-from ptosim.machine.tile_values import load_tile, store_tile
-from ptosim.passes import abstract
+from ptosim.launch import Launch, RunOptions
 from ptosim.passes.frontend import Front
-from ptosim.passes.launch import CoreRole, has_abstract, peer_functions, reached_functions
-from ptosim.passes.launch import roles as core_roles
-from ptosim.passes.place import Placement, place
-from ptosim.sanitize.attach import attach
-from ptosim.sanitize.monitor import Monitor
-from ptosim.sanitize.options import parse as parse_sanitize
+from ptosim.passes.launch import peer_functions
+from ptosim.results import Result
 from ptosim.semantics import families
-from ptosim.semantics.values import default_value
+from ptosim.timing.report import CostReport
 
 if TYPE_CHECKING:
     from ptosim.debug.session import Debugger
 
 families.load()
-
-
-@dataclass(slots=True)
-class Result:
-    """What a run left behind.
-
-    `outputs`: the final content of every pointer and memref argument and of every output tile, by
-    name. `made_up` names the arguments that the caller left out and what they were filled with.
-    """
-
-    outputs: dict[str, np.ndarray]
-    findings: list[Diagnostic]
-    prints: list[str] = field(default_factory=list)
-    made_up: dict[str, str] = field(default_factory=dict)
-    cycles: int | None = None
-    cost: Any = None
-    executed: int = 0
-
-    def trace(self) -> list[dict[str, Any]]:
-        """Return the run as Chrome trace events."""
-        return []
 
 
 class Program:
@@ -84,6 +29,11 @@ class Program:
     def __init__(self, front: Front, profile: Profile) -> None:
         self._front = front
         self._profile = profile
+
+    @property
+    def front(self) -> Front:
+        """The checked module."""
+        return self._front
 
     @property
     def target(self) -> str:
@@ -172,353 +122,28 @@ class Program:
         `run`. Raises what `run` raises before its first operation."""
         from ptosim.debug.session import Debugger
 
-        chosen = RunOptions(**options)
+        # Stepping back restores values, not what the pipes did: a session runs without time.
+        chosen = RunOptions(**{**options, "timing": False})
         return Debugger(Launch(self._front, self._profile, self.entry(entry), args, chosen))
 
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Options of a run; see `Program.run`."""
-
-    block_num: int = 1
-    sanitize: str = "all"
-    timing: bool = True
-    commit: str = "program"
-    uninit: str = "poison"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("commit", self.commit, ("program", "retire")),
-            ("uninit", self.uninit, ("poison", "zero", "random")),
-        ):
-            if value not in allowed:
-                raise UsageError(f"{name} does not take `{value}`", help=f"one of {allowed}")
-        parse_sanitize(self.sanitize)
-        if self.block_num < 1:
-            raise UsageError(f"block_num is {self.block_num}; at least one block runs")
-
-
-class Launch:
-    """One run: arguments in buffers and tiles, cores, an engine."""
-
-    def __init__(
+    def cost(
         self,
-        front: Front,
-        profile: Profile,
-        entry: str,
-        args: Mapping[str, Any] | Sequence[Any] | None,
-        options: RunOptions,
-    ) -> None:
-        self.front = front
-        self.profile = profile
-        self.options = options
-        self.sink = Sink()
-        self.made_up: dict[str, str] = {}
-        self.resolved = front.resolved
-        given = arguments.match(peer_functions(self.resolved, self.resolved.functions[entry]), args)
-        if has_abstract(self.resolved.functions[entry]):
-            self.resolved, assumed = abstract.concrete(front, given, self.sink)
-            self.made_up.update(assumed)
-            self._reject_errors()
-        self.function = self.resolved.functions[entry]
-        self.launched = peer_functions(self.resolved, self.function)
-        self.rng = np.random.default_rng(options.seed)
-        self.machine = Machine(machine_of(front.target))
-        self.placement = self._place()
-        self.program = decode(
-            self.resolved,
-            self.launched,
-            self.placement,
-            self.machine,
-            profile,
-            self._warn,
-            self.sink,
-        )
-        self._refuse_unsupported()
-        self.tile_inputs: dict[str, np.ndarray] = {}
-        self._bind_arguments(given)
-        self._make_cores()
+        *,
+        target: str | None = None,
+        entry: str | None = None,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        block_num: int = 1,
+        what_if: Mapping[str, float] | None = None,
+    ) -> CostReport:
+        """Return what an entry costs, without values: only scalars that decide a path, a trip
+        count or a shape are needed. `what_if` changes figures of the target by name.
 
-    def _place(self) -> Placement:
-        self.reached = reached_functions(self.resolved, self.launched)
-        placement = place(self.resolved, self.reached, self.sink)
-        self._reject_errors()
-        return placement
+        Raises UsageError for an argument that is needed and not given, or an unknown figure,
+        ProgramError if the program cannot be placed (or is wrong for `target`).
+        """
+        from ptosim.estimation import cost_of
 
-    def _reject_errors(self) -> None:
-        if self.sink.has_errors:
-            raise ProgramError([*self.front.sink, *self.sink])
-
-    def _refuse_unsupported(self) -> None:
-        if self.sink.has_errors:
-            raise UnsupportedError([*self.front.sink, *self.sink])
-
-    def _warn(self, op: Any, code: str, message: str) -> None:
-        self.engine.warn(op, code, message)
-
-    # -- arguments --------------------------------------------------------------------------------
-
-    def _bind_arguments(self, given: dict[str, Any]) -> None:
-        needed = {k: v for f in self.launched for k, v in arguments.needed_elements(f).items()}
-        initial = self.program.initial
-        bound: dict[str, Any] = {}
-        for value in (v for f in self.launched for v in f.args):
-            type_ = value.type
-            if value.name in bound:  # kernels of a pair share the arguments that share a name
-                initial[self.program.slots[value]] = bound[value.name]
-                continue
-            if isinstance(type_, ScalarType):
-                initial[self.program.slots[value]] = self._scalar(value, type_, given)
-            elif isinstance(type_, (PtrType, MemRefType)):
-                self._buffer(value, given, needed.get(value.name))
-                initial[self.program.slots[value]] = default_value(
-                    type_, len(self.machine.buffers) - 1
-                )
-            elif isinstance(type_, TileType):
-                self._tile_input(value, type_, given)
-            elif isinstance(type_, VectorType) and type_.kind == "tensor":
-                initial[self.program.slots[value]] = self._tensor(value, type_, given)
-            else:
-                raise UsageError(f"argument `{value.name}` of type {type_} cannot be launched with")
-            bound[value.name] = initial[self.program.slots[value]]
-
-    def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
-        if value.name in given:
-            return arguments.scalar_argument(value.name, type_, given[value.name])
-        chosen = arguments.random_scalar(type_)
-        self.made_up[value.name] = f"{chosen}"
-        return chosen
-
-    def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> np.ndarray:
-        """A tensor is an array; only operations of other dialects (quant) work on it."""
-        if value.name not in given:
-            shape = tuple(4 if d is None else d for d in type_.dims)
-            self.made_up[value.name] = f"random elements of {type_}"
-            return arguments.random_array(type_.elem, shape, self.rng)
-        array = arguments.array_argument(value.name, type_.elem, given[value.name])
-        if array.ndim != len(type_.dims) or any(
-            want not in (None, have) for want, have in zip(type_.dims, array.shape, strict=True)
-        ):
-            raise UsageError(f"argument `{value.name}` has shape {array.shape}, not {type_}")
-        return array
-
-    def _buffer(self, value: Value, given: dict[str, Any], needed: arguments.Needed | None) -> None:
-        type_ = value.type
-        elem = type_.elem  # type: ignore[union-attr]
-        if isinstance(type_, MemRefType) and None not in type_.dims:
-            dims = tuple(d or 1 for d in type_.dims)
-            needed = arguments.Needed(int(np.prod(dims, dtype=np.int64)), dims)
-        if value.name in given:
-            array = arguments.array_argument(value.name, elem, given[value.name])
-            if needed is not None and array.size < needed.elements:
-                raise UsageError(
-                    f"argument `{value.name}` has {array.size} elements; the program's views reach "
-                    f"{needed.elements}",
-                    help=f"pass at least {needed.elements} elements of {elem}",
-                )
-        elif needed is None:
-            raise UsageError(
-                f"argument `{value.name}` is left out and no view fixes its size",
-                help=f"pass an array of {elem} for `{value.name}`",
-            )
-        else:
-            array = arguments.random_array(elem, needed.shape, self.rng)
-            shape = "x".join(map(str, needed.shape))
-            self.made_up[value.name] = f"{shape} random elements of {elem}"
-        number = len(self.machine.buffers)
-        data = to_bytes(array, elem)
-        self.machine.buffers.append(GmBuffer(number, value.name, data, elem, array.shape))
-
-    def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
-        rows = type_.rows if type_.v_row is None else type_.v_row
-        cols = type_.cols if type_.v_col is None else type_.v_col
-        if value.name in given:
-            array = arguments.array_argument(value.name, type_.dtype, given[value.name])
-            if array.size == rows * cols:
-                array = array.reshape(rows, cols)
-            elif array.size == type_.rows * type_.cols:
-                array = array.reshape(type_.rows, type_.cols)
-            else:
-                raise UsageError(
-                    f"argument `{value.name}` has shape {array.shape}; the tile is "
-                    f"{rows}x{cols} (static {type_.rows}x{type_.cols})"
-                )
-        elif _is_output(self.function, value):
-            return
-        else:
-            array = arguments.random_array(type_.dtype, (rows, cols), self.rng)
-            kind = "random"
-            if type_.dtype.is_float and _is_scale(self.function, value):
-                array = arguments.positive(array)
-                kind = "positive random"
-            self.made_up[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
-        self.tile_inputs[value.name] = array
-
-    # -- run --------------------------------------------------------------------------------------
-
-    def _make_cores(self) -> None:
-        options = self.options
-        roles = core_roles(self.resolved, self.function, self.reached)
-        for block in range(options.block_num):
-            cluster = Cluster(block)
-            self.machine.clusters.append(cluster)
-            for role in roles:
-                self.machine.cores.append(self._make_core(cluster, role))
-
-    def _make_core(self, cluster: Cluster, role: CoreRole) -> Core:
-        options = self.options
-        core = Core(
-            len(self.machine.cores),
-            role.kind,
-            cluster,
-            role.sub_block,
-            self.machine.definition,
-            options.uninit,
-            options.seed,
-        )
-        core.slots = list(self.program.initial)
-        core.slots[SLOT_KIND] = role.kind
-        core.slots[SLOT_BLOCK] = cluster.block
-        core.slots[SLOT_BLOCK_NUM] = options.block_num
-        core.slots[SLOT_SUBBLOCK] = role.sub_block
-        core.slots[SLOT_SUBBLOCK_NUM] = role.sub_blocks
-        core.pc = self.program.functions[role.function].pc
-        for name, array in self.tile_inputs.items():
-            slot = self.program.tiles[name][0]
-            store_tile(core, core.slots[slot], array)
-        return core
-
-    def start(self, observers: Sequence[Any] = ()) -> None:
-        """Make the engine; nothing is executed yet."""
-        engine = RetireEngine if self.options.commit == "retire" else Engine
-        self.engine = engine(
-            self.program,
-            self.resolved,
-            self.machine,
-            self.profile,
-            self.sink,
-            observers,
-            in_order=self.front.sync == "auto",
-        )
-
-    def run(self, observers: Sequence[Any] = ()) -> Result:
-        """Execute and collect."""
-        self.start(observers)
-        monitor = self.sanitizers()
-        try:
-            self.engine.run()
-        except Trap as trap:
-            raise Trap([*self.front.sink, *self.sink], pc=trap.pc) from trap.__cause__
-        if monitor is not None:
-            monitor.finish()
-        return Result(
-            outputs=self.outputs(),
-            findings=[*self.front.sink, *self.sink],
-            prints=self.engine.prints,
-            made_up=self.made_up,
-            executed=self.engine.executed,
-        )
-
-    def sanitizers(self) -> Monitor | None:
-        """Attach the sanitizers that the options ask for; None if they ask for none."""
-        tiles = (self.program.tiles[name][0] for name in self.tile_inputs)
-        return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        """Return what every pointer argument and output tile holds now, by name."""
-        outputs = {
-            buffer.name: from_bytes(buffer.data, buffer.dtype, buffer.shape)
-            for buffer in self.machine.buffers
-        }
-        core = self.machine.cores[0]
-        for value in _output_tiles(self.function):
-            ref = core.slots[self.program.slots[value]]
-            if isinstance(ref, TileRef):
-                outputs[value.name] = load_tile(core, ref)
-        for value in _output_values(self.function):
-            outputs[value.name] = _value_array(core.slots[self.program.slots[value]], value.type)
-        return outputs
-
-
-def _is_scale(function: Function, value: Value) -> bool:
-    """True for a tile that scales another one: a value near zero or below it would be of no use."""
-    return any(
-        getattr(op.bound.get(name), "value", None) is value
-        for op in function.op.walk()
-        if op.name in ("pto.tquant", "pto.tdequant")
-        for name in ("fp", "scale")
-    )
-
-
-def _is_output(function: Function, value: Value) -> bool:
-    """True for a tile argument whose first use is as a destination."""
-    for op in function.op.walk():
-        for definition in op.variant.operands if op.variant is not None else ():
-            operand = op.bound.get(definition.name)
-            if getattr(operand, "value", None) is value and op.name != "pto.tassign":
-                return definition.role in ("out", "scratch")
-    return False
-
-
-def _output_tiles(function: Function) -> list[Value]:
-    """Tile arguments that something writes, and in a snippet the results that nothing consumes."""
-    outputs = [
-        value
-        for value in function.args
-        if isinstance(value.type, TileType) and _is_written(function, value)
-    ]
-    if function.implicit:
-        outputs += [
-            v
-            for op in function.body
-            for v in op.results
-            if isinstance(v.type, TileType) and not _is_read(function, v)
-        ]
-    return outputs
-
-
-def _output_values(function: Function) -> list[Value]:
-    """Tensors and scalars of the quant dialect that a snippet makes and nothing consumes."""
-    if not function.implicit:
-        return []
-    return [
-        v
-        for op in function.body
-        if op.definition is not None and op.definition.family == "quant"
-        for v in op.results
-        if isinstance(v.type, (VectorType, ScalarType)) and not _is_read(function, v)
-    ]
-
-
-def _value_array(held: Any, type_: Any) -> np.ndarray:
-    dtype = type_.dtype if isinstance(type_, ScalarType) else type_.elem
-    return np.asarray(held).astype(argument_dtype(dtype), copy=False)
-
-
-def _is_read(function: Function, value: Value) -> bool:
-    """True if an operation takes the value, other than to write it or to place it."""
-    return any(
-        getattr(operand, "value", None) is value
-        for op in function.op.walk()
-        if op.variant is not None and op.name != "pto.tassign"
-        for d in op.variant.operands
-        if d.role not in ("out", "scratch")
-        for operand in _listed(op.bound.get(d.name))
-    )
-
-
-def _listed(bound: Any) -> list[Any]:
-    return bound if isinstance(bound, list) else [bound]
-
-
-def _is_written(function: Function, value: Value) -> bool:
-    return any(
-        getattr(op.bound.get(d.name), "value", None) is value and d.role != "in"
-        for op in function.op.walk()
-        if op.variant is not None
-        for d in op.variant.operands
-    )
+        return cost_of(self, target, entry, args, block_num, what_if)
 
 
 def make_program(front: Front, profile: str, overrides: Mapping[str, str] | None = None) -> Program:

@@ -26,6 +26,12 @@ def add_arguments(group: Any) -> None:
         metavar="LIST",
         help="all (default), none, or of races,bounds,defined,budget,flags",
     )
+    group.add_argument(
+        "--timing",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="count cycles beside the values (default)",
+    )
     group.add_argument("--seed", type=int, help="seed of made-up data")
 
 
@@ -75,6 +81,7 @@ def run_options(options: argparse.Namespace, beside: Sidecar | None) -> dict[str
     return {
         "block_num": options.block_num or defaults.get("block_num", 1),
         "sanitize": options.sanitize,
+        "timing": options.timing,
         "commit": options.commit,
         "uninit": options.uninit,
         "seed": options.seed if options.seed is not None else defaults.get("seed", 0),

@@ -17,6 +17,7 @@ from ptosim.errors import LimitError, ProgramError, PtosimError, UsageError
 COMMANDS = {
     "run": "execute a program on values and report the results",
     "check": "everything that can be said about programs without values",
+    "cost": "what a program costs: cycles per stage and per pipe, on both targets",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "expand": "a program with its tile operations written as vector instructions",

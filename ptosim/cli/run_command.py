@@ -8,12 +8,13 @@ from typing import Any
 
 from ptosim.cli import dumping, launching, values
 from ptosim.cli import options as shared
-from ptosim.cli.terminal import Terminal, write_file
+from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.compare import Comparison, Tolerance, compare
 from ptosim.engine.dump import Dump, Dumper
 from ptosim.errors import Trap, UsageError
 from ptosim.isa.dtypes import dtype
-from ptosim.program import Program, Result
+from ptosim.program import Program
+from ptosim.results import Result
 from ptosim.sidecar import Sidecar
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
@@ -44,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="open the debugger at the operation that stops the run",
     )
+    group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace of the run")
     shared.add_fail_on(parser)
     shared.add_output(parser)
 
@@ -64,6 +66,8 @@ def _run(
     entry = program.entry(options.entry or (sidecar.options.get("entry") if sidecar else None))
     args = launching.arguments(options, sidecar)
     wanted = _outputs_wanted(options, program, entry)
+    if options.trace and not options.timing:
+        raise UsageError("--trace needs timing", help="leave out --no-timing")
     expected = _expectations(options, sidecar)
     chosen = launching.run_options(options, sidecar)
     dumps = dumping.requests(options.dump)
@@ -78,6 +82,8 @@ def _run(
         return _post_mortem(trap, program, entry, args, chosen, terminal)
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry)
+    if options.trace:
+        write_file(Path(options.trace), trace_text(result.trace()))
     dumping.write(dumps)
     _report(program, entry, result, comparisons, dumps, terminal)
     failed = any(not c.passed for c in comparisons)

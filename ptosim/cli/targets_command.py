@@ -14,17 +14,41 @@ from ptosim.isa.registry import TARGETS
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
+    parser.add_argument(
+        "--accuracy",
+        action="store_true",
+        help="how far predicted cycles are from published measurements",
+    )
     shared.add_output(parser, ("text", "json"))
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
-    """Print every target's memory spaces with sources."""
+    """Print every target's memory spaces with sources, or the accuracy of its cost laws."""
+    if options.accuracy:
+        _accuracy(terminal)
+        return 0
     if terminal.format == "json":
         names = read_toml("targets/devices.toml")["target"]
         terminal.json({t: {**asdict(machine(t)), "names": names[t]} for t in TARGETS})
         return 0
     terminal.print_renderables(_tables())
     return 0
+
+
+def _accuracy(terminal: Terminal) -> None:
+    from ptosim.isa.costs import accuracy
+    from ptosim.views.accuracy_tables import renderables
+
+    operations, kernels = accuracy()
+    if terminal.format == "json":
+        terminal.json(
+            {
+                "operations": [asdict(row) for row in operations],
+                "kernels": [{**asdict(row), "error": round(row.error, 4)} for row in kernels],
+            }
+        )
+        return
+    terminal.print_renderables(renderables(operations, kernels))
 
 
 def _tables() -> list:

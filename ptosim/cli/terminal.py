@@ -122,6 +122,12 @@ class Terminal:
             sys.stderr.write(f"  {paint('help', 'help')}: {help}\n")
 
 
+def trace_text(events: list[dict[str, Any]]) -> str:
+    """Return Chrome trace events as a file for chrome://tracing or ui.perfetto.dev."""
+    body = ",\n".join(json.dumps(event, ensure_ascii=False) for event in events)
+    return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{body}\n]}}\n'
+
+
 def _finite(value: Any) -> Any:
     """JSON has no NaN and no infinities: they become the strings `nan`, `inf`, `-inf`."""
     if isinstance(value, float):

@@ -36,9 +36,9 @@ from ptosim.errors import UsageError
 from ptosim.ir.core import Operation, Value
 from ptosim.ir.types import PtrType, ScalarType
 from ptosim.isa.dtypes import dtypes
+from ptosim.launch import Launch
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
-from ptosim.program import Launch
 
 NO_TIMING = "no timing: this run counts instructions, not cycles"
 

@@ -16,8 +16,8 @@ from ptosim.debug.checkpoints import Checkpoints, make_checkpoint
 from ptosim.diagnostics.model import Diagnostic
 from ptosim.engine.records import Inst
 from ptosim.errors import Trap
+from ptosim.launch import Launch
 from ptosim.machine.core import Core
-from ptosim.program import Launch
 
 CHUNK = 2048
 """Instructions between two looks at the clock and at the interrupt flag."""

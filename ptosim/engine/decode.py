@@ -45,10 +45,14 @@ def decode(
     profile: Profile,
     warn: Warn,
     sink: Sink,
+    *,
+    values: bool = True,
 ) -> DecodedProgram:
-    """Decode the functions that `entries` reach. Operations that cannot be executed are
-    reported."""
-    return _Decoder(resolved, placement, machine, profile, warn, sink).run(entries)
+    """Decode the functions that `entries` reach. Operations that cannot be executed are reported,
+    unless the program runs without values."""
+    decoder = _Decoder(resolved, placement, machine, profile, warn, sink)
+    decoder.values = values
+    return decoder.run(entries)
 
 
 class _Decoder:
@@ -67,6 +71,7 @@ class _Decoder:
         self.machine = machine
         self.warn = warn
         self.sink = sink
+        self.values = True
         self.insts: list[Inst] = []
         self.initial: list[Any] = [None] * FIRST_SLOT
         self.functions: dict[str, DecodedFunction] = {}
@@ -227,7 +232,8 @@ class _Decoder:
     ) -> None:
         sources = [self.operand_slot(o) for o in operands]
         results = [self.slot(v) for v in op.results]
-        self._emit(Kind.SCALAR, op, _scalar_runner(function, sources, results))
+        runner = _scalar_runner(function, sources, results)
+        self._emit(Kind.SCALAR, op, runner, operands=(("results", tuple(results)),))
 
     def _compare(self, op: Operation) -> None:
         lhs, rhs = op.bound["lhs"], op.bound["rhs"]
@@ -259,6 +265,9 @@ class _Decoder:
         self._emit(Kind.ACTION, op, VALUES[op.name](context))
 
     def _vector(self, op: Operation) -> None:
+        if not self.values:
+            self._emit(Kind.VECTOR, op, pipe="V")
+            return
         maker = self._executable(op, VECTORS[op.name])
         if maker is None:
             return
@@ -286,8 +295,8 @@ class _Decoder:
         self._emit(Kind.VECTOR, op, maker(context), pipe="V")
 
     def _execute(self, op: Operation) -> None:
-        kernel = self._kernel(op)
-        if kernel is None:
+        kernel = self._kernel(op) if self.values else None
+        if kernel is None and self.values:
             return
         operands = self._exec_operands(op)
         slots = [s for _, s in operands]
@@ -297,10 +306,14 @@ class _Decoder:
             op,
             getter=_getter(flat),
             operands=tuple(operands),
-            semantics=kernel,
+            semantics=kernel if self.values else self._any_kernel(op),
             # What stands in a vector region is a part of it and has no queue of its own.
             pipe="S" if self._in_vector_region else issue_pipe(op, self.resolved.target),
         )
+
+    @staticmethod
+    def _any_kernel(op: Operation) -> Any:
+        return kernel_of(op.name, op.variant.name if op.variant is not None else "")
 
     def _kernel(self, op: Operation) -> Any:
         variant = op.variant.name if op.variant is not None else ""

@@ -14,7 +14,9 @@ from ptosim import __version__
 from ptosim.compare import Comparison
 from ptosim.engine.dump import Dump
 from ptosim.isa.profiles import Profile
-from ptosim.program import Program, Result
+from ptosim.program import Program
+from ptosim.results import Result
+from ptosim.views import cost_tables
 
 SHOWN_VALUES = 6
 
@@ -72,6 +74,8 @@ def renderables(
     if comparisons:
         parts.append(_comparisons(comparisons))
     parts.append(Text(f"{result.executed} instructions executed"))
+    if result.cost is not None:
+        parts += [Text(), *cost_tables.brief(result.cost)]
     return parts
 
 
@@ -158,6 +162,7 @@ def to_json(
         "expected": [c.to_dict() for c in comparisons],
         "executed": result.executed,
         "cycles": result.cycles,
+        "cost": result.cost.to_dict() if result.cost is not None else None,
         "findings": [d.to_dict() for d in result.findings],
     }
 

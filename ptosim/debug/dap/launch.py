@@ -17,7 +17,7 @@ from ptosim.errors import UsageError
 WIDTH = 100
 _KNOWN = frozenset(
     ("program", "target", "level", "entry", "profile", "sync", "args", "blockNum", "seed", "uninit",
-     "sanitize", "stopOnEntry", "stopOnExit", "set")
+     "sanitize", "stopOnEntry", "stopOnExit", "set", "timing")
 )  # fmt: skip
 # What editors add themselves.
 _EDITOR = frozenset(
@@ -69,6 +69,7 @@ def launch(arguments: dict[str, Any], output: Callable[[str], None]) -> Launched
         seed=arguments.get("seed"),
         commit="program",
         sanitize=arguments.get("sanitize", "all"),
+        timing=arguments.get("timing", True),
     )
     beside = launching.sidecar(options)
     program = launching.load(options, launching.targets(options, beside)[0], beside)

@@ -1,0 +1,141 @@
+"""`ptosim cost FILE`"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ptosim import api
+from ptosim.cli import options as shared
+from ptosim.cli import values
+from ptosim.cli.sources import open_source, source_path
+from ptosim.cli.terminal import Terminal, trace_text, write_file
+from ptosim.errors import ProgramError, UsageError
+from ptosim.sidecar import Sidecar, sidecar_of
+from ptosim.views.cost_tables import BY, VIEWS
+
+_EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
+depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),
+launch (us), buffers (more buffers behind every hand-back flag), or any figure of the target by
+name, as `instruction.vadd.slope`."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
+    shared.add_program(parser)
+    group = parser.add_argument_group("cost")
+    group.add_argument("--entry", metavar="F", help="the function to time")
+    group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
+    group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
+    group.add_argument(
+        "--view", choices=VIEWS, action="append", help="parts of the report (default: most)"
+    )
+    group.add_argument("--by", choices=BY, help="one table only: what the costs are joined by")
+    group.add_argument("--what-if", action="append", default=[], metavar="KEY=VALUE")
+    group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace")
+    shared.add_fail_on(parser)
+    shared.add_output(parser, ("text", "json", "csv"))
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Time the program on every target asked for, side by side."""
+    sidecar = None if options.file == "-" else sidecar_of(source_path(options.file))
+    asked = shared.targets(options.target)
+    if asked == [None] and sidecar is not None and sidecar.targets:
+        asked = list(sidecar.targets)
+    source = open_source(options.file)
+    what_if = _what_if(options.what_if)
+    timed: list[tuple[Any, Any]] = []
+    rejected: dict[str, ProgramError] = {}
+    for target in asked:
+        try:
+            timed.append(_time(options, source, target, sidecar, what_if))
+        except ProgramError as problem:
+            if len(asked) == 1:
+                raise
+            if terminal.format == "text":
+                terminal.findings(problem.diagnostics)
+            rejected[str(target)] = problem
+    _write(options, terminal, timed, rejected, what_if)
+    if options.trace:
+        _write_trace(options.trace, timed)
+    return max((problem.exit_code for problem in rejected.values()), default=0)
+
+
+def _time(
+    options: argparse.Namespace,
+    source: Any,
+    target: str | None,
+    sidecar: Sidecar | None,
+    what_if: dict[str, float],
+) -> tuple[Any, Any]:
+    defaults = sidecar.options if sidecar is not None else {}
+    program = api.load(
+        source.text,
+        filename=source.name,
+        target=target,
+        level=options.level or defaults.get("level"),
+        profile=defaults.get("profile", options.profile)
+        if options.profile == "hw"
+        else options.profile,
+        sync=options.sync or defaults.get("sync"),
+        switches=shared.switches(options.set),
+    )
+    report = program.cost(
+        entry=options.entry or defaults.get("entry"),
+        args=_arguments(options, sidecar),
+        block_num=options.block_num or defaults.get("block_num", 1),
+        what_if=what_if,
+    )
+    return program, report
+
+
+def _arguments(options: argparse.Namespace, sidecar: Sidecar | None) -> dict[str, Any]:
+    args: dict[str, Any] = {}
+    if sidecar is not None:
+        args.update({n: values.parse_spec(s, sidecar.folder) for n, s in sidecar.args.items()})
+    for pair in options.arg:
+        name, spec = values.split(pair, "--arg")
+        args[name] = values.parse_spec(spec)
+    return args
+
+
+def _what_if(pairs: list[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for pair in pairs:
+        key, _, text = pair.partition("=")
+        try:
+            found[key.strip()] = float(text)
+        except ValueError as problem:
+            raise UsageError(f"--what-if takes KEY=NUMBER, not `{pair}`") from problem
+    return found
+
+
+def _write(
+    options: argparse.Namespace,
+    terminal: Terminal,
+    timed: list[tuple[Any, Any]],
+    rejected: dict[str, ProgramError],
+    what_if: dict[str, float],
+) -> None:
+    from ptosim.views import cost_data, cost_tables
+
+    if terminal.format == "json":
+        terminal.json(cost_data.to_json(timed, rejected, what_if))
+    elif terminal.format == "csv":
+        terminal.write(cost_data.to_csv([report for _, report in timed]))
+    elif timed and not terminal.quiet:
+        views = options.view or ([] if options.by else list(cost_tables.DEFAULT_VIEWS))
+        terminal.print_renderables(cost_tables.renderables(timed, views, options.by, what_if))
+
+
+def _write_trace(path: str, timed: list[tuple[Any, Any]]) -> None:
+    """One file for each target; the target goes into the name if there are several."""
+    for _, report in timed:
+        file = Path(path)
+        if len(timed) > 1:
+            file = file.with_stem(f"{file.stem}.{report.target}")
+        write_file(file, trace_text(report.trace()))

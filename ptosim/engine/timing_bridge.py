@@ -1,0 +1,375 @@
+"""From executed instructions to the timing model: costs by shape, events by name.
+
+The timing model sees no values and no memory; this is the only place that looks at both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ptosim.engine.fifo_events import fifo_events
+from ptosim.engine.records import DecodedProgram, Inst, Kind
+from ptosim.engine.regions import region_work
+from ptosim.ir.core import Operation
+from ptosim.ir.program import ResolvedModule
+from ptosim.isa.costs import CostTable
+from ptosim.isa.schema import Role
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.gm import ViewSpec, extent
+from ptosim.machine.tile import TileRef
+from ptosim.timing.cost import Cost, Stage
+from ptosim.timing.estimate import estimate
+from ptosim.timing.laws.region import region_cost
+from ptosim.timing.model import TimingModel
+from ptosim.timing.order import DataOrder, Range
+from ptosim.timing.shapes import OpShape, TileShape, VectorWork, ViewShape
+from ptosim.timing.sites import Loop, Site
+from ptosim.timing.steps import PIPE_INDEX, Flag, Step
+
+TIMED_ACTIONS = frozenset(("pto.tgetval", "pto.tsetval"))
+"""Operations that the scalar unit executes itself on data of the pipes."""
+
+_LOOPS = frozenset(("scf.for", "scf.while"))
+# Pipes that hand a buffer back to the pipe in front of them.
+_BEHIND = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
+
+
+class TimingBridge:
+    """Feeds a timing model from the instructions of a program. `is_ordered`: nothing in the program
+    synchronises, so data do. `buffers`: how many more buffers every hand-back event stands for."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        resolved: ResolvedModule,
+        machine: Machine,
+        table: CostTable,
+        *,
+        is_ordered: bool,
+        share: int = 1,
+        buffers: int = 0,
+    ) -> None:
+        self.program = program
+        self.resolved = resolved
+        self.machine = machine
+        self.table = table
+        self.buffers = buffers
+        self._sites: list[Site | None] = [None] * len(program.insts)
+        self._loops: dict[Operation, Loop] = {}
+        self._costs: dict[tuple[Any, ...], Cost] = {}
+        self._regions: dict[VectorWork, Cost] = {}
+        self._shared: dict[tuple[Any, ...], Step] = {}
+        self.is_ordered = is_ordered
+        totals = self._totals(share)
+        scalar = round(table["machine.scalar"]["cycles"])
+        self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals)
+        self._issue = round(table["machine.issue"]["cycles"])
+        self._orders = [DataOrder(t, self._draining()) for t in self.model.cores]
+        self.timed = self._timed_actions()
+
+    def _totals(self, share: int) -> dict[str, float]:
+        """Total bandwidth, where the cores together could ask for more of it."""
+        scale = 1 << 30
+        hz = self.table.mhz * 1e6
+        totals = {
+            direction: self.table[f"machine.{direction}_total"]["gib_per_second"]
+            * scale
+            / hz
+            / share
+            for direction in ("read", "write")
+        }
+        paths = {
+            "read": {"cube": "gm_mat", "vector": "gm_vec", "any": "gm_mat"},
+            "write": {"cube": "acc_gm", "vector": "vec_gm", "any": "vec_gm"},
+        }
+        for direction, total in totals.items():
+            asked = sum(
+                self.table.bytes_per_cycle(self.table[f"transfer.{paths[direction][core.kind]}"])
+                for core in self.machine.cores
+            )
+            if asked > total * 1.001:
+                return totals
+        return {}
+
+    def _draining(self) -> frozenset[int]:
+        """On A2/A3 a vector operation that depends on the one before waits behind a barrier."""
+        return frozenset((PIPE_INDEX["V"],)) if self.table.target == "a2a3" else frozenset()
+
+    def _timed_actions(self) -> frozenset[int]:
+        return frozenset(
+            inst.pc
+            for inst in self.program.insts
+            if inst.kind is Kind.ACTION and inst.op is not None and inst.op.name in TIMED_ACTIONS
+        )
+
+    # -- issue -------------------------------------------------------------------------------------
+
+    def issuer(self, core: Core) -> Any:
+        """Return the function of (step, scalar operations before it) that issues on a core."""
+        if self.is_ordered:
+            return self._orders[core.index].issue
+        return self.model.cores[core.index].issue
+
+    def prepare(self, core: Core, inst: Inst, bound: Any) -> Step:
+        """Return the step of an instruction with its operands, and keep it there."""
+        bound.cost = step = self._step(core, inst, bound.binding)
+        return step
+
+    def action(self, core: Core, inst: Inst) -> Step:
+        """Return the step of an operation of the scalar unit on a tile."""
+        names = ("src", "dst")
+        slots = self.program.slots
+        values: dict[str, Any] = {}
+        for name in names:
+            value = getattr(inst.op.bound.get(name), "value", None)  # type: ignore[union-attr]
+            if value in slots:
+                values[name] = core.slots[slots[value]]
+        cost = self.cost(inst, values, {})
+        return self._made(core, inst, cost, "S", values)
+
+    def region(self, core: Core, inst: Inst) -> Step:
+        """Return the step of a vector region on the values that the core has now."""
+        work = region_work(self.program, inst, core.slots)
+        cost = self._regions.get(work)
+        if cost is None:
+            cost = self._regions[work] = region_cost(work, self.table)
+        step = self._made(core, inst, cost, "V", {})
+        if self.is_ordered:
+            step.ranges = _WHOLE_UB
+        return step
+
+    def _step(self, core: Core, inst: Inst, binding: Any) -> Step:
+        sync = binding.sync
+        if sync is not None or binding.signals or binding.awaits:
+            return self._sync_step(core, inst, binding)
+        cost = self.cost(inst, binding.values, binding.attributes)
+        takes, gives, pipe = fifo_events(self, core, inst, binding.values)
+        return self._made(core, inst, cost, pipe or inst.pipe, binding.values, takes, gives)
+
+    def _made(
+        self,
+        core: Core,
+        inst: Inst,
+        cost: Cost,
+        pipe: str,
+        values: Mapping[str, Any],
+        takes: tuple[Flag, ...] = (),
+        gives: tuple[Flag, ...] = (),
+    ) -> Step:
+        key = (core.index, inst.pc, id(cost), takes, gives)
+        step = None if self.is_ordered else self._shared.get(key)
+        if step is None:
+            shared = None
+            if cost.moved is not None and self.model.shares and cost.busy:
+                shared = (cost.moved.direction, cost.moved.bytes / cost.busy)
+            step = Step(
+                pipe_index(pipe),
+                self.site(inst),
+                cost,
+                issue=self._issue,
+                takes=takes,
+                gives=gives,
+                shared=shared,
+                is_work=bool(cost.cycles or not cost.known),
+                carry=self._carry() if gives else 0,
+            )
+            if self.is_ordered:
+                step.ranges = self._ranges(inst, values)
+            else:
+                self._shared[key] = step
+        return step
+
+    def _carry(self) -> int:
+        return round(self.table["machine.cross"]["cycles"])
+
+    # -- costs -------------------------------------------------------------------------------------
+
+    def cost(self, inst: Inst, values: Mapping[str, Any], attrs: Mapping[str, Any]) -> Cost:
+        """Return the cost of an instruction with the shapes of its operands."""
+        key = (inst.pc, *map(form_of, values.values()))
+        cost = self._costs.get(key)
+        if cost is None:
+            shape = shape_of(inst.op, self.table.target, values, attrs)  # type: ignore[arg-type]
+            cost = self._costs[key] = estimate(shape, self.table)
+        return cost
+
+    def _ranges(
+        self, inst: Inst, values: Mapping[str, Any]
+    ) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
+        reads: list[Range] = []
+        writes: list[Range] = []
+        for name, role in roles(inst.op):  # type: ignore[arg-type]
+            ranges = _ranges_of(values.get(name))
+            if role in (Role.IN, Role.INOUT):
+                reads += ranges
+            if role is not Role.IN:
+                writes += ranges
+        return tuple(reads), tuple(writes)
+
+    # -- synchronisation ---------------------------------------------------------------------------
+
+    def _sync_step(self, core: Core, inst: Inst, binding: Any) -> Step:
+        """The step of a flag, barrier, token or cross-core event."""
+        kind, *rest = binding.sync or ("none",)
+        takes, gives, drains, work = (), (), False, None
+        pipe = inst.pipe
+        if kind == "set" and rest[0] != rest[1]:
+            gives = (self.flag(core, *rest),)
+        elif kind == "wait":
+            takes = (self.flag(core, *rest),)
+        elif kind == "barrier":
+            drains, work = True, self._barrier_cost()
+            pipe = "S" if rest[0] == "ALL" else rest[0]
+        elif kind in ("get", "release"):
+            token = (self._event(("token", core.index, rest[1]), "buffer token", 1),)
+            takes, gives = (token, ()) if kind == "get" else ((), token)
+        signals = tuple(self._event(key, "cross-core event") for key in binding.signals)
+        awaits = tuple(self._event(key, "cross-core event") for key in binding.awaits)
+        step = Step(
+            pipe_index(pipe),
+            self.site(inst),
+            work if work is not None else _FREE,
+            issue=self._issue,
+            takes=takes if signals else takes + awaits,
+            gives=gives + signals,
+            drains=drains,
+            is_work=work is not None,
+            carry=self._carry() if signals else 0,
+        )
+        if signals and awaits:
+            step.then = Step(step.pipe, step.site, _FREE, issue=0, takes=awaits, is_work=False)
+        step.ranges = ((), ())
+        return step
+
+    def flag(self, core: Core, source: str, target: str, number: int) -> Flag:
+        """Return the flag between two pipes of a core."""
+        back = _BEHIND.get(source, 0) > _BEHIND.get(target, 9)
+        credits = self.buffers if back else 0
+        return self._event((core.index, source, target, number), f"flag from {source}", credits)
+
+    def _event(self, key: Any, reason: str, credits: int = 0) -> Flag:
+        return self.model.flag(key, reason, credits)
+
+    def fifo_event(self, key: Any, credits: int) -> Flag:
+        """Return an event of a FIFO between cores."""
+        return self._event(key, "FIFO", credits)
+
+    def _barrier_cost(self) -> Cost:
+        row = self.table["machine.barrier"]
+        return Cost("sync", (Stage("barrier", row["cycles"], 1, row.confidence),), row.confidence)
+
+    # -- places ------------------------------------------------------------------------------------
+
+    def site(self, inst: Inst) -> Site:
+        """Return where an instruction stands in the program."""
+        site = self._sites[inst.pc]
+        if site is None:
+            if not self._loops:
+                self._find_loops()
+            op = inst.op
+            assert op is not None
+            source = self.resolved.module.source
+            line, _ = source.line_column(op.start)
+            text = source.text[op.start : op.end].split("\n", 1)[0].strip()
+            site = Site(
+                inst.pc, op.name.removeprefix("pto."), line, text, self._loops.get(op), source.name
+            )
+            self._sites[inst.pc] = site
+        return site
+
+    def _find_loops(self) -> None:
+        for function in self.resolved.functions.values():
+            self._walk(function.op, None)
+
+    def _walk(self, op: Operation, loop: Loop | None) -> None:
+        if op.name in _LOOPS:
+            line, _ = self.resolved.module.source.line_column(op.start)
+            loop = Loop(line, loop)
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    if loop is not None:
+                        self._loops[inner] = loop
+                    self._walk(inner, loop)
+
+
+# A vector region reads and writes by computed addresses; it may touch all of UB.
+_WHOLE_UB = ((), (("vec", 0, 1 << 32),))
+
+_FREE = Cost("sync", (), "documented")
+
+
+def pipe_index(name: str) -> int:
+    """Return the number of a pipe; virtual pipes stand for the one that they are part of."""
+    index = PIPE_INDEX.get(name)
+    if index is None:
+        index = next((i for n, i in PIPE_INDEX.items() if n != "S" and n in name), 0)
+    return index
+
+
+def core_name(core: Core) -> str:
+    """Return what a core is called in reports: AIC or AIV with the block."""
+    kind = {"cube": "AIC", "vector": f"AIV{core.sub_block}"}.get(core.kind, "core")
+    return f"block {core.block} {kind}"
+
+
+_FORMS: dict[Any, Any] = {}
+
+
+def form_of(value: Any) -> Any:
+    """Return what of an operand's value a cost depends on, as a key."""
+    kind = value.__class__
+    if kind is TileRef:
+        form = _FORMS.get(value)
+        if form is None:
+            if len(_FORMS) > 100_000:
+                _FORMS.clear()
+            form = _FORMS[value] = (value.type, value.v_row, value.v_col)
+        return form
+    if kind is tuple and value:
+        return value[0] if value[0].__class__ is ViewSpec else tuple(map(form_of, value))
+    return None
+
+
+def shape_of(
+    op: Operation, target: str, values: Mapping[str, Any], attrs: Mapping[str, Any]
+) -> OpShape:
+    """Return the shapes of an operation's operands."""
+    args = {name: arg_of(value) for name, value in values.items()}
+    named = roles(op)
+    ins = tuple(n for n, r in named if r in (Role.IN, Role.INOUT))
+    outs = tuple(n for n, r in named if r in (Role.OUT, Role.INOUT))
+    return OpShape(op.name.removeprefix("pto."), target, args, attrs, ins, outs)
+
+
+def roles(op: Operation) -> list[tuple[str, Role]]:
+    """Return what an operation does with each of its operands."""
+    operands = op.variant.operands if op.variant is not None else ()
+    return [(o.name, o.role) for o in operands]
+
+
+def arg_of(value: Any) -> Any:
+    """Return the shape of an operand's value; other values as they are."""
+    if isinstance(value, TileRef):
+        return TileShape(value.type, value.v_row, value.v_col)
+    if isinstance(value, tuple) and value and isinstance(value[0], ViewSpec):
+        spec = value[0]
+        return ViewShape(spec.sizes, spec.strides, spec.dtype)
+    if isinstance(value, tuple):
+        return tuple(map(arg_of, value))
+    return value
+
+
+def _ranges_of(value: Any) -> list[Range]:
+    """Return the bytes of an operand's value, or of each of a list."""
+    if isinstance(value, TileRef):
+        return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
+    if not isinstance(value, tuple) or not value:
+        return []
+    if not isinstance(value[0], ViewSpec):
+        return [range_ for item in value for range_ in _ranges_of(item)]
+    spec, number, offset = value
+    low, high = extent(spec, offset)
+    bits = spec.dtype.bits
+    return [(number, low * bits // 8, (high + 1) * bits // 8)]

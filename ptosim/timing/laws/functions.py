@@ -1,0 +1,268 @@
+"""The vector unit of A5: one operation is one function of vector instructions.
+
+A function takes start + load + the chain of its instructions (each hands its result on 3 cycles
+early) + store + drain for its first iteration; every further one adds what the busiest resource
+needs: two ports that execute, two loads or a load and a store to UB in a cycle, one iteration
+dispatched a cycle. A valid region that is contiguous is one loop over repeats; otherwise rows are
+an outer loop whose iterations start at least 7 cycles apart, and accesses go strided. An inner loop
+of one iteration is unrolled away (pipeline model in pto-isa; the strided access and the row
+distance are fitted to its profile).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptosim.isa.costs import CostRow, CostTable, weakest
+from ptosim.timing.cost import Cost, Stage
+from ptosim.timing.laws.request import Request
+from ptosim.timing.shapes import TileShape
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Iterations of the inner loop, and rows; one row where everything is one loop."""
+
+    inner: int
+    rows: int
+    strided: bool
+
+    @property
+    def total(self) -> int:
+        """Iterations in all."""
+        return self.inner * self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One iteration: loads, stores, and the rows of its instructions with their names."""
+
+    loads: int
+    stores: int
+    instructions: tuple[tuple[str, CostRow], ...]
+    wide: bool  # elements wider than 16 bits
+
+    def latency(self, row: CostRow) -> float:
+        """Cycles from the start of an instruction to its result."""
+        return row["latency"] if self.wide else row.get("latency16", row["latency"])
+
+    def busy(self, row: CostRow) -> float:
+        """Cycles that an instruction takes a port."""
+        return row["busy"] if self.wide else row.get("busy16", row["busy"])
+
+
+def nest_of(tiles: Sequence[TileShape], rows: int, cols: int, lanes: int) -> Nest:
+    """Return the loops over a region of rows x cols elements; smaller operands (masks) do not
+    count."""
+    if rows <= 1 or all(t.is_contiguous or t.rows * t.cols < rows * cols for t in tiles):
+        return nest_in_line(rows, cols, lanes)
+    return nest_by_rows(rows, cols, lanes)
+
+
+def nest_in_line(rows: int, cols: int, lanes: int) -> Nest:
+    """Return the one loop over a region that is one run of memory."""
+    return Nest(max(-(-rows * cols // lanes), 1), 1, False)
+
+
+def nest_by_rows(rows: int, cols: int, lanes: int) -> Nest:
+    """Return the loops over rows, each with its own iterations; rows of one iteration are one
+    loop."""
+    inner = max(-(-cols // lanes), 1)
+    if inner == 1:
+        return Nest(rows, 1, True)
+    return Nest(inner, rows, True)
+
+
+class Function:
+    """The time of one function on one target."""
+
+    def __init__(self, table: CostTable) -> None:
+        self.table = table
+
+    def figure(self, name: str, number: str = "cycles") -> float:
+        """Return a number of the pipeline."""
+        return self.table[f"function.{name}"][number]
+
+    def frame(self) -> float:
+        """Cycles of a function beside its loop: start, first load, last store, drain."""
+        early = self.figure("forward")
+        return (
+            self.figure("start") + self.figure("dispatch") + self.figure("load") - early
+            + self.figure("store") + self.figure("drain")
+        )  # fmt: skip
+
+    def chain(self, body: Body) -> float:
+        """Cycles from the first operand to the last result of an iteration."""
+        early = self.figure("forward")
+        return sum(max(body.latency(row) - early, 0) for _, row in body.instructions)
+
+    def ports(self, body: Body, count: int) -> float:
+        """Cycles by which the two ports delay the last of so many iterations."""
+        rows = [row for _, row in body.instructions]
+        if len(rows) == 1 and not rows[0].get("sequence"):
+            busy = body.busy(rows[0])
+            return busy * ((count - 1) // 2) + (count - 1) % 2
+        each = max(
+            sum(body.busy(row) for row in rows) / 2, self.figure("several", "per_item") * len(rows)
+        )
+        return each * (count - 1)
+
+    def accesses(self, body: Body, nest: Nest) -> float:
+        """Cycles by which loads and stores delay the last iteration."""
+        inner, loads = nest.inner, body.loads
+        per_load = max(-(-loads // 2), 1)
+        if nest.rows == 1:
+            mixed = max((loads + body.stores) / 2, per_load)
+            behind = max(inner - self.figure("ahead"), 0)
+            return (
+                per_load * (inner - 1)
+                + (mixed - per_load) * behind
+                + self.figure("loop")
+                + (1 if nest.strided else min(loads, 2))
+            )
+        return (inner - 1) * per_load + (nest.rows - 1) * self.row_distance(body, inner) + 2
+
+    def row_distance(self, body: Body, inner: int) -> float:
+        """Cycles from the start of a row to the start of the next."""
+        strided = self.figure("strided", "per_access") * (body.loads + body.stores)
+        return max(self.figure("row_gap"), inner + self.figure("row_start"), strided * inner)
+
+    def loop(self, body: Body, nest: Nest) -> float:
+        """Cycles that all iterations but the first add."""
+        if nest.total <= 1:
+            return 0
+        ports = self.ports(body, nest.total) + self.figure("loop")
+        return max(ports, self.accesses(body, nest))
+
+
+def function(request: Request) -> Cost:
+    """An operation whose iteration loads its operands, computes and stores."""
+    body, tiles, data, lanes = _parts(request)
+    return function_cost(request, body, nest_of(tiles, data.rows, data.cols, lanes))
+
+
+def row_function(request: Request) -> Cost:
+    """As `function` where an operand has a value for each row, or for each column: row by row."""
+    body, _, data, lanes = _parts(request)
+    return function_cost(request, body, nest_by_rows(data.rows, data.cols, lanes))
+
+
+def _parts(request: Request) -> tuple[Body, list[TileShape], TileShape, int]:
+    shape = request.shape
+    tile = request.domain
+    sources = shape.tiles(shape.ins)
+    wide = max([tile, *sources], key=lambda t: t.bits)
+    data = max([tile, *sources], key=lambda t: t.rows * t.cols)
+    body = Body(
+        max(len(sources), 1),
+        1,
+        tuple((n, request.instruction(n, wide)) for n in request.stages),
+        wide.bits > 16,
+    )
+    covering = [t for t in [tile, *sources] if t is not shape.tile("mask")]
+    return body, covering, data, wide.lanes
+
+
+def function_cost(request: Request, body: Body, nest: Nest) -> Cost:
+    """Return the cost of a function of one loop nest."""
+    timing = Function(request.table)
+    return request.cost([frame_stage(timing), *loop_stages(timing, body, nest)])
+
+
+def frame_stage(timing: Function) -> Stage:
+    """Return the stage of what a function takes beside its loop."""
+    names = ("start", "dispatch", "load", "store", "drain")
+    confidence = weakest(timing.table[f"function.{n}"].confidence for n in names)
+    return Stage("start and drain", timing.frame(), 1, confidence)
+
+
+def loop_stages(timing: Function, body: Body, nest: Nest, name: str = "") -> list[Stage]:
+    """Return a stage for each instruction of a body: its latency and its share of the loop."""
+    loop = timing.loop(body, nest)
+    rows = body.instructions
+    weight = sum(body.busy(row) for _, row in rows) or 1
+    early = timing.figure("forward")
+    extra = ["function.loop"]
+    if nest.rows > 1:
+        extra += ["function.strided", "function.row_start"]
+    shared = weakest(timing.table[n].confidence for n in extra) if nest.total > 1 else "documented"
+    return [
+        Stage(
+            f"{name}{instruction}",
+            max(body.latency(row) - early, 0) + loop * body.busy(row) / weight,
+            nest.total,
+            weakest((row.confidence, shared)),
+        )
+        for instruction, row in rows
+    ]
+
+
+def row_reduce(request: Request) -> Cost:
+    """Reductions along rows: repeats are combined, the last instruction crosses the lanes."""
+    sources = request.shape.tiles(request.shape.ins)
+    tile = max(sources, key=lambda t: t.rows * t.cols)
+    timing = Function(request.table)
+    wide = tile.bits > 16
+    *combine, cross = [(n, request.instruction(n, tile)) for n in request.stages]
+    inner = max(-(-tile.cols // tile.lanes), 1)
+    inside = Body(1, 0, tuple(combine), wide)
+    last = Body(0, 1, (cross,), wide)
+    stages = [frame_stage(timing)]
+    if inner > 1:
+        each = max(1, timing.figure("several", "per_item") * len(combine))
+        stages.append(
+            Stage(combine[0][0], timing.chain(inside) + each * (inner - 1) * tile.rows,
+                  (inner - 1) * tile.rows, "derived")
+        )  # fmt: skip
+    distance = timing.row_distance(Body(1, 1, (), wide), 1) if inner > 1 else 1
+    each = max(last.busy(cross[1]), distance)
+    chain = max(last.latency(cross[1]) - timing.figure("forward"), 0)
+    stages.append(Stage(cross[0], chain + each * (tile.rows - 1), tile.rows, cross[1].confidence))
+    return request.cost(stages, work=tile.rows * tile.cols)
+
+
+def col_reduce(request: Request) -> Cost:
+    """Reductions along columns: an inner loop over rows for each repeat of a row."""
+    sources = request.shape.tiles(request.shape.ins)
+    tile = max(sources, key=lambda t: t.rows * t.cols)
+    timing = Function(request.table)
+    body = Body(
+        1, 0, tuple((n, request.instruction(n, tile)) for n in request.stages), tile.bits > 16
+    )
+    width = max(-(-tile.cols // tile.lanes), 1)
+    chain = max(timing.chain(body), 1)
+    each = max(chain, timing.ports(body, 2), 1)
+    loop = each * max(tile.rows - 1, 0) * width + timing.figure("row_gap") * (width - 1)
+    stages = [
+        frame_stage(timing),
+        Stage(request.stages[0], chain + loop, tile.rows * width, "derived"),
+    ]
+    return request.cost(stages, work=tile.rows * tile.cols)
+
+
+def select(request: Request) -> Cost:
+    """Select by mask: elements of 32 bits go in pairs of repeats; beyond one pair there is a loop
+    with an entry of its own, and rows do not overlap."""
+    tile = request.domain
+    if tile.bits != 32:
+        return function(request)
+    row = request.table["select.pair"]
+    sources = request.shape.tiles(request.shape.ins)
+    data = [t for t in sources if t.bits == tile.bits]
+    lanes = tile.lanes
+    contiguous = tile.rows <= 1 or all(t.is_contiguous for t in [tile, *data])
+    cols, rows = (tile.rows * tile.cols, 1) if contiguous else (tile.cols, tile.rows)
+    repeats = max(-(-cols // lanes), 1)
+    pairs = repeats // 2
+    timing = Function(request.table)
+    if repeats <= 2:
+        loop = row["short"] * (rows - 1) * repeats
+    else:
+        step = row["row"] + row["nested"] * pairs
+        loop = row["entry"] + row["line"] * pairs + (rows - 1) * step
+    stages = [
+        frame_stage(timing),
+        Stage("vsel", row["latency"] + loop, repeats * rows, row.confidence),
+    ]
+    return request.cost(stages)

@@ -1,0 +1,71 @@
+"""What a law is asked: an operation's shapes, the figures of the target, the operation's entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ptosim.isa.costs import CostEntry, CostRow, CostTable, weakest
+from ptosim.timing.cost import Cost, Movement, Stage
+from ptosim.timing.shapes import OpShape, TileShape
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a law."""
+
+    shape: OpShape
+    table: CostTable
+    entry: CostEntry
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Names of the operation's stages on this target, by the form that its operands ask for."""
+        options, shape = self.entry.options, self.shape
+        if "precise" in options and shape.target == "a5" and _is_precise(shape):
+            return (options["precise"],)
+        if "with_tmp" in options and shape.target == "a2a3" and shape.args.get("tmp") is not None:
+            return tuple(options["with_tmp"].split())
+        return self._default
+
+    @property
+    def _default(self) -> tuple[str, ...]:
+        return self.entry.stages[self.shape.target]
+
+    @property
+    def domain(self) -> TileShape:
+        """The tile whose valid region the operation covers: the largest written one, else the
+        largest read one."""
+        tiles = self.shape.tiles(self.shape.outs) or self.shape.tiles(self.shape.ins)
+        return max(tiles, key=lambda t: t.rows * t.cols)
+
+    def instruction(self, name: str, tile: TileShape) -> CostRow:
+        """Return the row of a vector instruction for an element type."""
+        if tile.dtype.is_integer:
+            return self.table.find(f"instruction.{name}.int", f"instruction.{name}")
+        return self.table.find(f"instruction.{name}")
+
+    def cost(
+        self,
+        stages: list[Stage],
+        *,
+        latency: float = 0,
+        moved: Movement | None = None,
+        work: int | None = None,
+    ) -> Cost:
+        """Return the cost that consists of stages."""
+        if work is None:
+            tile = self.domain
+            work = prod((tile.rows, tile.cols, max(len(self.stages), 1)))
+        return Cost(
+            self.entry.class_.name,
+            tuple(stages),
+            weakest(s.confidence for s in stages),
+            latency=latency,
+            moved=moved,
+            work=work,
+        )
+
+
+def _is_precise(shape: OpShape) -> bool:
+    return "HIGH_PRECISION" in str(shape.attrs.get("precision_mode"))

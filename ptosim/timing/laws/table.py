@@ -1,0 +1,47 @@
+"""Laws by the name that `isa/costs/classes.toml` gives them, for each target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptosim.timing.cost import Cost
+from ptosim.timing.laws import convert, cube, functions, items, quant, repeats, transfer
+from ptosim.timing.laws.request import Request
+
+Law = Callable[[Request], Cost]
+
+_BOTH: dict[str, Law] = {
+    "items": items.items,
+    "load": transfer.load,
+    "store": transfer.store,
+    "move": transfer.move,
+    "fifo": transfer.fifo,
+    "remote": transfer.remote,
+    "product": cube.product,
+    "register": cube.register,
+    "sync": cube.sync,
+}
+
+LAWS: dict[str, dict[str, Law]] = {
+    "a2a3": {
+        **_BOTH,
+        "tile_tile": repeats.tile_tile,
+        "flat": repeats.flat,
+        "by_rows": repeats.by_rows,
+        "row_broadcast": repeats.row_broadcast,
+        "rows": repeats.rows,
+        "columns": repeats.columns,
+        "convert": convert.convert_repeats,
+        "quant": quant.quant_repeats,
+    },
+    "a5": {
+        **_BOTH,
+        "function": functions.function,
+        "row_function": functions.row_function,
+        "row_reduce": functions.row_reduce,
+        "col_reduce": functions.col_reduce,
+        "select": functions.select,
+        "convert": convert.convert_function,
+        "quant": quant.quant_function,
+    },
+}

@@ -1,0 +1,32 @@
+"""Where in a program an operation stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of the program: its place and the loop around it."""
+
+    line: int
+    outer: Loop | None = None
+
+    @property
+    def label(self) -> str:
+        """Lines of the loop and of those around it, outermost first."""
+        prefix = f"{self.outer.label} > " if self.outer is not None else ""
+        return f"{prefix}loop at line {self.line}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """One instruction of the program: its number, operation, line (1-based), text, innermost
+    loop."""
+
+    pc: int
+    mnemonic: str
+    line: int
+    text: str
+    loop: Loop | None = None
+    file: str = ""

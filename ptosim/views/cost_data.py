@@ -1,0 +1,75 @@
+"""The cost report as data: JSON, and the CSV columns of the public performance simulator."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ptosim.errors import ProgramError
+from ptosim.program import Program
+from ptosim.timing.report import CostReport
+from ptosim.views.run_report import header
+
+_PIPE_COLUMNS = {
+    "S": "scalar_cycles",
+    "MTE2 AIC": "mte2_aic_cycles",
+    "MTE2 AIV": "mte2_aiv_cycles",
+    "MTE1": "mte1_cycles",
+    "M": "cube_cycles",
+    "FIX": "fixp_cycles",
+    "V": "vec_cycles",
+    "MTE3": "mte3_cycles",
+}
+COLUMNS = (
+    "op_name", "core_id", "unit", "total_cycles", "active_start_cycle", "active_end_cycle",
+    "active_cycles", "busy_cycles", *_PIPE_COLUMNS.values(),
+)  # fmt: skip
+
+
+def to_json(
+    timed: Sequence[tuple[Program, CostReport]],
+    rejected: Mapping[str, ProgramError],
+    what_if: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return the report: `targets` by name; with one target its fields stand at the top as well."""
+    targets: dict[str, Any] = {}
+    for program, report in timed:
+        targets[report.target] = {**header(program, report.entry), **report.to_dict()}
+    for name, problem in rejected.items():
+        targets[name] = {"rejected": [d.to_dict() for d in problem.diagnostics]}
+    top = dict(next(iter(targets.values()))) if len(targets) == 1 else {}
+    return {**top, "what_if": dict(what_if), "targets": targets}
+
+
+def to_csv(reports: Sequence[CostReport]) -> str:
+    """Return a line for each core of each target: when it was active, and cycles of its pipes."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ("target", *COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    for report in reports:
+        for core in report.model.cores:
+            writer.writerow(_row(report, core))
+    return text.getvalue()
+
+
+def _row(report: CostReport, core: Any) -> dict[str, Any]:
+    words = core.name.split()
+    unit = words[2].replace("core", "AIC")
+    start = min(core.starts, default=0)
+    end = max(core.dones, default=0)
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, 0)
+    row.update(
+        target=report.target, op_name=report.entry, core_id=words[1], unit=unit,
+        total_cycles=report.cycles, active_start_cycle=start, active_end_cycle=end,
+        active_cycles=end - start,
+    )  # fmt: skip
+    for use in report.pipes:
+        if use.core != core.name:
+            continue
+        column = _PIPE_COLUMNS.get(use.pipe) or _PIPE_COLUMNS.get(f"{use.pipe} {unit[:3]}")
+        row["busy_cycles"] += use.busy
+        if column is not None:
+            row[column] += use.busy
+    return row

@@ -1,0 +1,74 @@
+"""Whole kernels that were measured, against our own programs of the same structure.
+
+A launch of many equal cores is timed by one of them where the bandwidth that all share is as much as
+they can ask for together, which holds for these."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import ptosim
+from tests.accuracy.gemm import Gemm, text
+from tests.conformance.data import ROOT
+
+A3_CLOCK = 1800
+"""MHz of the boards of the A3 tables; the cost table's own clock is another model's."""
+
+_PIPES = {"cube_pct": "M", "textract_pct": "MTE1", "tload_pct": "MTE2", "tstore_pct": "FIX"}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A measured kernel: time, busy shares of pipes in percent, and what we predict."""
+
+    name: str
+    target: str
+    published: float
+    predicted: float
+    shares: tuple[tuple[str, float, float], ...]
+
+    @property
+    def error(self) -> float:
+        """Return the relative error of the time."""
+        return self.predicted / self.published - 1
+
+    @property
+    def share_error(self) -> float:
+        """Return the largest difference of a busy share, in points."""
+        return max((abs(a - b) for _, a, b in self.shares), default=0.0)
+
+
+@cache
+def rows() -> list[dict[str, Any]]:
+    """Return the published rows."""
+    path = ROOT / "cost" / "hw_kernels.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"]
+
+
+def gemms() -> list[Kernel]:
+    """Return the GEMM table of A3 (24 cores) and the MXFP8 table of A5 (32 cores)."""
+    found = []
+    for row in rows():
+        size = row["params"]
+        if row["kernel"] == "gemm_performance":
+            base = (size["baseM"], size["baseK"], size["baseN"])
+            grid = (size["m"] // size["singleCoreM"], size["n"] // size["singleCoreN"])
+            gemm = Gemm("a2a3", size["m"], size["k"], size["n"], grid, base, "f16", "f32")
+            found.append(_timed(f"GEMM f16 {size['m']}, A3", gemm, row, A3_CLOCK))
+        elif row["kernel"] == "matmul_mxfp8":
+            base = (size["baseM"], size["baseK"], size["baseN"])
+            gemm = Gemm("a5", size["m"], size["k"], size["n"], (4, 8), base, "f8E4M3FN", "f16")
+            found.append(_timed(f"GEMM MXFP8 {size['m']}, A5", gemm, row, None))
+    return found
+
+
+def _timed(name: str, gemm: Gemm, row: dict[str, Any], clock: int | None) -> Kernel:
+    what_if = {"clock": clock} if clock else {}
+    report = ptosim.load(text(gemm)).cost(what_if=what_if)
+    total = report.microseconds + report.launch_microseconds
+    busy = {use.pipe: 100 * use.busy / report.mhz / total for use in report.pipes}
+    shares = tuple((p, row["extra"][k], busy[p]) for k, p in _PIPES.items() if k in row["extra"])
+    return Kernel(name, gemm.target, row["time_us"], total, shares)

@@ -1,0 +1,5 @@
+"""Fixtures of the timing tests."""
+
+from tests.cli.conftest import cli
+
+__all__ = ["cli"]

@@ -1,0 +1,147 @@
+"""What `run` and `cost` say about time: equal with and without values, complete, and honest."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.cli.sources import shipped_names
+from ptosim.errors import UsageError
+from ptosim.sidecar import sidecar_of
+from tests.programs.expected import PROGRAMS
+from tests.support.text import Kernel
+
+CORRECT = [
+    (name, target)
+    for name in shipped_names()
+    if not (beside := sidecar_of(PROGRAMS / f"{name}.pto")).exit_code  # type: ignore[union-attr]
+    for target in beside.targets  # type: ignore[union-attr]
+]
+
+
+def added(target: str, **options) -> Kernel:
+    k = Kernel(target, **options)
+    x, y, z = (k.tile(n, "f32", 64, 64) for n in "xyz")
+    k.load("a", x)
+    k.load("b", y)
+    k.op("pto.tadd", [x, y], [z])
+    k.store(z, "c")
+    return k
+
+
+def loaded(kernel: Kernel) -> ptosim.Program:
+    return ptosim.load(kernel.text(), target=kernel.target, **kernel.load_options)
+
+
+@pytest.mark.parametrize(("name", "target"), CORRECT, ids=lambda v: v)
+def test_cycles_do_not_depend_on_values(name, target, cli):
+    """The lock-step run and the run without values execute the same operations, so they agree."""
+    ran = json.loads(cli("run", f"@{name}", "--target", target, "--format", "json").out)
+    timed = json.loads(cli("cost", f"@{name}", "--target", target, "--format", "json").out)
+    assert ran["cycles"] == timed["cycles"] > 0
+    assert ran["cost"]["pipes"] == timed["pipes"]
+
+
+def test_an_isolated_addition_costs_what_was_profiled():
+    """64x64 f32 on A2/A3: 160 cycles were profiled; 16 KiB at 100.9 GiB/s take 280 behind the 264
+    of the first byte."""
+    report = loaded(added("a2a3")).cost()
+    uses = {u.name: u for u in report.ops}
+    assert uses["tadd"].cycles == pytest.approx(160, abs=2)
+    assert uses["tload"].cycles == pytest.approx(2 * (264 + 280), abs=2)
+    assert report.cycles == pytest.approx(2 * 280 + 264 + 160 + 60 + 150, abs=12)
+
+
+def test_program_order_bounds_the_makespan_from_both_sides():
+    """No pipe works longer than the makespan, and the critical path is the makespan."""
+    for target in ("a2a3", "a5"):
+        report = loaded(added(target)).cost()
+        assert max(p.busy for p in report.pipes) <= report.cycles
+        assert sum(p.end - p.start for p in report.path) == report.cycles
+        shares = [s.share for s in report.stages]
+        assert sum(shares) == pytest.approx(1)
+
+
+def test_flags_order_the_pipes():
+    """Without flags a manual program overlaps everything; with them V waits for MTE2."""
+    free = loaded(added("a5", sync="manual")).cost()
+    k = added("a5")
+    at = next(i for i, line in enumerate(k.lines) if "tadd" in line)
+    events = '["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]'
+    k.lines[at:at] = [f"pto.set_flag{events}", f"pto.wait_flag{events}"]
+    waiting = loaded(k).cost()
+    vector = next(p for p in waiting.pipes if p.pipe == "V")
+    assert free.cycles < waiting.cycles
+    assert vector.stalls["flag from MTE2"] > 500
+
+
+def test_timing_off_leaves_no_cost():
+    k = added("a5")
+    args = {n: np.zeros((64, 64), np.float32) for n in "abc"}
+    assert loaded(k).run(args, timing=False).cycles is None
+    assert loaded(k).run(args).cycles == loaded(k).cost().cycles
+
+
+def test_a_trip_count_asks_for_its_argument(cli, tmp_path):
+    text = added("a5").text().replace("%c: !pto.ptr<f32>", "%c: !pto.ptr<f32>, %n: index")
+    body = text.index("pto.tadd")
+    text = text[:body] + "scf.for %i = %cindex0 to %n step %cindex1 {\n" + text[body:]
+    end = text.index("\n", text.index("pto.tadd"))
+    text = text[:end] + "\n}" + text[end:]
+    if "%cindex1 =" not in text:
+        text = text.replace("{\n", "{\n    %cindex1 = arith.constant 1 : index\n", 2)
+    path = tmp_path / "loop.pto"
+    path.write_text(text)
+    asked = cli("cost", path, "--target", "a5")
+    assert asked.code == 2
+    assert "PTO6501" in asked.err
+    assert "--arg n=" in asked.err
+    few, many = (
+        json.loads(cli("cost", path, "--target", "a5", "--arg", f"n={n}", "--format", "json").out)
+        for n in (1, 3)
+    )
+    counts = [{u["name"]: u["count"] for u in r["ops"]}["tadd"] for r in (few, many)]
+    assert counts == [1, 3]
+
+
+def test_what_if_changes_a_figure_and_lists_the_keys():
+    program = loaded(added("a2a3"))
+    assert program.cost(what_if={"clock": 925}).microseconds > program.cost().microseconds
+    slow = program.cost(what_if={"instruction.vadd.slope": 4.22})
+    assert slow.cycles > program.cost().cycles
+    assert slow.confidence == "what-if"
+    with pytest.raises(UsageError) as problem:
+        program.cost(what_if={"instruction.vadd": 1})
+    assert "instruction.vadd.slope" in problem.value.help
+    with pytest.raises(UsageError):
+        program.cost(what_if={"clock": 0})
+
+
+def test_two_targets_side_by_side(cli):
+    report = json.loads(
+        cli("cost", "@quant/int8_sym", "--target", "a2a3,a5", "--format", "json").out
+    )
+    assert set(report["targets"]) == {"a2a3", "a5"}
+    table = cli("cost", "@quant/int8_sym", "--target", "a2a3,a5").out
+    assert "s32 to f16" in table
+    assert "ratio" in table
+
+
+def test_a_target_that_rejects_the_program_is_named(cli):
+    outcome = cli("cost", "@quant/mxfp8_nd", "--target", "a2a3,a5", "--format", "json")
+    report = json.loads(outcome.out)
+    assert outcome.code == 3
+    assert report["targets"]["a2a3"]["rejected"][0]["code"] == "PTO3001"
+    assert report["targets"]["a5"]["cycles"] > 0
+
+
+def test_csv_has_the_columns_of_the_public_simulator(cli):
+    lines = cli("cost", "@basics/vadd", "--target", "a5", "--format", "csv").out.splitlines()
+    assert lines[0].split(",")[1:8] == [
+        "op_name", "core_id", "unit", "total_cycles", "active_start_cycle", "active_end_cycle",
+        "active_cycles",
+    ]  # fmt: skip
+    assert len(lines) == 2
