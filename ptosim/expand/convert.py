@@ -1,7 +1,8 @@
-"""TCVT: elements in 32-bit lanes, so that every width is a load that spreads and a store that packs.
+"""TCVT: elements in 32-bit lanes, so that every width is a load that spreads and a store that
+packs.
 
-A 64-bit element takes two such lanes. What the vector unit's conversion does differently is repaired
-with a select: with saturation it makes 0 of NaN, the tile operation keeps NaN."""
+A 64-bit element takes two such lanes. What the vector unit's conversion does differently is
+repaired with a select: with saturation it makes 0 of NaN, the tile operation keeps NaN."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from ptosim.ir.core import Operation
 from ptosim.isa.conversions import conversion_name
 
 _LETTERS = {
-    "RINT": "R", "CAST_RINT": "R", "ROUND": "A", "FLOOR": "F", "CEIL": "C", "TRUNC": "Z", "ODD": "O",
+    "RINT": "R", "CAST_RINT": "R", "ROUND": "A", "FLOOR": "F", "CEIL": "C", "TRUNC": "Z",
+    "ODD": "O",
 }  # fmt: skip
 _LOADS = {8: "UNPK4_B8", 16: "UNPK_B16", 32: "NORM", 64: "NORM"}
 _STORES = {8: "PK4_B32", 16: "PK_B32", 32: "NORM_B32"}

@@ -1,8 +1,8 @@
 """Element-wise operations: one instruction for each register of elements.
 
 Each table names the instruction and the element types for which both levels give the same bytes.
-Left out are, for instance, maxima and minima of floats (a NaN wins in a register, not in a tile) and
-functions of f16 (rounded once in a tile, twice in a register)."""
+Left out are, for instance, maxima and minima of floats (a NaN wins in a register, not in a tile)
+and functions of f16 (rounded once in a tile, twice in a register)."""
 
 from __future__ import annotations
 
@@ -27,15 +27,18 @@ PAIRS: Table = {
     "pto.tand": ("vand", _INTEGERS), "pto.tor": ("vor", _INTEGERS), "pto.txor": ("vxor", _INTEGERS),
 }  # fmt: skip
 SCALARS: Table = {
-    "pto.tadds": ("vadds", "i8 i16 i32 f16 bf16 f32"), "pto.tsubs": ("vsubs", "i8 i16 i32 f16 bf16 f32"),
+    "pto.tadds": ("vadds", "i8 i16 i32 f16 bf16 f32"),
+    "pto.tsubs": ("vsubs", "i8 i16 i32 f16 bf16 f32"),
     "pto.tmuls": ("vmuls", "i16 i32 f16 bf16 f32"),
-    "pto.tmaxs": ("vmaxs", _INTEGERS), "pto.tmins": ("vmins", _INTEGERS), "pto.tands": ("vands", _INTEGERS),
-    "pto.tors": ("vors", _INTEGERS), "pto.txors": ("vxors", _INTEGERS),
+    "pto.tmaxs": ("vmaxs", _INTEGERS), "pto.tmins": ("vmins", _INTEGERS),
+    "pto.tands": ("vands", _INTEGERS), "pto.tors": ("vors", _INTEGERS),
+    "pto.txors": ("vxors", _INTEGERS),
 }  # fmt: skip
 SINGLES: Table = {
     "pto.tabs": ("vabs", "f16 f32"), "pto.tneg": ("vneg", "i8 i16 i32 f16 bf16 f32"),
     "pto.tnot": ("vnot", _INTEGERS), "pto.texp": ("vexp", "f32"), "pto.tlog": ("vln", "f32"),
-    "pto.tsqrt": ("vsqrt", "f32"), "pto.trecip": ("vrec", "f32"), "pto.trelu": ("vrelu", "i32"),
+    "pto.tsqrt": ("vsqrt", "f16 f32"), "pto.trecip": ("vrec", "f16 f32"),
+    "pto.trelu": ("vrelu", "i32"),
 }  # fmt: skip
 FILLS: Table = {"pto.texpands": ("vdup", _WIDE + " i8")}
 

@@ -1,5 +1,5 @@
-"""TQUANT to INT8: multiply, add, and the chain of conversions of the A5 library (f32, i32, f32, f16,
-8 bits), whose first step saturates and whose last one rounds a second time."""
+"""TQUANT to INT8: multiply, add, and the chain of conversions of the A5 library (f32, i32, f32,
+f16, 8 bits), whose first step saturates and whose last one rounds a second time."""
 
 from __future__ import annotations
 

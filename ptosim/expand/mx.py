@@ -17,7 +17,8 @@ from ptosim.ir.core import Operand, Operation
 
 GROUP = 32
 _ALGORITHMS = {
-    "OcpMxFp8E4M3": (8, False), "NvMxFp8E4M3": (8, True), "OcpMxFp4E2M1": (4, False), "NvMxFp4E2M1": (4, True),
+    "OcpMxFp8E4M3": (8, False), "NvMxFp8E4M3": (8, True),
+    "OcpMxFp4E2M1": (4, False), "NvMxFp4E2M1": (4, True),
 }  # fmt: skip
 _CTRL_AFTER = 1 << 50
 _INF, _NAN = 0x7F800000, 0x7FC00000
@@ -89,7 +90,9 @@ def _described(op: Operation) -> Mx:
     rows, cols = valid(src)
     if src.type.blayout != "row_major" or cols != src.type.cols or rows == 0 or cols % GROUP:
         raise NotExpandable("the source has padding, or no rows")
-    return Mx(src, dst, tile(op, "exp"), tile(op, "max"), tile(op, "scaling"), width, nv, rows, cols)
+    return Mx(
+        src, dst, tile(op, "exp"), tile(op, "max"), tile(op, "scaling"), width, nv, rows, cols
+    )
 
 
 class Pointers:
@@ -123,7 +126,7 @@ def _widened(mx: Mx, out: Writer, bits: str) -> str:
     return out.cast(single, "f32", "i32")
 
 
-# -- exponents and scales ---------------------------------------------------------------------------
+# -- exponents and scales -------------------------------------------------------------------------
 
 
 def _exponents(mx: Mx, out: Writer, maxima: str) -> str:
@@ -187,7 +190,7 @@ def _store_twice(out: Writer, p: Pointers, scale: str, at: str, count: int) -> N
         out.store(high, "i32", p.scaling, "i32", further, rest, "NORM_B32")
 
 
-# -- elements ----------------------------------------------------------------------------------------
+# -- elements -------------------------------------------------------------------------------------
 
 
 def _third_stage(mx: Mx, out: Writer, p: Pointers, at: str, scale: str, count: int) -> None:
@@ -195,7 +198,9 @@ def _third_stage(mx: Mx, out: Writer, p: Pointers, at: str, scale: str, count: i
     if mx.elem == "f32":
         x = out.load(p.src, "f32", at)
     else:
-        x = out.cast(_widened(mx, out, out.load(p.src, "ui16", at, "UNPK_B16", "i32")), "i32", "f32")
+        x = out.cast(
+            _widened(mx, out, out.load(p.src, "ui16", at, "UNPK_B16", "i32")), "i32", "f32"
+        )
     product = out.binary("vmul", x, scale, out.every(), "f32")
     if mx.width == 4:
         code = fp4.encode(out, product, "f4E2M1FN")
@@ -224,7 +229,7 @@ def _scale_of_each(mx: Mx, out: Writer, p: Pointers, place: str) -> str:
     return out.cast(out.shift("vshls", short, 16), "i32", "f32")
 
 
-# -- places ------------------------------------------------------------------------------------------
+# -- places ---------------------------------------------------------------------------------------
 
 
 def _barrier(out: Writer) -> None:
@@ -327,7 +332,7 @@ def _columns(mx: Mx, out: Writer, p: Pointers, *, interleaved: bool) -> None:
                 out.store(found[0], "i32", p.exp, "ui8", start, out.first(count), "PK4_B32")
                 continue
             row = out.place((out.half(group), mx.exp.type.cols), (column, 2))
-            low, high = out.spread("vintlv", *found, "i32")
+            low, high = out.spread("vintlv", found[0], found[1], "i32")
             out.store(low, "i32", p.exp, "ui8", row, out.first(min(2 * count, 64)), "PK4_B32")
             if count > 32:
                 further = out.place((row, 1), (out.index(64), 1))
@@ -343,9 +348,7 @@ def _columns(mx: Mx, out: Writer, p: Pointers, *, interleaved: bool) -> None:
                 _third_stage(mx, out, p, at, scale, count)
 
 
-def _column_groups(
-    mx: Mx, out: Writer, p: Pointers, place: str, column: str, count: int
-) -> str:
+def _column_groups(mx: Mx, out: Writer, p: Pointers, place: str, column: str, count: int) -> str:
     """Maxima and scales of the groups whose results lie at `place`; return their exponents."""
     # place = group * cols + column, so the first element is place * 32 - column * 31
     start = out.place((place, GROUP), (column, 1 - GROUP))
@@ -354,9 +357,7 @@ def _column_groups(
         bits = _patterns(mx, out, p, out.place((row, mx.cols), (start, 1)))
         return out.binary("vmax", most, bits, out.every(), "i32")
 
-    raw, exponents, scale = _results(
-        mx, out, out.fold(GROUP, out.everywhere(0), "i32", larger)
-    )
+    raw, exponents, scale = _results(mx, out, out.fold(GROUP, out.everywhere(0), "i32", larger))
     chosen = out.first(count)
     _store_words(mx, out, p.max, raw, place, chosen)
     _store_words(mx, out, p.scaling, scale, place, chosen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from textwrap import wrap
 
 from ptosim.errors import ProgramError, UsageError
 from ptosim.expand import convert, elementwise, mx
@@ -15,6 +16,8 @@ from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.source import Source
 
 TARGET = "a5"
+ADDRESSES = ("tile_buf_addr", "castptr")
+"""What only makes a pointer: no instruction of the vector unit."""
 FAMILIES = (convert, elementwise, mx)
 """The modules whose expansions are registered."""
 
@@ -47,7 +50,7 @@ class Expanded:
 
 
 def expand(source: Source, target: str | None = None) -> Expanded:
-    """Return the program with every tile operation that has an expansion written as a vector region.
+    """Return the program with every operation that has an expansion written as a vector region.
 
     Raises ProgramError if the program is wrong, UsageError if it is for another target or has no
     function around its operations.
@@ -87,7 +90,7 @@ def _rewritten(front: Front) -> Expanded:
             continue
         parts += [text[at : op.start], _region(op, writer, _indent(text, op.start))]
         at = op.end
-        result.stages.append(Stage(op.name, line, dict(writer.counts)))
+        result.stages.append(Stage(op.name, line, _executed(writer)))
     result.text = "".join(parts) + text[at:]
     return result
 
@@ -123,12 +126,24 @@ def _indent(text: str, start: int) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
+def _executed(writer: Writer) -> dict[str, int]:
+    return {n: c for n, c in writer.counts.items() if n not in ADDRESSES}
+
+
+def _summary(op: Operation, writer: Writer) -> list[str]:
+    """Comments: how many instructions the region executes, and which, most frequent first."""
+    counts = _executed(writer)
+    listed = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    lines = wrap(", ".join(f"{n} {c}" for n, c in listed), 90)
+    total = sum(counts.values())
+    return [f"// {op.name}: {total} vector instructions", *(f"//   {line}" for line in lines)]
+
+
 def _region(op: Operation, writer: Writer, indent: str) -> str:
     if not writer.lines:
         return f"// {op.name}: no elements"
-    total = sum(writer.counts.values())
     lines = [
-        f"// {op.name}: {total} vector instructions",
+        *_summary(op, writer),
         "pto.vecscope {",
         *writer.text(),
         "}",

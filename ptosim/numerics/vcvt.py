@@ -4,8 +4,8 @@ PTO micro-instruction specification, vector conversions. A float becomes an inte
 mode and clamped (NaN is 0), or without saturation its low bits. A narrowing float conversion that
 saturates gives the largest finite value for infinities and overflow and 0 for NaN; without
 saturation it is IEEE. Integers are clamped or keep their low bits; they become floats with one
-rounding by the mode. 8-bit floats come from f32 and go there; their type fixes the rounding, and NaN
-stays NaN."""
+rounding by the mode. 8-bit floats come from f32 and go there; their type fixes the rounding, and
+NaN stays NaN."""
 
 from __future__ import annotations
 
