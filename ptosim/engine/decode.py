@@ -29,6 +29,7 @@ from ptosim.passes.verify import attribute, environment
 from ptosim.semantics import scalar
 from ptosim.semantics.binding import OpFault
 from ptosim.semantics.micro.context import VectorContext
+from ptosim.semantics.micro.order import Place, places_of
 from ptosim.semantics.registry import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.sync import pipe_word
 from ptosim.semantics.values import ValueContext
@@ -102,6 +103,7 @@ class _Decoder:
             "pto.strict_vecscope": self._vector_region,
         }
         self._in_vector_region = False
+        self._places: dict[Operation, Place] = {}  # of the instructions of the vector region
 
     def run(self, entries: Sequence[Function]) -> DecodedProgram:
         for entry in entries:
@@ -291,6 +293,7 @@ class _Decoder:
             static_attributes(op),
             self._new_slot,
             lambda code, message: self.warn(op, code, message),
+            self._places.get(op),
         )
         self._emit(Kind.VECTOR, op, maker(context), pipe="V")
 
@@ -480,6 +483,7 @@ class _Decoder:
             self._emit(Kind.SCALAR, op, _copier(captured, arguments))
         head = self._emit(Kind.REGION, op, pipe="V")
         outer, self._in_vector_region = self._in_vector_region, True
+        self._places = places_of(op) if self.values else {}
         self._ops(block.ops)
         self._in_vector_region = outer
         end = self._emit(Kind.ACTION, op, _nothing)

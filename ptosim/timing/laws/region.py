@@ -26,14 +26,14 @@ def region_cost(work: VectorWork, table: CostTable) -> Cost:
     if "function.start" not in table.rows:
         return NO_LAW
     timing = Function(table)
-    loads = sum(n for name, _, n, _ in work.counts if _memory(name) == "load")
-    stores = sum(n for name, _, n, _ in work.counts if _memory(name) == "store")
-    rounds = max((n for _, _, n, _ in work.counts), default=0)
+    loads = sum(s.times for s in work.steps if _memory(s.name) == "load")
+    stores = sum(s.times for s in work.steps if _memory(s.name) == "store")
+    rounds = max((s.times for s in work.steps), default=0)
     stages = [frame_stage(timing)]
     ports = executed = 0.0
     ready: list[float] = []  # when the result of each instruction is there
     sure = ["derived" if work.exact else "assumed"]
-    for name, bits, count, sources in work.counts:
+    for name, bits, count, sources, *_ in work.steps:
         start = max((ready[s] for s in sources), default=0)
         if _memory(name):
             ready.append(start)
