@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ptosim.diagnostics.model import Diagnostic
 from ptosim.errors import UsageError
-from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.source import Source
 
 if TYPE_CHECKING:
@@ -60,6 +61,50 @@ def load(
     return make_program(front, profile, switches)
 
 
+@dataclass(slots=True)
+class Checked:
+    """A program and every finding that needs no values; how far the dry run came, '' if there was
+    none."""
+
+    front: Front
+    findings: list[Diagnostic]
+    dry_run: str = ""
+
+
+def check_source(
+    source: Source,
+    target: str | None = None,
+    level: int | None = None,
+    sync: str | None = None,
+    *,
+    profile: str = "hw",
+    switches: Mapping[str, str] | None = None,
+    entry: str | None = None,
+    args: Mapping[str, Any] | None = None,
+    dry_run: bool | None = None,
+) -> Checked:
+    """Check a source: what its text says and, where it has synchronisation of its own (or `dry_run`
+    asks for it), what following it without values brings out. Raises UsageError for options and
+    arguments that mean nothing."""
+    front = run_frontend(source, FrontOptions(target, level, sync))
+    checked = Checked(front, list(front.sink))
+    wanted = front.sync == "manual" if dry_run is None else dry_run
+    if not wanted or front.sink.has_errors:
+        return checked
+    from ptosim.dry import dry_run as follow  # brings NumPy; most checks do without
+    from ptosim.program import make_program
+
+    program = make_program(front, profile, switches)
+    entries = [program.entry(entry)] if entry else program.entries
+    ends = []
+    for name in entries:
+        outcome = follow(front, program.profile, name, args)
+        checked.findings += [d for d in outcome.findings if d not in checked.findings]
+        ends.append(f"@{name}: {outcome.ended or 'to its end'}")
+    checked.dry_run = "; ".join(ends)
+    return checked
+
+
 def check(
     source: str | Path,
     *,
@@ -71,4 +116,4 @@ def check(
 ) -> list[Diagnostic]:
     """Return every finding about a program that needs no values; never raises for its faults."""
     text = read_source(source, filename)
-    return list(run_frontend(text, FrontOptions(target, level, sync)).sink)
+    return check_source(text, target, level, sync, profile=profile).findings

@@ -3,30 +3,80 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from ptosim import __version__
+from ptosim.api import Checked, check_source
+from ptosim.cli import fixing
 from ptosim.cli import options as shared
 from ptosim.cli.sources import open_source
 from ptosim.cli.terminal import Terminal
 from ptosim.diagnostics.model import Diagnostic, Severity
 from ptosim.diagnostics.render import count_line
+from ptosim.diagnostics.select import Selection, cap, rest_line, selection
 from ptosim.errors import ProgramError, UsageError
-from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.source import Source
+
+_FORMATS = (*shared.FORMATS, "junit")
+_EPILOG = """A program with synchronisation of its own is followed without values (a dry run) as far
+as its scalars are known: races, deadlocks and flags need no data. `--arg n=64` gives a scalar.
+A program that the static checks reject exits with 3, whether or not --select shows why."""
+
+
+@dataclass(slots=True)
+class _Report:
+    """What one file gave on one target."""
+
+    source: Source
+    checked: Checked
+    shown: list[Diagnostic]
+    hidden: list[Diagnostic]
+    omitted: list[Diagnostic] = field(default_factory=list)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
+    parser.epilog = _EPILOG
     parser.add_argument("files", nargs="+", metavar="FILE", help="path, `-`, or `@name`")
     shared.add_program(parser)
+    group = parser.add_argument_group("check")
+    group.add_argument("--entry", metavar="F", help="the function that the dry run follows")
+    group.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=SPEC",
+        help="an argument of the dry run, as for `run`",
+    )  # fmt: skip
+    group.add_argument(
+        "--dry-run",
+        action=argparse.BooleanOptionalAction,
+        help="follow the program without values (default: if it has flags or barriers)",
+    )
+    findings = parser.add_argument_group("findings")
+    findings.add_argument("--select", action="append", default=[], metavar="CODE",
+                          help="show only these; PTO52 stands for all that begin so")  # fmt: skip
+    findings.add_argument("--ignore", action="append", default=[], metavar="CODE")
+    findings.add_argument("--max-findings", type=_count, metavar="N",
+                          help="show the N worst and count the rest")  # fmt: skip
+    findings.add_argument("--fix", action="store_true",
+                          help="apply the fix-its: show a diff, then write the file")  # fmt: skip
+    findings.add_argument("--diff", action="store_true", help="show what --fix would change")
     shared.add_fail_on(parser)
-    shared.add_output(parser)
+    shared.add_output(parser, _FORMATS)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"takes a number from 1 on, not `{text}`")
+    return int(text)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Check every file on every target asked for."""
+    _refuse_contradictions(options)
     shared.switches(options.set)
-    findings: list[Diagnostic] = []
-    headers: list[str] = []
+    chosen = selection(options.select, options.ignore)
+    reports: list[_Report] = []
     unreadable = 0
     for name in options.files:
         try:
@@ -37,25 +87,140 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             terminal.error(str(problem), problem.help)
             unreadable += 1
             continue
-        for target in shared.targets(options.target):
-            front = run_frontend(source, FrontOptions(target, options.level, options.sync))
-            found = _strict(list(front.sink)) if options.strict else list(front.sink)
-            findings.extend(d for d in found if d not in findings)
-            headers.append(
-                f"{source.name}: {front.target}, level {front.level}: {count_line(found)}"
-            )
-    terminal.findings(findings)
-    if terminal.format == "text" and not options.quiet:
-        terminal.write("\n".join(headers) + "\n")
-    if unreadable:
-        return UsageError.exit_code
-    if any(d.severity is Severity.ERROR for d in findings):
-        return ProgramError.exit_code
-    return 1 if shared.fails(findings, options.fail_on) else 0
+        if options.fix or options.diff:
+            source = fixing.fix(name, source, _checker(options, chosen), terminal, options)
+        reports += [_check(source, t, options, chosen) for t in shared.targets(options.target)]
+    _write(reports, options, terminal)
+    return UsageError.exit_code if unreadable else _code(reports, options)
 
 
-def _strict(findings: list[Diagnostic]) -> list[Diagnostic]:
+def _refuse_contradictions(options: argparse.Namespace) -> None:
+    pairs = (("fix", "diff"), ("quiet", "verbose"))
+    for one, two in pairs:
+        if getattr(options, one) and getattr(options, two):
+            raise UsageError(f"--{one} and --{two} contradict each other", help="give one of them")
+    if options.dry_run is False and options.arg:
+        raise UsageError("--arg is for the dry run, which --no-dry-run switches off")
+
+
+def _checker(options: argparse.Namespace, chosen: Selection):
+    target = shared.targets(options.target)[0]
+    return lambda source: _check(source, target, options, chosen).shown
+
+
+def _check(
+    source: Source, target: str | None, options: argparse.Namespace, chosen: Selection
+) -> _Report:
+    checked = check_source(
+        source,
+        target,
+        options.level,
+        options.sync,
+        profile=options.profile,
+        switches=shared.switches(options.set),
+        entry=options.entry,
+        args=_arguments(options),
+        dry_run=options.dry_run,
+    )
+    found = _strict(checked.findings) if options.strict else checked.findings
+    return _Report(source, checked, *chosen.split(found))
+
+
+def _arguments(options: argparse.Namespace) -> dict[str, Any]:
+    if not options.arg:
+        return {}
+    from ptosim.cli import values
+
+    pairs = (values.split(pair, "--arg") for pair in options.arg)
+    return {name: values.parse_spec(spec) for name, spec in pairs}
+
+
+def _strict(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
     return [
         replace(d, severity=Severity.ERROR) if d.severity is Severity.WARNING else d
         for d in findings
     ]
+
+
+# -- report ---------------------------------------------------------------------------------------
+
+
+def _write(reports: list[_Report], options: argparse.Namespace, terminal: Terminal) -> None:
+    every: list[Diagnostic] = []
+    for report in reports:  # what two targets say alike is said once
+        every.extend(d for d in report.shown if d not in every)
+    shown, rest = cap(every, options.max_findings)
+    if options.format == "junit":
+        from ptosim.diagnostics.junit import junit
+
+        terminal.write(junit(_suites(reports, shown), lambda d: _is_failure(d, options)))
+    elif options.format != "text":
+        from ptosim.diagnostics.export import export
+
+        about = {"programs": [_fields(r, options) for r in reports]}
+        visible = [d for d in shown if terminal.shows(d)]
+        terminal.write(export(visible, options.format, omitted=len(rest), about=about))
+    else:
+        if not options.quiet:
+            lines = [_line(r, options) for r in reports]
+            terminal.write("\n".join(lines) + "\n" if lines else "")
+        terminal.findings(shown)
+    if rest and options.format in ("text", "junit"):
+        terminal.remark(rest_line(rest))
+
+
+def _suites(reports: list[_Report], shown: list[Diagnostic]) -> list[tuple[str, list[Diagnostic]]]:
+    return [
+        (f"{r.source.name} [{r.checked.front.target}]", [d for d in r.shown if d in shown])
+        for r in reports
+    ]
+
+
+def _fields(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
+    front = report.checked.front
+    return {
+        "file": report.source.name,
+        "target": front.target,
+        "level": front.level,
+        "sync": front.sync,
+        "profile": options.profile,
+        "entry": options.entry or ", ".join(front.resolved.entries()),
+        "findings": len(report.shown),
+        "hidden": len(report.hidden),
+        "dry_run": report.checked.dry_run,
+    }
+
+
+def _line(report: _Report, options: argparse.Namespace) -> str:
+    fields = _fields(report, options)
+    names = ("target", "level", "sync", "profile", "entry")
+    choices = " · ".join(f"{n} {fields[n]}" for n in names if fields[n] != "")
+    hidden = ""
+    if report.hidden:
+        hidden = f" ({count_line(report.hidden)} hidden by --select/--ignore)"
+    line = (
+        f"ptosim {__version__} · {fields['file']} · {choices}: {count_line(report.shown)}{hidden}"
+    )
+    return line + (f"\n  dry run {fields['dry_run']}" if fields["dry_run"] else "")
+
+
+# -- exit code ------------------------------------------------------------------------------------
+
+
+def _is_failure(finding: Diagnostic, options: argparse.Namespace) -> bool:
+    return finding.severity is Severity.ERROR or shared.fails([finding], options.fail_on)
+
+
+def _code(reports: list[_Report], options: argparse.Namespace) -> int:
+    if any(_is_rejected(r, options) for r in reports):
+        return ProgramError.exit_code
+    findings = [d for r in reports for d in r.shown]
+    return 1 if shared.fails(findings, options.fail_on) else 0
+
+
+def _is_rejected(report: _Report, options: argparse.Namespace) -> bool:
+    static = list(report.checked.front.sink)
+    return any(
+        d.severity is Severity.ERROR or (options.strict and d.severity is Severity.WARNING)
+        for d in static
+    )

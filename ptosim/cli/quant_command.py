@@ -11,6 +11,7 @@ from ptosim.cli.terminal import Terminal
 SUBCOMMANDS = {
     "diff": "every scheme on one tensor: mismatches, ties, and why the first one differs",
     "onnx": "run a quantised ONNX model as PTO programs and compare with the reference",
+    "plan": "an int8 product or convolution with oneDNN attributes as PTO programs",
     "schemes": "the schemes and what they are made of",
 }
 

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--oracle", choices=("reference", "runtime", "onnx"), default="reference",
         help="whose results the exact form gives: onnx.reference, onnxruntime, the operator text",
     )  # fmt: skip
-    parser.add_argument("--emit", metavar="DIR", help="write the programs to a folder")
+    parser.add_argument("--emit", metavar="DIR", help="write the programs with their data")
     parser.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy",
                         help="write an output of the exact form")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
@@ -73,14 +73,16 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _emit(folder: Path, outcome: Outcome) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise UsageError(f"cannot write to {folder}: {problem.strerror}") from problem
-    for (target, form), texts in outcome.texts.items():
-        for index, (name, text) in enumerate(texts):
-            safe = "".join(c if c.isalnum() or c in "_-" else "_" for c in name)
-            write_file(folder / f"{target}_{form}_{index:02}_{safe}.pto", text)
+    from ptosim.lower.emit import write_programs
+
+    write_programs(
+        folder,
+        [
+            (f"{target}_{form}_{index:02}_{name}", ran)
+            for (target, form), programs in outcome.programs.items()
+            for index, (name, ran) in enumerate(programs)
+        ],
+    )
 
 
 def _write_outputs(pairs: list[str], outcome: Outcome) -> None:

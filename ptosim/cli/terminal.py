@@ -114,6 +114,17 @@ class Terminal:
             return diagnostic.severity is Severity.ERROR
         return diagnostic.severity > Severity.NOTE or self.verbose or diagnostic.span is not None
 
+    def aside(self, text: str) -> None:
+        """Write text that goes with the report: before a report in text form, else beside it."""
+        stream = sys.stdout if self.format == "text" else sys.stderr
+        stream.write(text)
+        stream.flush()
+
+    def remark(self, message: str) -> None:
+        """Write a remark on what was done, beside the report."""
+        paint = ansi if self.uses_color(sys.stderr) else plain
+        sys.stderr.write(f"{paint('note', 'note')}: {message}\n")
+
     def error(self, message: str, help: str | None = None) -> None:
         """Write an error that has no place in a program."""
         paint = ansi if self.uses_color(sys.stderr) else plain

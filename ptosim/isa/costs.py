@@ -13,18 +13,21 @@ from ptosim.isa.data import read_toml
 CONFIDENCES = ("measured", "documented", "fitted", "derived", "assumed", "what-if")
 """Best first; a total is as good as the worst number in it."""
 
-_PROVENANCE = frozenset(("source", "confidence"))
+_PROVENANCE = frozenset(("source", "confidence", "like"))
 GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """Numbers that belong together, with their source. The name of a number says its unit."""
+    """Numbers that belong together, with their source. The name of a number says its unit. A row
+    that is `like` another has the numbers of that one where it has none of its `own`."""
 
     name: str
     values: Mapping[str, float]
     source: str
     confidence: str
+    own: frozenset[str] = frozenset()
+    like: str = ""
 
     def __getitem__(self, key: str) -> float:
         return self.values[key]
@@ -68,11 +71,15 @@ class CostTable:
         return [f"{row.name}.{key}" for row in self.rows.values() for key in row.values]
 
     def changed(self, key: str, value: float) -> CostTable:
-        """Return the table with one number changed; its row is marked `what-if`."""
+        """Return the table with one number changed, also in the rows that have it from there; they
+        are marked `what-if`."""
         name, _, number = key.rpartition(".")
-        row = self.rows[name]
-        row = replace(row, values={**row.values, number: value}, confidence="what-if")
-        return replace(self, rows={**self.rows, name: row})
+        rows = dict(self.rows)
+        for row in self.rows.values():
+            if row.name == name or (row.like == name and number not in row.own):
+                values = {**row.values, number: value}
+                rows[row.name] = replace(row, values=values, confidence="what-if")
+        return replace(self, rows=rows)
 
 
 @lru_cache(maxsize=4)
@@ -87,18 +94,28 @@ def cost_table(target: str) -> CostTable:
             continue
         for key, row in table.items():
             name = f"{section}.{key}"
-            rows[name] = _row(file, name, row, units)
+            rows[name] = _row(file, name, row, units, rows)
     return CostTable(target, rows, units)
 
 
-def _row(file: str, name: str, row: dict[str, Any], units: Mapping[str, str]) -> CostRow:
-    values = {k: v for k, v in row.items() if k not in _PROVENANCE}
-    unknown = sorted(k for k in values if k not in units)
+def _row(
+    file: str,
+    name: str,
+    row: dict[str, Any],
+    units: Mapping[str, str],
+    before: Mapping[str, CostRow],
+) -> CostRow:
+    own = {k: v for k, v in row.items() if k not in _PROVENANCE}
+    unknown = sorted(k for k in own if k not in units)
     if unknown:
         raise IsaDataError(f"isa/{file}: {name}: no unit for {', '.join(unknown)}")
     if not row.get("source") or row.get("confidence") not in CONFIDENCES:
         raise IsaDataError(f"isa/{file}: {name} has no source, or an unknown confidence")
-    return CostRow(name, values, row["source"], row["confidence"])
+    like = row.get("like", "")
+    if like and like not in before:
+        raise IsaDataError(f"isa/{file}: {name} is like {like}, which no row above it is called")
+    values = {**before[like].values, **own} if like else own
+    return CostRow(name, values, row["source"], row["confidence"], frozenset(own), like)
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,12 +144,17 @@ def narrow(f: FunctionText, whole: TileText, scratch: TileText, out: Storage) ->
     return codes
 
 
+def has_tdequant(q: TileText, stored: Storage) -> bool:
+    """True if TDEQUANT takes the stored values (a parameter for each row)."""
+    return q.dtype in ("i8", "i16") and stored.signed
+
+
 def dequantize(f: FunctionText, q: TileText, affine: Affine, stored: Storage) -> TileText:
     """Return (q - z) * scale in f32, one rounding each; TDEQUANT where it can.
 
     Zero points are f32 here, and so are their tiles.
     """
-    if affine.along == "row" and q.dtype in ("i8", "i16") and stored.signed:
+    if affine.along == "row" and has_tdequant(q, stored):
         assert isinstance(affine.scale, TileText)
         assert isinstance(affine.zero, TileText)
         real = f.tile("real", "f32", q.rows, q.cols)

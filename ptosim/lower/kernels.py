@@ -73,12 +73,17 @@ class Frame:
         view = f.view(name, dtype, shape.padded)
         return f.window(view, dtype, (self.row, self.col), (shape.tile_rows, shape.tile_cols))
 
-    def per_row(self, name: str, dtype: str = "f32") -> TileText:
-        """Load one value for each row of the tile, as a column tile."""
+    def per_row(self, name: str, dtype: str = "f32", *, wide: bool = False) -> TileText:
+        """Load one value for each row of the tile, as a column tile; `wide` gives each row a block
+        of 32 bytes of which the first value counts."""
         f, rows = self.f, self.shape.tile_rows
-        tile = f.tile(name, dtype, rows, 1, "dn")
         total = self.shape.padded[0]
-        view = f.view(name, dtype, (total, 1), (1, total), "dn")
+        if wide:
+            tile = f.tile(name, dtype, rows, 8, valid_cols=1)
+            view = f.view(name, dtype, (total, 1))
+        else:
+            tile = f.tile(name, dtype, rows, 1, "dn")
+            view = f.view(name, dtype, (total, 1), (1, total), "dn")
         window = f.window(view, dtype, (self.row, f.const(0)), (rows, 1))
         f.op("pto.tload", [window], [tile])
         return tile
@@ -168,9 +173,14 @@ def dequantize(
 
     def body(f: FunctionText, frame: Frame) -> None:
         held = frame.load("x", memory_type(stored))
-        scale = frame.parameter("scale", along)
-        wanted = zero or (along == "row" and held.dtype in ("i8", "i16"))
-        shift = frame.parameter("zero", along) if wanted else None
+        native = along == "row" and chains.has_tdequant(held, stored)
+        if native:  # A2/A3 wants row-major parameters
+            wide = target == "a2a3"
+            scale: chains.Parameter = frame.per_row("scale", wide=wide)
+            shift: chains.Parameter | None = frame.per_row("zero", wide=wide)
+        else:
+            scale = frame.parameter("scale", along)
+            shift = frame.parameter("zero", along) if zero else None
         real = chains.dequantize(f, held, Affine(along, scale, shift), stored)
         frame.store(real if y == "f32" else chains.to_half(f, real, y), "y")
 

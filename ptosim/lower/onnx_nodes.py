@@ -7,7 +7,6 @@ bytes), computes the scalars of DynamicQuantizeLinear, and sums constant weights
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +18,7 @@ from ptosim.lower import cube, host_ops, requant
 from ptosim.lower.chains import unsupported
 from ptosim.lower.launches import Machine, factor_of, halves
 from ptosim.lower.matrices import matrix
+from ptosim.lower.products import convolve, sums
 from ptosim.quant.integer_ops import Window
 from ptosim.quant.onnx_ops import dynamic_parameters
 from ptosim.quant.onnx_rules import dtype_word, output_type
@@ -118,45 +118,6 @@ def _dynamic(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
 # -- integer products ------------------------------------------------------------------------------
 
 
-def signed(q: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return int8 values and their zero points for unsigned ones: the top bit is flipped."""
-    if q.dtype == np.uint8:
-        return (q ^ np.uint8(0x80)).view(np.int8), zero - 128
-    return q, zero
-
-
-def sums(
-    machine: Machine,
-    a: np.ndarray,
-    b: np.ndarray,
-    a_zero: np.ndarray,
-    b_zero: np.ndarray,
-    bias: np.ndarray | None = None,
-    **out: Any,
-) -> np.ndarray:
-    """Return (a - a_zero) @ (b - b_zero) + bias for int8 or uint8 matrices, on the cube.
-
-    The zero point of a becomes a bias of the columns, that of b further rows of b that meet a
-    again."""
-    a, a_zero = signed(a, a_zero)
-    b, b_zero = signed(b, b_zero)
-    if a_zero.size != 1:
-        raise unsupported("a zero point for each row of a product")
-    rows = [b]
-    left = -np.broadcast_to(b_zero.reshape(-1), (b.shape[1],)).astype(np.int32)
-    total = b.astype(np.int64).sum(0) + b.shape[0] * left.astype(np.int64)
-    while np.any(left):
-        part = np.clip(left, -128, 127)
-        rows.append(np.broadcast_to(part.astype(np.int8), b.shape))
-        left = left - part
-    shift = -int(a_zero.reshape(())) * total
-    if bias is not None:
-        shift = shift + bias
-    whole = shift.astype(np.int32) if np.any(shift) else None
-    wide = np.concatenate([a] * len(rows), 1)
-    return machine.product(wide, np.concatenate(rows, 0), whole, **out)
-
-
 def _matrices(node: Node, a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Pairs of matrices of a batched product."""
     if a.ndim < 2 or b.ndim < 2:
@@ -236,31 +197,12 @@ def _double(
 # -- convolutions ----------------------------------------------------------------------------------
 
 
-def _convolve(
-    node: Node,
-    x: np.ndarray,
-    w: np.ndarray,
-    x_zero: np.ndarray,
-    each: Callable[[np.ndarray, np.ndarray, slice], np.ndarray],
-) -> np.ndarray:
-    """Patches of the image times filters, group by group; `each` gets their matrices."""
+def _window(node: Node, x: np.ndarray, w: np.ndarray) -> Window:
     attrs = node.attrs
-    window = Window(
+    return Window(
         x.shape[2:], w.shape[2:], attrs.get("strides", ()), attrs.get("pads", ()),
         attrs.get("dilations", ()), attrs.get("auto_pad", "NOTSET"),
     )  # fmt: skip
-    groups = attrs.get("group", 1)
-    share, depth = w.shape[0] // groups, w.shape[1]
-    found = []
-    for group in range(groups):
-        image = x[:, group * depth : (group + 1) * depth]
-        patches = window.patches(image, int(x_zero.reshape(-1)[0]))
-        filters = slice(group * share, (group + 1) * share)
-        part = each(
-            patches.reshape(-1, patches.shape[-1]), w[filters].reshape(share, -1).T, filters
-        )
-        found.append(part.reshape(x.shape[0], math.prod(window.out), share).transpose(0, 2, 1))
-    return np.concatenate(found, 1).reshape(x.shape[0], w.shape[0], *window.out)
 
 
 def _per_filter(values: np.ndarray, filters: slice) -> np.ndarray:
@@ -274,7 +216,8 @@ def _conv_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
     def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
         return sums(low.machine, a, b, x_zero, _per_filter(w_zero, filters))
 
-    return [_convolve(node, x, w, x_zero, each)]
+    groups = node.attrs.get("group", 1)
+    return [convolve(_window(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
 
 
 def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
@@ -288,7 +231,8 @@ def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
         start = None if bias is None else bias[filters]
         return _requantised(low, a, b, zeros, start, _per_filter(factor, filters), y_zero)
 
-    return [_convolve(node, x, w, x_zero, each)]
+    groups = node.attrs.get("group", 1)
+    return [convolve(_window(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
 
 
 # -- float operators between quantised ones --------------------------------------------------------

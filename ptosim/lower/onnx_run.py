@@ -14,6 +14,7 @@ from ptosim.lower.chains import unsupported
 from ptosim.lower.launches import Machine
 from ptosim.lower.onnx_model import Graph, GraphNode
 from ptosim.lower.onnx_nodes import OPERATORS, Lowering
+from ptosim.lower.runner import Ran
 from ptosim.quant import metrics
 from ptosim.quant.onnx_ops import evaluate, node_of, positions
 from ptosim.quant.onnx_rules import check_node
@@ -63,7 +64,7 @@ class Outcome:
     lines: list[Line]
     outputs: dict[str, np.ndarray]
     results: dict[tuple[str, str], dict[str, np.ndarray]]
-    texts: dict[tuple[str, str], list[tuple[str, str]]]
+    programs: dict[tuple[str, str], list[tuple[str, Ran]]]
     notes: list[str]
     findings: list[Diagnostic]
 
@@ -217,19 +218,19 @@ def _run_form(
     key: tuple[str, str],
 ) -> None:
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
-    texts: list[tuple[str, str]] = []
+    programs: list[tuple[str, Ran]] = []
     for node, line in zip(graph.nodes, outcome.lines, strict=True):
         machine = Machine(key[0])
         lowering = Lowering(machine, key[1], outcome.oracle)
         inputs = _inputs(node, env)
         made = lowering.node(_node(node, inputs, graph.opset), inputs)
         env |= dict(zip(node.outputs, made, strict=False))
-        texts += [(f"{node.op}_{node.name}_{i}", r.text) for i, r in enumerate(machine.ran)]
+        programs += [(f"{node.op}_{node.name}_{i}", r) for i, r in enumerate(machine.ran)]
         line.cycles[key] = machine.cycles
         line.gaps[key] = _gap(node, graph.opset, expected, env)
         outcome.notes += [n for n in sorted(lowering.notes) if n not in outcome.notes]
     outcome.results[key] = {name: env[name] for name in graph.outputs}
-    outcome.texts[key] = texts
+    outcome.programs[key] = programs
 
 
 def _gap(

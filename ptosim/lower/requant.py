@@ -6,11 +6,13 @@ scale by scale, bias and post-operation in f32, reciprocal, zero point before ro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ptosim.lower import chains
 from ptosim.lower.chains import Parameter, apply
 from ptosim.lower.text import FunctionText, TileText
+from ptosim.quant.onednn_attr import PostOp
 from ptosim.quant.storage import Storage
 
 LARGEST_SUM = 1 << 24
@@ -117,28 +119,62 @@ def _move(f: FunctionText, d: TileText, s: TileText, *, odd: bool) -> TileText:
 
 @dataclass(frozen=True, slots=True)
 class OneDnn:
-    """Parameters of oneDNN's requantisation; `bias` None and `relu` False where there is none."""
+    """Parameters of oneDNN's requantisation; `bias` None where there is none."""
 
     src_scale: Parameter
     weights_scale: Parameter
     bias: Parameter | None
-    relu: bool
+    post: tuple[PostOp, ...]
     reciprocal: Parameter  # f32(1 / destination scale)
     zero: int
 
 
 def onednn(f: FunctionText, acc: TileText, given: OneDnn, out: Storage) -> TileText:
-    """Return sat(round(relu(acc * s_src * s_wei + bias) * (1/s_dst) + zero)), each step in f32."""
+    """Return sat(round(post(acc * s_src * s_wei + bias) * (1/s_dst) + zero)), each step in f32."""
     real = _real(f, acc)
     apply(f, "mul", real, given.src_scale, real)
     apply(f, "mul", real, given.weights_scale, real)
     if given.bias is not None:
         apply(f, "add", real, given.bias, real)
-    if given.relu:
-        f.op("pto.tmaxs", [real, f.real(0.0)], [real])
+    for post in given.post:
+        _POST_OPS[post.name](f, real, post)
     apply(f, "mul", real, given.reciprocal, real)
     if given.zero:
         f.op("pto.tadds", [real, f.real(float(given.zero))], [real])
-    if out.name == "f32":
-        return real
+    if not out.is_integer:
+        return real if out.name == "f32" else chains.to_half(f, real, out.name)
     return _finish(f, real, 0, out)
+
+
+def _relu(f: FunctionText, x: TileText, post: PostOp) -> None:
+    if post.alpha:
+        f.op("pto.tlrelu", [x, f.real(post.alpha)], [x])
+    else:
+        f.op("pto.tmaxs", [x, f.real(0.0)], [x])
+
+
+def _clip(f: FunctionText, x: TileText, post: PostOp) -> None:
+    f.op("pto.tmaxs", [x, f.real(post.alpha)], [x])
+    f.op("pto.tmins", [x, f.real(post.beta)], [x])
+
+
+def _linear(f: FunctionText, x: TileText, post: PostOp) -> None:
+    f.op("pto.tmuls", [x, f.real(post.alpha)], [x])
+    f.op("pto.tadds", [x, f.real(post.beta)], [x])
+
+
+def _abs(f: FunctionText, x: TileText, post: PostOp) -> None:
+    f.op("pto.tabs", [x], [x])
+
+
+def _square(f: FunctionText, x: TileText, post: PostOp) -> None:
+    f.op("pto.tmul", [x, x], [x])
+
+
+_POST_OPS: dict[str, Callable[[FunctionText, TileText, PostOp], None]] = {
+    "relu": _relu,
+    "clip": _clip,
+    "linear": _linear,
+    "abs": _abs,
+    "square": _square,
+}

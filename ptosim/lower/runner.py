@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,10 @@ from ptosim.api import load
 
 @dataclass(slots=True)
 class Ran:
-    """A program that was run: its text, its outputs, and its cycles (None if they are unknown)."""
+    """A program that was run: its text, arguments, outputs, and its cycles (None if unknown)."""
 
     text: str
+    args: dict[str, Any]
     outputs: dict[str, np.ndarray]
     cycles: int | None
     findings: list = field(default_factory=list)
@@ -23,7 +25,7 @@ class Ran:
 def run(text: str, args: Mapping[str, np.ndarray]) -> Ran:
     """Load and run a generated module; raises ProgramError if it is wrong."""
     result = load(text, filename="<generated>").run(args)
-    return Ran(text, result.outputs, result.cycles, result.findings)
+    return Ran(text, dict(args), result.outputs, result.cycles, result.findings)
 
 
 def padded(array: np.ndarray, rows: int, cols: int, fill: float = 0) -> np.ndarray:

@@ -33,14 +33,16 @@ class TileText:
     layout: str = "nd"
     loc: str = "vec"
     fractal: int = 512
+    valid_cols: int | None = None
 
     @property
     def type(self) -> str:
         """The full spelling of its type."""
         blayout, slayout = _LAYOUTS[self.layout]
+        valid = self.cols if self.valid_cols is None else self.valid_cols
         return (
             f"!pto.tile_buf<loc={self.loc}, dtype={self.dtype}, rows={self.rows}, "
-            f"cols={self.cols}, v_row={self.rows}, v_col={self.cols}, blayout={blayout}, "
+            f"cols={self.cols}, v_row={self.rows}, v_col={valid}, blayout={blayout}, "
             f"slayout={slayout}, fractal={self.fractal}, pad=0>"
         )
 
@@ -141,9 +143,10 @@ class FunctionText:
         layout: str = "nd",
         loc: str = "vec",
         fractal: int = 512,
+        valid_cols: int | None = None,
     ) -> TileText:
         """Allocate a tile."""
-        tile = TileText(self.fresh(stem), dtype, rows, cols, layout, loc, fractal)
+        tile = TileText(self.fresh(stem), dtype, rows, cols, layout, loc, fractal, valid_cols)
         self.tiles.append(tile)
         self.line(f"{tile.name} = pto.alloc_tile : {tile.type}")
         return tile

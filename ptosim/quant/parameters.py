@@ -159,5 +159,8 @@ def _check_range(scheme: Scheme, values: np.ndarray, low: float, high: float, wh
 
 def wrap(values: np.ndarray, out: Storage) -> np.ndarray:
     """Return the low bits of int64 values as values of an integer type, still int64."""
-    low = values & ((1 << out.bits) - 1)
-    return np.where(low > out.high, low - (1 << out.bits), low) if out.signed else low
+    half = 1 << (out.bits - 1) if out.signed else 0
+    low = values + half
+    low &= (1 << out.bits) - 1
+    low -= half
+    return low

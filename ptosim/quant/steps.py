@@ -152,24 +152,35 @@ def fused_f32(x: np.ndarray, factor: np.ndarray, addend: np.ndarray) -> np.ndarr
     The product is exact in f64; the f64 sum is rounded, which changes the final rounding only where
     it lands exactly between two f32 values. Only there the lost part decides.
     """
-    product = x.astype(np.float64) * factor
-    total = product + addend
-    middle = (total.view(np.int64) & 0x1FFFFFFF) == 0x10000000
-    if middle.any():
-        wide = np.broadcast_to(addend.astype(np.float64), total.shape)
-        _nudge(total, product, wide, middle)
+    total = x.astype(np.float64)
+    np.multiply(total, factor, out=total)
+    np.add(total, addend, out=total)
+    middle = np.flatnonzero((total.view(np.int64) & 0x1FFFFFFF) == 0x10000000)
+    if middle.size:
+        _nudge(total, x, factor, addend, middle)
     np.copyto(x, total, casting="same_kind")
     return x
 
 
-def _nudge(total: np.ndarray, product: np.ndarray, addend: np.ndarray, where: np.ndarray) -> None:
+def _nudge(
+    total: np.ndarray, x: np.ndarray, factor: np.ndarray, addend: np.ndarray, where: np.ndarray
+) -> None:
     """Move sums that were rounded onto a middle towards the exact value (Knuth's two-sum)."""
-    part = total[where] - product[where]
-    lost = (product[where] - (total[where] - part)) + (addend[where] - part)
-    towards = np.where(lost > 0, np.inf, -np.inf)
-    total[where] = np.where(
-        np.isfinite(total[where]) & (lost != 0), np.nextafter(total[where], towards), total[where]
-    )
+
+    def at(values: np.ndarray) -> np.ndarray:
+        if values.size == 1:
+            return values.reshape(1).astype(np.float64)
+        return np.broadcast_to(values, total.shape).reshape(-1)[where].astype(np.float64)
+
+    flat = total.reshape(-1)  # a view: pieces are made here, contiguous
+    added, found = at(addend), flat[where]
+    product = at(x) * at(factor)
+    part = found - product
+    lost = (product - (found - part)) + (added - part)
+    off = np.flatnonzero(np.isfinite(found) & (lost != 0))
+    if off.size:
+        towards = np.where(lost[off] > 0, np.inf, -np.inf)
+        flat[where[off]] = np.nextafter(found[off], towards)
 
 
 # -- to the output type ----------------------------------------------------------------------------
@@ -215,7 +226,8 @@ def _wrapped(v: np.ndarray, scheme: Scheme, out: Storage, low: int, high: int) -
             v[~((v >= -limit) & (v < limit))] = -limit
         else:
             v[~np.isfinite(v)] = 0
-            v = np.fmod(v.astype(np.float64), float(1 << out.bits))
+            v = v.astype(np.float64, copy=False)
+            np.fmod(v, float(1 << out.bits), out=v)
     whole = wrap(v.astype(np.int64), out)
     if not full:
         np.clip(whole, low, high, out=whole)

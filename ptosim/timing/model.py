@@ -230,9 +230,12 @@ class CoreTimer:
         self.model.pools.wait(start, self, len(self.steps) - 1, now)
 
     def shared_done(self, record: int, end: int, now: int) -> None:
-        """A shared transfer ends: its pipe goes on."""
-        step = self.steps[record]
-        pipe = step.pipe
+        """A shared transfer ends: its pipe goes on. Its step, with the events of this execution, is
+        the head of the queue; the record has the one that executions have in common."""
+        pipe = self.steps[record].pipe
+        queue = self.queues[pipe]
+        assert queue
+        step, _ = queue.popleft()
         self._stall(pipe, "shared bandwidth", end - self.starts[record] - step.busy)
         self.ends[record] = end
         self.dones[record] = end + step.latency
@@ -241,10 +244,7 @@ class CoreTimer:
             self.done[pipe] = self.dones[record]
             self.done_record[pipe] = record
         self._give(step, now)
-        queue = self.queues[pipe]
-        if queue is not None:
-            queue.popleft()
-            self.resume(pipe)
+        self.resume(pipe)
 
     def resume(self, pipe: int) -> None:
         """Go on with a pipe that held its queue."""

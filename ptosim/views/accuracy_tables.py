@@ -32,6 +32,7 @@ def renderables(operations: Sequence[Accuracy], kernels: Sequence[KernelAccuracy
             f"{kernel.error:+.1%}",
         )  # fmt: skip
     note = (
-        "Classes without a line have no published points; their figures say where they come from."
+        "Classes without a line have no published points; their figures say where they come from. "
+        "The fit saw the points of classes; `left out`: each family with figures fitted without it."
     )
     return [first, second, Text(note)]

@@ -1,4 +1,5 @@
-"""Errors of single operations: by family, in all, and for families left out of the fit."""
+"""Errors of single operations: in all, by class, by family. All of these are in sample: the fitted
+figures saw the points. `tests.accuracy.cross` leaves families and shapes out."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ptosim.isa.costs import CostTable, cost_entries, cost_table
+from ptosim.isa.costs import CostTable, cost_entries
 from tests.accuracy.points import Point, points
 
 NARROW = ("fp8", "fp4", "hif8")
@@ -22,6 +23,7 @@ class Errors:
     median: float
     worst: float
     where: str = ""
+    values: tuple[float, ...] = ()
 
 
 def errors(name: str, chosen: Iterable[Point], table: CostTable | None = None) -> Errors:
@@ -30,8 +32,9 @@ def errors(name: str, chosen: Iterable[Point], table: CostTable | None = None) -
     values = [value for value, _ in found]
     worst, where = max(found)
     return Errors(
-        name, len(values), statistics.mean(values), statistics.median(values), worst, where
-    )
+        name, len(values), statistics.mean(values), statistics.median(values), worst, where,
+        tuple(values),
+    )  # fmt: skip
 
 
 def of_target(target: str) -> list[Point]:
@@ -61,59 +64,3 @@ def narrow(target: str) -> list[Point]:
     return [
         p for p in of_target(target) if "TCVT" in p.family and any(w in p.family for w in NARROW)
     ]
-
-
-# -- cross-validation ---------------------------------------------------------------------------------
-
-SHARED = ("function.row_start.cycles", "function.loop.cycles", "function.strided.per_access")
-"""Fitted numbers that every function of A5 shares."""
-
-FACTORS = (0.8, 0.9, 0.95, 0.98, 1.02, 1.05, 1.1, 1.25)
-
-
-def left_out(family: str, chosen: list[Point]) -> Errors | None:
-    """Return the errors of a family of A5 with the fitted numbers fitted anew without it; None if
-    some number is told by this family alone."""
-    table = cost_table("a5")
-    rows = sorted(_cast_rows(chosen))
-    others = [p for p in of_target("a5") if p.family != family]
-    teaching = [p for p in others if _cast_rows([p]) & set(rows)] if rows else others
-    if not teaching or "precise" in family or family == "TSEL fp32":
-        return None
-    keys = [f"{row}.{k}" for row in rows for k in table[row].values] if rows else list(SHARED)
-    return errors(family, chosen, fitted(table, keys, teaching))
-
-
-def fitted(table: CostTable, keys: list[str], chosen: list[Point]) -> CostTable:
-    """Return a table whose numbers give the least mean error on some points: from 1.3 times the
-    shipped numbers on, one after the other."""
-    for key in keys:
-        table = table.changed(key, _value(table, key) * 1.3)
-    best = errors("", chosen, table).mean
-    for _ in range(6):
-        before = best
-        for key in keys:
-            for factor in FACTORS:
-                tried = table.changed(key, _value(table, key) * factor)
-                error = errors("", chosen, tried).mean
-                if error < best:
-                    best, table = error, tried
-        if before - best < 1e-4:
-            break
-    return table
-
-
-def _value(table: CostTable, key: str) -> float:
-    name, _, number = key.rpartition(".")
-    return table[name][number]
-
-
-def _cast_rows(chosen: list[Point]) -> set[str]:
-    from ptosim.timing.laws.convert import cast_class
-
-    found = set()
-    for point in chosen:
-        if point.shape.mnemonic == "tcvt":
-            src, dst = point.shape.tile("src"), point.shape.tile("dst")
-            found.add(f"cast.{cast_class(src, dst)}")  # type: ignore[arg-type]
-    return found

@@ -16,6 +16,7 @@ import ptosim
 from ptosim.diagnostics.model import Sink
 from ptosim.source import Source
 from ptosim.syntax.parser import parse
+from tests.bench import quant
 from tests.bench.programs import add_loop, check_kernel, empty_loop, long_module, mxfp8
 from tests.bench.timing import Figure, best, calibration, each
 
@@ -153,5 +154,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "parsing": parsing,
     "dispatch": dispatch,
     "quantisation": quantisation,
+    "schemes": quant.schemes,
+    "onnx_model": quant.model,
     "memory": memory,
 }

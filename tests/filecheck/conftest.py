@@ -22,8 +22,9 @@ from pathlib import Path
 
 import pytest
 
-import ptosim
+from ptosim.api import check_source
 from ptosim.diagnostics.model import Diagnostic
+from ptosim.source import Source
 
 _SPLIT = re.compile(r"^// -----\s*$", re.MULTILINE)
 _HEADER = re.compile(r"^// (target|level|sync|strict): *(.+?)\s*$", re.MULTILINE)
@@ -95,13 +96,13 @@ class Section(pytest.Item):
         """Compare the findings with the expected ones."""
         level = self.options.get("level")
         strict = self.options.get("strict") == "true"
-        found = ptosim.check(
-            self.text,
-            target=self.options["target"] or None,
-            level=int(level) if level else None,
-            sync=self.options.get("sync"),
-            filename=self.path.name,
-        )
+        found = check_source(
+            Source(self.path.name, self.text),
+            self.options["target"] or None,
+            int(level) if level else None,
+            self.options.get("sync"),
+            dry_run=False,  # these programs are there for what their text says
+        ).findings
         missing = list(_expectations(self.text))
         surprising = []
         for diagnostic in found:

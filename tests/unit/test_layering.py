@@ -90,6 +90,7 @@ def test_every_package_is_in_the_table():
         "results",
         "costing",
         "estimation",
+        "dry",
         "api",
         "cli",
         "lower",

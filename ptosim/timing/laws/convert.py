@@ -120,12 +120,12 @@ def convert_function(request: Request) -> Cost:
     line = src.cols == src.type.cols and dst.cols == dst.type.cols
     loops = nest_by_rows if not line else nest_in_line
     nest = loops(src.rows, src.cols, _lanes(src, dst, kind))
-    latency = row["latency"] if line else row["rows_latency"]
+    latency = row["latency"] if line else row.get("rows_latency", row["latency"])
     loop = _loop(timing, row, nest, line)
     early = timing.figure("forward")
     total = timing.frame() + latency - early + loop
     if line:
-        total = max(total, row["floor"])
+        total = max(total, row.get("floor"))
     stage = Stage(f"vcvt ({kind})", total - timing.frame(), nest.total, row.confidence)
     return request.cost([frame_stage(timing), stage])
 
@@ -148,12 +148,13 @@ def _loop(timing: Function, row: CostRow, nest: Nest, line: bool) -> float:
     if nest.total <= 1:
         return 0
     extra = 2 * timing.figure("loop")
+    nested = row["nested"]
     if line:
-        return row["line"] * (nest.inner - 1) + extra
+        return row.get("line", nested) * (nest.inner - 1) + extra
     if nest.rows == 1:
-        return row["flat"] * (nest.inner - 1) + extra
-    inside = row["nested"] * nest.inner
-    distance = max(timing.figure("row_gap"), row["row"] + inside)
+        return row.get("flat", row.get("line", nested)) * (nest.inner - 1) + extra
+    inside = nested * nest.inner
+    distance = max(timing.figure("row_gap"), row.get("row") + inside)
     entry = row.get("entry")
-    first = entry + inside if entry else row["nested"] * (nest.inner - 1) + extra
+    first = entry + inside if entry else nested * (nest.inner - 1) + extra
     return first + distance * (nest.rows - 1)

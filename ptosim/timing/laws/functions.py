@@ -19,6 +19,9 @@ from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.shapes import TileShape
 
+PAIR = 2
+"""Repeats that a select of 32-bit elements takes at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Nest:
@@ -242,27 +245,24 @@ def col_reduce(request: Request) -> Cost:
 
 
 def select(request: Request) -> Cost:
-    """Select by mask: elements of 32 bits go in pairs of repeats; beyond one pair there is a loop
-    with an entry of its own, and rows do not overlap."""
+    """Select by mask: elements of 32 bits go in pairs of repeats; beyond one pair the loops have an
+    entry of their own, and rows do not overlap."""
     tile = request.domain
     if tile.bits != 32:
         return function(request)
-    row = request.table["select.pair"]
+    line, by_row = request.table["select.line"], request.table["select.rows"]
     sources = request.shape.tiles(request.shape.ins)
     data = [t for t in sources if t.bits == tile.bits]
-    lanes = tile.lanes
     contiguous = tile.rows <= 1 or all(t.is_contiguous for t in [tile, *data])
     cols, rows = (tile.rows * tile.cols, 1) if contiguous else (tile.cols, tile.rows)
-    repeats = max(-(-cols // lanes), 1)
-    pairs = repeats // 2
-    timing = Function(request.table)
-    if repeats <= 2:
-        loop = row["short"] * (rows - 1) * repeats
+    repeats = max(-(-cols // tile.lanes), 1)
+    first = line["latency"] + line["nested"] * (repeats - 1)
+    if repeats <= PAIR:
+        loop = first + by_row["short"] * repeats * (rows - 1)
     else:
-        step = row["row"] + row["nested"] * pairs
-        loop = row["entry"] + row["line"] * pairs + (rows - 1) * step
-    stages = [
-        frame_stage(timing),
-        Stage("vsel", row["latency"] + loop, repeats * rows, row.confidence),
-    ]
+        step = by_row["row"] + by_row["nested"] * repeats
+        loop = max(first, by_row["floor"]) + (rows - 1) * step
+    timing = Function(request.table)
+    confidence = weakest((line.confidence, by_row.confidence))
+    stages = [frame_stage(timing), Stage("vsel", loop, repeats * rows, confidence)]
     return request.cost(stages)

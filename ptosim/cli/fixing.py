@@ -1,0 +1,58 @@
+"""`check --fix` and `--diff`: the diff first, then the file."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from pathlib import Path
+
+from ptosim.cli.sources import source_path
+from ptosim.cli.terminal import Terminal, write_file
+from ptosim.diagnostics.fix import Check, repair
+from ptosim.errors import UsageError
+from ptosim.source import Source
+
+
+def fix(
+    name: str, source: Source, check: Check, terminal: Terminal, options: argparse.Namespace
+) -> Source:
+    """Show what the fix-its of a file change, write it with --fix, and return the text to report
+    on. Raises UsageError for what is no file of the user's, or one that changed meanwhile."""
+    if name == "-" or name.startswith("@"):
+        what = "standard input" if name == "-" else "a shipped program"
+        if options.fix:
+            raise UsageError(f"--fix rewrites files; {what} is none", help="use --diff")
+    repaired = repair(source, check)
+    for finding, reason in repaired.stuck:
+        place = f" in line {finding.span.line}" if finding.span is not None else ""
+        terminal.remark(f"the fix-it of {finding.code}{place} does not apply: {reason}")
+    if not repaired.fixed:
+        terminal.remark(f"{source.name}: no fix-its to apply")
+        return source
+    terminal.aside(_diff(source, repaired.source))
+    if options.diff:
+        return source
+    path = source_path(name)
+    _refuse_changed(path, source)
+    write_file(path, repaired.source.text)
+    count = len(repaired.fixed)
+    terminal.remark(f"{source.name}: {count} fix-it{'s' if count != 1 else ''} applied")
+    return repaired.source
+
+
+def _refuse_changed(path: Path, source: Source) -> None:
+    if path.read_bytes().decode("utf-8", "replace") != source.text:
+        raise UsageError(
+            f"{path} changed while it was checked: its fix-its no longer apply",
+            help="nothing was written; run the command again",
+        )
+
+
+def _diff(before: Source, after: Source) -> str:
+    lines = difflib.unified_diff(
+        before.text.splitlines(keepends=True),
+        after.text.splitlines(keepends=True),
+        f"a/{before.name}",
+        f"b/{after.name}",
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

@@ -1,0 +1,283 @@
+"""`ptosim quant plan --src SPEC --weights SPEC …`"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptosim.cli import options as shared
+from ptosim.cli import quant_options as given
+from ptosim.cli.terminal import Terminal
+from ptosim.errors import UsageError
+from ptosim.passes.frontend import check_target_word
+
+if TYPE_CHECKING:
+    from ptosim.lower.plan import Convolution, Form, Plan, Task
+
+_EPILOG = """A product of src [M,K] and weights [K,N], or with --conv a convolution of [N,C,H,W]
+with [O,C/groups,H,W]; both hold i8 or ui8. Attributes that oneDNN's int8 primitives take: scales of
+src and dst with mask 0, scales of weights with mask 0 or the mask of the output channels (2 for a
+product, 1 for a convolution, 3 for a grouped one), zero points of src and dst with mask 0.
+TASK.toml holds the same options by their long names. The exit code is 1 if the exact form does not
+give oneDNN's result, and with --fail-on warning if the fixpipe form does not."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = _EPILOG
+    parser.add_argument("task", nargs="?", metavar="TASK.toml", help="options in a file")
+    parser.add_argument("--src", metavar="SPEC", help="randn:ui8:32x64, file.npy, file.npz:key, …")
+    parser.add_argument("--weights", metavar="SPEC")
+    parser.add_argument("--src-scale", default="1")
+    parser.add_argument("--src-zp", default="0")
+    parser.add_argument("--wei-scales", default="1", help="one value, a list or a file")
+    parser.add_argument("--wei-mask", type=int, help="mask of the weights' scales")
+    parser.add_argument("--dst-scale", default="1")
+    parser.add_argument("--dst-zp", default="0")
+    parser.add_argument("--bias", help="f32 values, one for each output channel")
+    parser.add_argument(
+        "--post-op", action="append", default=[], metavar="NAME[:A[:B]]",
+        help="relu[:slope], clip:low:high, linear:a:b, abs, square",
+    )  # fmt: skip
+    parser.add_argument("--dst", default="ui8", metavar="TYPE", help="ui8, i8, i32, f32 or bf16")
+    conv = parser.add_argument_group("convolution")
+    conv.add_argument("--conv", action="store_true")
+    conv.add_argument("--strides", default="", metavar="H,W")
+    conv.add_argument("--padding", default="", metavar="T,L,B,R")
+    conv.add_argument("--dilation", default="", metavar="H,W", help="1 is dense")
+    conv.add_argument("--groups", type=int, default=1)
+    parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
+    parser.add_argument("--emit", metavar="DIR", help="write the programs with their data")
+    parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
+    shared.add_output(parser, ("text", "json"))
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Plan, run, compare."""
+    from ptosim.lower import plan
+
+    if options.task is not None:
+        _read(options)
+    targets = [check_target_word(t.strip()) for t in options.target.split(",")]
+    found = plan.make(_task(options), targets)
+    if options.emit:
+        _emit(Path(options.emit), found)
+    if terminal.format == "json":
+        terminal.json(_to_json(found))
+    else:
+        terminal.print_renderables(_renderables(found, terminal))
+    return _code(found, options.fail_on)
+
+
+def _code(found: Plan, fail_on: str) -> int:
+    wrong = {f.form for f in found.forms if f.mismatches.any()}
+    return int(fail_on != "never" and ("exact" in wrong or (fail_on == "warning" and bool(wrong))))
+
+
+def _read(options: argparse.Namespace) -> None:
+    """Take options from the file; those of the command line were parsed before and are replaced."""
+    try:
+        table = tomllib.loads(Path(options.task).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise UsageError(f"{options.task}: {problem}") from problem
+    known = {k.replace("_", "-") for k in vars(options)} - {"task", "subcommand", "command"}
+    for key, value in table.items():
+        word = key.replace("_", "-")
+        if word not in known:
+            raise UsageError(
+                f"{options.task}: unknown option `{key}`", help=", ".join(sorted(known))
+            )
+        name = word.replace("-", "_")
+        if isinstance(value, list) and name != "post_op":
+            value = ",".join(map(str, value))
+        current = getattr(options, name)
+        plain = isinstance(current, str) or current is None
+        setattr(options, name, str(value) if plain and name != "wei_mask" else value)
+
+
+# -- the task --------------------------------------------------------------------------------------
+
+
+def _task(options: argparse.Namespace) -> Task:
+    from ptosim.lower.plan import Task
+    from ptosim.quant.onednn import Values
+    from ptosim.quant.onednn_attr import Attributes
+    from ptosim.quant.storage import storage
+
+    if options.src is None or options.weights is None:
+        raise UsageError("name the operands: --src SPEC --weights SPEC")
+    src, weights = _operand(options.src, "--src"), _operand(options.weights, "--weights")
+    scales = given.parameter(options.wei_scales, "--wei-scales")
+    conv = _convolution(options) if options.conv else None
+    mask = options.wei_mask
+    if mask is None:
+        mask = 0 if scales.size == 1 else (2 if conv is None else 3 if conv.groups > 1 else 1)
+    attributes = Attributes()
+    attributes.set_scales_mask("weights", mask)
+    for text in options.post_op:
+        name, *numbers = str(text).split(":")
+        attributes.append(name, *(_real(n, "--post-op") for n in numbers[:2]))
+    values = Values(
+        _one(options.src_scale, "--src-scale"), np.int32(_one(options.src_zp, "--src-zp")),
+        scales.astype(np.float32), _one(options.dst_scale, "--dst-scale"),
+        np.int32(_one(options.dst_zp, "--dst-zp")),
+    )  # fmt: skip
+    bias = None
+    if options.bias is not None:
+        bias = given.parameter(options.bias, "--bias").astype(np.float32)
+        channels = weights.shape[0 if conv else -1]
+        if bias.size not in (1, channels):
+            raise UsageError(f"--bias has {bias.size} values for {channels} output channels")
+    return Task(src, weights, values, attributes, bias, storage(options.dst), conv)
+
+
+def _operand(spec: str, what: str) -> np.ndarray:
+    array = given.tensor(spec, what)
+    if array.dtype not in (np.dtype(np.int8), np.dtype(np.uint8)):
+        raise UsageError(f"{what} holds i8 or ui8, not {array.dtype}")
+    return array
+
+
+def _convolution(options: argparse.Namespace) -> Convolution:
+    from ptosim.lower.plan import Convolution
+
+    strides, padding, dilation = (
+        _whole(getattr(options, n), f"--{n}") for n in ("strides", "padding", "dilation")
+    )
+    return Convolution(strides, padding, dilation, options.groups)
+
+
+def _whole(text: str, what: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        raise UsageError(f"{what}: `{text}` is not a list of whole numbers") from None
+
+
+def _real(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{what}: `{text}` is not a number") from None
+
+
+def _one(spec: str, what: str) -> np.float32:
+    values = given.parameter(spec, what)
+    if values.size != 1:
+        raise UsageError(f"{what} is one value (mask 0), not {values.size}")
+    return np.float32(values.reshape(()))
+
+
+def _emit(folder: Path, found: Plan) -> None:
+    from ptosim.lower.emit import write_programs
+
+    write_programs(
+        folder,
+        [
+            (f"{form.target}_{form.form}_{i:02}_{'requantise' if i % 2 else 'product'}", ran)
+            for form in found.forms
+            for i, ran in enumerate(form.machine.ran)
+        ],
+    )
+
+
+# -- report ----------------------------------------------------------------------------------------
+
+_SHOWN = 16
+
+
+def _renderables(found: Plan, terminal: Terminal) -> list[Any]:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    forms = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("target", "form", "differ", "ties", "max diff", "cycles", "programs"):
+        forms.add_column(name, justify="left" if name in ("target", "form") else "right")
+    for f in found.forms:
+        forms.add_row(
+            f.target, f.form, str(f.mismatches.sum()), str(f.ties.sum()),
+            f"{f.worst.max(initial=0):g}", "-" if f.cycles is None else str(f.cycles),
+            str(len(f.machine.ran)),
+        )  # fmt: skip
+    shape = "x".join(map(str, found.reference.shape))
+    what = "convolution" if found.task.conv else "product"
+    parts: list[Any] = [
+        Text(f"int8 {what} to {found.task.dst} {shape}, compared with oneDNN", style="bold"), forms
+    ]  # fmt: skip
+    n = found.numbers
+    if not n.possible:
+        parts.append(Text(f"no fixpipe form: {n.why}"))
+    if not terminal.quiet:
+        parts += [_channels(found, len(n.words) if terminal.verbose else _SHOWN)]
+        if len(n.words) > _SHOWN and not terminal.verbose:
+            parts.append(Text(f"… {len(n.words) - _SHOWN} more channels: -v shows them"))
+    return parts
+
+
+def _channels(found: Plan, count: int) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    n, form = found.numbers, _fixpipe(found)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in (
+        "", "z_src bias", "whole bias", "factor", "fixpipe word", "FP19 loss", "bias error",
+        "differ", "max",
+    ):  # fmt: skip
+        table.add_column(name, justify="right", min_width=18 if name == "fixpipe word" else None)
+    for c in range(min(count, len(n.words))):
+        table.add_row(
+            str(c), str(n.compensation[c]), str(n.bias[c]), f"{n.factor[c]:.5g}", _word(n.words[c]),
+            f"{n.loss[c]:.1e}", f"{n.bias_error[c]:.1e}",
+            "-" if form is None else str(form.mismatches[c]),
+            "-" if form is None else f"{form.worst[c]:g}",
+        )  # fmt: skip
+    return table
+
+
+def _fixpipe(found: Plan) -> Form | None:
+    return next((f for f in found.forms if f.form == "fixpipe"), None)
+
+
+def _word(word: np.int64) -> str:
+    return f"0x{int(word):016X}"
+
+
+def _to_json(found: Plan) -> dict[str, Any]:
+    n, form = found.numbers, _fixpipe(found)
+    return {
+        "primitive": "convolution" if found.task.conv else "matmul",
+        "dst": found.task.dst.name,
+        "shape": list(found.reference.shape),
+        "fixpipe": {"possible": n.possible, "why_not": n.why, "relu": n.relu},
+        "forms": [
+            {
+                "target": f.target,
+                "form": f.form,
+                "mismatches": int(f.mismatches.sum()),
+                "ties": int(f.ties.sum()),
+                "max_difference": float(f.worst.max(initial=0)),
+                "cycles": f.cycles,
+                "programs": len(f.machine.ran),
+            }
+            for f in found.forms
+        ],
+        "channels": [
+            {
+                "compensation": int(n.compensation[c]),
+                "bias": int(n.bias[c]),
+                "bias_error": float(n.bias_error[c]),
+                "factor": float(n.factor[c]),
+                "word": _word(n.words[c]),
+                "fp19_loss": float(n.loss[c]),
+                "mismatches": None if form is None else int(form.mismatches[c]),
+                "max_difference": None if form is None else float(form.worst[c]),
+            }
+            for c in range(len(n.words))
+        ],
+    }

@@ -1,0 +1,164 @@
+"""Cross-validation: the fitted figures fitted anew without a family, or without some shapes, and the
+error on what was left out.
+
+A figure that no other family tells falls back to what it would have been without the family: the
+row that its row is like, a row that is like it, or another published source (`ELSEWHERE`). A family
+with a figure for which there is none of these is named, not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from ptosim.isa.costs import CostTable, cost_table
+from tests.accuracy.points import Point
+from tests.accuracy.statistics import Errors, errors, families, of_target
+
+FACTORS = (0.8, 0.9, 0.95, 0.98, 1.02, 1.05, 1.1, 1.25)
+ROUNDS = 6
+START = 1.3
+"""Fits start from figures that are wrong by this factor."""
+
+FOLDS = 4
+
+ELSEWHERE: Mapping[tuple[str, str], float] = {
+    # a broadcast and a division: the board's 1 r + 24 (vector_dup) and 4.03 r + 31 (vdiv)
+    ("a2a3", "instruction.vdivs.slope"): 5.03,
+    ("a2a3", "instruction.vdivs.slope16"): 9.03,
+    ("a2a3", "instruction.vdivs.start"): 55,
+    # the board's comment on conversions
+    ("a2a3", "instruction.vconv.slope"): 0.90,
+    ("a2a3", "instruction.vconv.start"): 27,
+}
+"""What other published sources say of figures that only one profiled family tells."""
+
+
+def fitted_keys(table: CostTable) -> list[str]:
+    """Return the names of all numbers that were fitted."""
+    rows = [row for row in table.rows.values() if row.confidence == "fitted"]
+    return [f"{row.name}.{number}" for row in rows for number in sorted(row.own)]
+
+
+def value_of(table: CostTable, key: str) -> float:
+    name, _, number = key.rpartition(".")
+    return table[name][number]
+
+
+@cache
+def touched(target: str) -> dict[str, frozenset[int]]:
+    """Return which points (by position) depend on each fitted number; numbers that none depends on
+    are left out."""
+    table, points = cost_table(target), of_target(target)
+    plain = [p.predicted(table).cycles for p in points]
+    found: dict[str, frozenset[int]] = {}
+    for key in fitted_keys(table):
+        changed = [table.changed(key, value_of(table, key) * f) for f in (0.5, 1.5)]
+        numbers = frozenset(
+            i for i, p in enumerate(points)
+            if any(p.predicted(t).cycles != plain[i] for t in changed)
+        )  # fmt: skip
+        if numbers:
+            found[key] = numbers
+    return found
+
+
+def fitted(target: str, table: CostTable, keys: Iterable[str], chosen: frozenset[int]) -> CostTable:
+    """Return the table with some numbers fitted to some points: each number in turn takes the best
+    of a few factors while the sum of the relative errors gets smaller."""
+    points, depends = of_target(target), touched(target)
+    keys = list(keys)
+    for key in keys:
+        table = table.changed(key, value_of(table, key) * START)
+    known = {i: abs(points[i].error(table)) for i in chosen}
+    for _ in range(ROUNDS):
+        before = sum(known.values())
+        for key in keys:
+            mine = depends[key] & chosen
+            for factor in FACTORS:
+                tried = table.changed(key, value_of(table, key) * factor)
+                found = {i: abs(points[i].error(tried)) for i in mine}
+                if sum(found.values()) < sum(known[i] for i in mine):
+                    known.update(found)
+                    table = tried
+        if before - sum(known.values()) < 1e-4:
+            break
+    return table
+
+
+def without_family(target: str, family: str) -> Errors | str:
+    """Return the errors of a family with the fitted numbers that it depends on found without it;
+    the names of those that nothing else tells if there are any."""
+    points, table = of_target(target), cost_table(target)
+    mine = frozenset(i for i, p in enumerate(points) if p.family == family)
+    keys, teachers, alone = [], set(), []
+    for key, numbers in touched(target).items():
+        if not numbers & mine:
+            continue
+        if numbers - mine:
+            keys.append(key)
+            teachers |= numbers - mine
+            continue
+        other = _fallback(target, key)
+        if other is None:
+            alone.append(key)
+        else:
+            table = table.changed(key, other)
+    if alone:
+        return ", ".join(alone)
+    return errors(family, [points[i] for i in sorted(mine)],
+                  fitted(target, table, keys, frozenset(teachers)))  # fmt: skip
+
+
+def _fallback(target: str, key: str) -> float | None:
+    """What a number would be if its only teacher had not been profiled."""
+    if (target, key) in ELSEWHERE:
+        return ELSEWHERE[target, key]
+    table = cost_table(target)
+    name, _, number = key.rpartition(".")
+    row = table[name]
+    if row.like:
+        return table[row.like].values.get(number)
+    siblings = [r for r in table.rows.values() if r.like == name and number in r.own]
+    return siblings[0][number] if siblings else None
+
+
+def families_left_out(target: str) -> dict[str, Errors | str]:
+    """Return `without_family` of every family."""
+    return {name: without_family(target, name) for name in families(target)}
+
+
+def pooled(target: str, found: Mapping[str, Errors | str]) -> Errors:
+    """Return the errors of all families that could be left out, together."""
+    names = [n for n, e in found.items() if not isinstance(e, str)]
+    each = [e for e in found.values() if not isinstance(e, str)]
+    all_errors = sorted(v for e in each for v in e.values)
+    worst = max(each, key=lambda e: e.worst)
+    count = len(all_errors)
+    return Errors(
+        f"{target}, families left out of the fit ({len(names)} of {len(found)})", count,
+        sum(all_errors) / count, all_errors[count // 2], worst.worst, worst.where,
+        tuple(all_errors),
+    )  # fmt: skip
+
+
+def shapes_left_out(target: str, folds: int = FOLDS) -> Errors:
+    """Return the errors of all points, each with the numbers fitted without its shape."""
+    points = of_target(target)
+    shapes = sorted({_shape(p) for p in points})
+    wrong: list[tuple[float, str]] = []
+    for fold in range(folds):
+        out = set(shapes[fold::folds])
+        teachers = frozenset(i for i, p in enumerate(points) if _shape(p) not in out)
+        keys = [k for k, numbers in touched(target).items() if numbers & teachers]
+        table = fitted(target, cost_table(target), keys, teachers)
+        wrong += [(abs(p.error(table)), p.label) for p in points if _shape(p) in out]
+    values = sorted(v for v, _ in wrong)
+    worst, where = max(wrong)
+    name = f"{target}, shapes left out of the fit ({folds} folds of {len(shapes)} shapes)"
+    middle = values[len(values) // 2]
+    return Errors(name, len(values), sum(values) / len(values), middle, worst, where, tuple(values))
+
+
+def _shape(point: Point) -> tuple[int, int]:
+    tile = max(point.shape.tiles(tuple(point.shape.args)), key=lambda t: t.rows * t.cols)
+    return tile.rows, tile.cols

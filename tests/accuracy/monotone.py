@@ -1,0 +1,62 @@
+"""More rows or more columns never cost less."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from ptosim.isa.costs import cost_entries, cost_table
+from ptosim.timing.estimate import estimate
+from tests.accuracy.points import make, tile
+
+ROWS = (1, 2, 3, 8, 33, 64, 255, 256)
+COLS = (1, 8, 31, 32, 33, 64, 65, 127, 128, 129, 192, 256, 257, 500, 512, 640)
+TILE_CLASSES = (
+    "binary", "unary", "select", "row_reduce", "col_reduce", "row_expand", "row_expand_op",
+    "col_expand", "convert", "quant", "rearrange",
+)  # fmt: skip
+_OTHER = {"f32": "f16", "f16": "f32"}
+
+
+def question(name: str, kind: str, target: str, word: str, rows: int, cols: int, whole: Any) -> Any:
+    """An operation of a class on a valid region of rows x cols, in tiles of the size `whole` or as
+    large as the region."""
+    r, c = whole or (rows, cols)
+    full = tile(word, r, c, rows, cols)
+    column, row = tile(word, r, 1, rows, 1), tile(word, 1, c, 1, cols)
+    mask = tile("ui8", r, max(-(-c // 8), 32), rows, -(-cols // 8))
+    other = tile(_OTHER[word], r, c, rows, cols)
+    quantised = tile("i8", r, c, rows, cols)
+    ins, outs = {
+        "binary": ({"src0": full, "src1": full}, full),
+        "select": ({"mask": mask, "src0": full, "src1": full}, full),
+        "row_reduce": ({"src": full}, column),
+        "col_reduce": ({"src": full}, row),
+        "row_expand": ({"src": column}, full),
+        "row_expand_op": ({"src0": full, "src1": column}, full),
+        "col_expand": ({"src0": full, "src1": row}, full),
+        "convert": ({"src": full}, other),
+        "quant": ({"src": tile("f32", r, c, rows, cols), "fp": column}, quantised),
+    }.get(kind, ({"src": full}, full))
+    return make(target, name, ins, {"dst": outs})
+
+
+def falling(target: str, kind: str) -> Iterator[tuple[Any, ...] | None]:
+    """Compare neighbours of a class of operations: full tiles, and valid regions of a larger tile;
+    yield None where more costs as much or more, else what falls. (A region that is not contiguous
+    may cost more than the whole tile: that was measured.)"""
+    table = cost_table(target)
+    for name, entry in cost_entries().items():
+        if entry.class_.name != kind:
+            continue
+        for word, whole in itertools.product(("f32", "f16"), (None, (300, 1024))):
+            cost = {
+                (r, c): estimate(question(name, kind, target, word, r, c, whole), table).cycles
+                for r in ROWS
+                for c in COLS
+            }
+            for r, (a, b) in itertools.product(ROWS, itertools.pairwise(COLS)):
+                yield (name, word, whole, r, a, b) if cost[r, a] > cost[r, b] else None
+            for c, (a, b) in itertools.product(COLS, itertools.pairwise(ROWS)):
+                yield (name, word, whole, c, a, b) if cost[a, c] > cost[b, c] else None

@@ -1,0 +1,269 @@
+"""Every change of the synchronisation that lets two conflicting operations run unordered is found,
+and no other is called a race.
+
+The programs are the shipped ones (with the flags they have, or with inserted ones) and generated
+ones. Whether a mutant is ordered says the graph of `tests/oracle/ordering.py`, which knows nothing of
+vector clocks. By default a fixed sample of the mutants is tried; `PTOSIM_MUTANTS=all` tries all.
+Accesses of micro instructions (pointers, vector regions) are not watched and not judged."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.api import check_source
+from ptosim.auto.write import rewritten
+from ptosim.cli import values
+from ptosim.cli.sources import shipped_names, source_path
+from ptosim.diagnostics.model import Sink
+from ptosim.dry import dry_run
+from ptosim.errors import UsageError
+from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.sanitize.access import access_of
+from ptosim.sanitize.shadow import Shadow
+from ptosim.sidecar import sidecar_of
+from ptosim.source import Source
+from ptosim.syntax.parser import parse
+from ptosim.syntax.printer import print_module
+from tests.cli.programs import TILE
+from tests.oracle.ordering import Access, Event, Ordering, conflicts
+from tests.semantics.test_sync import X, program
+from tests.support.mutate import KINDS, mutants, sync_lines
+
+PER_PROGRAM = 10
+"""Mutants of each program and target that are tried by default."""
+MAX_EVENTS = 1200
+RACES = ("PTO5201", "PTO5202", "PTO5203", "PTO5204")
+HYGIENE = ("PTO5210", "PTO5211", "PTO5212")
+COUNTS: Counter[str] = Counter()
+NOT_TAKEN: dict[str, None] = {}
+"""Synchronisation that no run came to; its mutants must be harmless, which says little."""
+
+
+@dataclass
+class Trace:
+    """What one run executed, in the order of issue."""
+
+    target: str
+    events: list[Event] = field(default_factory=list)
+    data: list[int] = field(default_factory=list)  # the events that are no synchronisation
+    accesses: list[Access] = field(default_factory=list)
+    watches: bool = True  # note the bytes, too
+    is_plain: bool = True  # one core, flags and barriers only
+    lines: set[int] = field(default_factory=set)  # of the synchronisation that was executed
+
+    def on_issue(self, core, inst, bound) -> None:
+        if bound is None or not hasattr(bound, "binding"):
+            return
+        binding = bound.binding
+        sync = binding.sync
+        other_sync = sync is not None and sync[0] not in ("set", "wait", "barrier")
+        self.is_plain = self.is_plain and not (
+            core.index or binding.signals or binding.awaits or binding.made or other_sync
+        )
+        if sync is not None:
+            self.lines.add(binding.source.line_column(binding.op.start)[0])
+        if sync is None:
+            self.data.append(len(self.events))
+            if self.watches:
+                self.accesses.append(bytes_of(core, inst, binding, self.target))
+        self.events.append(Event(inst.pipe, sync))
+
+
+_SHADOWS: dict = {}
+
+
+def bytes_of(core, inst, binding, target: str) -> Access:
+    """The bytes of an operation; what it spoils counts as written."""
+
+    def shadow(_, where):
+        size = 1 << 26 if isinstance(where, int) else core.space(where).size
+        return _SHADOWS.setdefault((where, size), Shadow(str(where), size, 1))
+
+    found = access_of(core, inst, binding.values, binding.attributes, target, shadow)
+    writes = [*found.writes, *(p for p, _ in found.spoils)]
+    return Access(masks(found.reads), masks(writes), found.is_atomic)
+
+
+def masks(prints) -> dict:
+    found: dict = {}
+    for one in prints:
+        for part in one.parts:
+            found[one.shadow.name] = found.get(one.shadow.name, 0) | mask(part)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def mask(part) -> int:
+    bits, starts = (1 << part.run) - 1, [part.start]
+    for count, distance in part.dims:
+        starts = [s + i * distance for s in starts for i in range(count)]
+    total = 0
+    for start in starts:
+        total |= bits << start
+    return total
+
+
+# -- programs -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    target: str
+    text: str
+    args: dict = field(default_factory=dict, hash=False)
+    profile: str = "hw"
+    level: int | None = None
+
+
+def canonical(text: str) -> str:
+    """One operation a line."""
+    return print_module(parse(Source("k", text), Sink()))
+
+
+def synchronised(text: str, target: str, level: int | None) -> str:
+    return rewritten(Source("k", text), FrontOptions(target, level), plan=False, insert_sync=True)[
+        0
+    ]
+
+
+def shipped() -> Iterator[Case]:
+    for name in shipped_names():
+        path = source_path(f"@{name}")
+        beside = sidecar_of(path)
+        if beside is None or beside.exit_code or name.startswith(("broken/", "page/")):
+            continue
+        text = path.read_text(encoding="utf-8")
+        args = {n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()}
+        level = beside.options.get("level")
+        for target in beside.targets:
+            try:
+                flagged = synchronised(text, target, level)
+            except UsageError:
+                continue
+            yield Case(
+                name, target, canonical(flagged), args, beside.options.get("profile", "hw"), level
+            )
+
+
+def generated(seed: int, target: str) -> str:
+    """Loads, sums, fills and stores on three tiles, in order, in a loop and behind it."""
+    rng = random.Random(seed)
+
+    def line() -> str:
+        kind = rng.choice(("load", "store", "add", "add", "fill"))
+        a, b, c = (f"%t{rng.randrange(3)}" for _ in range(3))
+        if kind == "load":
+            return f"pto.tload ins(%px : !pto.partition_tensor_view<16x64xf32>) outs({a} : {TILE})"
+        if kind == "store":
+            return f"pto.tstore ins({a} : {TILE}) outs(%py : !pto.partition_tensor_view<16x64xf32>)"
+        if kind == "fill":
+            return f"pto.texpands ins(%one : f32) outs({a} : {TILE})"
+        return f"pto.tadd ins({a}, {b} : {TILE}, {TILE}) outs({c} : {TILE})"
+
+    def block(count: int) -> str:
+        return "\n".join(line() for _ in range(count))
+
+    tiles = "\n".join(f"%t{n} = pto.alloc_tile : {TILE}" for n in range(3))
+    fills = "\n".join(f"pto.texpands ins(%one : f32) outs(%t{n} : {TILE})" for n in range(3))
+    body = f"%one = arith.constant 1.0 : f32\n{tiles}\n{fills}\n{block(rng.randrange(1, 4))}\n"
+    body += f"scf.for %i = %c0 to %c2 step %c1 {{\n{block(rng.randrange(2, 6))}\n}}\n"
+    return program(f"{body}{block(rng.randrange(1, 4))}", target)
+
+
+def made() -> Iterator[Case]:
+    for seed in range(5):
+        for target in ("a2a3", "a5"):
+            text = synchronised(generated(seed, target), target, None)
+            given = {"x": X, "y": np.zeros_like(X)}
+            yield Case(f"made{seed}", target, canonical(text), given)
+
+
+CASES = [*shipped(), *made()]
+
+
+# -- the property ---------------------------------------------------------------------------------
+
+
+def observed(case: Case, text: str, *, watches: bool) -> tuple[Trace, set[str]]:
+    front = run_frontend(Source("k", text), FrontOptions(case.target, case.level, "manual"))
+    assert not front.sink.has_errors, list(front.sink)
+    loaded = ptosim.load(text, target=case.target, level=case.level, sync="manual")
+    trace = Trace(case.target, watches=watches)
+    outcome = dry_run(front, loaded.profile, loaded.entry(), case.args, observers=[trace])
+    return trace, {d.code for d in outcome.findings}
+
+
+def chosen(case: Case) -> list:
+    every = list(mutants(case.text))
+    if os.environ.get("PTOSIM_MUTANTS") == "all" or len(every) <= PER_PROGRAM:
+        return every
+    return random.Random(f"{case.name} {case.target}").sample(every, PER_PROGRAM)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.name}-{c.target}")
+def test_mutants(case):
+    """Reported as a race or a deadlock exactly if a conflicting pair is unordered."""
+    trace, codes = observed(case, case.text, watches=True)
+    assert not codes & {*RACES, *HYGIENE, "PTO5006"}, "the program itself is right"
+    if not trace.is_plain or len(trace.events) > MAX_EVENTS:
+        COUNTS["programs left out (several cores, or too long for the graph)"] += 1
+        return
+    skipped = {at + 1 for at in sync_lines(case.text)} - trace.lines
+    NOT_TAKEN.update({f"{case.name} {case.target} line {line}": None for line in sorted(skipped)})
+    data_events = [trace.events[i] for i in trace.data]
+    pairs = conflicts(data_events, trace.accesses, case.target)
+    original = Ordering(trace.events, case.target)
+    assert all(original.is_ordered(trace.data[a], trace.data[b]) for a, b in pairs)
+    for mutant in chosen(case):
+        verdict(case, mutant, pairs)
+
+
+def verdict(case: Case, mutant, pairs) -> None:
+    where = f"{case.name} {case.target}: {mutant.kind} line {mutant.line}\n{mutant.text}"
+    trace, codes = observed(case, mutant.text, watches=False)
+    COUNTS[f"{mutant.kind} tried"] += 1
+    raced, stopped = bool(codes & set(RACES)), "PTO5006" in codes
+    order = Ordering(trace.events, case.target)
+    if stopped:
+        COUNTS["deadlock"] += 1
+        assert order.stuck, where
+        return
+    assert not order.stuck, where
+    broken = [p for p in pairs if not order.is_ordered(trace.data[p[0]], trace.data[p[1]])]
+    assert raced == bool(broken), (where, broken[:3], codes)
+    COUNTS["race" if raced else "hygiene" if codes & set(HYGIENE) else "harmless"] += 1
+
+
+def test_counts():
+    """What was tried, for the reader of the log (`-s`)."""
+    total = sum(n for k, n in COUNTS.items() if k.endswith("tried"))
+    print("\nmutants:", total, dict(sorted(COUNTS.items())))
+    print("synchronisation on branches that were not taken:", list(NOT_TAKEN) or "none")
+    assert total == 0 or COUNTS["race"] > 0
+    assert {k.split()[0] for k in COUNTS if k.endswith("tried")} <= set(KINDS)
+    assert all(sync_lines(case.text) for case in CASES if not case.name.startswith("micro/"))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name.startswith("made")], ids=lambda c: f"{c.name}-{c.target}")  # fmt: skip
+def test_ordered_mutants_compute_the_same_at_retirement(case):
+    """A program without races gives the same bytes whichever way its pipes run."""
+    reference = ptosim.load(case.text, target=case.target, sync="manual").run(case.args)
+    for mutant in random.Random(case.name).sample(list(mutants(case.text)), 6):
+        source = Source("k", mutant.text)
+        codes = {d.code for d in check_source(source, case.target, sync="manual").findings}
+        if codes & {*RACES, "PTO5006"}:
+            continue
+        loaded = ptosim.load(mutant.text, target=case.target, sync="manual")
+        for commit in ("program", "retire"):
+            result = loaded.run(case.args, commit=commit)
+            assert result.outputs["y"].tobytes() == reference.outputs["y"].tobytes(), mutant
