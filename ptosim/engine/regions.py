@@ -13,6 +13,7 @@ from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.engine.unknown import NeedsValue
 from ptosim.ir.core import Operation, Value
 from ptosim.ir.types import VRegType
+from ptosim.source import Source
 from ptosim.timing.shapes import VectorStep, VectorWork
 
 MAX_STEPS = 10_000_000
@@ -21,7 +22,7 @@ MAX_STEPS = 10_000_000
 class RegionPlan:
     """What is known of a vector region before it is executed."""
 
-    def __init__(self, program: DecodedProgram, region: Inst) -> None:
+    def __init__(self, program: DecodedProgram, region: Inst, source: Source) -> None:
         assert region.op is not None
         self.program = program
         self.region = region
@@ -31,7 +32,7 @@ class RegionPlan:
             if i.kind not in (Kind.SCALAR, Kind.BRANCH)
         ]
         self._loops = _loops_of(region.op)
-        self._steps = _steps_of(self.insts, self._loops)
+        self._steps = _steps_of(self.insts, self._loops, source)
         self._bounds = _bounds(program, region.op)
         self._known: dict[tuple[Any, ...], VectorWork] = {}
 
@@ -136,7 +137,9 @@ def _executed(program: DecodedProgram, region: Inst, slots: list[Any]) -> tuple[
 # -- dependences ----------------------------------------------------------------------------------
 
 
-def _steps_of(insts: Sequence[Inst], loops: dict[Any, tuple[Operation, ...]]) -> list[VectorStep]:
+def _steps_of(
+    insts: Sequence[Inst], loops: dict[Any, tuple[Operation, ...]], source: Source
+) -> list[VectorStep]:
     """The instructions with what they take from each other, not yet counted."""
     makers: dict[Any, int] = {}
     numbers: dict[Operation, int] = {}
@@ -148,7 +151,8 @@ def _steps_of(insts: Sequence[Inst], loops: dict[Any, tuple[Operation, ...]]) ->
         loop = numbers.setdefault(around[-1], len(numbers)) if around else -1
         sources = tuple(sorted({makers[v] for v in _operands(op) if v in makers}))
         name = op.name.removeprefix("pto.")
-        steps.append(VectorStep(name, _bits(op), 0, sources, inst.pc, loop))
+        line, _ = source.line_column(op.start)
+        steps.append(VectorStep(name, _bits(op), 0, sources, line, loop))
         makers.update(dict.fromkeys(op.results, number))
     carried = _carried(loops, makers)
     return [

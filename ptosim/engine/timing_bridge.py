@@ -11,8 +11,9 @@ from typing import Any
 from ptosim.engine.fifo_events import fifo_events
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.engine.regions import RegionPlan
-from ptosim.ir.core import Operation
+from ptosim.ir.core import Operand, Operation
 from ptosim.ir.program import ResolvedModule
+from ptosim.ir.types import PtrType
 from ptosim.isa.costs import CostTable
 from ptosim.isa.schema import Role
 from ptosim.machine.core import Core, Machine
@@ -23,7 +24,7 @@ from ptosim.timing.estimate import estimate
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.model import TimingModel
 from ptosim.timing.order import DataOrder, Range
-from ptosim.timing.shapes import OpShape, TileShape, VectorWork, ViewShape
+from ptosim.timing.shapes import OpShape, PointerShape, TileShape, VectorWork, ViewShape
 from ptosim.timing.sites import Loop, Site
 from ptosim.timing.steps import PIPE_INDEX, Flag, Step
 
@@ -60,6 +61,9 @@ class TimingBridge:
         self._costs: dict[tuple[Any, ...], Cost] = {}
         self._regions: dict[VectorWork, Cost] = {}
         self._plans: dict[int, RegionPlan] = {}
+        self._by_value = frozenset(
+            i.pc for i in program.insts if i.op is not None and i.op.name.startswith(_SIZED)
+        )
         self._shared: dict[tuple[Any, ...], Step] = {}
         self.is_ordered = is_ordered
         totals = self._totals(share)
@@ -133,7 +137,9 @@ class TimingBridge:
         """Return the step of a vector region on the values that the core has now."""
         plan = self._plans.get(inst.pc)
         if plan is None:
-            plan = self._plans[inst.pc] = RegionPlan(self.program, inst)
+            plan = self._plans[inst.pc] = RegionPlan(
+                self.program, inst, self.resolved.module.source
+            )
         work = plan.work(core.slots)
         cost = self._regions.get(work)
         if cost is None:
@@ -191,7 +197,8 @@ class TimingBridge:
 
     def cost(self, inst: Inst, values: Mapping[str, Any], attrs: Mapping[str, Any]) -> Cost:
         """Return the cost of an instruction with the shapes of its operands."""
-        key = (inst.pc, *map(form_of, values.values()))
+        form = form_of if inst.pc not in self._by_value else sized_form_of
+        key = (inst.pc, *map(form, values.values()))
         cost = self._costs.get(key)
         if cost is None:
             shape = shape_of(inst.op, self.table.target, values, attrs)  # type: ignore[arg-type]
@@ -298,6 +305,9 @@ class TimingBridge:
                     self._walk(inner, loop)
 
 
+_SIZED = ("pto.mte_", "pto.copy_", "pto.mad", "pto.load_cbuf", "pto.vbitsort", "pto.vmrgsort4")
+"""Operations whose sizes are operands."""
+
 # A vector region reads and writes by computed addresses; it may touch all of UB.
 _WHOLE_UB = ((), (("vec", 0, 1 << 32),))
 
@@ -336,11 +346,20 @@ def form_of(value: Any) -> Any:
     return None
 
 
+def sized_form_of(value: Any) -> Any:
+    """As `form_of` for operations whose sizes are operands."""
+    if isinstance(value, int):
+        return value
+    if value.__class__ is tuple:
+        return tuple(map(sized_form_of, value))
+    return form_of(value)
+
+
 def shape_of(
     op: Operation, target: str, values: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> OpShape:
     """Return the shapes of an operation's operands."""
-    args = {name: arg_of(value) for name, value in values.items()}
+    args = {name: _pointer(op, name) or arg_of(value) for name, value in values.items()}
     named = roles(op)
     ins = tuple(n for n, r in named if r in (Role.IN, Role.INOUT))
     outs = tuple(n for n, r in named if r in (Role.OUT, Role.INOUT))
@@ -351,6 +370,13 @@ def roles(op: Operation) -> list[tuple[str, Role]]:
     """Return what an operation does with each of its operands."""
     operands = op.variant.operands if op.variant is not None else ()
     return [(o.name, o.role) for o in operands]
+
+
+def _pointer(op: Operation, name: str) -> PointerShape | None:
+    """Return the shape of an operand that is a pointer."""
+    operand = op.bound.get(name)
+    type_ = operand.type if isinstance(operand, Operand) else None
+    return PointerShape(type_.space, type_.elem) if isinstance(type_, PtrType) else None
 
 
 def arg_of(value: Any) -> Any:

@@ -13,6 +13,7 @@ from ptosim.timing.cost import Cost, Movement
 from ptosim.timing.model import TimingModel
 from ptosim.timing.path import PathPart, critical_path
 from ptosim.timing.steps import PIPES, Step
+from ptosim.timing.timeline import RegionUse, region_uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,11 @@ class CostReport:
         """The critical path, from the first operation to the last."""
         return critical_path(self.model)
 
+    @cached_property
+    def regions(self) -> list[RegionUse]:
+        """Every vector region with its loops, instruction by instruction."""
+        return region_uses(self.executed, self.table)
+
     def moved(self) -> dict[str, int]:
         """Return the bytes of global memory read and written."""
         total = {"read": 0, "write": 0}
@@ -233,6 +239,7 @@ class CostReport:
             "loops": [_data(u) for u in self.loops],
             "critical_path": [_data(p) for p in self.path],
             "bytes": self.moved(),
+            "regions": [asdict(r) for r in self.regions],
         }
 
 

@@ -84,6 +84,14 @@ class ViewShape:
 
 
 @dataclass(frozen=True, slots=True)
+class PointerShape:
+    """A pointer operand: the memory it points to and its element type."""
+
+    space: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
 class OpShape:
     """An operation with the shapes of one execution. `args` holds what each operand of the row is:
     a tile, a view, or a scalar's value; `ins` and `outs` name the tiles and views that are read and
@@ -119,7 +127,7 @@ class OpShape:
 
 class VectorStep(NamedTuple):
     """An instruction of a vector region: mnemonic, bits of the widest element, executions, which
-    instructions (by position) it takes operands from, its number in the program, its innermost loop
+    instructions (by position) it takes operands from, its line (1-based), its innermost loop
     (numbered from 0; -1: none), and the instructions of the iteration before that it takes operands
     from."""
 
@@ -127,7 +135,7 @@ class VectorStep(NamedTuple):
     bits: int
     times: int
     sources: tuple[int, ...] = ()
-    pc: int = 0
+    line: int = 0
     loop: int = -1
     carried: tuple[int, ...] = ()
 

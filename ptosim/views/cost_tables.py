@@ -12,8 +12,9 @@ from rich.text import Text
 from ptosim.isa.costs import error_of
 from ptosim.program import Program
 from ptosim.timing.report import CostReport, Use
+from ptosim.views.vector_tables import regions
 
-VIEWS = ("summary", "ops", "stages", "lines", "loops", "pipes", "path")
+VIEWS = ("summary", "ops", "stages", "lines", "loops", "pipes", "path", "vector")
 DEFAULT_VIEWS = ("summary", "ops", "stages", "pipes", "path")
 BY = ("stage", "op", "line", "loop", "pipe")
 SHOWN = 24
@@ -48,6 +49,8 @@ def renderables(
         for name, make in _TABLES.items():
             if name in wanted:
                 parts.append(make(report, suffix))
+        if "vector" in wanted:
+            parts += regions(report, suffix)
     return parts
 
 

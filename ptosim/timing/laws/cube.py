@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ptosim.isa.costs import CostRow
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
-from ptosim.timing.shapes import TileShape
 
 BLOCK = 16
 BLOCK_BYTES = 32
@@ -16,21 +16,23 @@ def product(request: Request) -> Cost:
     lhs, rhs = shape.tile("lhs"), shape.tile("rhs")
     assert lhs is not None
     assert rhs is not None
-    row = request.table.find(f"cube.product.{_kind(lhs)}", "cube.product")
-    k_block = BLOCK_BYTES * 8 // max(lhs.bits, 8)
-    m, k, n = _up(lhs.rows, BLOCK), _up(lhs.cols, k_block), _up(rhs.cols, BLOCK)
-    blocks = (m // BLOCK) * (k // k_block) * (n // BLOCK)
-    stages = [
-        Stage("start", row["start"], 1, row.confidence),
-        Stage("blocks", m * k * n / row["macs"], blocks, row.confidence),
-    ]
+    row, stages = product_stages(request, (lhs.rows, lhs.cols, rhs.cols), lhs.bits)
     return request.cost(stages, latency=row["start"], work=2 * lhs.rows * lhs.cols * rhs.cols)
 
 
-def _kind(lhs: TileShape) -> str:
-    if lhs.bits == 32:
-        return "f32"
-    return {8: "8bit", 4: "4bit"}.get(lhs.bits, "16bit")
+def product_stages(
+    request: Request, extents: tuple[int, int, int], bits: int
+) -> tuple[CostRow, list[Stage]]:
+    """Return the figures and the stages of a product of m x k by k x n elements."""
+    kind = {32: "f32", 8: "8bit", 4: "4bit"}.get(bits, "16bit")
+    row = request.table.find(f"cube.product.{kind}", "cube.product")
+    k_block = BLOCK_BYTES * 8 // max(bits, 8)
+    m, k, n = (_up(e, b) for e, b in zip(extents, (BLOCK, k_block, BLOCK), strict=True))
+    blocks = (m // BLOCK) * (k // k_block) * (n // BLOCK)
+    return row, [
+        Stage("start", row["start"], 1, row.confidence),
+        Stage("blocks", m * k * n / row["macs"], blocks, row.confidence),
+    ]
 
 
 def _up(value: int, step: int) -> int:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptosim.timing.cost import Cost
-from ptosim.timing.laws import convert, cube, functions, items, quant, repeats, transfer
+from ptosim.timing.laws import convert, cube, functions, items, pointed, quant, repeats, transfer
 from ptosim.timing.laws.request import Request
 
 Law = Callable[[Request], Cost]
 
 _BOTH: dict[str, Law] = {
+    "copies": pointed.copies,
     "items": items.items,
+    "mad": pointed.mad,
+    "records": pointed.records,
+    "scalar_access": pointed.scalar_access,
     "load": transfer.load,
     "store": transfer.store,
     "move": transfer.move,
