@@ -30,6 +30,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         terminal.json(asdict(result))
         return 0
     notes = [f"// line {k.line}: {k.name} stays: {k.reason}\n" for k in result.kept]
+    if not result.names_target:
+        notes.append("// vector regions run on a5: `--target a5`, the program names no target\n")
     end = "" if result.text.endswith("\n") else "\n"
     terminal.write(result.text + end + "".join(notes))
     return 0

@@ -47,6 +47,7 @@ class Expanded:
     text: str
     stages: list[Stage] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    names_target: bool = True
 
 
 def expand(source: Source, target: str | None = None) -> Expanded:
@@ -74,6 +75,7 @@ def _default(source: Source) -> str | None:
 
 def _rewritten(front: Front) -> Expanded:
     text, result = front.source.text, Expanded("")
+    result.names_target = _default(front.source) is None
     prefix = _unused(text)
     parts, at = [], 0
     for number, op in enumerate(sorted(_operations(front), key=lambda o: o.start)):

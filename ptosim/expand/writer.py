@@ -149,7 +149,8 @@ class Writer:
     def place(self, *terms: tuple[str, int]) -> str:
         """Return the name of the sum of value * factor, an index."""
         total = ""
-        for value, factor in terms:
+        zero = self._known.get(("constant", "0", "index"))
+        for value, factor in [t for t in terms if t[0] != zero] or terms[:1]:
             part = value if factor == 1 else self._index_op("muli", value, self.index(factor))
             total = self._index_op("addi", total, part) if total else part
         return total
