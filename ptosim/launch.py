@@ -286,10 +286,12 @@ class Launch:
         try:
             self.engine.run()
         except Trap as trap:
-            raise Trap([*self.front.sink, *self.sink], pc=trap.pc) from trap.__cause__
+            cycle = report_of(self).cycles if self.is_timed else None
+            findings = [*self.front.sink, *self.sink]
+            raise Trap(findings, pc=trap.pc, cycle=cycle, pipe=trap.pipe) from trap.__cause__
         if monitor is not None:
             monitor.finish()
-        cost = report_of(self) if isinstance(self.engine, TimedEngine) else None
+        cost = report_of(self) if self.is_timed else None
         return results.Result(
             outputs=self.outputs(),
             findings=[*self.front.sink, *self.sink],
@@ -299,6 +301,11 @@ class Launch:
             cycles=cost.cycles if cost is not None else None,
             cost=cost,
         )
+
+    @property
+    def is_timed(self) -> bool:
+        """True if cycles are counted beside the values."""
+        return isinstance(self.engine, TimedEngine)
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""

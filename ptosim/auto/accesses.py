@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ptosim.engine.decode import pipe_of
+from ptosim.engine.pipes import pipe_of
 from ptosim.ir.core import Operand, Operation, Value
 from ptosim.ir.program import ResolvedModule
 from ptosim.ir.types import MemRefType, PtrType, TileType, ViewType

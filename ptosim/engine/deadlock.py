@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.diagnostics.model import Diagnostic, Label, error
-from ptosim.engine.records import DecodedProgram, Inst
+from ptosim.diagnostics.model import Diagnostic, Label, Sink, error
+from ptosim.engine.records import Inst
+from ptosim.errors import Trap
 from ptosim.machine.core import Core, Machine
 from ptosim.source import Source, Span
 
 
-def deadlock_finding(machine: Machine, program: DecodedProgram, source: Source) -> Diagnostic:
+def deadlock(machine: Machine, source: Source, sink: Sink) -> Trap:
+    """Report a run that cannot go on, and return the trap that says where the first pipe waits."""
+    sink.emit(deadlock_finding(machine, source))
+    _, inst, _ = next(_waits(machine))
+    return Trap(list(sink), pc=inst.pc, pipe=inst.pipe)
+
+
+def deadlock_finding(machine: Machine, source: Source) -> Diagnostic:
     """Return the finding of a run that cannot go on: a place for each waiting pipe, the flags that
     would let it go on, and what is set instead."""
     waits = list(_waits(machine))

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.engine import Bound, Engine
+from ptosim.engine.bound import Bound
+from ptosim.engine.engine import Engine
 from ptosim.engine.records import Inst
 from ptosim.errors import UsageError
 from ptosim.ir.core import Operation, Value

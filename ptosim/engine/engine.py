@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ptosim.diagnostics.model import Diagnostic, Sink, error, warning
-from ptosim.engine.deadlock import deadlock_finding
-from ptosim.engine.decode import static_attributes
+from ptosim.engine.bound import Bound, Region
+from ptosim.engine.deadlock import deadlock
+from ptosim.engine.observers import Listener, Monitor, listeners
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.errors import Trap
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
+from ptosim.passes.views import static_attributes
 from ptosim.semantics.binding import Binding, OpFault
 from ptosim.semantics.scalar import ScalarFault
 from ptosim.source import Span
@@ -34,63 +36,6 @@ end."""
 
 
 UNLIMITED = sys.maxsize
-
-
-class Bound:
-    """An instruction with the operands of one execution: its effect, the guard that must hold first
-    (None: always), and what it was made of."""
-
-    __slots__ = ("at_issue", "binding", "commit", "cost", "guard")
-
-    def __init__(self, commit: Callable[[], object], binding: Binding) -> None:
-        self.commit = commit
-        self.binding = binding
-        self.guard = binding.guard
-        self.at_issue = binding.at_issue
-        self.cost: Any = None  # for the timing model
-
-
-class Region:
-    """A vector region whose pipe waits: it executes as a whole when the pipe gets to it, on the
-    values that it saw when it was issued. Stands in a queue in the place of a binding."""
-
-    __slots__ = ("commit", "cost", "guard")
-
-    def __init__(self, commit: Callable[[], object]) -> None:
-        self.commit = commit
-        self.guard = None
-        self.cost: Any = None
-
-
-class Observer(Protocol):
-    """Looks on; every method is optional, and an engine without observers pays nothing for them."""
-
-    def on_start(self, engine: Engine) -> None:
-        """The engine is whole; nothing has been executed."""
-        ...
-
-    def on_issue(self, core: Core, inst: Inst, bound: Bound | None) -> None:
-        """The scalar unit has reached an instruction."""
-        ...
-
-    def on_commit(self, core: Core, inst: Inst, bound: Bound | None) -> None:
-        """An instruction has taken effect."""
-        ...
-
-
-class Monitor(Protocol):
-    """Watches operations take effect; it wraps the effect of each new binding."""
-
-    def bind(self, core: Core, inst: Inst, bound: Bound) -> None:
-        """A binding was made."""
-        ...
-
-    def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
-        """An operation is issued that waits, or stands behind one that waits."""
-        ...
-
-
-Listener = Callable[[Core, Inst, "Bound | Region | None"], None]
 
 
 class Engine:
@@ -119,8 +64,8 @@ class Engine:
         self.issued = 0  # the same without what regions execute when their pipe gets to them
         self.monitor: Monitor | None = None
         self.prints: list[str] = []
-        self._on_issue: tuple[Listener, ...] = _listeners(observers, "on_issue")
-        self._on_commit: tuple[Listener, ...] = _listeners(observers, "on_commit")
+        self._on_issue: tuple[Listener, ...] = listeners(observers, "on_issue")
+        self._on_commit: tuple[Listener, ...] = listeners(observers, "on_commit")
         self._attrs: dict[int, dict[str, Any]] = {}
         self._reported: set[tuple[int, str]] = set()
         for core in machine.cores:
@@ -154,9 +99,7 @@ class Engine:
                 return core
             waiting = waiting or not core.halted
         if waiting:
-            finding = deadlock_finding(self.machine, self.program, self.resolved.module.source)
-            self.sink.emit(finding)
-            raise Trap(list(self.sink))
+            raise deadlock(self.machine, self.resolved.module.source, self.sink)
         return None
 
     def _resume(self, core: Core) -> bool:
@@ -451,10 +394,6 @@ class Engine:
         if isinstance(fault, OpFault):
             return error(fault.code, fault.message, span, **fault.details)
         return error("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
-
-
-def _listeners(observers: Sequence[Any], name: str) -> tuple[Listener, ...]:
-    return tuple(getattr(o, name) for o in observers if hasattr(o, name))
 
 
 def _has_zero(binding: Binding) -> bool:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.deadlock import deadlock_finding
-from ptosim.engine.engine import Bound, Engine
+from ptosim.engine.bound import Bound
+from ptosim.engine.deadlock import deadlock
+from ptosim.engine.engine import Engine
 from ptosim.engine.records import Inst
-from ptosim.errors import Trap
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 
@@ -73,9 +73,7 @@ class RetireEngine(Engine):
                 core.halted = True
         if all(core.halted for core in self.machine.cores):
             return False
-        finding = deadlock_finding(self.machine, self.program, self.resolved.module.source)
-        self.sink.emit(finding)
-        raise Trap(list(self.sink))
+        raise deadlock(self.machine, self.resolved.module.source, self.sink)
 
     # -- pipes ------------------------------------------------------------------------------------
 

@@ -43,9 +43,11 @@ class TimedEngine(Engine):
 
     def run(self) -> None:
         """Execute every core to its end, then place what competes for bandwidth."""
-        super().run()
-        self.bridge.model.settle()
-        self.bridge.model.drain_retired()
+        try:
+            super().run()
+        finally:  # where a run stops, its time until then counts
+            self.bridge.model.settle()
+            self.bridge.model.drain_retired()
 
     def _run_fast(  # noqa: C901 - the one hot loop
         self, core: Core, limit: int = UNLIMITED

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from ptosim.engine.engine import MAX_BOUND, UNLIMITED, Bound
+from ptosim.engine.bound import Bound
+from ptosim.engine.engine import MAX_BOUND, UNLIMITED
 from ptosim.engine.fifo_events import FIFO_OPS, fifo_keys
 from ptosim.engine.records import Inst, Kind
 from ptosim.engine.timed import TimedEngine

@@ -175,6 +175,12 @@ def _result_views(op: Operation) -> dict[str, OperandView]:
     }
 
 
+def static_attributes(op: Operation) -> dict[str, Any]:
+    """Return the attributes of an op's row with their values or defaults."""
+    definition = op.definition
+    return {a.name: attribute(op, a) for a in definition.attrs.values()} if definition else {}
+
+
 def attribute(op: Operation, definition: AttrDef) -> Any:
     """Return an attribute's value: an enum member's canonical name, or the literal, or the
     default."""

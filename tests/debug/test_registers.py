@@ -53,7 +53,7 @@ def test_a_watch_on_a_lane_stops_where_it_changes():
     session = stopped("vsts")
     session.watch("%y[3]")
     stop = session.continue_()
-    assert stop.reason == "watch"
+    assert stop.reason == "watchpoint"
     assert session.value("%y")[3] == 12
 
 

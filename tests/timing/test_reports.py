@@ -145,3 +145,23 @@ def test_csv_has_the_columns_of_the_public_simulator(cli):
         "active_cycles",
     ]  # fmt: skip
     assert len(lines) == 2
+
+
+def test_a_run_that_stops_says_where_and_when():
+    """A trap carries instruction, pipe and the cycles until then; without timing, no cycles."""
+    program = ptosim.load(
+        """func.func @kernel(%a: !pto.ptr<f32>) {
+          pto.wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]
+          return
+        }""",
+        target="a2a3",
+    )
+    values = {"a": np.zeros(4, np.float32)}
+    with pytest.raises(ptosim.Trap) as stopped:
+        program.run(values)
+    trap = stopped.value
+    assert (trap.pc, trap.pipe, trap.findings[-1].code) == (0, "V", "PTO5006")
+    assert trap.cycle is not None
+    with pytest.raises(ptosim.Trap) as stopped:
+        program.run(values, timing=False)
+    assert stopped.value.cycle is None

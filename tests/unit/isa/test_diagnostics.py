@@ -8,7 +8,11 @@ from pathlib import Path
 import ptosim
 from ptosim.diagnostics.catalog import catalog
 from ptosim.isa.paths import isa_directory
+from ptosim.isa.registry import isa
 
+# Attributes, and an operation that the language does not have, which is what its example shows.
+OTHER_WORDS = {"entry", "target_arch", "device", "tadddd"}
+_OPERATION = re.compile(r"(?<![!#])\bpto\.(\w+(?:\.\w+)*)")
 _CODE = re.compile(r"\bPTO\d{4}\b")
 
 
@@ -29,3 +33,10 @@ def test_every_text_is_complete() -> None:
         assert not entry.title.endswith("."), code
         assert entry.explanation.rstrip().endswith("."), code
         assert entry.cure.rstrip().endswith((".", "`")), code
+        assert entry.example, code
+
+
+def test_examples_name_operations_that_there_are() -> None:
+    known = {name.removeprefix("pto.") for name in isa().names()} | OTHER_WORDS
+    for code, entry in catalog().items():
+        assert not set(_OPERATION.findall(entry.example or "")) - known, code
