@@ -82,13 +82,15 @@ def check_source(
     entry: str | None = None,
     args: Mapping[str, Any] | None = None,
     dry_run: bool | None = None,
+    needless: bool = False,
 ) -> Checked:
     """Check a source: what its text says and, where it has synchronisation of its own (or `dry_run`
-    asks for it), what following it without values brings out. Raises UsageError for options and
-    arguments that mean nothing."""
+    asks for it), what following it without values brings out; with `needless` also what its
+    synchronisation could do without. Raises UsageError for options and arguments that mean
+    nothing."""
     front = run_frontend(source, FrontOptions(target, level, sync))
     checked = Checked(front, list(front.sink))
-    wanted = front.sync == "manual" if dry_run is None else dry_run
+    wanted = needless or (front.sync == "manual" if dry_run is None else dry_run)
     if not wanted or front.sink.has_errors:
         return checked
     from ptosim.dry import dry_run as follow  # brings NumPy; most checks do without
@@ -101,6 +103,10 @@ def check_source(
         outcome = follow(front, program.profile, name, args)
         checked.findings += [d for d in outcome.findings if d not in checked.findings]
         ends.append(f"@{name}: {outcome.ended or 'to its end'}")
+        if needless and front.sync == "manual":
+            from ptosim.needless import needless as needless_of
+
+            checked.findings += needless_of(program, name, args)
     checked.dry_run = "; ".join(ends)
     return checked
 

@@ -12,7 +12,7 @@ from ptosim import arguments
 from ptosim.costing import bridge_of, report_of
 from ptosim.engine.unknown import Unknown
 from ptosim.engine.unvalued import UnvaluedEngine
-from ptosim.errors import UsageError
+from ptosim.errors import InternalError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.types import ScalarType, TileType
 from ptosim.isa.costs import CostTable, cost_table
@@ -79,10 +79,15 @@ class UnvaluedLaunch(Launch):
         )
 
     def cost(self) -> CostReport:
-        """Execute to the end. Raises Trap for a deadlock."""
+        """Execute to the end. Raises Trap for a deadlock, InternalError if time stands still where
+        the program does not."""
         self.start()
         self.engine.run()
-        return report_of(self)
+        report = report_of(self)
+        stuck = ", ".join(core.name for core in report.model.stuck())
+        if stuck:
+            raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
+        return report
 
 
 def cost_of(

@@ -18,6 +18,7 @@ from ptosim.engine.timed import TimedEngine
 from ptosim.errors import ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.types import (
+    ErrorType,
     MemRefType,
     PtrType,
     ScalarType,
@@ -159,7 +160,7 @@ class Launch:
             elif isinstance(type_, VectorType) and type_.kind == "tensor":
                 initial[self.program.slots[value]] = self._tensor(value, type_, given)
             else:
-                raise UsageError(f"argument `{value.name}` of type {type_} cannot be launched with")
+                raise UsageError(_why_not_launched(value))
             bound[value.name] = initial[self.program.slots[value]]
 
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
@@ -328,3 +329,11 @@ class Launch:
                 core.slots[self.program.slots[value]], value.type
             )
         return outputs
+
+
+def _why_not_launched(value: Value) -> str:
+    if isinstance(value.type, ErrorType):
+        return (
+            f"input `{value.name}` has no type: write one for each operand where it is first used"
+        )
+    return f"argument `{value.name}` of type {value.type} cannot be launched with"

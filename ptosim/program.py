@@ -122,8 +122,7 @@ class Program:
         `run`. Raises what `run` raises before its first operation."""
         from ptosim.debug.session import Debugger
 
-        # Stepping back restores values, not what the pipes did: a session runs without time.
-        chosen = RunOptions(**{**options, "timing": False})
+        chosen = RunOptions(**options)
         return Debugger(Launch(self._front, self._profile, self.entry(entry), args, chosen))
 
     def cost(

@@ -52,6 +52,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="follow the program without values (default: if it has flags or barriers)",
     )
+    group.add_argument(
+        "--needless",
+        action="store_true",
+        help="also name flags and barriers that order nothing, with their price in cycles",
+    )
     findings = parser.add_argument_group("findings")
     findings.add_argument("--select", action="append", default=[], metavar="CODE",
                           help="show only these; PTO52 stands for all that begin so")  # fmt: skip
@@ -99,8 +104,9 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     for one, two in pairs:
         if getattr(options, one) and getattr(options, two):
             raise UsageError(f"--{one} and --{two} contradict each other", help="give one of them")
-    if options.dry_run is False and options.arg:
-        raise UsageError("--arg is for the dry run, which --no-dry-run switches off")
+    if options.dry_run is False and (options.arg or options.needless):
+        word = "--arg" if options.arg else "--needless"
+        raise UsageError(f"{word} is for the dry run, which --no-dry-run switches off")
 
 
 def _checker(options: argparse.Namespace, chosen: Selection):
@@ -121,6 +127,7 @@ def _check(
         entry=options.entry,
         args=_arguments(options),
         dry_run=options.dry_run,
+        needless=options.needless,
     )
     found = _strict(checked.findings) if options.strict else checked.findings
     return _Report(source, checked, *chosen.split(found))

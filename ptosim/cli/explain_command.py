@@ -1,20 +1,25 @@
-"""`ptosim explain CODE|SWITCH`"""
+"""`ptosim explain CODE|SWITCH|"pasted error"`"""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import textwrap
 
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
 from ptosim.diagnostics.catalog import catalog
+from ptosim.diagnostics.device_errors import DeviceError
 from ptosim.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.add_argument(
-        "topic", nargs="?", metavar="CODE", help="a diagnostic code, or a switch name"
+        "topic",
+        nargs="*",
+        metavar="CODE",
+        help="a diagnostic code, a switch name, or an error line of a board",
     )
     shared.add_output(parser, ("text", "json"))
 
@@ -25,8 +30,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
     codes = catalog()
     known = switches()
-    topic = options.topic
-    if topic is None:
+    topic = " ".join(options.topic).strip()
+    if not topic:
         return _list(terminal, codes, known)
     code = topic.upper()
     if code in codes:
@@ -44,6 +49,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         else:
             terminal.write(_switch_text(topic, switch))
         return 0
+    if _device_error(topic, terminal):
+        return 0
     close = difflib.get_close_matches(code, codes, n=1) or difflib.get_close_matches(
         topic, known, n=1
     )
@@ -51,6 +58,35 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         f"`{topic}` is neither a diagnostic code nor a switch",
         help=f"did you mean `{close[0]}`?" if close else "`ptosim explain` lists all of them",
     )
+
+
+def _device_error(topic: str, terminal: Terminal) -> bool:
+    """Say what a pasted error of a board means; False if nothing in it is known."""
+    from ptosim.diagnostics.device_errors import matching, set_bits
+
+    entries, bits = matching(topic), set_bits(topic)
+    if not entries and not bits:
+        return False
+    if terminal.format == "json":
+        terminal.json({"matches": [e.to_dict() for e in entries], "bits": bits})
+        return True
+    parts = [_entry_text(entry) for entry in entries]
+    if bits:
+        listed = ", ".join(map(str, bits))
+        parts.append(
+            f"errcode: bit {listed} is set. What single bits stand for is not documented\n"
+            "publicly; the words beside the code say more. Run the kernel here to find\n"
+            "the operation: `ptosim run FILE`.\n"
+        )
+    terminal.write("\n".join(parts))
+    return True
+
+
+def _entry_text(entry: DeviceError) -> str:
+    codes = catalog()
+    lines = [entry.title, "", *textwrap.wrap(entry.text, 96), "", "Look for:"]
+    lines += [f"  {code}  {codes[code].title}" for code in entry.look_for if code in codes]
+    return "\n".join([*lines, "", "Run:", *(f"  {c}" for c in entry.commands), ""])
 
 
 def _list(terminal: Terminal, codes: dict, known: dict) -> int:

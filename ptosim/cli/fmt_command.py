@@ -29,6 +29,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insert-sync", action="store_true", help="insert the flags and barriers that are needed"
     )
+    quant = parser.add_argument_group("quant dialect")
+    quant.add_argument(
+        "--lower-quant", action="store_true", help="casts of tiles as tile operations"
+    )
+    quant.add_argument(
+        "--quant-form", choices=("exact", "fast"), default="exact",
+        help="of lowered casts: exact keeps their results, fast uses TQUANT where it can",
+    )  # fmt: skip
+    quant.add_argument(
+        "--normalize-quant", action="store_true", help="types of blocks as per tensor or per axis"
+    )
+    quant.add_argument(
+        "--strip-quant", action="store_true", help="stored types in the signatures of functions"
+    )
     shared.add_program(parser)
     shared.add_output(parser, ("text",))
 
@@ -59,6 +73,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -> str:
     """Return the canonical text of a source in the form asked for; raises ProgramError if it cannot
     be parsed, or not be planned."""
+    source = _quantised(source, options)
     if options.plan or options.insert_sync:
         source = _completed(source, options, terminal)
     if options.to:
@@ -70,6 +85,29 @@ def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -
     if sink.has_errors:
         raise ProgramError(list(sink))
     return print_module(module)
+
+
+def _quantised(source: Source, options: argparse.Namespace) -> Source:
+    """The program after the passes on quantised types."""
+    if options.normalize_quant:
+        from ptosim.quant.mlir_passes import normalized, rewritten
+        from ptosim.quant.mlir_types import UniformType
+
+        def simpler(type_: object) -> str:
+            return str(normalized(type_) if isinstance(type_, UniformType) else type_)
+
+        source = Source(source.name, rewritten(source.text, simpler))
+    if options.strip_quant:
+        from ptosim.passes.strip_quant import stripped_signatures
+
+        source = Source(source.name, stripped_signatures(source))
+    if options.lower_quant:
+        from ptosim.lower.casts import lowered
+        from ptosim.passes.frontend import FrontOptions
+
+        asked = FrontOptions(options.target, options.level, options.sync)
+        source = Source(source.name, lowered(source, asked, options.quant_form))
+    return source
 
 
 def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) -> Source:

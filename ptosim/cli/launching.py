@@ -24,7 +24,7 @@ def add_arguments(group: Any) -> None:
         "--sanitize",
         default="all",
         metavar="LIST",
-        help="all (default), none, or of races,bounds,defined,budget,flags",
+        help="all (default), none, or of races,bounds,defined,budget,flags,quant",
     )
     group.add_argument(
         "--timing",

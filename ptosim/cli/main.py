@@ -20,12 +20,16 @@ COMMANDS = {
     "cost": "what a program costs: cycles per stage and per pipe, on both targets",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
+    "map": "who lies where in the memories on chip, and when",
+    "diff": "two programs: findings, values, budget, cycles",
+    "port": "one program on two targets: what changes",
     "expand": "a program with its tile operations written as vector instructions",
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",
-    "explain": "the long text of a diagnostic code or a switch",
-    "quant": "quantisation systems compared, models run: diff, onnx, schemes",
+    "explain": "the long text of a diagnostic code or a switch; what a board's error means",
+    "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",
+    "stats": "ranges of the values of a run, and the quantised types that they suggest",
     "selftest": "check this installation: shipped programs, data files, speed",
 }
 EXIT_INTERNAL = 70

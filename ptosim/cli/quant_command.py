@@ -10,8 +10,10 @@ from ptosim.cli.terminal import Terminal
 # Subcommand -> what it does; the module `ptosim.cli.quant_<name>` has `configure` and `run`.
 SUBCOMMANDS = {
     "diff": "every scheme on one tensor: mismatches, ties, and why the first one differs",
+    "explore": "one tensor in every format PTO quantises to: quality, bytes, buffer, cycles",
     "onnx": "run a quantised ONNX model as PTO programs and compare with the reference",
     "plan": "an int8 product or convolution with oneDNN attributes as PTO programs",
+    "types": "the `!quant` types of a file: verdicts, canonical form, what they are on PTO",
     "schemes": "the schemes and what they are made of",
 }
 

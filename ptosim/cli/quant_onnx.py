@@ -107,19 +107,20 @@ def _renderables(model: str, opset: int, outcome: Outcome, made_up: list[str]) -
     from rich.table import Table
     from rich.text import Text
 
-    keys = list(outcome.results)
+    targets = list(dict.fromkeys(target for target, _ in outcome.results))
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("node", overflow="fold")
-    table.add_column("output", overflow="fold")
-    table.add_column("other oracle", justify="right")
-    for target, form in keys:
-        table.add_column(f"{target} {form}", justify="right", overflow="fold")
+    for name in ("node", "output", "form"):
+        table.add_column(name, overflow="fold")
+    for target in targets:
+        table.add_column(target, overflow="fold")
+        table.add_column("cycles", justify="right")
     for line in outcome.lines:
         shape = "x".join(map(str, line.shape)) or "scalar"
-        table.add_row(
-            f"{line.op} {line.node}", f"{line.dtype} {shape}", str(line.other),
-            *(_cell(line, key) for key in keys),
-        )  # fmt: skip
+        names = (f"{line.op} {line.node}", f"{line.dtype} {shape}")
+        for form in dict.fromkeys(form for _, form in outcome.results):
+            cells = [c for t in targets for c in _cells(line, (t, form))]
+            table.add_row(*names, form, *cells)
+            names = ("", f"other oracle: {line.other}" if line.other else "")
     head = f"{model}: opset {opset}, exact form as {outcome.oracle}, compared with {outcome.source}"
     parts: list[Any] = [Text(head, style="bold"), table, Text(_totals(outcome))]
     if made_up:
@@ -128,13 +129,13 @@ def _renderables(model: str, opset: int, outcome: Outcome, made_up: list[str]) -
     return parts
 
 
-def _cell(line: Line, key: tuple[str, str]) -> str:
+def _cells(line: Line, key: tuple[str, str]) -> tuple[str, str]:
     gap, cycles = line.gaps[key], line.cycles[key]
-    cost = "" if cycles is None else f" · {cycles} cycles"
+    cost = "-" if cycles is None else str(cycles)
     if not gap.mismatches:
-        return f"same{cost}"
+        return "same", cost
     why = "inherited" if gap.inherited else f"{gap.ties} ties"
-    return f"{gap.mismatches} differ ({why}), max {gap.worst:.3g}{cost}"
+    return f"{gap.mismatches} differ ({why}), max {gap.worst:.3g}", cost
 
 
 def _totals(outcome: Outcome) -> str:

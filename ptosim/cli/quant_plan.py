@@ -226,7 +226,7 @@ def _channels(found: Plan, count: int) -> Any:
     n, form = found.numbers, _fixpipe(found)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in (
-        "", "z_src bias", "whole bias", "factor", "fixpipe word", "FP19 loss", "bias error",
+        "", "z_src bias", "whole bias", "factor", "fixpipe word", "FP19 loss", "bias err",
         "differ", "max",
     ):  # fmt: skip
         table.add_column(name, justify="right", min_width=18 if name == "fixpipe word" else None)

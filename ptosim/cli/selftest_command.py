@@ -15,6 +15,7 @@ from ptosim.cli import values
 from ptosim.cli.sources import shipped, shipped_names
 from ptosim.cli.terminal import Terminal
 from ptosim.compare import Tolerance, compare
+from ptosim.diagnostics.model import Severity
 from ptosim.errors import ProgramError, PtosimError
 from ptosim.isa.registry import TARGETS, isa
 from ptosim.isa.schema import Status
@@ -74,17 +75,16 @@ def _program(name: str, path: Path, sidecar: Sidecar, target: str | None) -> Che
     start = time.perf_counter()
     title = f"@{name}" + (f" on {target}" if target else "")
     try:
-        detail = _execute(path, sidecar, target)
-        code = 0
+        code, detail = _execute(path, sidecar, target)
     except ProgramError as problem:
         code, detail = problem.exit_code, ", ".join(sorted({d.code for d in problem.diagnostics}))
     except PtosimError as problem:
         code, detail = problem.exit_code, str(problem)
-    passed = code == sidecar.exit_code and not detail.startswith("differs")
-    return Check(title, passed, detail, time.perf_counter() - start)
+    return Check(title, code == sidecar.exit_code, detail, time.perf_counter() - start)
 
 
-def _execute(path: Path, sidecar: Sidecar, target: str | None) -> str:
+def _execute(path: Path, sidecar: Sidecar, target: str | None) -> tuple[int, str]:
+    """Return the exit code that `run` would have, and what to say."""
     chosen: dict[str, Any] = sidecar.options
     program = api.load(
         path,
@@ -106,8 +106,11 @@ def _execute(path: Path, sidecar: Sidecar, target: str | None) -> str:
             name, result.outputs[name], expected, sidecar.tolerance.get(name, Tolerance())
         )
         if not verdict.passed:
-            return f"differs: {name} in {verdict.mismatches} of {verdict.count} elements"
-    return f"{len(sidecar.expect)} outputs as expected" if sidecar.expect else "runs"
+            return 1, f"differs: {name} in {verdict.mismatches} of {verdict.count} elements"
+    errors = sorted({d.code for d in result.findings if d.severity is Severity.ERROR})
+    if errors:
+        return 1, ", ".join(errors)
+    return 0, f"{len(sidecar.expect)} outputs as expected" if sidecar.expect else "runs"
 
 
 def _report(checks: list[Check], terminal: Terminal) -> None:

@@ -1,19 +1,20 @@
-"""Checkpoints of a run: pages of memory that did not change are shared, and old checkpoints are
-thinned out, so that a run of any length keeps within one budget."""
+"""Checkpoints of a run: pages of memory that did not change are shared, and checkpoints are spread
+out as the run gets longer, so that a run of any length keeps within one budget."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ptosim.machine.core import CoreState, MachineState
 
 PAGE = 1 << 16
 BUDGET = 256 << 20
 """Bytes that the checkpoints of a run may hold together."""
-KEPT = 256
-"""Checkpoints that a run may have; beyond them every second one goes."""
+KEPT = 512
+"""Checkpoints that a run may have; beyond them they are spread out to half as many."""
 
 Pages = tuple[bytes, ...]
 
@@ -21,7 +22,8 @@ Pages = tuple[bytes, ...]
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """All state after `position` instructions, `executed` with those of vector regions. `turn` is
-    the core that goes on (-1: none), `prints` the number of texts printed so far."""
+    the core that goes on (-1: none), `prints` the number of texts printed so far, `time` the state
+    of the timing model, if there is one."""
 
     position: int
     executed: int
@@ -30,6 +32,7 @@ class Checkpoint:
     state: MachineState
     spaces: tuple[dict[str, Pages], ...]
     buffers: tuple[Pages, ...]
+    time: Any
 
     def machine_state(self) -> MachineState:
         """Return the state with its memory put together again."""
@@ -49,7 +52,12 @@ class Checkpoint:
 
 
 def make_checkpoint(
-    at: tuple[int, int], turn: int, prints: int, state: MachineState, like: Checkpoint | None
+    at: tuple[int, int],
+    turn: int,
+    prints: int,
+    state: MachineState,
+    time: Any,
+    like: Checkpoint | None,
 ) -> Checkpoint:
     """Return a checkpoint at (position, executed) that shares its equal pages with `like`."""
     spaces = []
@@ -60,7 +68,7 @@ def make_checkpoint(
     buffers = tuple(_paged(d, k) for d, k in zip(state.buffers, known_buffers, strict=True))
     empty: tuple[CoreState, ...] = tuple(replace(core, spaces={}) for core in state.cores)
     bare = replace(state, cores=empty, buffers=())
-    return Checkpoint(*at, turn, prints, bare, tuple(spaces), buffers)
+    return Checkpoint(*at, turn, prints, bare, tuple(spaces), buffers, time)
 
 
 def _paged(data: bytes, known: Pages) -> Pages:
@@ -82,6 +90,7 @@ class Checkpoints:
         self._all: list[Checkpoint] = []
         self._positions: list[int] = []
         self._held = 0  # at most so many bytes; counted anew when it passes the budget
+        self._gap = 1  # instructions that lie between two checkpoints, at least
 
     def __len__(self) -> int:
         return len(self._all)
@@ -94,8 +103,16 @@ class Checkpoints:
         """Return the checkpoint furthest into the run."""
         return self._all[-1] if self._all else None
 
+    def newest_first(self) -> list[Checkpoint]:
+        """Return the checkpoints there are now, the one furthest into the run first."""
+        return self._all[::-1]
+
+    def takes(self, position: int) -> bool:
+        """True if a checkpoint at a position is far enough behind the latest one."""
+        return not self._all or position - self._positions[-1] >= self._gap
+
     def add(self, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint; thins the others out when there are too many, or too many bytes."""
+        """Keep a checkpoint; spreads the others out when there are too many, or too many bytes."""
         at = bisect_right(self._positions, checkpoint.position)
         if at and self._positions[at - 1] == checkpoint.position:
             return
@@ -117,7 +134,13 @@ class Checkpoints:
         return sum(seen.values())
 
     def _thin(self) -> None:
-        """Drop every second checkpoint, the first one and the latest excepted."""
-        first, *middle, last = self._all
-        self._all = [first, *middle[1::2], last]
+        """Keep at most half of the checkpoints, evenly over the run, the first one and the latest
+        among them, and take new ones no closer than those lie. Evenly, because the way back is
+        never longer than the widest gap."""
+        self._gap = 2 * (self._positions[-1] - self._positions[0]) // len(self._all) + 1
+        kept = self._all[:1]
+        for checkpoint in self._all[1:-1]:
+            if checkpoint.position - kept[-1].position >= self._gap:
+                kept.append(checkpoint)
+        self._all = [*kept, self._all[-1]]
         self._positions = [c.position for c in self._all]

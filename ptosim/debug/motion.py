@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ptosim.debug.expressions import Expression
@@ -15,6 +15,8 @@ from ptosim.ir.core import Operation
 
 Arrived = Callable[[], bool]
 FOREVER = 1 << 62
+NEAR = 256
+"""Instructions that are looked through first on the way back."""
 
 
 class Motion:
@@ -137,19 +139,17 @@ class Motion:
         """Go to the last earlier position where `wanted` or a point holds; to the start if there is
         none. A watchpoint holds before the instruction that changes its value."""
         walker = self.walker
-        origin = limit = walker.position
-        if limit == 0:
+        origin = walker.position
+        if origin == 0:
             return Stop(
                 "start", 0, "this is the start of the run; nothing lies before", missed=True
             )
         try:
-            while limit > 0:
-                start = walker.checkpoints.before(limit - 1).position
-                found = self._last_in(start, limit, wanted, self.points)
+            for start, end in self._stretches(origin):
+                found = self._last_in(start, end, wanted, self.points)
                 if found is not None:
                     walker.goto(found[0])
                     return self._back_at(*found)
-                limit = start
         except Interrupted:
             walker.goto(origin)
             return Stop("interrupt", origin, "interrupted", missed=True)
@@ -159,16 +159,24 @@ class Motion:
     def to_previous_operation(self) -> Operation | None:
         """Go back to the last tile operation of any core, points unseen, and return it; None, and
         the run at its start, if there is none."""
-        walker, limit = self.walker, self.walker.position
-        while limit > 0:
-            start = walker.checkpoints.before(limit - 1).position
-            found = self._last_in(start, limit, self._is_operation, Points())
+        walker = self.walker
+        for start, end in self._stretches(walker.position):
+            found = self._last_in(start, end, self._is_operation, Points())
             if found is not None:
                 walker.goto(found[0])
                 inst = walker.upcoming()
                 return inst.op if inst is not None else None
-            limit = start
         return None
+
+    def _stretches(self, limit: int) -> Iterator[tuple[int, int]]:
+        """Yield [start, end) back to the start of the run, none across a checkpoint. The first ones
+        are short: what is looked for is mostly near, and a run gets to the start of a stretch
+        much faster than it can be looked through."""
+        size = NEAR
+        while limit > 0:
+            start = max(self.walker.checkpoints.before(limit - 1).position, limit - size)
+            yield start, limit
+            limit, size = start, 4 * size
 
     def _is_operation(self) -> bool:
         return is_tile_op(self.walker.upcoming())

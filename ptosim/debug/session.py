@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.debug import clock
 from ptosim.debug.expressions import Expression, Unavailable, truth
 from ptosim.debug.motion import Motion
 from ptosim.debug.names import Names, depth, is_tile_op
@@ -40,8 +41,7 @@ from ptosim.isa.dtypes import dtypes
 from ptosim.launch import Launch
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
-
-NO_TIMING = "no timing: this run counts instructions, not cycles"
+from ptosim.timing.model import CoreTimer
 
 
 class Debugger:
@@ -75,6 +75,16 @@ class Debugger:
     def position(self) -> int:
         """Instructions executed so far."""
         return self.walker.position
+
+    @property
+    def cycle(self) -> int | None:
+        """The cycle at which everything that the core has executed so far is done; None if the run
+        counts no cycles."""
+        return clock.cycle(self.walker, self.core) if self.timer() is not None else None
+
+    def timer(self) -> CoreTimer | None:
+        """Return the pipes of the core in time; None if the run counts no cycles."""
+        return clock.timer(self.walker, self.core)
 
     @property
     def core(self) -> Core:
@@ -141,7 +151,7 @@ class Debugger:
         return self.continue_()
 
     def until(self, place: str) -> Stop:
-        """Go to a line, operation, pipe, function, code, `pc N` or `#N` (a position)."""
+        """Go to a line, operation, pipe, function, code, `pc N`, `#N` (a position) or `cycle N`."""
         text = place.strip()
         if text.startswith("#"):
             target = number(text[1:], "position")
@@ -149,7 +159,11 @@ class Debugger:
                 raise UsageError(f"#{target} is not ahead; the run is at #{self.position}")
             return self._forward(lambda: self.position >= target, missed=True)
         if text.split()[:1] == ["cycle"]:
-            raise UsageError(NO_TIMING, help="`until #N` goes to a number of instructions")
+            cycle = clock.cycle_in(self.walker, text, "until #N")
+            if cycle < (self.cycle or 0):
+                raise UsageError(f"cycle {cycle} is not ahead; the core is at cycle {self.cycle}")
+            stop = self._forward(lambda: clock.cycle(self.walker, self.core) > cycle, missed=True)
+            return self.goto(stop.position - 1) if stop.reason == "step" else stop
         kind, _, details = self.places.parse(text)
         if kind == "code":
             point = self.points.add(kind, text, temporary=True, **details)
@@ -161,10 +175,10 @@ class Debugger:
         return self._forward(lambda: self._turn_pc() in pcs, missed=True)
 
     def goto(self, target: str | int) -> Stop:
-        """Go to a position, forwards or backwards, breakpoints unseen."""
+        """Go to a position or to `cycle N`, forwards or backwards, breakpoints unseen."""
         text = str(target).strip().lstrip("#")
         if text.split()[:1] == ["cycle"]:
-            raise UsageError(NO_TIMING, help="`goto #N` goes to a number of instructions")
+            return self._goto_cycle(clock.cycle_in(self.walker, text, "goto #N"))
         wanted = number(text, "position")
         if wanted < 0:
             raise UsageError("the run begins at #0")
@@ -172,6 +186,16 @@ class Debugger:
         if self.position < wanted:
             return self._arrive(self.motion.forward(None, missed=True))
         return self._arrive(Stop("goto", self.position))
+
+    def _goto_cycle(self, cycle: int) -> Stop:
+        """Go to the last position at which everything executed is done by a cycle."""
+        core = self.core
+        if not self.walker.goto_first(lambda: clock.cycle(self.walker, core) > cycle):
+            return self._arrive(self.motion.forward(None, missed=True))
+        self.walker.goto(max(self.position - 1, 0))
+        self._focus = core.index
+        self.last_stop = Stop("goto", self.position)
+        return self.last_stop
 
     def restart(self) -> Stop:
         """Go back to the start; breakpoints stay."""
@@ -363,6 +387,8 @@ class Debugger:
     def known(self) -> dict[str, Any]:
         """Return what `$name` means: the debugger's own values and the user's variables."""
         own = {"pc": self.core.pc, "core": self._focus, "position": self.position}
+        if self.cycle is not None:
+            own["cycle"] = self.cycle
         return own | {"line": self.line(), "block": self.core.block} | self.variables
 
     def memory(self, what: str) -> bytes:

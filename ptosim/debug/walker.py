@@ -8,7 +8,7 @@ core that can go on has its turn."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -22,7 +22,9 @@ from ptosim.machine.core import Core
 CHUNK = 2048
 """Instructions between two looks at the clock and at the interrupt flag."""
 PAUSE = 20
-"""A checkpoint is made when the run has taken so many times longer than making one."""
+"""A checkpoint is made when the run has taken so many times longer than making one,"""
+LONGEST = 0.25
+"""or so many seconds, as long as making one takes less than a fifth of them."""
 
 
 class Event(NamedTuple):
@@ -83,7 +85,7 @@ class Walker:
         # Sanitizers watch a run once: they have seen it up to here.
         self._watched = 0
         self._clock = time.perf_counter()
-        self._cost = 0.0
+        self._pause = 0.0
         self._settle()
         self._save()
 
@@ -174,7 +176,7 @@ class Walker:
 
     def breathe(self) -> None:
         """Make a checkpoint if one is due; raise Interrupted if the user asked to stop."""
-        if time.perf_counter() - self._clock > PAUSE * self._cost:
+        if time.perf_counter() - self._clock > self._pause:
             self._save()
         if self.interrupted:
             self.interrupted = False
@@ -211,6 +213,25 @@ class Walker:
         if self.trap is None:
             self._faulty()
 
+    def goto_first(self, holds: Callable[[], bool]) -> bool:
+        """Go to the first position of the run where something holds that never ceases to; False,
+        and the run at its end, if it never does."""
+        for checkpoint in self.checkpoints.newest_first():
+            self.goto(checkpoint.position)
+            if not holds():
+                break
+        else:
+            return True
+        start = self.position
+        while not holds() and not self.stopped:
+            start = self.position
+            self.run_to(start + CHUNK)
+        self.goto(start)
+        while not holds() and not self.stopped:
+            self.step()
+            self.breathe()
+        return holds()
+
     @contextmanager
     def trial(self) -> Iterator[None]:
         """What happens inside leaves no trace but the position: memory may be changed by hand."""
@@ -229,6 +250,7 @@ class Walker:
         engine = self.engine
         self._watch(-1)
         engine.restore(checkpoint.machine_state())
+        engine.restore_time(checkpoint.time)
         engine.issued, engine.executed = checkpoint.position, checkpoint.executed
         del engine.prints[checkpoint.prints :]
         self.turn = self.machine.cores[checkpoint.turn] if checkpoint.turn >= 0 else None
@@ -239,14 +261,17 @@ class Walker:
             self._settle()
 
     def _save(self) -> None:
-        """Make a checkpoint here, if this is further than any other."""
-        started = time.perf_counter()
-        latest = self.checkpoints.latest()
-        if latest is None or self.position > latest.position:
+        """Make a checkpoint here, if this is far enough behind the latest one."""
+        started = time.process_time()
+        if self.checkpoints.takes(self.position):
+            latest = self.checkpoints.latest()
             turn = self.turn.index if self.turn is not None else -1
             prints = len(self.engine.prints)
             state = self.engine.snapshot()
             at = (self.position, self.engine.executed)
-            self.checkpoints.add(make_checkpoint(at, turn, prints, state, latest))
-            self._cost = time.perf_counter() - started
+            self.checkpoints.add(
+                make_checkpoint(at, turn, prints, state, self.engine.save_time(), latest)
+            )
+            cost = time.process_time() - started
+            self._pause = min(PAUSE * cost, max(LONGEST, 5 * cost))
         self._clock = time.perf_counter()

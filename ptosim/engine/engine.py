@@ -369,6 +369,13 @@ class Engine:
         """Go back to a state of this run."""
         restore(self.machine, state)
 
+    def save_time(self) -> Any:
+        """Return the state of a timing model beside the engine; None without one."""
+        return None
+
+    def restore_time(self, state: Any, *, forget: bool = False) -> None:
+        """Go to a state in time of this run; `forget` what came after an earlier one."""
+
     # -- findings ---------------------------------------------------------------------------------
 
     def warn(self, op: Operation, code: str, message: str) -> None:

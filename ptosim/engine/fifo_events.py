@@ -1,64 +1,76 @@
 """Events of the FIFOs between the cube core and the vector cores of a cluster.
 
-A push waits for a free slot and gives data, a pop takes data, a free gives the slot back; on A2/A3
-the pop copies and frees at once. A FIFO from cube to vector hands every tile to both vector cores
-(each takes its part), one from vector to cube waits for both.
-"""
+A push waits for free slots and gives data, a pop takes data, a free gives slots back; on A2/A3 the
+pop copies and frees at once. Which tiles go where the binding says; here they become events of the
+timing model. Slots come back in groups, as the consumer signals them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from ptosim.engine.records import Inst
 from ptosim.machine.core import Core
-from ptosim.machine.tile import TileRef
+from ptosim.machine.fifo import PipeEnd, Share
+from ptosim.timing.order import Range
+from ptosim.timing.steps import Flag
 
-SLOTS = 8
-"""Slots of a FIFO in one direction, where the program does not say."""
+KINDS = frozenset(("push", "pop", "free"))
+"""What the `sync` of an operation on a FIFO begins with."""
 
-_PUSH = frozenset(("pto.tpush", "pto.tpush_to_aiv", "pto.tpush_to_aic"))
-_POP = frozenset(("pto.tpop", "pto.tpop_from_aic", "pto.tpop_from_aiv"))
-_FREE = frozenset(("pto.tfree", "pto.tfree_from_aic", "pto.tfree_from_aiv"))
-FIFO_OPS = _PUSH | _POP | _FREE
+_MEMORY = {"vector": "vec", "cube": "mat"}
+_READER = {"vector": "V", "cube": "MTE1"}
 
 
-def fifo_keys(core: Core, name: str, target: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the keys of the events that an operation on a FIFO takes and gives."""
-    block = core.block
-    to_vector = (core.kind != "vector") == (name in _PUSH)
-    direction = "c2v" if to_vector else "v2c"
-    ends = [core.sub_block] if core.kind == "vector" else [0, 1]
-    if core.kind == "any":
-        ends = [0]
-    data = tuple(("fifo data", block, direction, end) for end in ends)
-    free = tuple(("fifo free", block, direction, end) for end in ends)
-    if name in _PUSH:
-        return free, data
-    if name in _POP:
-        return data, free if target == "a2a3" else ()
-    return (), () if target == "a2a3" else free
+def is_fifo(binding: Any) -> bool:
+    """True if a bound operation is one on a FIFO."""
+    return binding.sync is not None and binding.sync[0] in KINDS
 
 
 def fifo_events(
-    bridge: Any, core: Core, inst: Inst, values: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], tuple[Any, ...], str | None]:
-    """Return the events of an instruction and the pipe that waits; nothing for one that has no
-    FIFO."""
-    name = inst.op.name if inst.op is not None else ""
-    if name not in FIFO_OPS:
-        return (), (), None
-    target = bridge.table.target
-    takes, gives = (
-        tuple(bridge.fifo_event(key, SLOTS if key[0] == "fifo free" else 0) for key in keys)
-        for keys in fifo_keys(core, name, target)
+    bridge: Any, core: Core, binding: Any
+) -> tuple[tuple[Flag, ...], tuple[Flag, ...], str | None]:
+    """Return the events that an operation takes and gives, and the pipe that waits or gives if it
+    is not the operation's own: on A5 a pop only hands out a slot, and the pipe that reads it waits
+    and gives it back."""
+    kind, _, direction = binding.sync
+    end, vectors = _end(core, binding), _vectors(core, binding)
+    on_chip = bridge.table.target == "a5"
+    free = tuple(
+        bridge.fifo_event(
+            ("fifo free", core.block, end.key, direction, v), end.slot_num, end.period
+        )
+        for v in vectors
     )
-    return takes, gives, _waiting_pipe(name, target, values)
+    data = tuple(bridge.fifo_event(key) for key in (*binding.signals, *binding.awaits))
+    if kind == "push":
+        return free, data, None
+    reader = _READER[core.kind] if on_chip else None
+    if kind == "pop":
+        return data, () if on_chip else free, reader
+    return (), free if on_chip else (), reader
 
 
-def _waiting_pipe(name: str, target: str, values: Mapping[str, Any]) -> str | None:
-    """On A5 a pop only hands out the slot: the pipe that reads it waits."""
-    if target != "a5" or name not in _POP:
-        return None
-    tile = next((v for v in values.values() if isinstance(v, TileRef)), None)
-    return "MTE1" if tile is not None and tile.type.loc == "mat" else "V"
+def popped_range(core: Core, binding: Any) -> Range:
+    """Return the bytes of the slot that the next pop hands out."""
+    end = _end(core, binding)
+    direction = binding.sync[2]
+    fifos = core.cluster.fifos
+    shares = [fifos.get((end.key, direction, v)) for v in _vectors(core, binding)]
+    issued = shares[0].issued if shares and isinstance(shares[0], Share) else 0
+    first = end.address(direction, issued)
+    return _MEMORY[core.kind], first, first + end.slot_size
+
+
+def _end(core: Core, binding: Any) -> PipeEnd:
+    return core.cluster.fifos["end", core.index, binding.sync[1]]
+
+
+def _vectors(core: Core, binding: Any) -> list[int]:
+    """The vector cores that take part: with split 0 only the first does."""
+    cluster = core.cluster
+    cores = [c for c in binding.machine.cores if c.cluster is cluster and c.kind == "vector"]
+    vectors = [c.sub_block for c in cores] or [0]
+    if not binding.attr("split"):
+        vectors = vectors[:1]
+    if core.kind == "vector":
+        vectors = [v for v in vectors if v == core.sub_block]
+    return vectors

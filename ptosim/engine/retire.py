@@ -79,6 +79,8 @@ class RetireEngine(Engine):
 
     def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
         """Queue an operation on its pipe; the scalar unit's own take effect at once."""
+        if bound.at_issue is not None:
+            bound.at_issue()
         if self.monitor is not None:
             self.monitor.issue(core, inst, bound)
         if inst.pipe == "S":

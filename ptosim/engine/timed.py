@@ -49,6 +49,26 @@ class TimedEngine(Engine):
             self.bridge.model.settle()
             self.bridge.model.drain_retired()
 
+    # -- state ------------------------------------------------------------------------------------
+
+    def save_time(self) -> Any:
+        """Return the state of the pipes in time, for `restore_time`."""
+        return self.bridge.save(), list(self._scalars)
+
+    def restore_time(self, state: Any, *, forget: bool = False) -> None:
+        """Take the pipes to another state of this run; `forget` what came after an earlier one."""
+        pipes, scalars = state
+        self.bridge.restore(pipes, forget=forget)
+        self._scalars = list(scalars)
+
+    def cycle(self, core: Core) -> int:
+        """Return the cycle at which everything that a core has executed so far is done."""
+        timer = self.bridge.model.cores[core.index]
+        issued = timer.clock + self._scalars[core.index] * self.bridge.model.scalar_cycles
+        return max(issued, *timer.done)
+
+    # -- execution --------------------------------------------------------------------------------
+
     def _run_fast(  # noqa: C901 - the one hot loop
         self, core: Core, limit: int = UNLIMITED
     ) -> None:

@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptosim.engine.fifo_events import fifo_events
+from ptosim.engine.fifo_events import fifo_events, is_fifo, popped_range
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.engine.regions import RegionPlan
-from ptosim.ir.core import Operand, Operation
+from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
-from ptosim.ir.types import PtrType
-from ptosim.isa.costs import CostTable
+from ptosim.ir.types import TileType
+from ptosim.isa.costs import CostTable, cost_entries
 from ptosim.isa.schema import Role
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, extent
 from ptosim.machine.tile import TileRef
+from ptosim.timing import saved
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.estimate import estimate
+from ptosim.timing.fast import issuer, ordered_issuer
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.model import TimingModel
 from ptosim.timing.order import DataOrder, Range
@@ -38,7 +40,8 @@ _BEHIND = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 
 class TimingBridge:
     """Feeds a timing model from the instructions of a program. `is_ordered`: nothing in the program
-    synchronises, so data do. `buffers`: how many more buffers every hand-back event stands for."""
+    synchronises, so data do. `buffers`: how many more buffers every tile and hand-back event stand
+    for."""
 
     def __init__(
         self,
@@ -61,16 +64,14 @@ class TimingBridge:
         self._costs: dict[tuple[Any, ...], Cost] = {}
         self._regions: dict[VectorWork, Cost] = {}
         self._plans: dict[int, RegionPlan] = {}
-        self._by_value = frozenset(
-            i.pc for i in program.insts if i.op is not None and i.op.name.startswith(_SIZED)
-        )
         self._shared: dict[tuple[Any, ...], Step] = {}
+        self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
         totals = self._totals(share)
         scalar = round(table["machine.scalar"]["cycles"])
         self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals)
         self._issue = round(table["machine.issue"]["cycles"])
-        self._orders = [DataOrder(t, self._draining()) for t in self.model.cores]
+        self._orders = [DataOrder(t, self._draining(), buffers) for t in self.model.cores]
         self.timed = self._timed_actions()
 
     def _totals(self, share: int) -> dict[str, float]:
@@ -113,12 +114,20 @@ class TimingBridge:
     def issuer(self, core: Core) -> Any:
         """Return the function of (step, scalar operations before it) that issues on a core."""
         if self.is_ordered:
-            return self._orders[core.index].issue
-        return self.model.cores[core.index].issue
+            return ordered_issuer(self._orders[core.index])
+        return issuer(self.model.cores[core.index])
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Step:
-        """Return the step of an instruction with its operands, and keep it there."""
-        bound.cost = step = self._step(core, inst, bound.binding)
+        """Return the step of an instruction with its operands, and keep it there. A pop hands out
+        another slot every time: where data order the program, it has a step for each execution."""
+        binding = bound.binding
+        if is_fifo(binding):
+            step = self._fifo_step(core, inst, binding)
+            if self.is_ordered and binding.sync[0] == "pop":
+                return step
+        else:
+            step = self._step(core, inst, binding)
+        bound.cost = step
         return step
 
     def action(self, core: Core, inst: Inst) -> Step:
@@ -137,9 +146,8 @@ class TimingBridge:
         """Return the step of a vector region on the values that the core has now."""
         plan = self._plans.get(inst.pc)
         if plan is None:
-            plan = self._plans[inst.pc] = RegionPlan(
-                self.program, inst, self.resolved.module.source
-            )
+            source = self.resolved.module.source
+            plan = self._plans[inst.pc] = RegionPlan(self.program, inst, source)
         work = plan.work(core.slots)
         cost = self._regions.get(work)
         if cost is None:
@@ -154,8 +162,21 @@ class TimingBridge:
         if sync is not None or binding.signals or binding.awaits:
             return self._sync_step(core, inst, binding)
         cost = self.cost(inst, binding.values, binding.attributes)
-        takes, gives, pipe = fifo_events(self, core, inst, binding.values)
-        return self._made(core, inst, cost, pipe or inst.pipe, binding.values, takes, gives)
+        return self._made(core, inst, cost, inst.pipe, binding.values)
+
+    def _fifo_step(self, core: Core, inst: Inst, binding: Any) -> Step:
+        """A copy into or out of a slot, or bookkeeping, with the events of the FIFO."""
+        values = binding.values
+        results = inst.op.results  # type: ignore[union-attr]
+        if results and isinstance(results[0].type, TileType):
+            type_ = results[0].type
+            values = {**values, "result": _whole(type_)}
+        takes, gives, pipe = fifo_events(self, core, binding)
+        cost = self.cost(inst, values, binding.attributes)
+        step = self._made(core, inst, cost, pipe or inst.pipe, binding.values, takes, gives)
+        if self.is_ordered and binding.sync[0] == "pop":
+            step.ranges = ((), (popped_range(core, binding),))
+        return step
 
     def _made(
         self,
@@ -184,21 +205,29 @@ class TimingBridge:
                 is_work=bool(cost.cycles or not cost.known),
                 carry=self._carry() if gives else 0,
             )
-            if self.is_ordered:
-                step.ranges = self._ranges(inst, values)
-            else:
+            step.ranges = self._ranges(inst, values)
+            if not self.is_ordered:
                 self._shared[key] = step
         return step
 
     def _carry(self) -> int:
         return round(self.table["machine.cross"]["cycles"])
 
+    # -- state -------------------------------------------------------------------------------------
+
+    def save(self) -> Any:
+        """Return the state of the model, for `restore`."""
+        return saved.save(self.model, self._orders)
+
+    def restore(self, state: Any, *, forget: bool = False) -> None:
+        """Take the model to another state of this run; `forget` what came after it."""
+        saved.restore(self.model, self._orders, state, None if forget else self._archive)
+
     # -- costs -------------------------------------------------------------------------------------
 
     def cost(self, inst: Inst, values: Mapping[str, Any], attrs: Mapping[str, Any]) -> Cost:
         """Return the cost of an instruction with the shapes of its operands."""
-        form = form_of if inst.pc not in self._by_value else sized_form_of
-        key = (inst.pc, *map(form, values.values()))
+        key = (inst.pc, *forms_of(inst, values))
         cost = self._costs.get(key)
         if cost is None:
             shape = shape_of(inst.op, self.table.target, values, attrs)  # type: ignore[arg-type]
@@ -259,12 +288,12 @@ class TimingBridge:
         credits = self.buffers if back else 0
         return self._event((core.index, source, target, number), f"flag from {source}", credits)
 
-    def _event(self, key: Any, reason: str, credits: int = 0) -> Flag:
-        return self.model.flag(key, reason, credits)
+    def _event(self, key: Any, reason: str, credits: int = 0, group: int = 1) -> Flag:
+        return self.model.flag(key, reason, credits, group)
 
-    def fifo_event(self, key: Any, credits: int) -> Flag:
-        """Return an event of a FIFO between cores."""
-        return self._event(key, "FIFO", credits)
+    def fifo_event(self, key: Any, credits: int = 0, group: int = 1) -> Flag:
+        """Return an event of a FIFO between cores; it comes in groups."""
+        return self._event(key, "FIFO", credits, group)
 
     def _barrier_cost(self) -> Cost:
         row = self.table["machine.barrier"]
@@ -305,13 +334,17 @@ class TimingBridge:
                     self._walk(inner, loop)
 
 
-_SIZED = ("pto.mte_", "pto.copy_", "pto.mad", "pto.load_cbuf", "pto.vbitsort", "pto.vmrgsort4")
-"""Operations whose sizes are operands."""
-
 # A vector region reads and writes by computed addresses; it may touch all of UB.
 _WHOLE_UB = ((), (("vec", 0, 1 << 32),))
 
 _FREE = Cost("sync", (), "documented")
+
+
+def _whole(type_: TileType) -> TileRef:
+    """A handle of a tile's type; a valid shape that the program decides counts as the whole."""
+    rows = type_.rows if type_.v_row is None else type_.v_row
+    cols = type_.cols if type_.v_col is None else type_.v_col
+    return TileRef(type_, 0, rows, cols)
 
 
 def pipe_index(name: str) -> int:
@@ -346,20 +379,41 @@ def form_of(value: Any) -> Any:
     return None
 
 
-def sized_form_of(value: Any) -> Any:
-    """As `form_of` for operations whose sizes are operands."""
-    if isinstance(value, int):
-        return value
-    if value.__class__ is tuple:
-        return tuple(map(sized_form_of, value))
-    return form_of(value)
+def is_micro(name: str) -> bool:
+    """True for an instruction whose cost depends on its numbers."""
+    entry = cost_entries().get(name.removeprefix("pto."))
+    return entry is not None and entry.class_.name.startswith("micro_")
+
+
+def forms_of(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what the cost of an instruction depends on, as a key: numbers only at the micro
+    level."""
+    given = values.values()
+    if inst.op is not None and is_micro(inst.op.name):
+        return tuple(v if isinstance(v, int) or _are_numbers(v) else form_of(v) for v in given)
+    return tuple(map(form_of, given))
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+
+
+def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
+    """The memory and the element type of an operand that is a pointer."""
+    bound = op.bound.get(name)
+    elem = getattr(getattr(bound, "type", None), "elem", None)
+    if elem is None or not isinstance(value, tuple) or len(value) != 2:
+        return None
+    return PointerShape(value[0] if isinstance(value[0], str) else "gm", elem)
 
 
 def shape_of(
     op: Operation, target: str, values: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> OpShape:
     """Return the shapes of an operation's operands."""
-    args = {name: _pointer(op, name) or arg_of(value) for name, value in values.items()}
+    args = {name: arg_of(value) for name, value in values.items()}
+    if is_micro(op.name):
+        args |= {n: p for n, v in values.items() if (p := _pointer(op, n, v)) is not None}
     named = roles(op)
     ins = tuple(n for n, r in named if r in (Role.IN, Role.INOUT))
     outs = tuple(n for n, r in named if r in (Role.OUT, Role.INOUT))
@@ -370,13 +424,6 @@ def roles(op: Operation) -> list[tuple[str, Role]]:
     """Return what an operation does with each of its operands."""
     operands = op.variant.operands if op.variant is not None else ()
     return [(o.name, o.role) for o in operands]
-
-
-def _pointer(op: Operation, name: str) -> PointerShape | None:
-    """Return the shape of an operand that is a pointer."""
-    operand = op.bound.get(name)
-    type_ = operand.type if isinstance(operand, Operand) else None
-    return PointerShape(type_.space, type_.elem) if isinstance(type_, PtrType) else None
 
 
 def arg_of(value: Any) -> Any:

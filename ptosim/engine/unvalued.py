@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 from ptosim.engine.bound import Bound
 from ptosim.engine.engine import MAX_BOUND, UNLIMITED
-from ptosim.engine.fifo_events import FIFO_OPS, fifo_keys
 from ptosim.engine.records import Inst, Kind
 from ptosim.engine.timed import TimedEngine
-from ptosim.engine.timing_bridge import form_of
+from ptosim.engine.timing_bridge import forms_of
 from ptosim.engine.unknown import NeedsValue, Unknown
 from ptosim.errors import UsageError
 from ptosim.machine.core import Core
+from ptosim.semantics.fifo import counted
 from ptosim.semantics.registry import KERNELS, nothing
 
 # Operands that say where something lies, and so cost nothing: an unknown one counts as 0.
@@ -31,8 +31,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
 MEMORY_READS = frozenset(("pto.load_scalar", "pto.tgetval"))
 MEMORY_WRITES = frozenset(("pto.store_scalar",))
 
-_SYNC_MODULE = "ptosim.semantics.sync"
-FIFO_SLOTS = 8
+_MODULES = {"ptosim.semantics.sync": "sync", "ptosim.semantics.fifo": "fifo"}
 
 
 class Shell:
@@ -140,23 +139,25 @@ class UnvaluedEngine(TimedEngine):
     # -- binding -----------------------------------------------------------------------------------
 
     def bind(self, core: Core, inst: Inst) -> Bound:
-        """Bind synchronisation as with values, everything else to the shapes of its operands
-        only."""
+        """Bind synchronisation as with values, everything else to the shapes of its operands only;
+        of FIFOs the counters move."""
         kind = self._kinds[inst.pc]
         if kind == "sync":
             return super().bind(core, inst)
+        if kind == "fifo":
+            bound = super().bind(core, inst)
+            bound.commit = counted(bound.binding)
+            return bound
         slots = core.slots
         values = {
             name: tuple(slots[s] for s in slot) if isinstance(slot, tuple) else slots[slot]
             for name, slot in inst.operands
         }
-        form: tuple[Any, ...] = (core.index, inst.pc, *map(form_of, values.values()))
+        form: tuple[Any, ...] = (core.index, inst.pc, *forms_of(inst, values))
         bound = None if self.bridge.is_ordered else self._bounds_by_form.get(form)
         if bound is None:
             shell = Shell(inst.op, values, self._attributes(inst))
             bound = Bound(nothing, shell)  # type: ignore[arg-type]
-            if kind == "fifo":
-                bound.commit = self._fifo(core, inst, bound)
             self._bounds_by_form[form] = bound
         cache = core.bounds[inst.pc]
         if cache is None:
@@ -166,33 +167,12 @@ class UnvaluedEngine(TimedEngine):
         cache[inst.getter(slots)] = bound  # type: ignore[misc]
         return bound
 
-    def _fifo(self, core: Core, inst: Inst, bound: Bound) -> Any:
-        """A push waits for slots, a pop for data; counters of the cluster stand for the tiles."""
-        counters = core.cluster.counters
-        name = inst.op.name  # type: ignore[union-attr]
-        takes, gives = fifo_keys(core, name, self.bridge.table.target)
-
-        def held(key: Any) -> int:
-            return counters.get(key, FIFO_SLOTS if key[0] == "fifo free" else 0)
-
-        def move() -> None:
-            for key in takes:
-                counters[key] = held(key) - 1
-            for key in gives:
-                counters[key] = held(key) + 1
-
-        if takes:
-            bound.guard = lambda: all(held(key) > 0 for key in takes)
-        return move
-
 
 def _kind(inst: Inst) -> str:
     if inst.kind is not Kind.EXEC or inst.op is None:
         return ""
-    if inst.op.name in FIFO_OPS:
-        return "fifo"
     kernel = KERNELS.get(inst.op.name)
-    return "sync" if getattr(kernel, "__module__", "") == _SYNC_MODULE else ""
+    return _MODULES.get(getattr(kernel, "__module__", ""), "")
 
 
 def _unknown_result(slot: int, name: str) -> Any:

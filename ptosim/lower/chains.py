@@ -124,12 +124,19 @@ def clamp(f: FunctionText, whole: TileText, low: int, high: int) -> None:
     f.op("pto.tmins", [whole, f.integer(high, "i32")], [whole])
 
 
-def narrow(f: FunctionText, whole: TileText, scratch: TileText, out: Storage) -> TileText:
-    """Clamp i32 values to an integer type and convert them to it; `scratch` is an f32 tile.
+def narrow(
+    f: FunctionText,
+    whole: TileText,
+    scratch: TileText,
+    out: Storage,
+    limits: tuple[int, int] | None = None,
+) -> TileText:
+    """Clamp i32 values to an integer type (or to narrower limits) and convert them to it; `scratch`
+    is an f32 tile.
 
     Types of 16 bits take the low bits, which the clamp has made exact; those of 8 bits go through
     f32 and f16, which both targets convert. Types below 8 bits stay one element a byte."""
-    clamp(f, whole, int(out.low), int(out.high))
+    clamp(f, whole, *(limits or (int(out.low), int(out.high))))
     if out.bits == 32:
         return whole
     if out.bits == 16:

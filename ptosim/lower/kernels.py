@@ -125,6 +125,7 @@ ARRAYS = {
     "bf16": np.dtype(ml_dtypes.bfloat16), "i8": np.dtype(np.int8), "ui8": np.dtype(np.uint8),
     "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),
     "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn), "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
 }  # fmt: skip
 """Element types of kernel arguments with the types of their arrays."""
 

@@ -22,6 +22,8 @@ class Machine:
 
     target: str
     ran: list[runner.Ran] = field(default_factory=list)
+    buffer: int = 0
+    """Bytes of the vector tiles of the largest kernel so far."""
 
     @property
     def cycles(self) -> int | None:
@@ -31,6 +33,7 @@ class Machine:
 
     def run(self, f: FunctionText, args: dict[str, Any]) -> dict[str, np.ndarray]:
         """Run a function and return its outputs."""
+        self.buffer = max(self.buffer, kernels.bytes_of(f))
         self.ran.append(runner.run(module(self.target, [f]), args))
         return self.ran[-1].outputs
 

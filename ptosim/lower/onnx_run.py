@@ -146,6 +146,12 @@ def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic
     return findings
 
 
+def _check_node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> None:
+    findings = check_node(_node(node, inputs, opset))
+    if any(d.severity.word == "error" for d in findings):
+        raise ProgramError(findings)
+
+
 # -- reference values ------------------------------------------------------------------------------
 
 
@@ -172,6 +178,7 @@ def _evaluated(
     for node in graph.nodes:
         inputs = _inputs(node, env)
         if node.op in operators():
+            _check_node(node, inputs, graph.opset)
             made = evaluate(node.op, inputs, _attributes(node), opset=graph.opset, oracle=oracle)
         else:
             made = _plain(node, inputs, graph.opset)

@@ -34,10 +34,13 @@ class TileText:
     loc: str = "vec"
     fractal: int = 512
     valid_cols: int | None = None
+    spelled: str = ""
 
     @property
     def type(self) -> str:
-        """The full spelling of its type."""
+        """The full spelling of its type, or the one that the program has."""
+        if self.spelled:
+            return self.spelled
         blayout, slayout = _LAYOUTS[self.layout]
         valid = self.cols if self.valid_cols is None else self.valid_cols
         return (
@@ -203,12 +206,18 @@ class FunctionText:
     def text(self) -> str:
         """Return the function."""
         args = ", ".join(f"%{name}: {type_}" for name, type_ in self.args.items())
-        constants = [
-            f"    {name} = arith.constant {value} : {type_}"
+        body = "\n".join([*(f"    {c}" for c in self._defined()), *self._lines, "    return"])
+        return f"  func.func @{self.name}({args}) {{\n{body}\n  }}\n"
+
+    def body(self) -> list[str]:
+        """Return the lines alone, constants first, without indentation."""
+        return [*self._defined(), *(line.strip() for line in self._lines)]
+
+    def _defined(self) -> list[str]:
+        return [
+            f"{name} = arith.constant {value} : {type_}"
             for (value, type_), name in self._constants.items()
         ]
-        body = "\n".join([*constants, *self._lines, "    return"])
-        return f"  func.func @{self.name}({args}) {{\n{body}\n  }}\n"
 
 
 def module(target: str, functions: Sequence[FunctionText], head: Sequence[str] = ()) -> str:

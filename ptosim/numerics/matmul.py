@@ -78,8 +78,9 @@ def product(
 
 
 def _integers(left: np.ndarray, right: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-    # Sums of 8-bit products stay below 2^53, and BLAS has no integers.
-    total = (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+    # BLAS has no integers: sums of 256 8-bit products stay below 2^24, all others below 2^53.
+    kind = np.float32 if left.shape[1] <= 256 else np.float64
+    total = (left.astype(kind) @ right.astype(kind)).astype(np.int64)
     if start is not None:
         total = total + start
     return total.astype(np.int32)

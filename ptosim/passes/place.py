@@ -235,7 +235,10 @@ class _Placer:
         names = environment(op, self.resolved.target)
         for need in op.definition.scratch:
             if names.get(need.name) is None and evaluate(need.when, names):
-                size = int(evaluate(need.bytes, names))
+                size = evaluate(need.bytes, names)
+                if size is None:  # of an operand without a type, which no run can be launched with
+                    continue
+                size = int(size)
                 addr = self._allocate(need.space, size)
                 self.placement.scratch[op, need.name] = addr
                 label = f"scratch {need.name} of {op.definition.mnemonic}"

@@ -144,12 +144,13 @@ def footprint(
 
 
 def _owner(op: Operation | None, name: str) -> Value | None:
-    """The value that a tile operand's storage was made as."""
+    """The allocation that a tile operand's storage was made by, None if that is not known."""
     value = getattr(op.bound.get(name), "value", None) if op is not None else None
     while value is not None and value.owner is not None and value.owner.name in _SAME_BYTES:
         source = value.owner.bound.get("source")
         value = getattr(source, "value", None)
-    return value
+    made = value is not None and value.owner is not None and value.owner.name == "pto.alloc_tile"
+    return value if made else None
 
 
 def _add_tail(

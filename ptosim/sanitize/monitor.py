@@ -14,6 +14,7 @@ from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.ir.program import ResolvedModule
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
+from ptosim.sanitize import quant
 from ptosim.sanitize.access import DEFINED, UNDEFINED, Access, access_of, footprint, library_events
 from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.sanitize.flags import FlagBook
@@ -68,11 +69,14 @@ class Monitor:
             return
         access = access_of(core, inst, binding.values, binding.attributes, self.target, self.shadow)
         check = self._check(agent, access, inst)
+        numbers = quant.check_of(binding) if self.chosen.quant else None
         touches = self._library_events(core, inst)
 
         def watched() -> None:
             if self.is_on:
                 check()
+                if numbers is not None:
+                    numbers()
                 if touches is not None:
                     touches()
             commit()
@@ -155,6 +159,8 @@ class Monitor:
                     self._race("read", atom, write, entry, print_)
                 if atom.defined != DEFINED:
                     self._undefined(atom, entry, print_)
+                if atom.lost is not None and atom.lost is print_.owner:
+                    self._overwritten(atom, entry, print_)
                 atom.reads[reader] = entry
 
     def _write(
@@ -173,6 +179,8 @@ class Monitor:
                     atom.reads = {}
                 atom.write = entry
                 atom.defined = state
+                if atom.owner is not print_.owner:
+                    atom.lost, atom.owner = atom.owner, print_.owner
 
     def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
         """A load of the scalar unit is done before the next instruction is issued."""
@@ -206,6 +214,20 @@ class Monitor:
             return
         self._seen.add(key)
         self.report.undefined(atom, entry, print_)
+
+    def _overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+        """A tile is read after another one was written over a part of it. Two names of the same
+        bytes are meant; two tiles that overlap in part are not."""
+        core, pc = entry[2].core, entry[2].inst.pc
+        key = ("overwritten", pc, print_.name)
+        if not self.chosen.defined or key in self._seen or print_.shadow.is_global:
+            return
+        refs = [core.slots[self.program.slots[v]] for v in (atom.owner, atom.lost) if v is not None]
+        places = {(r.addr, r.type.bytes) for r in refs if isinstance(r, TileRef)}
+        if len(places) < 2:
+            return
+        self._seen.add(key)
+        self.report.overwritten(atom, entry, print_)
 
     # -- the scalar unit's own accesses -----------------------------------------------------------
 
@@ -256,15 +278,24 @@ class Monitor:
                 clocks.barrier(core)
             else:
                 clocks.settle(clocks.agent(core, rest[0]))
-        elif kind == "get":
-            clocks.acquire(agent, ("token", core.index, rest[1]))
-        elif kind == "release":
-            clocks.release(agent, ("token", core.index, rest[1]))
+        else:
+            self._token(core, agent, kind, rest)
         if binding.signals and not binding.awaits:
             for key in binding.signals:
                 clocks.give(agent, key)
         for key in binding.awaits:
             clocks.take(agent, key)
+
+    def _token(self, core: Core, agent: Agent, kind: str, rest: list[Any]) -> None:
+        """What can be taken more often than it was given: buffer tokens, signals in memory."""
+        if kind in ("get", "release"):
+            key = ("token", core.index, rest[1])
+        else:
+            key = ("signals", rest[-1])
+        if kind in ("get", "signals"):
+            self.clocks.acquire(agent, key)
+        elif kind in ("release", "notify"):
+            self.clocks.release(agent, key)
 
     def _flag(self, core: Core, inst: Inst, agent: Agent, kind: str, flag: tuple[Any, ...]) -> None:
         source, target, _ = flag

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ptosim.errors import UsageError
 
-KINDS = ("races", "bounds", "defined", "budget", "flags")
+KINDS = ("races", "bounds", "defined", "budget", "flags", "quant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,12 @@ class Sanitize:
     defined: bool = True
     budget: bool = True
     flags: bool = True
+    quant: bool = True
 
     @property
     def is_needed(self) -> bool:
         """True if one is on that has to watch the run."""
-        return self.races or self.defined or self.flags
+        return self.races or self.defined or self.flags or self.quant
 
     def without_races(self) -> Sanitize:
         """Return the same without the checks that need a program's own synchronisation."""
@@ -37,7 +38,7 @@ def parse(text: str) -> Sanitize:
     if words == ["all"]:
         return Sanitize()
     if words == ["none"] or not words:
-        return Sanitize(False, False, False, False, False)
+        return Sanitize(**dict.fromkeys(KINDS, False))
     for word in words:
         if word in ("all", "none"):
             raise UsageError(f"sanitizers: `{word}` stands alone, not in `{text}`")

@@ -134,6 +134,27 @@ class Reporter:
             )
         )
 
+    def overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+        """A read of a tile of which another tile has overwritten a part."""
+        access, writer = entry[2], atom.write[2]
+        low, high = print_.shadow.extent(atom)
+        low, high = max(low, print_.span[0]), min(high, print_.span[1])
+        other = f"%{atom.owner.name}"
+        self.sink.emit(
+            warning(
+                "PTO7104",
+                f"'{access.inst.op.name}' reads {_name(access, print_)} in {print_.shadow.name} "
+                f"[{low:#x}, {high:#x}), which {other} has overwritten",
+                self.span(access.inst.op),
+                label=f"operand {print_.name} still needs its bytes",
+                more=(Label(self.span(writer.inst.op), f"{other} overwrites them here"),),
+                notes=("the two tiles overlap in part and are in use at the same time",),
+                help=f"place {other} and {_name(access, print_)} apart, or leave out the addresses "
+                "(level 2 plans them)",
+                context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
+            )
+        )
+
     # -- flags ------------------------------------------------------------------------------------
 
     def set_twice(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:

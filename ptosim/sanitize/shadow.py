@@ -24,9 +24,10 @@ ORIGIN = (0, 0, None, 0)
 
 class Atom:
     """Bytes with one history. `write` is the last write, `reads` the reads since then by agent;
-    both are (agent, time, access, execution)."""
+    both are (agent, time, access, execution). `owner` is the allocation that wrote last, `lost` the
+    one whose content that overwrote."""
 
-    __slots__ = ("defined", "label", "reads", "size", "write")
+    __slots__ = ("defined", "label", "lost", "owner", "reads", "size", "write")
 
     def __init__(self, label: int, size: int, defined: int) -> None:
         self.label = label
@@ -34,12 +35,15 @@ class Atom:
         self.defined = defined
         self.write: tuple[Any, ...] = ORIGIN
         self.reads: dict[int, tuple[Any, ...]] = {}
+        self.owner: Any = None
+        self.lost: Any = None
 
     def split(self, label: int, size: int) -> Atom:
         """Return a new atom for `size` units of this one."""
         part = Atom(label, size, self.defined)
         part.write = self.write
         part.reads = dict(self.reads)
+        part.owner, part.lost = self.owner, self.lost
         self.size -= size
         return part
 

@@ -158,7 +158,11 @@ class Binding:
 
     def view(self, name: str) -> GmAccess:
         """Return a GM view operand; faults if it reaches outside its buffer."""
-        spec, number, offset = self.values[name]
+        return self.view_of(self.values[name])
+
+    def view_of(self, value: GmView) -> GmAccess:
+        """Bind the value of a GM view; faults if it reaches outside its buffer."""
+        spec, number, offset = value
         buffer = self.machine.buffers[number]
         low, high = extent(spec, offset)
         count = len(buffer.data) * 8 // spec.dtype.bits

@@ -70,7 +70,8 @@ def initialize_pipe(ctx: ValueContext) -> Action:
     else:
         key = ("pipe", attrs.get("id", 0))
         places = {d: f"{d}_consumer_buf" for d in directions}
-        pointer = slots.get("gm_slot_buffer")
+        # On A5 the assembler makes this form one between on-chip memories, and drops the pointer.
+        pointer = slots.get("gm_slot_buffer") if ctx.profile.target == "a2a3" else None
 
     def run(core: Core) -> None:
         values = core.slots
@@ -379,3 +380,26 @@ def tfree(op: Binding) -> Commit:
                 )
 
     return free
+
+
+def counted(op: Binding) -> Commit:
+    """Return what a bound operation on a FIFO does to the counters alone, for a run without
+    values."""
+    kind, _, direction = op.sync or ("", None, "")
+    shares = _shares(op, _end(op), direction)
+    pops_free = op.target == "a2a3"
+
+    def push() -> None:
+        for share in shares():
+            share.pushed += 1
+
+    def pop() -> None:
+        for share in shares():
+            share.popped += 1
+            share.freed += pops_free
+
+    def free() -> None:
+        for share in shares():
+            share.freed += not pops_free
+
+    return {"push": push, "pop": pop, "free": free}[kind]

@@ -35,13 +35,15 @@ class CoreTimer:
 
     __slots__ = (
         "backlog", "blocked", "causes", "clock", "done", "done_record", "dones", "ends",
-        "free", "free_record", "gate", "gate_record", "index", "model", "name", "queues", "stalls",
+        "free", "free_record", "gate", "gate_record", "index", "model", "name", "queues",
+        "scalar_cycles", "stalls",
         "starts", "steps", "wait_sources", "waits",
     )  # fmt: skip
 
     def __init__(self, model: TimingModel, index: int, name: str) -> None:
         count = len(PIPES)
         self.model = model
+        self.scalar_cycles = model.scalar_cycles
         self.index = index
         self.name = name
         self.clock = 0
@@ -70,7 +72,7 @@ class CoreTimer:
         if self.gate is not None:
             self.backlog.append((step, scalars))
             return
-        now = self.clock + scalars * self.model.scalar_cycles
+        now = self.clock + scalars * self.scalar_cycles
         self.clock = now + step.issue
         if step.pipe == S:
             self._scalar(step, now)
@@ -89,49 +91,51 @@ class CoreTimer:
             if self.model.ready:
                 self.model.pump()
 
-    def takes_now(self, pipe: int) -> bool:
-        """True if an operation without events of its own is placed as soon as it is issued."""
-        return pipe != S and self.gate is None and self.queues[pipe] is None
-
     def run_behind(
         self, step: Step, scalars: int, given: tuple[int, int, int] | None, *, drains: bool
     ) -> tuple[int, int, int]:
         """Issue an operation behind another one (when it is done, its core and record) that may be
-        on another pipe; return the same of this one. Only where `takes_now` holds."""
-        now = self.clock + scalars * self.model.scalar_cycles
+        on another pipe; return the same of this one and all before it on its pipe, as a flag would
+        say. Only where the pipe holds no queue."""
+        now = self.clock + scalars * self.scalar_cycles
         self.clock = now + step.issue
         pipe = step.pipe
         if drains:
             self._drain_pipe(pipe)
         if given is not None:
-            when, core, record = given
             free = self.free[pipe]
-            if now > free:
-                free = now
-            if when > free:
-                self._stall(pipe, "scalar unit", now - self.free[pipe])
-                self._stall(pipe, "data", when - free)
+            when = given[0]
+            if when > free and when > now:
+                self.stall(pipe, "scalar unit", now - free)
+                self.stall(pipe, "data", when - (now if now > free else free))
                 self.free[pipe] = when
-                self.free_record[pipe] = record
-            self.waits.extend((len(self.steps), pipe))
-            self.wait_sources.extend((core, record))
+                self.free_record[pipe] = given[2]
+                self.waits.extend((len(self.steps), pipe))
+                self.wait_sources.extend(given[1:])
         self.run(step, now)
-        record = len(self.steps) - 1
-        return self.dones[record], self.index, record
+        return self.done[pipe], self.index, self.done_record[pipe]
 
     def run(self, step: Step, now: int) -> None:
         """Place an operation that waits for nothing but its pipe."""
         pipe = step.pipe
-        free = self.free[pipe]
-        if free >= now:
-            start = free
-            self.causes.append(self.free_record[pipe])
-        else:
-            start = now
-            self.causes.append(self.gate_record)
-            if now > free:
-                self._stall(pipe, "scalar unit", now - free)
-        self._record(step, start, start + step.busy)
+        start = self.free[pipe]
+        cause = self.free_record[pipe]
+        if now > start:
+            self.stall(pipe, "scalar unit", now - start)
+            start, cause = now, self.gate_record
+        self.causes.append(cause)
+        steps = self.steps
+        number = len(steps)
+        steps.append(step.base)
+        self.starts.append(start)
+        self.free[pipe] = end = start + step.busy
+        self.ends.append(end)
+        self.free_record[pipe] = number
+        done = end + step.latency
+        self.dones.append(done)
+        if done >= self.done[pipe]:
+            self.done[pipe] = done
+            self.done_record[pipe] = number
 
     def _record(self, step: Step, start: int, end: int) -> None:
         """Append the record of an operation whose cause has been appended."""
@@ -148,7 +152,8 @@ class CoreTimer:
             self.done[pipe] = done
             self.done_record[pipe] = number
 
-    def _stall(self, pipe: int, reason: str, cycles: int) -> None:
+    def stall(self, pipe: int, reason: str, cycles: int) -> None:
+        """Count cycles that a pipe waits."""
         if cycles > 0:
             key = (pipe, reason)
             self.stalls[key] = self.stalls.get(key, 0) + cycles
@@ -160,7 +165,7 @@ class CoreTimer:
         if step.takes and not self._given(step):
             return False
         for flag in step.takes:
-            self._take(step, flag, now)
+            self.take(step, flag, now)
         if step.drains:
             self._drain_pipe(step.pipe)
         if step.is_work:
@@ -185,7 +190,7 @@ class CoreTimer:
                 flag.waiters.remove(me)
         return True
 
-    def _take(self, step: Step, flag: Flag, now: int) -> None:
+    def take(self, step: Step, flag: Flag, now: int) -> None:
         """Wait on a pipe for an event whose time is known."""
         when, core, record = flag.times[0] if flag.keeps else flag.times.popleft()
         pipe = step.pipe
@@ -196,8 +201,8 @@ class CoreTimer:
         free = max(self.free[pipe], now)
         if when > free:
             if now > self.free[pipe]:
-                self._stall(pipe, "scalar unit", now - self.free[pipe])
-            self._stall(pipe, flag.reason, when - free)
+                self.stall(pipe, "scalar unit", now - self.free[pipe])
+            self.stall(pipe, flag.reason, when - free)
             self.free[pipe] = when
             self.free_record[pipe] = record if core == self.index else _foreign(core, record)
 
@@ -205,7 +210,7 @@ class CoreTimer:
         """A barrier: what follows starts after everything before is done."""
         done = self.done[pipe]
         if done > self.free[pipe]:
-            self._stall(pipe, "barrier", done - self.free[pipe])
+            self.stall(pipe, "barrier", done - self.free[pipe])
             self.free[pipe] = done
             self.free_record[pipe] = self.done_record[pipe]
 
@@ -225,7 +230,7 @@ class CoreTimer:
         pipe = step.pipe
         start = max(self.free[pipe], now)
         self.causes.append(self.free_record[pipe] if self.free[pipe] >= now else self.gate_record)
-        self._stall(pipe, "scalar unit", now - self.free[pipe])
+        self.stall(pipe, "scalar unit", now - self.free[pipe])
         self._record(step, start, start)
         self.model.pools.wait(start, self, len(self.steps) - 1, now)
 
@@ -236,7 +241,7 @@ class CoreTimer:
         queue = self.queues[pipe]
         assert queue
         step, _ = queue.popleft()
-        self._stall(pipe, "shared bandwidth", end - self.starts[record] - step.busy)
+        self.stall(pipe, "shared bandwidth", end - self.starts[record] - step.busy)
         self.ends[record] = end
         self.dones[record] = end + step.latency
         self.free[pipe] = end
@@ -283,7 +288,7 @@ class CoreTimer:
         if step.drains:
             self._drain_core()
         for flag in step.takes:
-            self._take(step, flag, now)
+            self.take(step, flag, now)
         if step.is_work:
             self.causes.append(self.free_record[S])
             self._record(step, self.free[S], self.free[S] + step.busy)
@@ -297,7 +302,7 @@ class CoreTimer:
         """The scalar unit waits until every pipe is done."""
         last = max(range(len(PIPES)), key=self.done.__getitem__)
         if self.done[last] > self.free[S]:
-            self._stall(S, "barrier", self.done[last] - self.free[S])
+            self.stall(S, "barrier", self.done[last] - self.free[S])
             self.free[S] = self.done[last]
             self.free_record[S] = self.done_record[last]
 
@@ -362,17 +367,23 @@ class TimingModel:
         self._pumping = False
         self._told = [0] * len(self.cores)
 
-    def flag(self, key: Any, reason: str, credits: int = 0) -> Flag:
+    def flag(self, key: Any, reason: str, credits: int = 0, group: int = 1) -> Flag:
         """Return the event of a key; a new one has `credits` given at time 0."""
         flag = self.flags.get(key)
         if flag is None:
-            flag = self.flags[key] = Flag(key, reason)
-            flag.times.extend((0, 0, NO_CAUSE) for _ in range(credits))
+            flag = self.flags[key] = Flag(key, reason, group=group, credits=credits)
         return flag
 
     def give(self, flag: Flag, when: int, core: int, record: int) -> None:
         """An event is given; whoever waits longest for it goes on (all, if it keeps)."""
-        flag.times.append((when, core, record))
+        if flag.group > 1:
+            flag.held.append((when, core, record))
+            if len(flag.held) < flag.group:
+                return
+            flag.times.extend([max(flag.held)] * flag.group)
+            flag.held.clear()
+        else:
+            flag.times.append((when, core, record))
         if flag.waiters:
             self.ready.append(flag)
 

@@ -7,6 +7,7 @@ wrote it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ptosim.timing.model import CoreTimer
@@ -26,7 +27,7 @@ class _Region:
     """A range of bytes, the regions that it overlaps (itself among them), and by pipe the last
     operation that read and wrote it: a time if it is known, else an event."""
 
-    __slots__ = ("end", "first", "overlaps", "reads", "writes")
+    __slots__ = ("end", "first", "overlaps", "past", "reads", "writes")
 
     def __init__(self, first: int, end: int) -> None:
         self.first = first
@@ -34,6 +35,24 @@ class _Region:
         self.overlaps: list[_Region] = [self]
         self.reads: dict[int, Given | Flag] = {}
         self.writes: dict[int, Given | Flag] = {}
+        self.past: list[tuple[dict[int, Given | Flag], dict[int, Given | Flag]]] = []
+
+
+_SavedRegion = tuple[_Region, int, int, list[_Region], dict[int, Any], dict[int, Any]]
+Saved = dict[Any, tuple[list[_SavedRegion], _SavedRegion | None]]
+
+
+def _saved(region: _Region) -> _SavedRegion:
+    return (
+        region, region.first, region.end, list(region.overlaps), dict(region.reads),
+        dict(region.writes),
+    )  # fmt: skip
+
+
+def _restored(saved: _SavedRegion) -> _Region:
+    region, region.first, region.end = saved[0], saved[1], saved[2]
+    region.overlaps, region.reads, region.writes = list(saved[3]), dict(saved[4]), dict(saved[5])
+    return region
 
 
 class _Memory:
@@ -74,42 +93,67 @@ class _Memory:
 
 class DataOrder:
     """Issues the operations of a core so that data order them. On the pipes of `draining` an
-    operation that depends on an earlier one of the same pipe waits for its result."""
+    operation that depends on an earlier one of the same pipe waits for its result. With `buffers`
+    every region of the core stands for that many more: what fills it anew waits for those who used
+    it so many fillings ago."""
 
-    def __init__(self, timer: CoreTimer, draining: frozenset[int]) -> None:
+    def __init__(self, timer: CoreTimer, draining: frozenset[int], buffers: int = 0) -> None:
         self.timer = timer
         self.draining = draining
+        self.buffers = buffers
         self._memories: dict[Any, _Memory] = {}
         # Regions made so far, in memories of the core and in global memory: what a step found out
         # about its own holds until there are new ones.
-        self._local = 0
-        self._global = 0
+        self.local_regions = 0
+        self.regions = 0
 
     def issue(self, step: Step, scalars: int) -> None:
         """Issue a step behind everything that its data depend on."""
         timer, pipe = self.timer, step.pipe
         places = step.places
-        if places is None or places[0] != self._local + (self._global if places[3] else 0):
+        if places is None or places[0] != (self.regions if places[3] else self.local_regions):
             places = self._places(step)
+        seen: Any = self._refilled(step) if self.buffers else places[1]
         best: Any = None
         pending: list[Any] = []
         own = False
-        for events in places[1]:
-            for by, event in events.items():
+        latest = -1
+        for events in seen:
+            for by in events:
                 if by == pipe:
                     own = True
-                elif event.__class__ is Flag:
+                    continue
+                event = events[by]
+                if event.__class__ is Flag:
                     pending.append(event)
-                elif best is None or event[0] > best[0]:
-                    best = event
+                elif event[0] > latest:
+                    best, latest = event, event[0]
         drains = own and pipe in self.draining
         given: Given | Flag
-        if not pending and step.is_plain and timer.takes_now(pipe):
+        if step.is_plain and not pending and timer.gate is None and timer.queues[pipe] is None:
             given = timer.run_behind(step, scalars, best, drains=drains)
         else:
             given = self._wait(step, scalars, best, pending, drains=drains)
         for events in places[2]:
             events[pipe] = given
+
+    def _refilled(self, step: Step) -> list[dict[int, Given | Flag]]:
+        """Return what a step waits for where regions have more buffers than one."""
+        reads, writes = ([self._region(r) for r in part] for part in step.ranges)
+        found = [o.writes for r in reads for o in r.overlaps]
+        for region, place in zip(writes, step.ranges[1], strict=True):
+            if not isinstance(place[0], str) or region in reads:
+                found += [e for o in region.overlaps for e in (o.reads, o.writes)]
+                continue
+            for used in region.overlaps:
+                past = used.past
+                if len(past) >= self.buffers:
+                    found += past[-self.buffers]
+                past.append((used.reads.copy(), used.writes.copy()))
+                del past[: -self.buffers]
+                used.reads.clear()
+                used.writes.clear()
+        return found
 
     def _places(self, step: Step) -> tuple[int, tuple[Any, ...], tuple[Any, ...], bool]:
         """Return what a step looks at and what it leaves its mark in, for the regions there are."""
@@ -122,7 +166,7 @@ class DataOrder:
         marks = [*(r.reads for r in reads), *(r.writes for r in writes)]
         looked = tuple({id(events): events for events in seen}.values())
         is_global = any(not isinstance(r[0], str) for part in step.ranges for r in part)
-        version = self._local + (self._global if is_global else 0)
+        version = self.regions if is_global else self.local_regions
         step.places = places = (version, looked, tuple(marks), is_global)
         return places
 
@@ -132,12 +176,45 @@ class DataOrder:
             memory = self._memories[place[0]] = _Memory()
         found = memory.regions.get((place[1], place[2]))
         if found is None:
+            self.regions += 1
             if isinstance(place[0], str):
-                self._local += 1
-            else:
-                self._global += 1
+                self.local_regions += 1
             found = memory.add(place[1], place[2])
         return found
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def save(self) -> Saved:
+        """Return the regions as they are now, for `restore`."""
+        return {
+            place: (
+                [_saved(r) for r in memory.regions.values()],
+                memory.rest and _saved(memory.rest),
+            )
+            for place, memory in self._memories.items()
+        }
+
+    def restore(self, saved: Saved) -> None:
+        """Go back to regions of this run. What steps know of their regions holds no longer: version
+        numbers go on upwards."""
+        self.local_regions += 1
+        self.regions += 1
+        self._memories = {}
+        for place, (regions, rest) in saved.items():
+            memory = self._memories[place] = _Memory()
+            for region in map(_restored, regions):
+                memory.regions[region.first, region.end] = region
+            memory.rest = rest and _restored(rest)
+
+    def events(self) -> Iterator[Flag]:
+        """Yield the events that regions hold."""
+        for memory in self._memories.values():
+            for region in (*memory.regions.values(), *([memory.rest] if memory.rest else [])):
+                for held in (*region.reads.values(), *region.writes.values()):
+                    if isinstance(held, Flag):
+                        yield held
+
+    # -- waiting -----------------------------------------------------------------------------------
 
     def _wait(
         self, step: Step, scalars: int, best: Given | None, pending: list[Flag], *, drains: bool

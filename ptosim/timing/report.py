@@ -10,8 +10,10 @@ from typing import Any
 
 from ptosim.isa.costs import CostTable, error_of, weakest
 from ptosim.timing.cost import Cost, Movement
+from ptosim.timing.hints import Hint, hints
 from ptosim.timing.model import TimingModel
 from ptosim.timing.path import PathPart, critical_path
+from ptosim.timing.roofline import Roof, rooflines
 from ptosim.timing.steps import PIPES, Step
 from ptosim.timing.timeline import RegionUse, region_uses
 
@@ -195,6 +197,16 @@ class CostReport:
         """Every vector region with its loops, instruction by instruction."""
         return region_uses(self.executed, self.table)
 
+    @cached_property
+    def roofline(self) -> list[Roof]:
+        """Where every unit stands between arithmetic and memory."""
+        return rooflines(self)
+
+    @cached_property
+    def hints(self) -> list[Hint]:
+        """What may not have to take its time, dearest first."""
+        return hints(self)
+
     def moved(self) -> dict[str, int]:
         """Return the bytes of global memory read and written."""
         total = {"read": 0, "write": 0}
@@ -240,6 +252,8 @@ class CostReport:
             "critical_path": [_data(p) for p in self.path],
             "bytes": self.moved(),
             "regions": [asdict(r) for r in self.regions],
+            "roofline": [_data(r) for r in self.roofline],
+            "hints": [_data(h) for h in self.hints],
         }
 
 

@@ -85,9 +85,9 @@ class ViewShape:
 
 @dataclass(frozen=True, slots=True)
 class PointerShape:
-    """A pointer operand: the memory it points to and its element type."""
+    """A pointer: the memory that it points into (gm or a space), and its element type."""
 
-    space: str
+    loc: str
     dtype: DType
 
 

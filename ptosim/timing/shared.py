@@ -96,3 +96,21 @@ class Pools:
         pool.demand -= scaled
         core.shared_done(record, end, issued)
         core.model.pump()
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def save(self) -> tuple[Any, ...]:
+        """Return what waits and what is active, for `restore`."""
+        pools = [(p.demand, p.progress, p.time, list(p.active)) for p in self.pools.values()]
+        return list(self.pending), self._count, pools
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        """Go back to a state of this run; transfers that wait have no end yet."""
+        pending, self._count, pools = saved
+        self.pending = list(pending)
+        for pool, (demand, progress, time, active) in zip(self.pools.values(), pools, strict=True):
+            pool.demand, pool.progress, pool.time = demand, progress, time
+            pool.active = list(active)
+        for start, _, core, record, _ in self.pending:
+            core.ends[record] = start
+            core.dones[record] = start + core.steps[record].latency

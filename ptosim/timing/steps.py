@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from ptosim.timing.cost import Cost
@@ -15,16 +16,39 @@ S = 0
 class Flag:
     """An event that is given and taken: the times at which it was given and not yet taken, each
     with the core and the record that gave it; and who waits, in order. One that `keeps` is given
-    once and can be taken by any number."""
+    once and can be taken by any number; `credits` are given before anything is issued. One of a
+    `group` counts when as many have been given, and then as many times."""
 
-    __slots__ = ("keeps", "key", "reason", "times", "waiters")
+    __slots__ = ("credits", "group", "held", "keeps", "key", "reason", "times", "waiters")
 
-    def __init__(self, key: Any, reason: str, *, keeps: bool = False) -> None:
+    def __init__(
+        self, key: Any, reason: str, *, keeps: bool = False, group: int = 1, credits: int = 0
+    ) -> None:
         self.key = key
         self.reason = reason
         self.keeps = keeps
+        self.group = group
+        self.credits = credits
+        self.held: list[tuple[int, int, int]] = []
         self.times: deque[tuple[int, int, int]] = deque()
         self.waiters: deque[tuple[Any, int]] = deque()
+        self.reset()
+
+    def reset(self) -> None:
+        """Go back to how the event is before anything is issued."""
+        self.set([(0, 0, -1)] * self.credits, (), ())
+
+    def saved(self) -> tuple[tuple[Any, ...], ...]:
+        """Return what was given and who waits, for `set`."""
+        return tuple(self.times), tuple(self.waiters), tuple(self.held)
+
+    def set(self, times: Iterable[Any], waiters: Iterable[Any], held: Iterable[Any]) -> None:
+        """Replace what was given, who waits, and what a group has of its number."""
+        self.times.clear()
+        self.times.extend(times)
+        self.waiters.clear()
+        self.waiters.extend(waiters)
+        self.held[:] = held
 
 
 class Step:
@@ -37,7 +61,7 @@ class Step:
     """
 
     __slots__ = (
-        "base", "busy", "carry", "cost", "drains", "gives", "is_plain", "is_work", "issue",
+        "base", "busy", "carry", "cost", "drains", "flag", "gives", "is_plain", "is_work", "issue",
         "latency", "pipe",
         "places", "ranges", "shared", "site", "takes", "then",
     )  # fmt: skip
@@ -69,6 +93,10 @@ class Step:
         self.carry = carry
         self.shared = shared
         self.is_plain = is_work and not (takes or gives or drains or shared)
+        # The one event of an operation that does nothing else.
+        events = (*takes, *gives)
+        is_flag = len(events) == 1 and not (is_work or drains)
+        self.flag: Flag | None = events[0] if is_flag else None
         self.base: Step = self
         self.then: Step | None = None  # a second step of the same operation
         self.ranges: Any = None  # bytes read and written, where data order the program

@@ -1,14 +1,16 @@
 """The trace of a launch in the Chrome Trace Event format, as chrome://tracing and Perfetto open it.
 
 A process for each core, a track for each pipe, a slice for each operation, a flow arrow from the
-operation that gave an event to the first one behind the wait for it, and a counter of the transfers
-that are under way. Times are microseconds at the target's clock.
+operation that gave an event to the first one behind the wait for it, and counters of the bytes
+that are under way, of UB in use, and of the tiles in FIFOs. Times are microseconds at the clock of
+the target.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ptosim.timing.counters import fifo_levels, levels
 from ptosim.timing.model import CoreTimer
 from ptosim.timing.steps import PIPES
 
@@ -23,8 +25,11 @@ def trace_events(report: CostReport) -> list[dict[str, Any]]:
     for core in report.model.cores:
         events += _names(core)
         events += _slices(report, core)
-        events += _transfers(report, core)
+        for name, unit, levels_ in levels(core):
+            events += _counter(report, core.index, name, unit, levels_)
         events += flows.of(core)
+    for pid, name, found in fifo_levels(report.model.cores):
+        events += _counter(report, pid, name, "tiles", found)
     return events
 
 
@@ -68,22 +73,16 @@ def _slices(report: CostReport, core: CoreTimer) -> list[dict[str, Any]]:
     return events
 
 
-def _transfers(report: CostReport, core: CoreTimer) -> list[dict[str, Any]]:
-    """A counter of the bytes that transfers under way move."""
-    changes: list[tuple[int, int]] = []
-    for step, start, done in zip(core.steps, core.starts, core.dones, strict=True):
-        if step.cost.moved is not None:
-            changes.append((start, step.cost.moved.bytes))
-            changes.append((done, -step.cost.moved.bytes))
-    level = 0
-    events: dict[int, dict[str, Any]] = {}
-    for cycle, change in sorted(changes):
-        level += change
-        events[cycle] = {
-            "ph": "C", "name": "bytes in flight", "pid": core.index, "tid": 0,
-            "ts": cycle / report.mhz, "args": {"bytes": level},
-        }  # fmt: skip
-    return list(events.values())
+def _counter(
+    report: CostReport, pid: int, name: str, unit: str, levels: list[tuple[int, int]]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "ph": "C", "name": name, "pid": pid, "tid": 0,
+            "ts": cycle / report.mhz, "args": {unit: level},
+        }
+        for cycle, level in levels
+    ]  # fmt: skip
 
 
 class _Flows:

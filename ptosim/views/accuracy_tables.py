@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import mean, median
 from typing import Any
 
 from rich.text import Text
@@ -30,6 +31,12 @@ def renderables(operations: Sequence[Accuracy], kernels: Sequence[KernelAccuracy
         second.add_row(
             kernel.target, kernel.name, f"{kernel.published:,.1f}", f"{kernel.predicted:,.1f}",
             f"{kernel.error:+.1%}",
+        )  # fmt: skip
+    for target in dict.fromkeys(k.target for k in kernels):
+        wrong = [abs(k.error) for k in kernels if k.target == target]
+        second.add_row(
+            target, f"all {len(wrong)}: mean {mean(wrong):.1%}, median {median(wrong):.1%}, "
+            f"worst {max(wrong):.1%}", "", "", "",
         )  # fmt: skip
     note = (
         "Classes without a line have no published points; their figures say where they come from. "

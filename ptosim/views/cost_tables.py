@@ -14,8 +14,11 @@ from ptosim.program import Program
 from ptosim.timing.report import CostReport, Use
 from ptosim.views.vector_tables import regions
 
-VIEWS = ("summary", "ops", "stages", "lines", "loops", "pipes", "path", "vector")
-DEFAULT_VIEWS = ("summary", "ops", "stages", "pipes", "path")
+VIEWS = (
+    "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline", "hints",
+    "vector",
+)  # fmt: skip
+DEFAULT_VIEWS = ("summary", "ops", "stages", "pipes", "timeline", "path", "roofline", "hints")
 BY = ("stage", "op", "line", "loop", "pipe")
 SHOWN = 24
 """Lines of a table that are shown; what is left out is counted."""
@@ -46,9 +49,10 @@ def renderables(
         wanted.remove("ops")
     for report in reports:
         suffix = f", {report.target}" if len(reports) > 1 else ""
-        for name, make in _TABLES.items():
-            if name in wanted:
-                parts.append(make(report, suffix))
+        tables = {**_TABLES, **_pictures()}
+        parts += [
+            tables[name](report, suffix) for name in VIEWS if name in wanted and name in tables
+        ]
         if "vector" in wanted:
             parts += regions(report, suffix)
     return parts
@@ -215,6 +219,16 @@ _TABLES: dict[str, Callable[[CostReport, str], Table]] = {
     "pipes": _pipes,
     "path": _path,
 }
+
+
+def _pictures() -> dict[str, Callable[[CostReport, str], Any]]:
+    from ptosim.views import cost_pictures
+
+    return {
+        "timeline": cost_pictures.timeline,
+        "roofline": cost_pictures.roofline,
+        "hints": cost_pictures.hints,
+    }
 
 
 def table(title: str, columns: Sequence[tuple[str, str]]) -> Table:

@@ -16,7 +16,8 @@ import ptosim
 from ptosim.diagnostics.model import Sink
 from ptosim.source import Source
 from ptosim.syntax.parser import parse
-from tests.bench import quant
+from tests.bench import clock, cube, quant
+from tests.bench.debugger import debugger
 from tests.bench.programs import (
     add_loop,
     check_kernel,
@@ -189,5 +190,12 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "quantisation": quantisation,
     "schemes": quant.schemes,
     "onnx_model": quant.model,
+    "products": cube.products,
+    "half_precision": cube.half_precision,
+    "kernels": cube.kernels,
     "memory": memory,
+    "timing_on_top": clock.on_top,
+    "timing_alone": clock.alone,
+    "timing_memory": clock.memory,
+    "debugger": debugger,
 }

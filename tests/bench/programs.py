@@ -97,6 +97,20 @@ def mxfp8(count: int) -> str:
 """
 
 
+def flag_loop() -> str:
+    """Return %n rounds of a load, two additions and a store, ordered by flags."""
+    first, last = ("PIPE_MTE2", "PIPE_V"), ("PIPE_V", "PIPE_MTE3")
+    lines = [f"pto.tload ins(%px : {_PART}) outs(%a : {_KV})"]
+    add = f"pto.tadd ins(%a, %a : {_KV}, {_KV}) outs(%c : {_KV})"
+    for (source, target), body in ((first, [add, add]), (last, [])):
+        names = f'["{source}", "{target}", "EVENT_ID0"]'
+        lines += [f"pto.set_flag{names}", f"pto.wait_flag{names}", *body]
+    lines.append(f"pto.tstore ins(%c : {_KV}) outs(%pz : {_PART})")
+    body = "".join(f"      {line}\n" for line in lines)
+    loop = "    scf.for %i = %c0 to %n step %c1 {\n" + body + "    }\n"
+    return _HEAD + _views("xz") + _tiles("ac") + loop + _TAIL
+
+
 def vector_loop() -> str:
     """Return a vector region of %n rounds of eight instructions on 128 registers of UB."""
     v, p, m = "!pto.vreg<64xf32>", "!pto.ptr<f32, ub>", "!pto.mask<b32>"

@@ -41,6 +41,18 @@ def test_1_values_differ(cli, kernel, tmp_path):
     assert "[0,0]: 0.0 instead of 1.0" in bad.out
 
 
+@pytest.mark.parametrize("command", ["run", "cost"])
+def test_2_an_input_without_a_type(cli, tmp_path, command):
+    """Three operands and two types: which type belongs to which operand is not guessed."""
+    path = tmp_path / "untyped.pto"
+    operands = "(!pto.tile<16x64xf32>, !pto.tile<16x1xf32>)"
+    path.write_text(f"%d = pto.tquant %src, %a, %b : {operands} -> !pto.tile<16x64xi8>\n")
+    assert cli("check", path).code == 0
+    outcome = cli(command, path)
+    assert outcome.code == 2
+    assert "has no type" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ptosim
+from ptosim.cli import values
 from ptosim.debug.checkpoints import Checkpoints
 from ptosim.debug.walker import Walker
+from ptosim.sidecar import sidecar_of
 from tests.cli.programs import TILE
 from tests.debug.helpers import PROGRAMS
 from tests.semantics.test_sync import A2A3, X, mixed, program
@@ -63,7 +65,20 @@ def state(walker: Walker):
     turn = walker.turn.index if walker.turn is not None else None
     counters = [c[0] for c in taken.clusters]
     stop = (walker.finished, walker.trap is not None)
-    return repr((walker.position, turn, stop, cores, taken.buffers, counters))
+    return repr((walker.position, turn, stop, cores, taken.buffers, counters, in_time(walker)))
+
+
+def in_time(walker: Walker):
+    """The pipes over time: when everything executed so far started and ended, who waits for what."""
+    model = walker.engine.bridge.model
+    return [
+        (
+            c.name, c.clock, c.free, c.done, c.stalls, [s.site.line for s in c.steps], c.starts, c.ends,
+            c.dones, c.causes, c.waits, c.wait_sources, c.gate and c.gate[0].site.line,
+            [q and [(s.site.line, now) for s, now in q] for q in c.queues],
+        )
+        for c in model.cores
+    ], {str(k): (list(f.times), len(f.waiters)) for k, f in model.flags.items() if f.times or f.waiters}  # fmt: skip
 
 
 @settings(max_examples=40, deadline=None)
@@ -100,6 +115,50 @@ def test_every_position_of_a_program_from_both_sides(name):
     for position in reversed(range(len(states))):
         directly.goto(position)
         assert state(directly) == states[position], position
+
+
+@pytest.mark.parametrize(
+    "name", ["basics/softmax", "quant/mxfp8_dn_pipeline", "micro/flash_attention", "page/pipeline"]
+)
+def test_time_is_that_of_a_plain_run(name):
+    """However a run was walked through, at its end every operation has the times of a plain run."""
+    path = PROGRAMS.parents[2] / "programs" / f"{name}.pto"
+    beside = sidecar_of(path)
+    assert beside is not None
+    program = ptosim.load(path, target="a5", level=beside.options.get("level"))
+    args = {n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()}
+    plain = program.run(args).cost.model
+    walker = Walker(program.debug(args).launch, Checkpoints(kept=8))
+    walker.goto(1 << 40)
+    end = walker.position
+    for position in (end // 2, end // 3, end - 1, 1, end // 4):
+        walker.goto(position)
+        for _ in range(3):
+            walker.step()
+    walker.goto(1 << 40)
+    model = walker.engine.bridge.model
+    model.settle()
+    for core, same in zip(model.cores, plain.cores, strict=True):
+        assert [s.site.line for s in core.steps] == [s.site.line for s in same.steps]
+        assert (core.starts, core.ends, core.dones) == (same.starts, same.ends, same.dones)
+    assert model.makespan == plain.makespan
+
+
+def test_a_cycle_is_a_place_to_go_to():
+    """It is the last position at which everything executed is done by then, from wherever one comes."""
+    session = ptosim.load(PROGRAMS / "loop.pto").debug({"k": 2.0})
+    cycles = [session.cycle]
+    while session.stepi().reason != "end":
+        cycles.append(session.cycle)
+    cycles.append(session.cycle)
+    assert cycles == sorted(cycles)
+    for cycle in (0, cycles[20], cycles[20] - 1, cycles[-1] - 1, 1):
+        there = max(i for i, c in enumerate(cycles) if c <= cycle)
+        assert session.goto(f"cycle {cycle}").position == there
+        assert session.cycle == cycles[there]
+        session.restart()
+        assert session.until(f"cycle {cycle}").position == there
+    assert session.goto(f"cycle {cycles[-1]}").reason == "end"
 
 
 def test_checkpoints_keep_to_their_budget():

@@ -8,4 +8,6 @@ from tests.cli.conftest import cli
 
 __all__ = ["cli"]
 
-collect_ignore = [] if importlib.util.find_spec("onnx") else ["models.py", "test_onnx.py"]
+collect_ignore = (
+    [] if importlib.util.find_spec("onnx") else ["models.py", "test_onnx.py", "test_onnx_faults.py"]
+)

@@ -70,7 +70,7 @@ def test_a_model_end_to_end(cli, tmp_path):
     names = sorted(p.name for p in (tmp_path / "programs").glob("*.pto"))
     assert any(n.startswith("a2a3_exact_") for n in names)
     assert any(n.startswith("a5_fast_") for n in names)
-    for name in names:
+    for name in (n for n in names if n.startswith("a2a3_exact_")):
         assert cli("run", tmp_path / "programs" / name).code == 0, name
     outcome = exact(model, {"x": x})
     np.testing.assert_array_equal(outcome.results["a2a3", "exact"]["y"], y)

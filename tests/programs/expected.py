@@ -84,13 +84,23 @@ def int8_sym() -> Arrays:
     return {"s": s, "q": int8(x, s)}
 
 
-@program("quant/int8_asym")
-def int8_asym() -> Arrays:
-    x = randn((128, 256), 41)
+def with_zero_points(x: np.ndarray) -> Arrays:
+    """A scale and a zero point for each row, and what they make of it."""
     low, high = x.min(1, keepdims=True), x.max(1, keepdims=True)
     s = (np.float32(255) / (high - low)).astype(np.float32)
     z = np.rint(-low * s).astype(np.float32)
     return {"s": s, "z": z, "q": uint8(x, s, z)}
+
+
+@program("quant/int8_asym")
+def int8_asym() -> Arrays:
+    return with_zero_points(randn((128, 256), 41))
+
+
+@program("broken/overlapping_parameters")
+def overlapping_parameters() -> Arrays:
+    """What should come out; the program is wrong."""
+    return with_zero_points(randn((64, 64), 81))
 
 
 # -- microscaling ----------------------------------------------------------------------------------
@@ -235,6 +245,82 @@ def page_pipeline() -> Arrays:
     return {"fp8NZTile": q, "e8ZzTile": e.T.copy()}
 
 
+# -- cube ------------------------------------------------------------------------------------------
+
+
+def slices(a: np.ndarray, b: np.ndarray, step: int, start: np.ndarray | None = None) -> np.ndarray:
+    """a x b along k in slices: each slice is summed in f64, and each sum is rounded to f32."""
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32) if start is None else start
+    for k in range(0, a.shape[1], step):
+        part = a[:, k : k + step].astype(np.float64) @ b[k : k + step].astype(np.float64)
+        total = (total + part).astype(np.float32)
+    return total
+
+
+@program("cube/gemm_f16")
+def gemm_f16() -> Arrays:
+    a, b = (randn(s, n).astype(np.float16) for s, n in (((128, 256), 101), ((256, 128), 102)))
+    return {"c": slices(a, b, 64)}
+
+
+@program("cube/gemm_int8")
+def gemm_int8() -> Arrays:
+    """Products beyond the range, offsets of both signs, and a column whose sums end in ties."""
+    rng = np.random.default_rng(103)
+    a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((128, 256), (256, 128)))
+    bias = rng.integers(-5000, 5000, (1, 128)).astype(np.int32)
+    scale = (rng.uniform(0.5, 2, 128) * 1e-3).astype(np.float32)
+    scale[:4] = 2.0**-11
+    scale = (scale.view(np.uint32) & 0xFFFFE000).view(np.float32)
+    offset = rng.integers(-100, 100, 128)
+    words = scale.view(np.uint32).astype(np.int64) | (offset & 0x1FF) << 37 | 1 << 46
+    total = a.astype(np.int64) @ b.astype(np.int64) + bias
+    whole = np.rint(np.clip(total * scale.astype(np.float64), -256, 255)).astype(np.int64)
+    q = np.clip(whole + offset, -128, 127).astype(np.int8)
+    return {"a": a, "b": b, "bias": bias, "words": words[None], "q": q}
+
+
+def attention(queries: int, keys: int, seed: int) -> Arrays:
+    """softmax(Q K^T / 8) V in f64, from f16 operands with seeds that follow each other."""
+    q, k, v = (
+        randn((rows, 64), seed + n).astype(np.float16).astype(np.float64)
+        for n, rows in enumerate((queries, keys, keys))
+    )
+    scores = q @ k.T / 8
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    return {"y": (p / p.sum(1, keepdims=True) @ v).astype(np.float32)}
+
+
+@program("cube/flash_attention")
+def flash_attention() -> Arrays:
+    return attention(128, 512, 111)
+
+
+@program("cube/swiglu")
+def swiglu() -> Arrays:
+    """In f64 from f16 weights; the hidden activations are rounded to f16."""
+    x = randn((128, 128), 121).astype(np.float16).astype(np.float64)
+    gate, up, down = (
+        (np.round(randn(shape, seed) * 8) / 128).astype(np.float16)
+        for shape, seed in (((128, 256), 122), ((128, 256), 123), ((256, 128), 124))
+    )
+    g, u = x @ gate.astype(np.float64), x @ up.astype(np.float64)
+    hidden = (g / (1 + np.exp(-g)) * u).astype(np.float16).astype(np.float64)
+    y = (hidden @ down.astype(np.float64)).astype(np.float32)
+    return {"gate": gate, "up": up, "down": down, "y": y}
+
+
+@program("cube/gemm_mxfp8")
+def gemm_mxfp8() -> Arrays:
+    """Quantised along k in groups of 32; the products with their scales are summed in f64."""
+    a, b = randn((128, 128), 131).astype(BF16), randn((128, 64), 132).astype(BF16)
+    factors = []
+    for matrix in (a.T, b):
+        q, e = columns(matrix)
+        factors.append(q.view(E4M3).astype(np.float64) * np.repeat(np.exp2(e - 127.0), 32, 0))
+    return {"c": (factors[0].T @ factors[1]).astype(np.float32)}
+
+
 # -- micro level -----------------------------------------------------------------------------------
 
 
@@ -275,14 +361,8 @@ def mxfp8_matmul() -> Arrays:
 
 
 @program("micro/flash_attention")
-def flash_attention() -> Arrays:
-    q, k, v = (
-        randn(shape, seed).astype(np.float16).astype(np.float64)
-        for shape, seed in (((64, 64), 81), ((128, 64), 82), ((128, 64), 83))
-    )
-    scores = q @ k.T / 8
-    p = np.exp(scores - scores.max(1, keepdims=True))
-    return {"y": (p / p.sum(1, keepdims=True) @ v).astype(np.float32)}
+def micro_flash_attention() -> Arrays:
+    return attention(64, 128, 81)
 
 
 def path_of(name: str) -> Path:

@@ -42,11 +42,12 @@ def test_program(name, target, capsys):
     code, report = run(name, target, capsys)
     codes = [f["code"] for f in report["findings"]]
     assert code == beside.exit_code, report
-    assert sorted(set(codes)) == sorted(set(beside.codes))
+    by_check = {"PTO5301"}  # what `check --needless` is for
+    assert sorted(set(codes)) == sorted(set(beside.codes) - by_check)
     if beside.expect:
         compared = {c["name"]: c for c in report["expected"]}
         assert compared.keys() == beside.expect.keys()
-        assert all(c["passed"] for c in compared.values()), compared
+        assert all(c["passed"] for c in compared.values()) == (not beside.exit_code), compared
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,7 +58,7 @@ def test_what_lies_beside_a_program(name):
     assert set(beside.targets) <= {"a2a3", "a5"}
     text = (PROGRAMS / f"{name}.pto").read_text(encoding="utf-8")
     assert text.startswith(("//", "#")) or name == "page/asm_form"  # that one is a quotation
-    assert bool(beside.codes) == name.startswith("broken/")
+    assert bool(beside.exit_code or beside.codes) == name.startswith("broken/")
     if not name.startswith(("broken/", "basics/matmul_moves")):
         assert beside.expect, "a program that is right says what comes out"
 

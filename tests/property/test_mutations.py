@@ -123,6 +123,7 @@ class Case:
     args: dict = field(default_factory=dict, hash=False)
     profile: str = "hw"
     level: int | None = None
+    entry: str | None = None
 
 
 def canonical(text: str) -> str:
@@ -150,9 +151,8 @@ def shipped() -> Iterator[Case]:
                 flagged = synchronised(text, target, level)
             except UsageError:
                 continue
-            yield Case(
-                name, target, canonical(flagged), args, beside.options.get("profile", "hw"), level
-            )
+            profile, entry = beside.options.get("profile", "hw"), beside.options.get("entry")
+            yield Case(name, target, canonical(flagged), args, profile, level, entry)
 
 
 def generated(seed: int, target: str) -> str:
@@ -195,12 +195,22 @@ CASES = [*shipped(), *made()]
 
 
 def observed(case: Case, text: str, *, watches: bool) -> tuple[Trace, set[str]]:
+    """What a text executes and what is found; on values where data decide the path."""
     front = run_frontend(Source("k", text), FrontOptions(case.target, case.level, "manual"))
     assert not front.sink.has_errors, list(front.sink)
     loaded = ptosim.load(text, target=case.target, level=case.level, sync="manual")
     trace = Trace(case.target, watches=watches)
-    outcome = dry_run(front, loaded.profile, loaded.entry(), case.args, observers=[trace])
-    return trace, {d.code for d in outcome.findings}
+    outcome = dry_run(front, loaded.profile, loaded.entry(case.entry), case.args, observers=[trace])
+    findings = outcome.findings
+    if "depends on" in outcome.ended:
+        trace = Trace(case.target, watches=watches)
+        try:
+            findings = loaded.run(
+                case.args, entry=case.entry, observers=[trace], timing=False
+            ).findings
+        except ptosim.Trap as trap:
+            findings = trap.diagnostics
+    return trace, {d.code for d in findings}
 
 
 def chosen(case: Case) -> list:

@@ -1,4 +1,4 @@
-"""Every vector operation that is executed has cases against the oracle, on each of its targets.
+"""Every tile operation that is executed has cases against the oracle, on each of its targets.
 
 For each row: edges of the type (negative, NaN, zeros of both signs, infinities, limits, ties) under
 a dynamic valid shape with odd tails; a shape that is empty; the destination in the place of a
@@ -8,6 +8,7 @@ cover these situations; a row with neither fails.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 
@@ -21,7 +22,7 @@ from tests.semantics.rows import TARGETS, executed
 
 FAMILIES = (
     "elementwise", "tile_scalar", "expand", "reduce", "generate", "convert", "move", "memory",
-    "sort",
+    "sort", "matmul", "pipes", "comm",
 )  # fmt: skip
 
 # What an operation cannot be asked for, and why.
@@ -53,6 +54,12 @@ NOT_IN_PLACE = {
 }
 WITHOUT_SOURCE = {"texpands", "tci", "ttri", "trandom", "tsetval"}
 REDUCTIONS = {n for n in BUILDERS if n.startswith(("trow", "tcol")) and "expand" not in n}
+
+
+def alike(names: Sequence[str], tests: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Operations with the same tests."""
+    return {name: dict(tests) for name in names}
+
 
 # Operations with tests of their own: situation -> module and test.
 OWN: dict[str, dict[str, str]] = {
@@ -101,6 +108,107 @@ OWN: dict[str, dict[str, str]] = {
         "edges": "test_rearrange:test_a_window_of_a_tile",
         "outside": "test_rearrange:test_a_window_outside_the_tile_stops_the_run",
     },
+    **alike(
+        ("tmov.m2l", "tmov.m2r"), {"edges": "test_cube_moves:test_to_the_memories_of_the_cube"}
+    ),
+    "tmov.m2b": {"edges": "test_cube_moves:test_half_precision_biases_are_widened"},
+    "tmov.m2s": {"edges": "test_cube_moves:test_words_reach_the_fixpipe_as_they_are"},
+    "tmov.s2d": {"edges": "test_cube_moves:test_words_reach_the_fixpipe_as_they_are"},
+    "tmov.a2v": {"edges": "test_cube_moves:test_an_accumulator_to_ub"},
+    **alike(
+        ("tmov.fp", "tstore_fp", "tstore.fp"),
+        {
+            "edges": "test_cube_moves:test_an_accumulator_with_a_scale_for_each_column",
+            "empty": "test_cube_moves:test_rows_that_only_the_run_knows",
+            "switches": "test_fixpipe_rules:test_clip_to_nine_bits",
+        },
+    ),
+    **alike(
+        ("textract_fp", "textract.fp"),
+        {
+            "edges": "test_cube_moves:test_a_window_of_an_accumulator",
+            "outside": "test_cube_moves:test_windows_outside_stop_the_run",
+            "switches": "test_fixpipe_rules:test_sign_of_the_offset",
+        },
+    ),
+    **alike(
+        ("tinsert_fp", "tinsert.fp"),
+        {
+            "edges": "test_cube_moves:test_an_accumulator_into_a_window",
+            "outside": "test_cube_moves:test_windows_outside_stop_the_run",
+            "switches": "test_fixpipe_rules:test_where_relu_stands",
+        },
+    ),
+    **{
+        f"{op}{form}": {
+            "edges": "test_matmul:test_block_scales"
+            if "mx" in form
+            else "test_matmul:test_float_products",
+            "dynamic": "test_matmul_shapes:test_sizes_that_only_the_run_knows",
+            "in place": "test_matmul:test_an_accumulator_in_another_place",
+            "switches": "test_matmul_shapes:test_named_orders_of_the_sums",
+        }
+        for op in ("tmatmul", "tgemv")
+        for form in ("", ".acc", ".bias", ".mx", ".mx.acc", ".mx.bias")
+    },
+    **alike(
+        ("tget_scale_addr", "get_scale_addr"),
+        {"edges": "test_rearrange:test_a_scale_tile_follows_its_operand"},
+    ),
+    "sethf32mode": {"edges": "test_matmul:test_shortened_operands"},
+    "set_quant_scalar": {"edges": "test_fixpipe_rules:test_a_word_in_the_register"},
+    "set_quant_vector": {"edges": "test_fixpipe_rules:test_a_table_in_the_register"},
+    **alike(
+        ("build_async_session", "tput_async", "tget_async", "wait_async_event", "test_async_event"),
+        {"edges": "test_comm:test_an_asynchronous_transfer_copies_bits"},
+    ),
+    **alike(
+        ("tput", "tget", "tbroadcast"),
+        {
+            "edges": "test_comm:test_a_put_is_a_copy",
+            "atomic": "test_comm:test_a_put_can_add",
+            "outside": "test_comm:test_operands_that_do_not_fit_stop_the_run",
+        },
+    ),
+    "treduce": {"edges": "test_comm:test_ranks_are_combined_in_their_order"},
+    **alike(
+        ("tnotify", "twait"), {"edges": "test_comm:test_a_core_waits_for_signals_of_the_other"}
+    ),
+    "ttest": {"edges": "test_comm:test_a_signal_can_be_asked_for"},
+    **alike(
+        (
+            "aic_initialize_pipe",
+            "aiv_initialize_pipe",
+            "reserve_buffer",
+            "import_reserved_buffer",
+            "initialize_l2l_pipe",
+            "initialize_l2g2l_pipe",
+        ),
+        {
+            "edges": "test_fifo:test_cube_to_vector",
+            "outside": "test_fifo:test_errors_of_the_protocol",
+        },
+    ),
+    **alike(
+        (
+            "tpush_to_aiv",
+            "tpop_from_aic",
+            "tfree_from_aic",
+            "tpush",
+            "tpop",
+            "tfree",
+            "declare_tile",
+        ),
+        {
+            "edges": "test_fifo:test_cube_to_vector",
+            "deadlock": "test_fifo:test_deadlocks",
+            "outside": "test_fifo:test_errors_of_the_protocol",
+        },
+    ),
+    **alike(
+        ("tpush_to_aic", "tpop_from_aiv", "tfree_from_aiv"),
+        {"edges": "test_fifo:test_there_and_back"},
+    ),
     "tmov.v2v": {"edges": "test_rearrange:test_copy_by_its_manual_name"},
     "tmov": {
         "edges": "test_move:test_a2a3_copies_whole_blocks",
@@ -141,15 +249,10 @@ OWN: dict[str, dict[str, str]] = {
         "switches": "test_quantize_mx_operands:test_the_pages_largest_exponent",
     },
 }
-# Moves of the cube core, which have tests beside their operations.
-CUBE = {
-    "tstore_fp", "tstore.fp", "tmov.fp", "textract_fp", "textract.fp", "tinsert_fp", "tinsert.fp",
-    "tmov.m2l", "tmov.m2r", "tmov.m2b", "tmov.m2s", "tmov.a2v", "tmov.s2d",
-}  # fmt: skip
 
 
 def rows() -> list[str]:
-    """Vector operations that are executed on a target."""
+    """Tile operations that are executed on a target."""
     return [
         d.mnemonic
         for d in map(isa().get, isa().names())
@@ -167,7 +270,7 @@ TABLE = on_targets(BUILDERS)
 
 
 def test_every_executed_row_has_cases():
-    assert sorted(set(rows()) - set(BUILDERS) - set(OWN) - CUBE) == []
+    assert sorted(set(rows()) - set(BUILDERS) - set(OWN)) == []
     assert sorted(set(BUILDERS) - set(rows())) == []
 
 

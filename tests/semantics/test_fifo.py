@@ -331,3 +331,17 @@ def test_state_of_a_fifo_is_restored():
     shares = [s for k, s in launch.machine.clusters[0].fifos.items() if k[0] == ("pipe", 0)]
     assert [(s.pushed, s.popped, s.freed) for s in shares] == [(6, 6, 6)] * 2
     assert engine.executed == total + total - 12
+
+
+def test_the_frontend_form_of_a5_stays_on_the_chip():
+    """A pointer to slots is allowed there, and not used."""
+    pair = Pair("a5")
+    frontend(pair, 1, gm=True)
+    acc, t = accumulator(pair.cube), half(pair.vector, "t", 1)
+    pair.cube.line(f"pto.tpush_to_aiv(%acc : {acc.type}) {{split = 1}}")
+    pair.vector.line(f"%t = pto.tpop_from_aic {{split = 1}} -> {t.type}")
+    pair.vector.op("pto.tstore", [t], [place(pair.vector, 1)])
+    pair.vector.line("pto.tfree_from_aic {split = 1}")
+    result = pair.run(args(), observers=[Filled(VALUES)])
+    np.testing.assert_array_equal(result.outputs["y"][:ROWS], VALUES)
+    assert not result.outputs["slots"].any()

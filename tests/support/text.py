@@ -150,7 +150,8 @@ class Kernel:
     ) -> None:
         """Add an operation on tiles and on (value, type) pairs."""
         attrs = f" {{{attrs}}}" if attrs else ""
-        self.line(f"{name} ins({_group(ins)}) outs({_group(outs)}){attrs}")
+        results = f" outs({_group(outs)})" if outs else ""
+        self.line(f"{name} ins({_group(ins)}){results}{attrs}")
 
     def view(
         self,

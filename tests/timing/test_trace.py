@@ -70,8 +70,75 @@ def test_counters_end_where_they_began(trace):
     assert levels[-1] == 0
 
 
+def test_ub_bytes_are_those_of_the_tiles_in_use(trace):
+    """Softmax holds a chunk of 32x256 f32 and rows of 128 bytes; at the end nothing is held."""
+    levels = [e["args"]["bytes"] for e in of(trace, "C") if e["name"] == "UB bytes"]
+    assert 32 * 256 * 4 < max(levels) < 192 * 1024
+    assert min(levels) >= 0
+    assert levels[-1] == 0
+
+
+def test_fifo_depth_is_what_was_pushed_and_not_taken():
+    """A slow consumer: the producer runs ahead by eight slots; then each free lets pushes go on."""
+    from tests.timing.test_fifo_times import cost, one_way
+
+    events = cost(one_way("a5", 20, 8)).trace()
+    depths = {e["name"] for e in events if e["ph"] == "C" and "FIFO" in e["name"]}
+    assert depths == {"FIFO depth c2v AIV0", "FIFO depth c2v AIV1"}
+    for name in depths:
+        levels = [e["args"]["tiles"] for e in events if e["ph"] == "C" and e["name"] == name]
+        assert max(levels) in (7, 8)
+        assert min(levels) >= 0
+        assert levels[-1] == 0
+
+
+def test_counters_are_in_order_for_each_core(trace):
+    last: dict[tuple[int, str], float] = {}
+    for event in of(trace, "C"):
+        counter = event["pid"], event["name"]
+        assert event["ts"] > last.get(counter, -1.0)
+        last[counter] = event["ts"]
+
+
 def test_slices_know_their_line_and_cycles(trace):
     mhz = cost_table("a2a3").mhz
     for event in of(trace, "X"):
         assert event["args"]["line"] > 0
         assert event["args"]["start_cycle"] == pytest.approx(event["ts"] * mhz)
+
+
+def several_cores():
+    """Cores with FIFOs between them, with flags between them, and many that share bandwidth."""
+    import ptosim
+    from tests.accuracy import attention, gemm
+    from tests.timing.test_fifo_times import both_ways, cost
+
+    yield cost(both_ways("a2a3", 4), "vector_kernel")
+    yield ptosim.load(attention.text(attention.Attention(256, 1024, 1))).cost()
+    small = gemm.Gemm("a2a3", 512, 1024, 1536, (4, 6), (128, 64, 256), "f16", "f32")
+    yield ptosim.load(gemm.text(small)).cost(
+        block_num=24, what_if={"bandwidth": 800, "machine.write_total.gib_per_second": 300}
+    )
+
+
+def test_the_rules_hold_for_several_cores():
+    """The same rules where arrows and counters cross cores and transfers slow each other down."""
+    for report in several_cores():
+        events = json.loads(json.dumps(report.trace()))
+        test_every_event_has_what_its_phase_needs(events)
+        test_tracks_have_names(events)
+        test_flows_come_in_pairs_and_go_forward(events)
+        test_counters_are_in_order_for_each_core(events)
+        ends: dict[tuple[int, int], float] = {}
+        for event in of(events, "X"):
+            track = event["pid"], event["tid"]
+            assert event["ts"] >= ends.get(track, 0) - 1e-9
+            ends[track] = event["ts"] + event["dur"]
+        assert len({pid for pid, _ in ends}) > 1
+
+
+def test_bandwidth_is_shared_by_all_cores():
+    """A quarter of the total bandwidth takes longer, and says so as the reason."""
+    *_, starved = several_cores()
+    waits = sum(p.stalls.get("shared bandwidth", 0) for p in starved.pipes)
+    assert waits > starved.cycles

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.debug.commands.registry import command
 from ptosim.debug.places import number
-from ptosim.debug.session import NO_TIMING
 from ptosim.debug.sheet import Sheet
-from ptosim.debug.tables import code, memory, tiles
+from ptosim.debug.tables import clock, code, memory, tiles
 from ptosim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,8 +60,9 @@ def map_(shell: Shell, args: str) -> None:
 
 @command("pipes", "looking", "pipes")
 def pipes(shell: Shell, args: str) -> None:
-    """Every pipe of the core: at what it waits, for what, and what queues behind."""
-    shell.show(memory.pipes(shell.session))
+    """Every pipe of the core: what it executes until which cycle, or for what it waits, and what
+    queues behind."""
+    shell.show(clock.pipes(shell.session))
 
 
 @command("events", "looking", "events", "flags")
@@ -85,14 +85,18 @@ def scalars(shell: Shell, args: str) -> None:
 
 @command("cost", "looking", "cost")
 def cost(shell: Shell, args: str) -> None:
-    """Cycles so far, by pipe."""
-    shell.show(Sheet("", notes=[NO_TIMING, f"{shell.session.position} instructions so far"]))
+    """Cycles so far, by pipe and by operation."""
+    for sheet in clock.cost(shell.session):
+        shell.show(sheet)
 
 
-@command("timeline", "looking", "timeline [N]")
+@command("timeline", "looking", "timeline [N]", example="timeline 30")
 def timeline(shell: Shell, args: str) -> None:
-    """The last operations on their pipes over time."""
-    shell.show(Sheet("", notes=[NO_TIMING]))
+    """The last operations of the core (twelve, or N) on their pipes over time."""
+    count = number(args, "count") if args else clock.SHOWN
+    if count < 1:
+        raise UsageError(f"a count is at least 1, not {count}")
+    shell.show(clock.timeline(shell.session, count, shell.width()))
 
 
 @command("backtrace", "looking", "backtrace", "bt", "where")
@@ -130,7 +134,7 @@ _INFO: dict[str, tuple[Callable[[Any], Sheet], str]] = {
     "findings": (code.findings, "what checks and run have found"),
     "functions": (code.functions, "functions of the run"),
     "map": (lambda session: memory.memory_map(session, ""), "memory map"),
-    "pipes": (memory.pipes, "pipes"),
+    "pipes": (clock.pipes, "pipes"),
     "program": (code.program, "what is being debugged"),
     "scalars": (memory.scalars, "scalars"),
     "stack": (code.backtrace, "loops and calls"),

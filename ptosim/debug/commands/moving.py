@@ -85,11 +85,12 @@ def finish(shell: Shell, args: str) -> None:
 
 
 @command(
-    "until", "moving", "until LINE|OP|PIPE|@FUNCTION|pc N|#N|CODE", "u",
+    "until", "moving", "until LINE|OP|PIPE|@FUNCTION|pc N|#N|cycle N|CODE", "u",
     example="until tquant", completes="places",
 )  # fmt: skip
 def until(shell: Shell, args: str) -> None:
-    """Go on to a place: a line, an operation, a pipe, a function, a position #N, a finding."""
+    """Go on to a place: a line, an operation, a pipe, a function, a position #N, a cycle, a
+    finding."""
     stop = shell.session.until(args)
     shell.note_place()
     if stop.missed and stop.reason == "end":
@@ -111,7 +112,7 @@ def continue_(shell: Shell, args: str) -> None:
 
 @command("goto", "moving", "goto #N | cycle N", "g", example="goto #120")
 def goto(shell: Shell, args: str) -> None:
-    """Go to a position, forwards or backwards, without stopping at breakpoints."""
+    """Go to a position or a cycle, forwards or backwards, without stopping at breakpoints."""
     if not args:
         raise UsageError("`goto` takes a position", help="goto #120")
     shell.stopped(shell.session.goto(args))

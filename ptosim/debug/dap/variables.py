@@ -11,7 +11,7 @@ import numpy as np
 from ptosim.debug.reading import Place, Reading, read_bytes, read_tile, shape_text
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
-from ptosim.debug.tables import memory
+from ptosim.debug.tables import clock, memory
 from ptosim.debug.tables.tiles import live_tiles
 from ptosim.errors import UsageError
 from ptosim.ir.types import MemRefType, PtrType, ScalarType, ViewType
@@ -56,7 +56,7 @@ class Variables:
             ("Tiles", self._tiles, False),
             ("Arguments", self._arguments, True),
             ("Flags", self._sheet(memory.events), False),
-            ("Pipes", self._sheet(memory.pipes), False),
+            ("Pipes", self._sheet(clock.pipes), False),
             ("Memory", self._spaces, True),
         ]
         return [

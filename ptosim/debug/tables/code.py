@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from ptosim.debug.clock import NO_TIMING
 from ptosim.debug.names import LOOPS, brief, callers
-from ptosim.debug.session import NO_TIMING, Debugger
+from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables.memory import core_name
@@ -145,7 +146,10 @@ def program(session: Debugger) -> Sheet:
     sheet.add("profile", launch.profile.name)
     sheet.add("cores", len(launch.machine.cores))
     sheet.add("position", f"#{session.position}")
-    sheet.notes.append(NO_TIMING)
+    if session.cycle is None:
+        sheet.notes.append(NO_TIMING)
+    else:
+        sheet.add("cycle", f"{session.cycle:,}")
     return sheet
 
 

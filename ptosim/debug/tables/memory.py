@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.debug.clock import NO_TIMING
 from ptosim.debug.names import brief
 from ptosim.debug.places import number, space_of
 from ptosim.debug.reading import Place, numbers_of, read_bytes
-from ptosim.debug.session import NO_TIMING, Debugger
+from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.tiles import live_tiles
 from ptosim.errors import UsageError
@@ -133,8 +134,13 @@ def memory_map(session: Debugger, text: str) -> Sheet:
             end = p.addr + p.bytes
             owner = live.get((name, p.addr))
             what = p.name if p.name.startswith("%") or " " in p.name else f"%{p.name}"
-            state = "live" if owner is not None else ""
-            sheet.add(name, f"{p.addr:#07x}..{end - 1:#07x}", p.bytes, what, state)
+            shared = [f"%{o.name}" for o in here if p.addr < o.addr < end]
+            state = ["live"] if owner is not None else []
+            state += [f"overlaps {', '.join(shared)}"] if shared else []
+            sheet.add(
+                name, f"{p.addr:#07x}..{end - 1:#07x}", p.bytes, what, ", ".join(state),
+                mark=bool(shared),
+            )  # fmt: skip
         used = session.launch.placement.used(name)
         filled = round(40 * used / definition.bytes)
         bar = "#" * filled + "." * (40 - filled)

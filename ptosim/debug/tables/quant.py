@@ -18,7 +18,7 @@ from ptosim.numerics.codes import decode_table
 
 GROUP = 32
 GROUPS = 16
-"""Groups that are shown; the worst ones are named below."""
+"""Groups that are shown; those that clip come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,8 @@ def _microscaling(title: str, binding: Any, src: Any, after: dict[str, Any]) -> 
     )
     groups = [*np.ndindex(*exponents.shape)]
     error = np.abs(stored * spread - values)
-    for group in groups[:GROUPS]:
+    clipped = [int(scaled.clipped()[_slices(group, axis)].sum()) for group in groups]
+    for group in (groups[i] for i in _shown(clipped)):
         part = _slices(group, axis)
         sheet.add(
             _group_name(group, axis, values.shape), short_number(np.abs(values[part]).max()),
@@ -104,7 +105,7 @@ def _microscaling(title: str, binding: Any, src: Any, after: dict[str, Any]) -> 
             short_number(np.nan_to_num(error[part]).max()),
             mark=bool(scaled.clipped()[part].any()),
         )  # fmt: skip
-    _totals(sheet, scaled, len(groups), f"{form}, groups of {GROUP} along axis {axis}")
+    _totals(sheet, scaled, clipped, f"{form}, groups of {GROUP} along axis {axis}")
     return sheet
 
 
@@ -167,15 +168,16 @@ def _affine(title: str, binding: Any, before: dict[str, Any], after: dict[str, A
         title,
         ("row", ">max |x|", ">scale", ">offset", ">max |x*s+z|", ">clipped", ">ties", ">NaN"),
     )
-    for row in range(min(rows, GROUPS)):
-        clipped = int(scaled.clipped()[row].sum())
+    clipped = [int(count) for count in scaled.clipped().sum(1)]
+    for row in _shown(clipped):
         sheet.add(
             row, short_number(np.abs(values[row]).max()), short_number(scale[row, 0]),
-            short_number(offset[row, 0]), short_number(np.nan_to_num(sizes[row]).max()), clipped,
-            int(scaled.ties()[row].sum()), int(np.isnan(values[row]).sum()), mark=clipped > 0,
+            short_number(offset[row, 0]), short_number(np.nan_to_num(sizes[row]).max()),
+            clipped[row], int(scaled.ties()[row].sum()), int(np.isnan(values[row]).sum()),
+            mark=clipped[row] > 0,
         )  # fmt: skip
     sheet.notes.append("q = round(x * scale + offset)")
-    _totals(sheet, scaled, rows, f"{dst.dtype}, one scale for each row")
+    _totals(sheet, scaled, clipped, f"{dst.dtype}, one scale for each row")
     return sheet
 
 
@@ -187,10 +189,17 @@ def _by_row(parameter: np.ndarray, rows: int) -> np.ndarray:
     return flat.astype(np.float64).reshape(rows, 1)
 
 
-def _totals(sheet: Sheet, scaled: _Scaled, groups: int, what: str) -> None:
-    clipped, ties = int(scaled.clipped().sum()), int(scaled.ties().sum())
+def _shown(clipped: list[int]) -> list[int]:
+    """The groups to show, in order: those that clip before those that do not."""
+    ranked = sorted(range(len(clipped)), key=lambda i: clipped[i] == 0)
+    return sorted(ranked[:GROUPS])
+
+
+def _totals(sheet: Sheet, scaled: _Scaled, clipped: list[int], what: str) -> None:
+    total, ties, groups = sum(clipped), int(scaled.ties().sum()), len(clipped)
     sheet.notes.append(
-        f"{what}; {groups} groups, {scaled.values.size} elements: {clipped} clipped, {ties} halfway"
+        f"{what}; {groups} groups, {scaled.values.size} elements: {total} clipped, {ties} halfway"
     )
     if groups > GROUPS:
-        sheet.notes.append(f"the first {GROUPS} groups are shown")
+        hit = sum(1 for count in clipped if count)
+        sheet.notes.append(f"{GROUPS} of {groups} groups are shown; {hit} clip")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.diagnostics.model import Diagnostic, Sink, error, warning
+from ptosim.diagnostics.model import Diagnostic, Label, Sink, error, note, warning
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
@@ -24,6 +24,38 @@ def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
         for op in function.op.walk() if function.has_body else ():
             if op.name.startswith("quant.") and op.bound:
                 sink.extend(_operation(op, source))
+            if resolved.target == "a2a3":
+                for region in op.regions:
+                    for block in region.blocks:
+                        sink.extend(_reused(block.ops, source))
+
+
+def _reused(ops: list[Operation], source: Source) -> Iterator[Diagnostic]:
+    """Sources that are read again after TQUANT to INT8, which overwrites them on A2/A3. A note: a
+    run says whether what is read was lost (PTO7103)."""
+    spoiled: dict[int, Operation] = {}
+    for op in ops:
+        if op.variant is None or not op.bound or op.name == "pto.tassign":
+            continue
+        for definition in op.variant.ins:
+            quantised = spoiled.pop(_value(op.bound.get(definition.name)), None)
+            if quantised is not None:
+                yield note(
+                    "PTO7210",
+                    f"'{op.name}' reads a tile that '{quantised.name}' has overwritten",
+                    name_span(op, source),
+                    more=(Label(name_span(quantised, source), "overwrites its source"),),
+                    notes=("A2/A3 scales the source of an INT8 TQUANT in place; A5 does not",),
+                    help="copy the tile before (`pto.tmov`), or load it again",
+                )
+        for definition in op.variant.outs:
+            spoiled.pop(_value(op.bound.get(definition.name)), None)
+        if op.name == "pto.tquant" and op.variant.name == "int8":
+            spoiled[_value(op.bound.get("src"))] = op
+
+
+def _value(operand: Any) -> int:
+    return id(getattr(operand, "value", None) or operand)
 
 
 def _operation(op: Operation, source: Source) -> Iterator[Diagnostic]:

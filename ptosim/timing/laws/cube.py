@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptosim.isa.costs import CostRow
+from ptosim.isa.dtypes import DType
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 
@@ -11,28 +11,31 @@ BLOCK_BYTES = 32
 
 
 def product(request: Request) -> Cost:
-    """M x K by K x N; dimensions are rounded up to blocks."""
-    shape = request.shape
-    lhs, rhs = shape.tile("lhs"), shape.tile("rhs")
+    """M x K by K x N of tiles."""
+    lhs, rhs = request.shape.tile("lhs"), request.shape.tile("rhs")
     assert lhs is not None
     assert rhs is not None
-    row, stages = product_stages(request, (lhs.rows, lhs.cols, rhs.cols), lhs.bits)
-    return request.cost(stages, latency=row["start"], work=2 * lhs.rows * lhs.cols * rhs.cols)
+    return blocks(request, lhs.dtype, lhs.rows, lhs.cols, rhs.cols)
 
 
-def product_stages(
-    request: Request, extents: tuple[int, int, int], bits: int
-) -> tuple[CostRow, list[Stage]]:
-    """Return the figures and the stages of a product of m x k by k x n elements."""
-    kind = {32: "f32", 8: "8bit", 4: "4bit"}.get(bits, "16bit")
-    row = request.table.find(f"cube.product.{kind}", "cube.product")
-    k_block = BLOCK_BYTES * 8 // max(bits, 8)
-    m, k, n = (_up(e, b) for e, b in zip(extents, (BLOCK, k_block, BLOCK), strict=True))
-    blocks = (m // BLOCK) * (k // k_block) * (n // BLOCK)
-    return row, [
+def blocks(request: Request, dtype: DType, rows: int, deep: int, cols: int) -> Cost:
+    """Return the cost of a product whose left operand has rows x deep elements; dimensions are
+    rounded up to blocks."""
+    row = request.table.find(f"cube.product.{_kind(dtype)}", "cube.product")
+    k_block = BLOCK_BYTES * 8 // max(dtype.bits, 8)
+    m, k, n = _up(rows, BLOCK), _up(deep, k_block), _up(cols, BLOCK)
+    count = (m // BLOCK) * (k // k_block) * (n // BLOCK)
+    stages = [
         Stage("start", row["start"], 1, row.confidence),
-        Stage("blocks", m * k * n / row["macs"], blocks, row.confidence),
+        Stage("blocks", m * k * n / row["macs"], count, row.confidence),
     ]
+    return request.cost(stages, latency=row["start"], work=2 * rows * deep * cols)
+
+
+def _kind(dtype: DType) -> str:
+    if dtype.bits == 32:
+        return "f32"
+    return {8: "8bit", 4: "4bit"}.get(dtype.bits, "16bit")
 
 
 def _up(value: int, step: int) -> int:

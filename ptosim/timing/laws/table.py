@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptosim.timing.cost import Cost
-from ptosim.timing.laws import convert, cube, functions, items, pointed, quant, repeats, transfer
+from ptosim.timing.laws import convert, cube, functions, items, micro, quant, repeats, transfer
 from ptosim.timing.laws.request import Request
 
 Law = Callable[[Request], Cost]
 
 _BOTH: dict[str, Law] = {
-    "copies": pointed.copies,
     "items": items.items,
-    "mad": pointed.mad,
-    "records": pointed.records,
-    "scalar_access": pointed.scalar_access,
     "load": transfer.load,
     "store": transfer.store,
     "move": transfer.move,
@@ -24,6 +20,13 @@ _BOTH: dict[str, Law] = {
     "product": cube.product,
     "register": cube.register,
     "sync": cube.sync,
+    "micro_copy": micro.copy,
+    "micro_fractals": micro.fractals,
+    "micro_load": micro.load,
+    "micro_scales": micro.scales,
+    "micro_fixpipe": micro.fixpipe,
+    "micro_product": micro.product,
+    "micro_sort": micro.sort,
 }
 
 LAWS: dict[str, dict[str, Law]] = {

@@ -42,7 +42,7 @@ def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cos
     row = request.table.find(f"transfer.{path}", "transfer.gather")
     runs, length = view.runs()
     moved = Movement(direction, view.bytes, runs, length)
-    return transfer_cost(request, row, view.bytes, runs, moved)
+    return _transfer(request, row, view.bytes, runs, moved)
 
 
 def _gather(request: Request, tile: TileShape, direction: str) -> Cost:
@@ -51,13 +51,12 @@ def _gather(request: Request, tile: TileShape, direction: str) -> Cost:
     by_row = index is not None and index.cols == 1
     runs = tile.rows if by_row else tile.rows * tile.cols
     moved = Movement(direction, tile.bytes, runs, max(tile.bytes // max(runs, 1), 1))
-    return transfer_cost(request, row, tile.bytes, runs, moved)
+    return _transfer(request, row, tile.bytes, runs, moved)
 
 
-def transfer_cost(
+def _transfer(
     request: Request, row: CostRow, size: int, runs: int, moved: Movement | None = None
 ) -> Cost:
-    """Return the cost of so many bytes in so many bursts."""
     by_bytes = size / request.table.bytes_per_cycle(row)
     by_runs = runs * row["per_item"]
     name = row.name.removeprefix("transfer.").replace("_", " to ", 1)
@@ -146,7 +145,7 @@ def fifo(request: Request) -> Cost:
         view = ViewShape((tile.rows, tile.cols), (tile.cols, 1), tile.dtype)
         return _global(request, f"{tile.loc}_gm", view, "write")
     row = request.table[f"transfer.{'acc_vec' if tile.loc == 'acc' else 'vec_mat'}"]
-    return transfer_cost(request, row, tile.bytes, 1)
+    return _transfer(request, row, tile.bytes, 1)
 
 
 def remote(request: Request) -> Cost:
@@ -154,4 +153,4 @@ def remote(request: Request) -> Cost:
     view = request.shape.view()
     tiles = request.shape.tiles((*request.shape.ins, *request.shape.outs))
     size = view.bytes if view is not None else max((t.bytes for t in tiles), default=0)
-    return transfer_cost(request, request.table[f"transfer.{request.stages[0]}"], size, 1)
+    return _transfer(request, request.table[f"transfer.{request.stages[0]}"], size, 1)

@@ -1,0 +1,34 @@
+"""`ptosim diff A B`"""
+
+from __future__ import annotations
+
+import argparse
+
+from ptosim.cli import differing
+from ptosim.cli import options as shared
+from ptosim.cli.terminal import Terminal
+from ptosim.differences import difference
+from ptosim.errors import UsageError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = (
+        "Both run on the same arguments (made-up ones are seeded); exit code 1 if B has new "
+        "findings, other values, a broken budget, or is slower than --slower allows."
+    )
+    parser.add_argument("first", metavar="A", help="path, `-`, or `@name`")
+    parser.add_argument("second", metavar="B", help="path, `-`, or `@name`")
+    shared.add_program(parser)
+    differing.add_options(parser)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Compare two programs."""
+    if options.first == options.second == "-":
+        raise UsageError("standard input can be one of the two programs only")
+    target = shared.targets(options.target)[0]
+    one = differing.side(options, options.first, target)
+    two = differing.side(options, options.second, target)
+    found = difference(one, two, differing.tolerance(options))
+    return differing.report(found, ("A", "B"), options, terminal)

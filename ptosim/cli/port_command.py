@@ -1,0 +1,40 @@
+"""`ptosim port FILE --from a2a3 --to a5`"""
+
+from __future__ import annotations
+
+import argparse
+
+from ptosim.cli import differing
+from ptosim.cli import options as shared
+from ptosim.cli.terminal import Terminal
+from ptosim.differences import difference
+from ptosim.errors import UsageError
+from ptosim.passes.frontend import check_target_word
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = (
+        "Runs the program on both targets: what becomes illegal, which races appear, which bits, "
+        "budgets and cycles change. Exit code 3 if the new target rejects it, 1 if it is worse."
+    )
+    parser.add_argument("file", metavar="FILE", help="path, or `@name`")
+    parser.add_argument("--from", dest="source", required=True, metavar="T", help="a2a3 or a5")
+    parser.add_argument("--to", required=True, metavar="T", help="the target to move to")
+    shared.add_program(parser)
+    differing.add_options(parser)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Compare one program on two targets."""
+    one, two = check_target_word(options.source), check_target_word(options.to)
+    if one == two:
+        raise UsageError(f"--from and --to both name {one}", help="name two targets: a2a3 and a5")
+    if options.target:
+        raise UsageError("port takes --from and --to, not --target")
+    if options.file == "-":
+        raise UsageError("port reads the program twice; give a file")
+    first = differing.side(options, options.file, one)
+    second = differing.side(options, options.file, two)
+    found = difference(first, second, differing.tolerance(options))
+    return differing.report(found, (f"on {one}", f"on {two}"), options, terminal)

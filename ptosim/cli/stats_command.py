@@ -1,0 +1,131 @@
+"""`ptosim stats FILE`"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptosim.cli import dumping, launching
+from ptosim.cli import options as shared
+from ptosim.cli.terminal import Terminal
+from ptosim.engine.dump import Dumper
+from ptosim.errors import UsageError
+
+if TYPE_CHECKING:
+    from ptosim.quant.statistics import Statistics
+
+_EPILOG = """Runs the program and takes the range of every float argument after the run, or of the
+values named by --value VALUE@OP (as `run --dump` names them) over all their executions. From each
+range follows a `!quant.uniform` type, widened to contain zero; with --axis also one for each index
+of an axis."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
+    shared.add_program(parser)
+    launching.add_arguments(parser.add_argument_group("run"))
+    group = parser.add_argument_group("statistics")
+    group.add_argument("--value", action="append", default=[], metavar="VALUE@OP")
+    group.add_argument("--axis", type=int, help="statistics for each index of this axis too")
+    group.add_argument("--bits", type=int, default=8, help="width of the proposed type (8)")
+    group.add_argument("--unsigned", action="store_true", help="propose unsigned storage")
+    group.add_argument(
+        "--narrow", action="store_true", help="without the lowest code (weights: -127..127)"
+    )
+    shared.add_output(parser, ("text", "json"))
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Run, measure, propose."""
+    from ptosim.quant.statistics import statistics
+
+    beside = launching.sidecar(options)
+    program = launching.load(options, launching.targets(options, beside)[0], beside)
+    entry = program.entry(options.entry or (beside.options.get("entry") if beside else None))
+    observer = _Ranges(dumping.requests(options.value), options.axis)
+    with terminal.busy(f"running {entry}"):
+        result = program.run(
+            launching.arguments(options, beside), entry=entry,
+            observers=[observer] if options.value else (),
+            **launching.run_options(options, beside),
+        )  # fmt: skip
+    if options.value:
+        found = observer.finished()
+    else:
+        found = {
+            name: statistics(array, _axis_of(array, options.axis))
+            for name, array in result.outputs.items()
+            if array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+        }
+    if not found:
+        raise UsageError("no argument holds floats", help="name values: --value VALUE@OP")
+    rows = [_facts(name, stats, options) for name, stats in found.items()]
+    if terminal.format == "json":
+        terminal.json({"values": rows})
+    else:
+        terminal.write("\n".join(_text(row) for row in rows))
+    return 0
+
+
+def _axis_of(array: np.ndarray, axis: int | None) -> int | None:
+    """The axis, for arguments that have it: a scale vector beside a matrix does not."""
+    return axis if axis is not None and -array.ndim <= axis < array.ndim else None
+
+
+class _Ranges(Dumper):
+    """Takes the range at every execution; a dump keeps the last array alone."""
+
+    def __init__(self, dumps: list[Any], axis: int | None) -> None:
+        super().__init__(dumps)
+        self.axis = axis
+        self.ranges: dict[str, Statistics] = {}
+
+    def on_commit(self, core: Any, inst: Any, bound: Any) -> None:
+        """Merge the ranges of what this operation left."""
+        from ptosim.quant.statistics import statistics
+
+        super().on_commit(core, inst, bound)
+        for dump, _, _ in self._slots.get(inst.op, ()):
+            made = statistics(dump.array, self.axis)
+            before = self.ranges.get(dump.title)
+            self.ranges[dump.title] = made if before is None else before.merged(made)
+
+    def finished(self) -> dict[str, Statistics]:
+        """Return the ranges by value; raises UsageError for one that was never reached."""
+        for dump in self.dumps:
+            if dump.title not in self.ranges:
+                raise UsageError(f"--value {dump.title}: the run never reached that operation")
+        return self.ranges
+
+
+def _facts(name: str, stats: Statistics, options: argparse.Namespace) -> dict[str, Any]:
+    chosen = {"bits": options.bits, "signed": not options.unsigned, "narrow": options.narrow}
+    facts: dict[str, Any] = {
+        "name": name,
+        "seen": stats.seen,
+        "not_finite": stats.skipped,
+        "layerStats": [float(v) for v in stats.layer],
+        "type": str(stats.proposal(**chosen)),
+    }
+    if stats.axis is not None:
+        facts["axis"] = stats.axis
+        facts["axisStats"] = [[float(v) for v in row] for row in stats.axes]
+        facts["axis_type"] = str(stats.proposal(**chosen, per_axis=True))
+    facts["attributes"] = stats.attributes()
+    return facts
+
+
+def _text(facts: dict[str, Any]) -> str:
+    low, high = facts["layerStats"]
+    lines = [f"{facts['name']}: {low:.6g} .. {high:.6g}, {facts['seen']} times"]
+    if facts["not_finite"]:
+        lines[0] += f", {facts['not_finite']} values not finite"
+    lines.append(f"  type       {facts['type']}")
+    if "axis" in facts:
+        lines.append(f"  per axis   {facts['axis_type']}")
+    lines.append(f"  quant.stats {{{facts['attributes']}}}")
+    return "\n".join(lines) + "\n"

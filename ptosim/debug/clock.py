@@ -1,0 +1,52 @@
+"""What a walker knows of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ptosim.debug.places import number
+from ptosim.debug.walker import Walker
+from ptosim.engine.timed import TimedEngine
+from ptosim.errors import UsageError
+from ptosim.machine.core import Core
+from ptosim.timing.model import CoreTimer
+from ptosim.timing.report import CostReport
+
+NO_TIMING = "no timing: this run counts instructions, not cycles"
+
+
+def timer(walker: Walker, core: Core) -> CoreTimer | None:
+    """Return the pipes of a core in time; None if the run counts no cycles."""
+    engine = walker.engine
+    return engine.bridge.model.cores[core.index] if isinstance(engine, TimedEngine) else None
+
+
+def cycle(walker: Walker, core: Core) -> int:
+    """Return the cycle at which everything that a core has executed so far is done; 0 if the run
+    counts no cycles."""
+    return walker.engine.cycle(core) if isinstance(walker.engine, TimedEngine) else 0
+
+
+def cycle_in(walker: Walker, text: str, instead: str) -> int:
+    """Return the number of `cycle N`. Raises UsageError if the run counts no cycles."""
+    if not isinstance(walker.engine, TimedEngine):
+        raise UsageError(NO_TIMING, help=f"`{instead}` goes to a number of instructions")
+    found = number(text.removeprefix("cycle").strip(), "cycle")
+    if found < 0:
+        raise UsageError("the run begins at cycle 0")
+    return found
+
+
+@contextmanager
+def settled(walker: Walker) -> Iterator[CostReport]:
+    """Give the cost of what has been executed, transfers that compete placed; the run stays as it
+    is. Only for a run with timing."""
+    engine = walker.engine
+    assert isinstance(engine, TimedEngine)
+    before = engine.save_time()
+    engine.bridge.model.settle()
+    try:
+        yield CostReport(engine.bridge.model, engine.bridge.table, walker.launch.function.name)
+    finally:
+        engine.restore_time(before, forget=True)

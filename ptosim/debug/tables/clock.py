@@ -1,0 +1,176 @@
+"""Time: what every pipe does at the cycle of the core, what the run has cost so far, the last
+operations as bars."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ptosim.debug.clock import NO_TIMING, settled
+from ptosim.debug.names import brief
+from ptosim.debug.session import Debugger
+from ptosim.debug.sheet import Sheet
+from ptosim.debug.tables import memory
+from ptosim.timing.model import CoreTimer
+from ptosim.timing.report import CostReport
+from ptosim.timing.steps import PIPE_INDEX, PIPES, Step
+
+LOOKED = 4096
+"""Operations among which the last one of a pipe is looked for."""
+SHOWN = 12
+"""Operations and pipes of `cost`, operations of `timeline`."""
+
+
+class Work(NamedTuple):
+    """An operation on its pipe: `end` is when the pipe takes the next one, `done` when its result
+    is there."""
+
+    step: Step
+    start: int
+    end: int
+    done: int
+
+
+def pipes(session: Debugger) -> Sheet:
+    """Every pipe of the core: its last operation and its cycles, for what it waits, what is
+    behind."""
+    timer = session.timer()
+    if timer is None:
+        return memory.pipes(session)
+    core = session.core
+    sheet = Sheet(
+        f"pipes of {memory.core_name(core)}, done so far at cycle {session.cycle:,}",
+        ("pipe", ">line", "at", ">from", ">until", "waits for", ">behind"),
+    )
+    for name, line, at, waits, behind in memory.pipes(session).rows:
+        if name in core.queues or name not in PIPE_INDEX or (name == "S" and waits):
+            sheet.add(name, line, at, "", "", waits, behind, mark=True)
+        elif name == "S":
+            sheet.add(name, line, at, "", "", _gate(timer), "")
+        else:
+            _pipe(session, sheet, timer, name)
+    return sheet
+
+
+def _gate(timer: CoreTimer) -> str:
+    return _waits(timer.gate[0]) if timer.gate is not None else ""
+
+
+def _pipe(session: Debugger, sheet: Sheet, timer: CoreTimer, name: str) -> None:
+    """The row of a pipe on which every effect has taken place."""
+    pipe = PIPE_INDEX[name]
+    queue = timer.queues[pipe]
+    work = _last(timer, pipe)
+    if queue:
+        step = queue[0][0]
+        sheet.add(name, step.site.line, _text(session, step), "", "", _waits(step),
+                  len(queue) - 1, mark=True)  # fmt: skip
+    elif work is None:
+        sheet.add(name, "", "idle", "", "", "", "")
+    else:
+        site = work.step.site
+        sheet.add(name, site.line, _text(session, work.step), work.start, work.done, "", "")
+
+
+def _last(timer: CoreTimer, pipe: int) -> Work | None:
+    """The last operation of a pipe, if it is not too far back."""
+    total = len(timer.steps)
+    for number in range(total - 1, max(total - LOOKED, 0) - 1, -1):
+        if timer.steps[number].pipe == pipe:
+            return _work(timer, number)
+    return None
+
+
+def _work(timer: CoreTimer, number: int) -> Work:
+    return Work(timer.steps[number], timer.starts[number], timer.ends[number], timer.dones[number])
+
+
+def _text(session: Debugger, step: Step) -> str:
+    return brief(session.launch.program.insts[step.site.pc].op)
+
+
+def _waits(step: Step) -> str:
+    missing = next((f.reason for f in step.takes if not f.times), "")
+    return missing or "bandwidth that others use"
+
+
+def cost(session: Debugger) -> list[Sheet]:
+    """Cycles so far, by pipe and by operation."""
+    if session.timer() is None:
+        return [Sheet("", notes=[NO_TIMING, f"{session.position} instructions so far"])]
+    with settled(session.walker) as report:
+        return [_cost_of_pipes(session, report), _cost_of_operations(report)]
+
+
+def _cost_of_pipes(session: Debugger, report: CostReport) -> Sheet:
+    time = f"{report.microseconds:,.2f} us at {report.mhz:g} MHz"
+    sheet = Sheet(
+        f"cost so far: {report.cycles:,} cycles, {time}",
+        ("core", "pipe", ">operations", ">busy", ">of all", "waits for (cycles)"),
+    )
+    for use in report.pipes[:SHOWN]:
+        reasons = sorted(use.stalls.items(), key=lambda s: -s[1])
+        sheet.add(
+            use.core, use.pipe, f"{use.operations:,}", f"{use.busy:,}", f"{use.share:.1%}",
+            ", ".join(f"{reason} {cycles:,}" for reason, cycles in reasons),
+        )  # fmt: skip
+    if len(report.model.cores) > 1:
+        sheet.notes.append(f"core {session.core.index} is done at cycle {session.cycle:,}")
+    _left_out(sheet, len(report.pipes))
+    return sheet
+
+
+def _cost_of_operations(report: CostReport) -> Sheet:
+    sheet = Sheet(
+        "by operation, if nothing overlapped",
+        ("operation", "pipe", ">count", ">cycles", ">share", "figures"),
+    )
+    for use in report.ops[:SHOWN]:
+        sheet.add(
+            use.name, use.pipe, f"{use.count:,}", f"{use.cycles:,}", f"{use.share:.1%}",
+            use.confidence,
+        )  # fmt: skip
+    _left_out(sheet, len(report.ops))
+    for name, count in report.unknown.items():
+        sheet.notes.append(f"no cost law, not in the total: {name} ({count}x)")
+    return sheet
+
+
+def _left_out(sheet: Sheet, rows: int) -> None:
+    if rows > SHOWN:
+        sheet.notes.append(f"{rows - SHOWN} more")
+
+
+def timeline(session: Debugger, count: int, width: int) -> Sheet:
+    """The last operations of the core that have a time, as bars: `#` while the pipe is busy, `-`
+    until the result is there."""
+    timer = session.timer()
+    if timer is None:
+        return Sheet("", notes=[NO_TIMING])
+    total = len(timer.steps)
+    works = sorted(
+        (_work(timer, n) for n in range(max(total - count, 0), total)), key=lambda w: w[1:3]
+    )
+    sheet = Sheet(
+        f"timeline of {memory.core_name(session.core)}, done so far at cycle {session.cycle:,}",
+        ("pipe", ">line", "operation", ">from", ">until", "over time"),
+        wrap=False,
+    )
+    if not works:
+        sheet.notes.append("no operation so far")
+        return sheet
+    first, last = works[0].start, max(w.done for w in works)
+    names = [w.step.site.mnemonic for w in works]
+    room = max(width - 34 - max(map(len, names)) - 2 * len(str(last)), 10)
+    for work, name in zip(works, names, strict=True):
+        sheet.add(PIPES[work.step.pipe], work.step.site.line, name, work.start, work.done,
+                  _bar(work, first, max(last - first, 1), room))  # fmt: skip
+    return sheet
+
+
+def _bar(work: Work, first: int, span: int, room: int) -> str:
+    def column(cycle: int) -> int:
+        return (cycle - first) * room // span
+
+    start = min(column(work.start), room - 1)
+    busy = max(column(work.end) - start, 1)
+    return " " * start + "#" * busy + "-" * max(column(work.done) - start - busy, 0)

@@ -1,0 +1,91 @@
+"""Ranges of values for calibration: of a whole tensor (layer) and of each index of an axis, as
+`quant.stats` carries them, and the types that they suggest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptosim.errors import UsageError
+from ptosim.quant.fake_quant import fake_quant_type
+from ptosim.quant.mlir_floats import float_text
+from ptosim.quant.mlir_types import UniformType
+from ptosim.quant.regions import normal_axis
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Ranges of finite values: `layer` [2] and `axes` [n, 2] (f32; empty without an axis).
+
+    `skipped` counts values that are not finite, `seen` how many arrays were looked at."""
+
+    layer: np.ndarray
+    axes: np.ndarray
+    axis: int | None
+    skipped: int
+    seen: int = 1
+
+    def merged(self, other: Statistics) -> Statistics:
+        """Return the ranges of both; raises UsageError if their axes have different lengths."""
+        if self.axes.shape != other.axes.shape:
+            raise UsageError(
+                f"axis {self.axis} has {len(self.axes)} indices and then {len(other.axes)}"
+            )
+        return Statistics(
+            _both(self.layer, other.layer), _both(self.axes, other.axes), self.axis,
+            self.skipped + other.skipped, self.seen + other.seen,
+        )  # fmt: skip
+
+    def proposal(
+        self, *, bits: int = 8, signed: bool = True, narrow: bool = False, per_axis: bool = False
+    ) -> UniformType:
+        """Return the uniform type for the ranges, widened to contain zero so that it has a code."""
+        ranges = self.axes if per_axis else self.layer.reshape(1, 2)
+        low, high = np.minimum(ranges[:, 0], 0), np.maximum(ranges[:, 1], 0)
+        return fake_quant_type(
+            low.tolist(), high.tolist(), bits, narrow_range=narrow, is_signed=signed,
+            axis=self.axis if per_axis else None,
+        )  # fmt: skip
+
+    def attributes(self) -> str:
+        """Return the attributes of `quant.stats`."""
+        text = f"layerStats = dense<{_list(self.layer)}> : tensor<2xf32>"
+        if self.axis is None:
+            return text
+        rows = ", ".join(_list(row) for row in self.axes)
+        return (
+            f"{text}, axisStats = dense<[{rows}]> : tensor<{len(self.axes)}x2xf32>, "
+            f"axis = {self.axis} : i64"
+        )
+
+
+def statistics(x: np.ndarray, axis: int | None = None) -> Statistics:
+    """Return the ranges of an array; raises UsageError for an axis that it does not have, or if it
+    holds no finite number."""
+    values = np.asarray(x).astype(np.float32)
+    finite = np.isfinite(values)
+    if not finite.any():
+        raise UsageError("there is no finite value to take statistics of")
+    skipped = int(values.size - np.count_nonzero(finite))
+    layer = _range(values, finite, None)
+    if axis is None:
+        return Statistics(layer, np.zeros((0, 2), np.float32), None, skipped)
+    where = normal_axis(axis, values.ndim)
+    rest = tuple(i for i in range(values.ndim) if i != where)
+    return Statistics(layer, _range(values, finite, rest), where, skipped)
+
+
+def _range(values: np.ndarray, finite: np.ndarray, axes: tuple[int, ...] | None) -> np.ndarray:
+    low = np.where(finite, values, np.inf).min(axis=axes)
+    high = np.where(finite, values, -np.inf).max(axis=axes)
+    empty = low > high  # no finite value at this index
+    return np.stack([np.where(empty, 0, low), np.where(empty, 0, high)], -1).astype(np.float32)
+
+
+def _both(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.stack([np.minimum(a[..., 0], b[..., 0]), np.maximum(a[..., 1], b[..., 1])], -1)
+
+
+def _list(values: np.ndarray) -> str:
+    return f"[{', '.join(float_text(float(v)) for v in values)}]"

@@ -1,0 +1,106 @@
+"""Instructions of the micro level outside of vector regions: copies by bursts and loops, loads of
+L0, the cube, the fixpipe, sorting. They follow the laws of the tile operations that are made of
+them; their sizes are numbers of the instruction instead of shapes of tiles."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ptosim.isa.costs import CostRow
+from ptosim.timing.cost import Cost, Movement, Stage
+from ptosim.timing.laws.cube import blocks
+from ptosim.timing.laws.request import Request
+from ptosim.timing.shapes import PointerShape
+
+
+def copy(request: Request) -> Cost:
+    """Bursts of bytes, or of units, through as many loops as there are."""
+    args = request.shape.args
+    bursts = args.get("nburst.count", args.get("count", 1)) * prod(args.get("loop.count", ()))
+    length = args["length"] * request.entry.options.get("unit", 1)
+    return _through(request, _path(request), bursts * length, bursts)
+
+
+def fractals(request: Request) -> Cost:
+    """Global memory to L1 as fractals: `n` rows of `d` values, for each group."""
+    args = request.shape.args
+    rows = args["shape.n"] * max(args.get("dst_group.groups", 1), 1)
+    size = _pointer(request, "src").dtype.bytes_for(rows * args["shape.d"])
+    return _through(request, _path(request), size, rows)
+
+
+def load(request: Request) -> Cost:
+    """L1 to L0A or L0B."""
+    args = request.shape.args
+    if "m_step" in args:
+        return _through(request, _path(request), args["m_step"] * args["k_step"] * 512, 1)
+    count = args["k"] * args.get("m", args.get("n", 0))
+    return _through(request, _path(request), _pointer(request, "src").dtype.bytes_for(count), 1)
+
+
+def scales(request: Request) -> Cost:
+    """Scales of L0A or L0B: a byte for each row or column and 32 values of k."""
+    args = request.shape.args
+    size = args.get("m", args.get("n", 0)) * -(-args["k"] // 32)
+    return _through(request, "mat_scaling", size, 1)
+
+
+def fixpipe(request: Request) -> Cost:
+    """An m by n accumulator: the bytes that are written count."""
+    args = request.shape.args
+    size = _pointer(request, "dst").dtype.bytes_for(args["m"] * args["n"])
+    return _through(request, _path(request), size, args["m"])
+
+
+def product(request: Request) -> Cost:
+    """m x k by k x n."""
+    args = request.shape.args
+    return blocks(request, _pointer(request, "lhs").dtype, args["m"], args["k"], args["n"])
+
+
+def sort(request: Request) -> Cost:
+    """Repeats of 32 records sorted, or lists of records merged, by blocks of 64."""
+    args = request.shape.args
+    name = request.stages[0]
+    row = request.table[f"instruction.{name}"]
+    if "repeat" in args:
+        count = args["repeat"]
+    else:
+        lengths = [
+            args["counts"] >> 16 * k & 0xFFFF for k in range(4) if args["config"] >> 8 + k & 1
+        ]
+        count = (args["config"] & 0xFF) * -(-sum(lengths) // request.entry.options["item"])
+    each = row["busy"] / 2  # of two ports that execute one sorts
+    return request.cost(
+        [
+            Stage("start", row["latency"] - each, 1, row.confidence),
+            Stage(name, each * count, count, row.confidence),
+        ],
+        work=0,
+    )
+
+
+def _pointer(request: Request, name: str) -> PointerShape:
+    return request.shape.args[name]
+
+
+def _path(request: Request) -> str:
+    return f"{_pointer(request, 'src').loc}_{_pointer(request, 'dst').loc}"
+
+
+def _through(request: Request, path: str, size: int, runs: int) -> Cost:
+    """Latency, and the larger of bytes at the path's bandwidth and bursts."""
+    row: CostRow = request.table[f"transfer.{path}"]
+    by_bytes, by_runs = size / request.table.bytes_per_cycle(row), runs * row["per_item"]
+    moved = None
+    if "gm" in path.split("_"):
+        direction = "read" if path.startswith("gm") else "write"
+        moved = Movement(direction, size, max(runs, 1), size // max(runs, 1))
+    occupied = path.startswith("mat")  # extractions do not overlap
+    what = "bursts" if by_runs > by_bytes else "bytes"
+    stages = [
+        Stage("set-up" if occupied else "latency", row["cycles"], 1, row.confidence),
+        Stage(f"{path.replace('_', ' to ')}: {what}", max(by_bytes, by_runs), runs, row.confidence),
+    ]
+    latency = 0 if occupied else row["cycles"]
+    return request.cost(stages, latency=latency, moved=moved, work=0)

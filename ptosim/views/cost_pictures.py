@@ -1,0 +1,92 @@
+"""The cost report as pictures in text: a timeline of the pipes, the roofline, and hints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+
+from ptosim.timing.model import CoreTimer
+from ptosim.timing.report import CostReport
+from ptosim.timing.steps import PIPES
+from ptosim.views.cost_tables import SHOWN, table
+
+WIDTH = 72
+"""Columns of the timeline."""
+
+SHADES = " ░▒▓█"
+"""How much of a column's time a pipe is busy: not at all, up to a third, two thirds, less than all,
+all."""
+
+
+def timeline(report: CostReport, suffix: str) -> Any:
+    """Return a row for each pipe of each core: when it is busy."""
+    made = table(
+        f"timeline{suffix}", (("core", "left"), ("pipe", "left"), (_scale(report), "left"))
+    )
+    rows = 0
+    for core in report.model.cores:
+        for pipe in sorted({step.pipe for step in core.steps}):
+            if rows < SHOWN:
+                made.add_row(core.name, PIPES[pipe], Text(lane(core, pipe, report.cycles), "cyan"))
+            rows += 1
+    if rows > SHOWN:
+        made.add_row(f"… and {rows - SHOWN} more")
+    return made
+
+
+def _scale(report: CostReport) -> str:
+    end = f"{report.cycles:,} cycles"
+    each = f"0, a column is {report.cycles / WIDTH:,.0f} cycles"
+    return f"{each}{end:>{max(WIDTH - len(each), 1)}}"
+
+
+def lane(core: CoreTimer, pipe: int, total: int, width: int = WIDTH) -> str:
+    """Return one pipe's busy time over the makespan, a character for each part of it."""
+    busy = [0.0] * width
+    each = max(total, 1) / width
+    for step, start, end in zip(core.steps, core.starts, core.ends, strict=True):
+        if step.pipe != pipe:
+            continue
+        for column in range(int(start / each), min(int((end - 1) / each) + 1, width)):
+            low, high = column * each, (column + 1) * each
+            busy[column] += max(min(end, high) - max(start, low), 0)
+    return "".join(_shade(b / each) for b in busy)
+
+
+def _shade(share: float) -> str:
+    if share <= 0:
+        return SHADES[0]
+    if share > 0.999:
+        return SHADES[-1]
+    return SHADES[1 + min(int(share * 3), 2)]
+
+
+def roofline(report: CostReport, suffix: str) -> Any:
+    """Return the units with their ceilings."""
+    columns = (
+        ("unit", "left"), ("operations/byte", "right"), ("ridge", "right"),
+        ("ceiling", "right"), ("attainable", "right"), ("achieved", "right"), ("of it", "right"),
+        ("bound by", "left"),
+    )  # fmt: skip
+    made = table(
+        f"roofline{suffix}: operations a cycle; ceilings are its own operations'",
+        columns,
+    )
+    for roof in report.roofline:
+        share = roof.achieved / roof.attainable if roof.attainable else 0.0
+        numbers = (roof.intensity, roof.ridge, roof.ceiling, roof.attainable, roof.achieved)
+        made.add_row(roof.unit, *(f"{n:,.2f}" for n in numbers), f"{share:.0%}", roof.bound)
+    return made
+
+
+def hints(report: CostReport, suffix: str) -> Any:
+    """Return what may not have to take its time."""
+    columns = (("what", "left"), ("line", "right"), ("cycles at most", "right"), ("", "left"))
+    made = table(f"hints{suffix}", columns)
+    for hint in report.hints[:SHOWN]:
+        line = str(hint.line or "")
+        made.add_row(hint.kind, line, f"{hint.cycles:,}", f"{hint.text}; {hint.cure}")
+    if not report.hints:
+        made.add_row("none")
+    return made

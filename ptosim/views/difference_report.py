@@ -1,0 +1,85 @@
+"""What changes from one program to another, or from one target to another, as tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from ptosim import __version__
+from ptosim.differences import Difference, Side
+
+
+def renderables(found: Difference, worse: list[str], names: tuple[str, str]) -> list[Any]:
+    """Return the report; `names` are the headings of the two sides."""
+    sides = " · ".join(
+        f"{n}: {s.name}" for n, s in zip(names, (found.first, found.second), strict=True)
+    )
+    parts: list[Any] = [
+        Text(f"ptosim {__version__} · {sides}", style="bold"),
+        _overview(found, names),
+    ]
+    for title, findings in (("new findings", found.new), ("findings that are gone", found.gone)):
+        if findings:
+            parts.append(Text(f"{title} ({len(findings)})", style="bold"))
+            parts += [
+                Text(f"  {_place(d)}{d.code} {d.severity.word}: {d.message}") for d in findings
+            ]
+    parts += _values(found)
+    verdict = f"worse: {'; '.join(worse)}" if worse else "nothing got worse"
+    parts.append(Text(verdict, style="bold red" if worse else "green"))
+    return parts
+
+
+def _place(finding: Any) -> str:
+    return f"line {finding.span.line}: " if finding.span is not None else ""
+
+
+def _overview(found: Difference, names: tuple[str, str]) -> Table:
+    one, two = found.first, found.second
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("", *names, "change"):
+        table.add_column(name, justify="left" if not name else "right")
+    table.add_row("target", one.target, two.target, "")
+    table.add_row("findings", *_numbers(len(one.findings), len(two.findings)))
+    table.add_row("cycles", *_numbers(one.cycles, two.cycles))
+    for space in sorted({*one.spaces, *two.spaces}):
+        used = [None if s.is_rejected else s.spaces.get(space, (0, 0))[0] for s in (one, two)]
+        table.add_row(f"{space}: bytes", *_numbers(*used))
+        table.add_row(f"{space}: safe limit", *_numbers(_safe(one, space), _safe(two, space)))
+    return table
+
+
+def _safe(side: Side, space: str) -> int | None:
+    return side.spaces[space][1] if space in side.spaces else None
+
+
+def _numbers(one: int | None, two: int | None) -> tuple[str, str, str]:
+    if one is None or two is None:
+        return _shown(one), _shown(two), ""
+    percent = f" ({100 * (two - one) / one:+.1f} %)" if one and two != one else ""
+    return str(one), str(two), f"{two - one:+d}{percent}" if two != one else "="
+
+
+def _shown(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _values(found: Difference) -> list[Any]:
+    if found.values_note:
+        return [Text(f"values {found.values_note}")]
+    parts: list[Any] = []
+    for one in found.values:
+        if one.passed:
+            parts.append(Text(f"values of {one.name}: the same ({one.tolerance})"))
+        else:
+            parts.append(
+                Text(
+                    f"values of {one.name}: {one.mismatches} of {one.count} differ, first at "
+                    f"{list(one.first or ())}: {one.expected} became {one.got}",
+                    style="red",
+                )
+            )
+    return parts

@@ -1,0 +1,113 @@
+"""What timing costs: on top of values, alone, and in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+
+import ptosim
+from ptosim.timing.cost import Cost, Stage
+from ptosim.timing.model import TimingModel
+from ptosim.timing.sites import Site
+from ptosim.timing.steps import PIPE_INDEX, Step
+from tests.bench.programs import add_loop, flag_loop
+from tests.bench.timing import Figure, best, calibration
+
+EACH = 8
+"""Instructions of one round of the loop with flags."""
+
+
+def on_top() -> list[Figure]:
+    """A run with timing less a run without, for each instruction: ordered by data, and by flags."""
+    x = np.ones((16, 64), np.float32)
+    loop = calibration()
+    figures = []
+    programs = (("data", add_loop(), 20_000, 1), ("flags", flag_loop(), 4_000, EACH))
+    for what, text, count, each in programs:
+        run = partial(ptosim.load(text, target="a5").run, {"x": x, "y": x, "z": x, "n": count},
+                      sanitize="none")  # fmt: skip
+        timed, plain = best(partial(run, timing=True), 5), best(partial(run, timing=False), 5)
+        extra = (timed - plain) / (count * each)
+        figures.append(
+            Figure(
+                f"timing on top of values, {what}",
+                f"{1e6 * extra:.2f} us/instruction",
+                f"100k-addition loop {1000 * loop:.1f} ms",
+                f"{extra / loop * 100_000:.0f} additions",
+                "<= 1 us",
+            )
+        )
+    return figures
+
+
+def alone() -> list[Figure]:
+    """Instructions a second of the timing model itself (load, flags, work, flags, store on three
+    pipes), and of `cost`, which executes the control flow too."""
+    loop = calibration()
+    rounds = 25_000
+    seconds = best(lambda: _stream(rounds), 3)
+    rate = EACH * rounds / seconds
+    program = ptosim.load(flag_loop(), target="a5")
+    count = 20_000
+    counted = best(lambda: program.cost(args={"n": count}), 3)
+    reference = f"100k-addition loop {1000 * loop:.1f} ms"
+    return [
+        Figure("timing alone, loads, flags, work, stores", f"{rate:,.0f} instructions/s", reference,
+               f"{100_000 / loop / rate:.0f} additions each", ">= 800,000/s"),
+        Figure("cost of the same from .pto text", f"{EACH * count / counted:,.0f} instructions/s",
+               reference, f"{counted / loop / (EACH * count) * 100_000:.0f} additions each", ""),
+    ]  # fmt: skip
+
+
+def _stream(rounds: int) -> None:
+    model = TimingModel(["core"])
+    core = model.cores[0]
+    site = Site(0, "work", 1, "")
+    cost = Cost("work", (Stage("work", 40),), "derived", latency=9)
+    flags = [model.flag(n, "flag") for n in ("a", "b", "c")]
+    pipe = PIPE_INDEX
+
+    def sync(name: str, number: int, *, gives: bool) -> Step:
+        events = (flags[number],)
+        takes, given = ((), events) if gives else (events, ())
+        return Step(pipe[name], site, cost, takes=takes, gives=given, is_work=False)
+
+    steps = [
+        Step(pipe["MTE2"], site, cost), sync("MTE2", 0, gives=True), sync("V", 0, gives=False),
+        Step(pipe["V"], site, cost), Step(pipe["V"], site, cost), sync("V", 1, gives=True),
+        sync("MTE3", 1, gives=False), Step(pipe["MTE3"], site, cost),
+    ]  # fmt: skip
+    issue = core.issue
+    for _ in range(rounds):
+        for step in steps:
+            issue(step, 1)
+
+
+def memory() -> list[Figure]:
+    """Peak memory of timing a million instructions, beyond an interpreter with NumPy."""
+    script = (
+        "import sys\n"
+        "def peak():\n"
+        "    lines = open('/proc/self/status').read().splitlines()\n"
+        "    return next(int(line.split()[1]) for line in lines if line.startswith('VmHWM'))\n"
+        "import numpy, ml_dtypes\n"
+        "base = peak()\n"
+        "import ptosim\n"
+        "program = ptosim.load(sys.stdin.read(), target='a5')\n"
+        f"report = program.cost(args={{'n': {1_000_000 // EACH}}})\n"
+        "report.to_dict()\n"
+        "print(peak() - base)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=flag_loop(),
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    megabytes = int(done.stdout) / 1024
+    return [Figure("peak memory, cost of 1,000,000 instructions", f"{megabytes:.0f} MB",
+                   "interpreter with NumPy", "", "<= 300 MB")]  # fmt: skip

@@ -1,0 +1,128 @@
+"""Products, half precision, whole kernels with several cores, and many blocks."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ptosim
+from tests.bench.timing import Figure, best, each
+from tests.support.text import Kernel
+
+PROGRAMS = Path(__file__).parents[2] / "programs"
+
+
+def _repeated(k: Kernel, count: int, lines: tuple[str, ...]) -> None:
+    """A loop around lines."""
+    zero, one = k.const(0), k.const(1)
+    k.line(f"scf.for %i = {zero} to {k.const(count)} step {one} {{")
+    for line in lines:
+        k.line(line)
+    k.line("}")
+
+
+def _beyond_the_loop(make: Any, count: int) -> float:
+    """Seconds of one operation: a loop of them, less the same loop without."""
+    runs = []
+    for full in (True, False):
+        program, args = make(count, full)
+        runs.append(best(lambda p=program, a=args: p.run(a, sanitize="none", uninit="zero"), 3))
+    return (runs[0] - runs[1]) / count
+
+
+def _product(count: int, full: bool) -> tuple[ptosim.Program, dict[str, Any]]:
+    k = Kernel("a5", sync="manual")
+    left = k.tile("left", "f16", 128, 128, layout="nz", loc="left")
+    right = k.tile("right", "f16", 128, 128, layout="zn", loc="right")
+    acc = k.tile("acc", "f32", 128, 128, layout="nz", fractal=1024, loc="acc")
+    lines = len(k.lines)
+    k.op("pto.tmatmul", [left, right], [acc])
+    body = tuple(k.lines[lines:])
+    del k.lines[lines:]
+    _repeated(k, count, body if full else ())
+    return k.program(), {}
+
+
+def products() -> list[Figure]:
+    """A f16 product of 128 x 128 x 128 in the default order against the f32 product of BLAS."""
+    seconds = _beyond_the_loop(_product, 100)
+    a = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
+    out = np.empty_like(a)
+    reference = each(lambda: np.matmul(a, a, out=out), 100)
+    return [
+        Figure(
+            "tmatmul f16 128x128x128",
+            f"{1e6 * seconds:.0f} us",
+            f"f32 BLAS {1e6 * reference:.0f} us",
+            f"{seconds / reference:.2f}",
+            "<= 3",
+        )
+    ]
+
+
+def half_precision() -> list[Figure]:
+    """Element-wise operations of f16 against NumPy's own f16 and f32."""
+    figures = []
+    for name, plain in (("tadd", np.add), ("tmul", np.multiply), ("tmax", np.maximum)):
+
+        def make(count: int, full: bool, op: str = name) -> tuple[ptosim.Program, dict[str, Any]]:
+            k = Kernel("a5", sync="manual")
+            a, b, c = (k.tile(n, "f16", 64, 128) for n in "abc")
+            lines = len(k.lines)
+            k.op(f"pto.{op}", [a, b], [c])
+            body = tuple(k.lines[lines:])
+            del k.lines[lines:]
+            _repeated(k, count, body if full else ())
+            return k.program(), {}
+
+        seconds = _beyond_the_loop(make, 300)
+        x = np.random.default_rng(0).standard_normal((64, 128)).astype(np.float16)
+        reference = each(lambda p=plain, v=x: p(v, v), 100)
+        figures.append(
+            Figure(
+                f"{name} f16 64x128",
+                f"{1e6 * seconds:.0f} us",
+                f"NumPy f16 {1e6 * reference:.0f} us",
+                f"{seconds / reference:.2f}",
+                "<= 1",
+            )
+        )
+    return figures
+
+
+def _attention(keys: int, blocks: int) -> tuple[ptosim.Program, dict[str, Any]]:
+    program = ptosim.load(PROGRAMS / "cube" / "flash_attention.pto", target="a5", sync="auto")
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((n, 64)).astype(np.float16) for n in (64 * blocks, keys, keys))
+    args = {"q": q, "k": k, "v": v, "slots": np.zeros((blocks, 32768), np.float32)}
+    return program, args | {
+        "out": np.zeros((64 * blocks, 64), np.float32), "queries": 64 * blocks, "keys": keys,
+    }  # fmt: skip
+
+
+def _timed(program: ptosim.Program, args: dict[str, Any], blocks: int) -> tuple[float, int]:
+    start = time.perf_counter()
+    result = program.run(args, entry="cube_kernel", block_num=blocks, sanitize="none")
+    return time.perf_counter() - start, result.executed
+
+
+def kernels() -> list[Figure]:
+    """Flash attention with more than 2,000 tile operations; 24 blocks against 24 runs of one."""
+    long = min(_timed(*_attention(3072, 1), 1) for _ in range(3))
+    one = min(_timed(*_attention(512, 1), 1)[0] for _ in range(3))
+    many = min(_timed(*_attention(512, 24), 24)[0] for _ in range(2))
+    return [
+        Figure(
+            f"flash attention, {long[1]} instructions", f"{long[0]:.2f} s", "", "", "2,000 in 1 s"
+        ),
+        Figure(
+            "flash attention, 24 blocks",
+            f"{many:.2f} s",
+            f"24 runs of one block {24 * one:.2f} s",
+            f"{many / (24 * one):.2f}",
+            "<= 1.1",
+        ),
+    ]
