@@ -23,6 +23,7 @@ COMMANDS = {
     "map": "who lies where in the memories on chip, and when",
     "diff": "two programs: findings, values, budget, cycles",
     "port": "one program on two targets: what changes",
+    "expand": "a program with its tile operations written as vector instructions",
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
     "targets": "the machines that programs run on",

@@ -28,6 +28,7 @@ from ptosim.debug.reading import (
     read_tile,
     read_view,
 )
+from ptosim.debug.registers import read_register
 from ptosim.debug.stops import Breakpoint, Stop
 from ptosim.debug.walker import Walker
 from ptosim.debug.writes import Write, WriteIndex
@@ -359,6 +360,9 @@ class Debugger:
             return read_tile(core, content)
         if content is None:
             raise Unavailable(f"%{value.name} has no value yet")
+        register = read_register(value, content)
+        if register is not None:
+            return register
         if isinstance(value.type, PtrType) and isinstance(content[0], int):
             return read_buffer(self.launch.machine.buffers[content[0]])
         if isinstance(content, tuple) and len(content) == 3:

@@ -10,6 +10,7 @@ from ptosim.engine.records import DecodedFunction, Inst, Kind
 from ptosim.engine.slots import Slots
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
+from ptosim.semantics.micro.order import Place, places_of
 
 
 class Stream(Protocol):
@@ -21,6 +22,7 @@ class Stream(Protocol):
     functions: dict[str, DecodedFunction]
     current: DecodedFunction
     in_vector_region: bool
+    places: dict[Operation, Place]
 
     def emit(self, kind: Kind, op: Operation | None, run: Any = None, **details: Any) -> Inst:
         """Append an instruction."""
@@ -156,6 +158,7 @@ class ControlFlow:
             self.stream.emit(Kind.SCALAR, op, runners.copier(captured, arguments))
         head = self.stream.emit(Kind.REGION, op, pipe="V")
         outer, self.stream.in_vector_region = self.stream.in_vector_region, True
+        self.stream.places = places_of(op)
         self.stream.ops(block.ops)
         self.stream.in_vector_region = outer
         end = self.stream.emit(Kind.ACTION, op, runners.no_action)

@@ -27,6 +27,7 @@ from ptosim.passes.place import Placement
 from ptosim.passes.views import attribute, static_attributes
 from ptosim.semantics import scalar
 from ptosim.semantics.micro.context import VectorContext
+from ptosim.semantics.micro.order import Place
 from ptosim.semantics.registry import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.values import ValueContext
 from ptosim.source import Span
@@ -81,6 +82,7 @@ class _Decoder:
             "arith.select": self._select,
         }
         self.in_vector_region = False
+        self.places: dict[Operation, Place] = {}  # of the instructions of the vector region
 
     def run(self, entries: Sequence[Function]) -> DecodedProgram:
         for entry in entries:
@@ -230,6 +232,7 @@ class _Decoder:
             static_attributes(op),
             self.slots.new,
             lambda code, message: self.warn(op, code, message),
+            self.places.get(op),
         )
         self.emit(Kind.VECTOR, op, maker(context), pipe="V")
 

@@ -1,26 +1,120 @@
-"""How often each instruction of a vector region is executed, told from its control flow alone."""
+"""How often each instruction of a vector region is executed, told from its control flow alone.
+
+Where a region has only loops whose bounds it does not compute itself, the bounds say everything;
+otherwise its scalar instructions are executed."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.engine.unknown import NeedsValue
-from ptosim.ir.core import Operation
+from ptosim.ir.core import Operation, Value
 from ptosim.ir.types import VRegType
-from ptosim.timing.shapes import VectorWork
+from ptosim.source import Source
+from ptosim.timing.shapes import VectorStep, VectorWork
 
 MAX_STEPS = 10_000_000
 
 
-def region_work(program: DecodedProgram, region: Inst, slots: list[Any]) -> VectorWork:
-    """Return what a vector region executes on these values. Where control flow depends on vector
-    data, every instruction counts once and the result says that it is not exact."""
+class RegionPlan:
+    """What is known of a vector region before it is executed."""
+
+    def __init__(self, program: DecodedProgram, region: Inst, source: Source) -> None:
+        assert region.op is not None
+        self.program = program
+        self.region = region
+        self.insts = [
+            i
+            for i in program.insts[region.pc + 1 : region.end]
+            if i.kind not in (Kind.SCALAR, Kind.BRANCH)
+        ]
+        self._loops = _loops_of(region.op)
+        self._steps = _steps_of(self.insts, self._loops, source)
+        self._bounds = _bounds(program, region.op)
+        self._known: dict[tuple[Any, ...], VectorWork] = {}
+
+    def work(self, slots: list[Any]) -> VectorWork:
+        """Return what the region executes on these values. Where control flow depends on vector
+        data, every instruction counts once and the result says that it is not exact."""
+        if self._bounds is None:
+            return self._made(*_executed(self.program, self.region, slots))
+        values = tuple(slots[s] for trio in self._bounds.values() for s in trio)
+        work = self._known.get(values)
+        if work is None:
+            try:
+                work = self._made(self._counted(slots), True)
+            except (TypeError, NeedsValue):
+                work = self._made(Counter(i.pc for i in self.insts), False)
+            self._known[values] = work
+        return work
+
+    def _made(self, counts: Counter[int], exact: bool) -> VectorWork:
+        steps = tuple(
+            step._replace(times=counts[inst.pc])
+            for inst, step in zip(self.insts, self._steps, strict=True)
+        )
+        return VectorWork(steps, exact)
+
+    def _counted(self, slots: list[Any]) -> Counter[int]:
+        """Executions from the trips of the loops around each instruction."""
+        assert self._bounds is not None
+        trips = {loop: _trips(*(slots[s] for s in b)) for loop, b in self._bounds.items()}
+        counts: Counter[int] = Counter()
+        for inst in self.insts:
+            times = 1
+            for loop in self._loops[inst.op]:
+                times *= trips[loop]
+            counts[inst.pc] = times
+        return counts
+
+
+def _trips(lower: int, upper: int, step: int) -> int:
+    return max(-((lower - upper) // step), 0) if step > 0 else 0
+
+
+def _walk(op: Operation, loops: tuple[Operation, ...]) -> Iterator[tuple[Operation, tuple]]:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield inner, loops
+                yield from _walk(inner, (*loops, inner) if inner.name == "scf.for" else loops)
+
+
+def _loops_of(region: Operation) -> dict[Any, tuple[Operation, ...]]:
+    """The loops around each operation of a region, outermost first."""
+    return dict(_walk(region, ()))
+
+
+def _bounds(program: DecodedProgram, region: Operation) -> dict[Operation, tuple] | None:
+    """The slots of the bounds of each loop; None if the region computes one itself or has other
+    control flow."""
+    made: set[Value] = set()
+    found: dict[Operation, tuple] = {}
+    for op, _ in _walk(region, ()):
+        if op.regions and op.name != "scf.for":
+            return None
+        if op.name != "arith.constant":
+            made.update(op.results)
+        for inner in op.regions:
+            for block in inner.blocks:
+                made.update(block.values)
+        if op.name == "scf.for":
+            operands = [op.bound[name] for name in ("lower", "upper", "step")]
+            values = [getattr(o, "value", None) for o in operands]
+            if any(v is None or v not in program.slots or v in made for v in values):
+                return None
+            found[op] = tuple(program.slots[v] for v in values if v is not None)
+    return found
+
+
+def _executed(program: DecodedProgram, region: Inst, slots: list[Any]) -> tuple[Counter[int], bool]:
+    """Executions of each instruction, from executing the scalar ones."""
     values = list(slots)
     counts: Counter[int] = Counter()
     pc = region.pc + 1
-    exact = True
     try:
         for _ in range(MAX_STEPS):
             if pc == region.end:
@@ -35,25 +129,58 @@ def region_work(program: DecodedProgram, region: Inst, slots: list[Any]) -> Vect
                 counts[pc] += 1
             pc += 1
     except (TypeError, NeedsValue):
-        exact = False
-        counts = Counter(
-            i.pc for i in program.insts[region.pc + 1 : region.end] if i.kind is Kind.VECTOR
-        )
-    insts = [program.insts[pc] for pc in sorted(counts)]
+        insts = program.insts[region.pc + 1 : region.end]
+        return Counter(i.pc for i in insts if i.kind is Kind.VECTOR), False
+    return counts, True
+
+
+# -- dependences ----------------------------------------------------------------------------------
+
+
+def _steps_of(
+    insts: Sequence[Inst], loops: dict[Any, tuple[Operation, ...]], source: Source
+) -> list[VectorStep]:
+    """The instructions with what they take from each other, not yet counted."""
     makers: dict[Any, int] = {}
-    rows = []
+    numbers: dict[Operation, int] = {}
+    steps = []
     for number, inst in enumerate(insts):
         op = inst.op
         assert op is not None
-        sources = {makers[v] for v in _operands(op) if v in makers}
+        around = loops.get(op, ())
+        loop = numbers.setdefault(around[-1], len(numbers)) if around else -1
+        sources = tuple(sorted({makers[v] for v in _operands(op) if v in makers}))
         name = op.name.removeprefix("pto.")
-        rows.append((name, _bits(op), counts[inst.pc], tuple(sorted(sources))))
+        line, _ = source.line_column(op.start)
+        steps.append(VectorStep(name, _bits(op), 0, sources, line, loop))
         makers.update(dict.fromkeys(op.results, number))
-    return VectorWork(tuple(rows), exact)
+    carried = _carried(loops, makers)
+    return [
+        step._replace(
+            carried=tuple(sorted({carried[v] for v in _operands(inst.op) if v in carried}))
+        )
+        for inst, step in zip(insts, steps, strict=True)
+    ]
 
 
-def _operands(op: Operation) -> list[Any]:
-    bound = [o for b in op.bound.values() for o in (b if isinstance(b, list) else [b])]
+def _carried(loops: dict[Any, tuple[Operation, ...]], makers: dict[Any, int]) -> dict[Value, int]:
+    """The instruction of the iteration before that makes each value which a loop carries."""
+    found: dict[Value, int] = {}
+    for op in loops:
+        if op.name != "scf.for":
+            continue
+        block = op.regions[0].blocks[0]
+        last = block.ops[-1] if block.ops else None
+        if last is None or last.name != "scf.yield":
+            continue
+        for value, operand in zip(block.values[1:], last.bound["values"], strict=False):
+            if operand.value in makers:
+                found[value] = makers[operand.value]
+    return found
+
+
+def _operands(op: Operation | None) -> list[Any]:
+    bound = [o for b in op.bound.values() for o in (b if isinstance(b, list) else [b])]  # type: ignore[union-attr]
     return [o.value for o in bound if getattr(o, "value", None) is not None]
 
 

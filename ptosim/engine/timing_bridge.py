@@ -10,7 +10,7 @@ from typing import Any
 
 from ptosim.engine.fifo_events import fifo_events, is_fifo, popped_range
 from ptosim.engine.records import DecodedProgram, Inst, Kind
-from ptosim.engine.regions import region_work
+from ptosim.engine.regions import RegionPlan
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.ir.types import TileType
@@ -63,6 +63,7 @@ class TimingBridge:
         self._loops: dict[Operation, Loop] = {}
         self._costs: dict[tuple[Any, ...], Cost] = {}
         self._regions: dict[VectorWork, Cost] = {}
+        self._plans: dict[int, RegionPlan] = {}
         self._shared: dict[tuple[Any, ...], Step] = {}
         self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
@@ -143,7 +144,11 @@ class TimingBridge:
 
     def region(self, core: Core, inst: Inst) -> Step:
         """Return the step of a vector region on the values that the core has now."""
-        work = region_work(self.program, inst, core.slots)
+        plan = self._plans.get(inst.pc)
+        if plan is None:
+            source = self.resolved.module.source
+            plan = self._plans[inst.pc] = RegionPlan(self.program, inst, source)
+        work = plan.work(core.slots)
         cost = self._regions.get(work)
         if cost is None:
             cost = self._regions[work] = region_cost(work, self.table)

@@ -93,7 +93,7 @@ class Core:
         if self.ub is None:
             self.ub = VectorWindow(self.space("vec").data)
         else:
-            self.ub.order()
+            self.ub.order_all()
 
     def space(self, name: str) -> MemorySpace:
         """Return a memory space; its bytes exist from the first use."""
@@ -192,7 +192,7 @@ def restore(machine: Machine, state: MachineState) -> None:
         core.queues.update({pipe: deque(queue) for pipe, queue in saved.queues.items()})
         core.stalled = saved.stalled
         if core.ub is not None:
-            core.ub.order()
+            core.ub.order_all()
         for name in core.spaces.keys() - saved.spaces.keys():
             fresh = MemorySpace(
                 name, core.spaces[name].size, core.uninit, core.seed * 1000 + core.index

@@ -123,11 +123,25 @@ class Align(NamedTuple):
     end: int | None = None
 
 
-class VectorWindow:
-    """UB as the vector unit of one core sees it: its bytes, and which of them were stored since the
-    last memory barrier (a mark is the number of the interval between barriers, 1 to 255)."""
+PAGE_BITS = 14
+"""An access belongs to the page of its first byte."""
 
-    __slots__ = ("data", "interval", "marks", "size", "stamp")
+FIRST_STORE = 128
+EVERYTHING = bytes(256)
+LOADS = bytes(FIRST_STORE) + bytes(range(FIRST_STORE, 256))
+STORES = bytes(range(FIRST_STORE)) + bytes(256 - FIRST_STORE)
+
+
+class VectorWindow:
+    """UB as the vector unit of one core sees it: its bytes, and how they were accessed.
+
+    `marks`: which bytes were stored since the last barrier between stores and loads (the number of
+    the interval between such barriers, 1 to 255). `last`: which instruction of the region accessed
+    a byte last (loads 1 to 127, stores 128 to 255; 0: a barrier orders it before every store).
+    `touched` are the pages in which `last` says something.
+    """
+
+    __slots__ = ("data", "interval", "last", "marks", "size", "stamp", "touched")
 
     def __init__(self, data: bytearray) -> None:
         self.data = data
@@ -135,9 +149,25 @@ class VectorWindow:
         self.marks = bytearray(len(data))
         self.interval = 1
         self.stamp = bytes([1]) * REGISTER_BYTES
+        self.last = bytearray(len(data))
+        self.touched: set[int] = set()
+
+    def order_all(self) -> None:
+        """Everything so far is ordered before what follows."""
+        self.order()
+        self.order_before_stores(EVERYTHING)
+        self.touched.clear()
+
+    def order_before_stores(self, accesses: bytes) -> None:
+        """Accesses so far are ordered before the stores that follow: a table of what `last` becomes
+        (EVERYTHING, LOADS, STORES)."""
+        for page in self.touched:
+            start = page << PAGE_BITS
+            end = min(start + (1 << PAGE_BITS) + 2 * REGISTER_BYTES, self.size)
+            self.last[start:end] = self.last[start:end].translate(accesses)
 
     def order(self) -> None:
-        """Stores so far are ordered before what follows."""
+        """Stores so far are ordered before the loads that follow."""
         self.interval += 1
         if self.interval > 255:
             self.marks[:] = bytes(self.size)

@@ -4,7 +4,8 @@ PTO micro-instruction specification, vector conversions. A float becomes an inte
 mode and clamped (NaN is 0), or without saturation its low bits. A narrowing float conversion that
 saturates gives the largest finite value for infinities and overflow and 0 for NaN; without
 saturation it is IEEE. Integers are clamped or keep their low bits; they become floats with one
-rounding by the mode."""
+rounding by the mode. 8-bit floats come from f32 and go there; their type fixes the rounding, and
+NaN stays NaN."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ptosim.numerics.formats import BF16, lookup
+from ptosim.numerics.codes import decode_table, encoder
+from ptosim.numerics.formats import BF16, Format, lookup
 from ptosim.numerics.integers import clamp_int, float_to_int, float_to_low_bits, wrap_int
 from ptosim.numerics.rounding import narrow, to_integral
 
@@ -31,6 +33,8 @@ def vector_conversion(src: str, dst: str, letter: str, *, saturate: bool) -> Con
     """
     mode = MODES[letter]
     source, target = lookup(src), lookup(dst)
+    if "code" in (source.kind, target.kind):
+        return _codes(source, target, saturate)
     if source.kind == "float" and target.kind == "float":
         return _float_to_float(source.name, target.name, mode, saturate)
     if source.kind == "float":
@@ -40,11 +44,19 @@ def vector_conversion(src: str, dst: str, letter: str, *, saturate: bool) -> Con
         return lambda values: _low_bits(values, name, mode)
     if target.kind == "float":
         return _int_to_float(source.name, target.name, mode)
-    if "code" in (source.kind, target.kind):
-        raise ValueError(f"vector registers have no conversion from {src} to {dst}")
     if saturate:
         return lambda values: clamp_int(values, source.name, target.name)
     return lambda values: wrap_int(values, target.name)
+
+
+def _codes(source: Format, target: Format, saturate: bool) -> Conversion:
+    """8-bit floats from and to f32; the type fixes the rounding."""
+    if (source.kind, target.kind) == ("code", "float"):
+        return decode_table(source.name).astype(target.dtype).take
+    if source.kind == "code":
+        raise ValueError(f"vector registers have no conversion from {source.name} to {target.name}")
+    rounding = "round" if target.name == "hif8" else "rint"
+    return encoder(source.name, target.name, rounding, saturate)
 
 
 def _low_bits(values: np.ndarray, dst: str, mode: str) -> np.ndarray:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptosim.timing.shapes import VectorWork
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -40,6 +42,7 @@ class Cost:
         "known",
         "latency",
         "moved",
+        "region",
         "stages",
         "work",
     )
@@ -55,6 +58,7 @@ class Cost:
         work: int = 0,
         known: bool = True,
         cycles: float | None = None,
+        region: VectorWork | None = None,
     ) -> None:
         total = sum(s.cycles for s in stages) if cycles is None else cycles
         self.class_name = class_name
@@ -65,6 +69,7 @@ class Cost:
         self.moved = moved
         self.work = work
         self.known = known
+        self.region = region  # what a vector region executes
 
     @property
     def busy(self) -> int:

@@ -15,6 +15,7 @@ from ptosim.timing.model import TimingModel
 from ptosim.timing.path import PathPart, critical_path
 from ptosim.timing.roofline import Roof, rooflines
 from ptosim.timing.steps import PIPES, Step
+from ptosim.timing.timeline import RegionUse, region_uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,11 @@ class CostReport:
         return critical_path(self.model)
 
     @cached_property
+    def regions(self) -> list[RegionUse]:
+        """Every vector region with its loops, instruction by instruction."""
+        return region_uses(self.executed, self.table)
+
+    @cached_property
     def roofline(self) -> list[Roof]:
         """Where every unit stands between arithmetic and memory."""
         return rooflines(self)
@@ -245,6 +251,7 @@ class CostReport:
             "loops": [_data(u) for u in self.loops],
             "critical_path": [_data(p) for p in self.path],
             "bytes": self.moved(),
+            "regions": [asdict(r) for r in self.regions],
             "roofline": [_data(r) for r in self.roofline],
             "hints": [_data(h) for h in self.hints],
         }

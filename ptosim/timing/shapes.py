@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from ptosim.ir.types import DType, TileType
 
@@ -125,11 +125,24 @@ class OpShape:
         return found
 
 
+class VectorStep(NamedTuple):
+    """An instruction of a vector region: mnemonic, bits of the widest element, executions, which
+    instructions (by position) it takes operands from, its line (1-based), its innermost loop
+    (numbered from 0; -1: none), and the instructions of the iteration before that it takes operands
+    from."""
+
+    name: str
+    bits: int
+    times: int
+    sources: tuple[int, ...] = ()
+    line: int = 0
+    loop: int = -1
+    carried: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class VectorWork:
-    """What a vector region executes: of each instruction the mnemonic, bits of the widest element,
-    executions, and which instructions (by position) it takes operands from. `exact`: the executions
-    are those of its control flow."""
+    """What a vector region executes. `exact`: the executions are those of its control flow."""
 
-    counts: tuple[tuple[str, int, int, tuple[int, ...]], ...]
+    steps: tuple[VectorStep, ...]
     exact: bool

@@ -12,9 +12,11 @@ from rich.text import Text
 from ptosim.isa.costs import error_of
 from ptosim.program import Program
 from ptosim.timing.report import CostReport, Use
+from ptosim.views.vector_tables import regions
 
 VIEWS = (
     "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline", "hints",
+    "vector",
 )  # fmt: skip
 DEFAULT_VIEWS = ("summary", "ops", "stages", "pipes", "timeline", "path", "roofline", "hints")
 BY = ("stage", "op", "line", "loop", "pipe")
@@ -51,6 +53,8 @@ def renderables(
         parts += [
             tables[name](report, suffix) for name in VIEWS if name in wanted and name in tables
         ]
+        if "vector" in wanted:
+            parts += regions(report, suffix)
     return parts
 
 

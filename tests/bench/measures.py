@@ -18,7 +18,14 @@ from ptosim.source import Source
 from ptosim.syntax.parser import parse
 from tests.bench import clock, cube, quant
 from tests.bench.debugger import debugger
-from tests.bench.programs import add_loop, check_kernel, empty_loop, long_module, mxfp8
+from tests.bench.programs import (
+    add_loop,
+    check_kernel,
+    empty_loop,
+    long_module,
+    mxfp8,
+    vector_loop,
+)
 from tests.bench.sanitizers import sanitizers
 from tests.bench.timing import Figure, best, calibration, each
 
@@ -88,6 +95,31 @@ def dispatch() -> list[Figure]:
     ]
 
 
+def vector() -> list[Figure]:
+    """A vector region of 1,000 rounds of eight instructions, and an instruction of a longer one, both
+    with timing."""
+    program = ptosim.load(vector_loop())
+
+    def seconds(rounds: int) -> float:
+        return best(lambda: program.run({"n": rounds}, uninit="zero"))
+
+    short, long = seconds(1000), seconds(5000)
+    a, b = np.ones(64, np.float32), np.ones(64, np.float32)
+    work = each(lambda: np.add(a, b), 10_000)
+    one = (long - short) / 4000 / 8
+    beside = f"np.add of 64 {1e6 * work:.2f} us"
+    return [
+        Figure(
+            "vector region, 1,000 x 8", f"{1e3 * short:.1f} ms", beside,
+            f"{short / work / 8000:.1f}", "< 30 ms",
+        ),
+        Figure(
+            "micro instruction with timing", f"{1e6 * one:.2f} us", beside, f"{one / work:.1f}",
+            "<= 3 us",
+        ),
+    ]  # fmt: skip
+
+
 def quantisation() -> list[Figure]:
     """TQUANT MXFP8 of 128x256 against the plain NumPy/ml_dtypes expression."""
     values = np.random.default_rng(0).standard_normal((128, 256)).astype(np.float32)
@@ -155,6 +187,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "start_up": start_up,
     "parsing": parsing,
     "dispatch": dispatch,
+    "vector": vector,
     "quantisation": quantisation,
     "schemes": quant.schemes,
     "onnx_model": quant.model,

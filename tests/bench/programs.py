@@ -109,3 +109,38 @@ def flag_loop() -> str:
     body = "".join(f"      {line}\n" for line in lines)
     loop = "    scf.for %i = %c0 to %n step %c1 {\n" + body + "    }\n"
     return _HEAD + _views("xz") + _tiles("ac") + loop + _TAIL
+
+
+def vector_loop() -> str:
+    """Return a vector region of %n rounds of eight instructions on 128 registers of UB."""
+    v, p, m = "!pto.vreg<64xf32>", "!pto.ptr<f32, ub>", "!pto.mask<b32>"
+    return f"""module attributes {{pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+  func.func @kernel(%n: index) {{
+    %a = arith.constant 0 : i64
+    %b = arith.constant 32768 : i64
+    %from = pto.castptr %a : i64 -> {p}
+    %to = pto.castptr %b : i64 -> {p}
+    %floor = arith.constant 0.0 : f32
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %c127 = arith.constant 127 : index
+    pto.vecscope {{
+      %m = pto.pset_b32 "PAT_ALL" : {m}
+      scf.for %i = %c0 to %n step %c1 {{
+        %row = arith.andi %i, %c127 : index
+        %at = arith.muli %row, %c64 : index
+        %x = pto.vlds %from[%at] : {p} -> {v}
+        %y = pto.vlds %from[%c64] : {p} -> {v}
+        %sum = pto.vadd %x, %y, %m : {v}, {v}, {m} -> {v}
+        %product = pto.vmul %sum, %y, %m : {v}, {v}, {m} -> {v}
+        %most = pto.vmaxs %product, %floor, %m : {v}, f32, {m} -> {v}
+        %rest = pto.vsub %most, %x, %m : {v}, {v}, {m} -> {v}
+        %size = pto.vabs %rest, %m : {v}, {m} -> {v}
+        pto.vsts %size, %to[%at], %m : {v}, {p}, {m}
+      }}
+    }}
+    return
+  }}
+}}
+"""

@@ -95,21 +95,20 @@ def scalar_type(elem: str) -> str:
 
 
 @pytest.mark.parametrize(("op", "elem"), pairs(WITH_SCALAR))
-@pytest.mark.parametrize("constant", [True, False])
-def test_register_and_scalar(op, elem, constant):
+def test_register_and_scalar(op, elem):
+    """With a constant, and with a scalar that is not known at decoding."""
     width = one.bits_of(elem) // 8
     text, pattern = SCALARS[elem]
     a, m = registers(op, elem, 4), masks(op, width, 4)
     v, s = vreg(elem), scalar_type(elem)
-    # A scalar that is computed is not known at decoding.
     setup = [f"%s0 = arith.constant {text} : {s}", "%t = arith.cmpi eq, %c0, %c0 : index"]
     setup.append(f"%z = arith.constant {'0.0' if elem in FLOATS else '0'} : {s}")
     setup.append(f"%s1 = arith.select %t, %s0, %z : {s}")
-    used = "%s0" if constant else "%s1"
-    found = (
-        Lanes().input("a", elem, a).mask("m", 8 * width, m).result("r", elem)
-        .run(f"%r = pto.v{op} %a, {used}, %m : {v}, {s}, {mask_type(8 * width)} -> {v}", setup=setup)
-    )["r"]  # fmt: skip
+    types = f"{v}, {s}, {mask_type(8 * width)} -> {v}"
+    program = Lanes().input("a", elem, a).mask("m", 8 * width, m)
+    program.result("r0", elem).result("r1", elem)
+    lines = [f"%r{n} = pto.v{op} %a, %s{n}, %m : {types}" for n in (0, 1)]
+    found = program.run(*lines, setup=setup)
     name = "prelu" if op == "lrelu" else op.removesuffix("s")
     expected = [
         model.gated(
@@ -119,36 +118,41 @@ def test_register_and_scalar(op, elem, constant):
         )
         for x, g in zip(a, m, strict=True)
     ]
-    check(found, expected, elem)
+    check(found["r0"], expected, elem)
+    check(found["r1"], expected, elem)
 
 
 @pytest.mark.parametrize("elem", ["i8", "ui8", "i16", "ui16", "i32", "ui32", "i64"])
 @pytest.mark.parametrize("op", ["shl", "shr"])
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 15, 31, 32, 64, 256, -1])
-def test_shift_by_scalar(op, elem, count):
+def test_shift_by_scalar(op, elem):
     """Counts of the lane width and more, also where they wrap to 0 in 8 bits."""
+    counts = [0, 1, 7, 8, 15, 31, 32, 64, 256, -1]
     width = one.bits_of(elem) // 8
     a, m = registers(op, elem, 2), masks(op, width, 5)[3:]
-    v = vreg(elem)
-    found = (
-        Lanes().input("a", elem, a).mask("m", 8 * width, m).result("r", elem)
-        .run(f"%r = pto.v{op}s %a, %s, %m : {v}, i16, {mask_type(8 * width)} -> {v}",
-             setup=[f"%s = arith.constant {count} : i16"])
-    )["r"]  # fmt: skip
-    amount = min(count & 0xFFFF, one.bits_of(elem))
-    expected = [
-        model.gated(
-            [
-                (lane << amount if op == "shl" else one.number(lane, elem) >> amount)
-                & ((1 << one.bits_of(elem)) - 1)
-                for lane in lanes_of(x, elem)
-            ],
-            one.mask_bits(g),
-            elem,
+    v, lines = vreg(elem), []
+    program = Lanes().input("a", elem, a).mask("m", 8 * width, m)
+    for number in range(len(counts)):
+        program.result(f"r{number}", elem)
+        lines.append(
+            f"%r{number} = pto.v{op}s %a, %s{number}, %m : {v}, i16, {mask_type(8 * width)} -> {v}"
         )
-        for x, g in zip(a, m, strict=True)
-    ]
-    check(found, expected, elem)
+    setup = [f"%s{n} = arith.constant {count} : i16" for n, count in enumerate(counts)]
+    found = program.run(*lines, setup=setup)
+    for number, count in enumerate(counts):
+        amount = min(count & 0xFFFF, one.bits_of(elem))
+        expected = [
+            model.gated(
+                [
+                    (lane << amount if op == "shl" else one.number(lane, elem) >> amount)
+                    & ((1 << one.bits_of(elem)) - 1)
+                    for lane in lanes_of(x, elem)
+                ],
+                one.mask_bits(g),
+                elem,
+            )
+            for x, g in zip(a, m, strict=True)
+        ]
+        check(found[f"r{number}"], expected, elem)
 
 
 @pytest.mark.parametrize("elem", ["f32", "f16", "bf16", "i16", "i32"])

@@ -6,6 +6,7 @@ import pytest
 
 from tests.micro.data import masks, registers, same
 from tests.oracle import lanes as one
+from tests.oracle import numerics
 from tests.oracle import registers as model
 from tests.oracle.lanes import lanes_of
 from tests.support.micro import Lanes, mask_type, vreg
@@ -125,6 +126,48 @@ def test_fused_with_a_conversion(op, function):
             patterns, one.mask_bits(g), "f32", "f16", saturate=True, part="EVEN"
         )
         assert same(got, expected, "f16") is None
+
+
+EIGHT_BITS = {"f8E4M3FN": "R", "f8E5M2": "R", "hif8": "A"}
+
+
+@pytest.mark.parametrize("code", EIGHT_BITS)
+def test_to_floats_of_eight_bits(code):
+    """Code of lane i in byte 4*i + part, the rest 0; NaN stays NaN, the type fixes the rounding."""
+    a, m = registers(code, "f32", BATCHES), masks(code, 4, BATCHES)
+    program = Lanes().input("a", "f32", a).mask("m", 32, m)
+    cases = [(s, p) for s in ("SAT", "NOSAT") for p in range(4)]
+    lines = []
+    for number, (sat, part) in enumerate(cases):
+        program.result(f"r{number}", "ui8")
+        lines += [
+            f'%q{number} = pto.vcvt %a, %m {{sat = "{sat}", part = "P{part}"}} : {vreg("f32")}, '
+            f"!pto.mask<b32> -> !pto.vreg<256x{code}>",
+            f"%r{number} = pto.vbitcast %q{number} : !pto.vreg<256x{code}> -> {vreg('ui8')}",
+        ]
+    found = program.run(*lines)
+    for number, (sat, part) in enumerate(cases):
+        for got, x, g in zip(found[f"r{number}"], a, m, strict=True):
+            expected = [0] * 256
+            on = one.active(one.mask_bits(g), 4)
+            for i, lane in enumerate(lanes_of(x, "f32")):
+                value = numerics.decode(lane, "f32")
+                code_of = numerics.to_code(value, code, saturate=sat == "SAT")
+                expected[4 * i + part] = code_of * on[i]
+            assert list(got) == expected
+
+
+@pytest.mark.parametrize("code", EIGHT_BITS)
+def test_from_floats_of_eight_bits(code):
+    every = [bytes(range(256))]
+    found = (
+        Lanes().input("a", "ui8", every).mask("m", 8, [b"\xff" * 32]).result("r", "f32")
+        .run(f"%c = pto.vbitcast %a : {vreg('ui8')} -> !pto.vreg<256x{code}>",
+             f'%r = pto.vcvt %c, %m {{part = "P2"}} : !pto.vreg<256x{code}>, !pto.mask<b8> -> {vreg("f32")}')
+    )["r"][0]  # fmt: skip
+    values = [numerics.decode(4 * i + 2, code) for i in range(64)]
+    expected = [None if one.is_nan(v) else numerics.encode_exact(v, "f32") for v in values]
+    assert same(found, expected, "f32") is None
 
 
 def test_known_values():

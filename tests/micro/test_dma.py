@@ -217,6 +217,51 @@ def test_from_l1_to_a_vector_core(core):
     assert result.outputs["o"].tobytes() == b"".join(halves[::-1] if core == 1 else halves)
 
 
+INTO_L1 = {
+    "mte_ub_l1": "pto.mte_ub_l1 %u, %l, 2 nburst(3, 1, 2) : !pto.ptr<ui8, ub>, !pto.ptr<ui8, l1>",
+    "copy_ubuf_to_cbuf": "pto.copy_ubuf_to_cbuf %u, %l, 0, 3, 2, 1, 2 : !pto.ptr<ui8, ub>, !pto.ptr<ui8, l1>",
+    "copy_gm_to_cbuf": "pto.copy_gm_to_cbuf %g, %l, 3, 2, 1, 2 : !pto.ptr<ui8>, !pto.ptr<ui8, l1>",
+}
+
+
+@pytest.mark.parametrize("op", INTO_L1)
+def test_into_l1(op):
+    """From UB or global memory to L1, units of 32 bytes and gaps; back whole to look at it."""
+    from_gm = op == "copy_gm_to_cbuf"
+    first = "" if from_gm else INTO_L1[op]
+    text = f"""module attributes {{pto.target_arch = "a5"}} {{
+  func.func @kernel(%g: !pto.ptr<ui8>, %o: !pto.ptr<ui8>) {{
+    %zero = arith.constant 0 : i64
+    %u = pto.castptr %zero : i64 -> !pto.ptr<ui8, ub>
+    %l = pto.castptr %zero : i64 -> !pto.ptr<ui8, l1>
+    %sub = pto.get_subblock_idx
+    %is_first = arith.cmpi eq, %sub, %zero : i64
+    pto.section.vector {{
+      scf.if %is_first {{
+        pto.mte_gm_ub %g, %u, 0, 1024 nburst(1, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, ub>
+        {first}
+        pto.sync.set <PIPE_MTE3>, 0
+        pto.sync.wait <PIPE_MTE3>, 1
+        pto.mte_ub_gm %u, %o, 1024 nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>
+      }}
+    }}
+    pto.section.cube {{
+      pto.sync.wait <PIPE_MTE1>, 0
+      {INTO_L1[op] if from_gm else ""}
+      pto.mte_l1_ub %l, %u, 32 nburst(1, 0, 0) : !pto.ptr<ui8, l1>, !pto.ptr<ui8, ub>
+      pto.sync.set <PIPE_FIX>, 1
+    }}
+    return
+  }}
+}}"""
+    data = noise("into l1", 1024)
+    args = {"g": np.frombuffer(data, np.uint8), "o": np.zeros(1024, np.uint8)}
+    result = run(text, args, uninit="zero")
+    expected = bytearray(1024)
+    moved(data, expected, 0, 64, [(3, 96, 128)])
+    assert result.outputs["o"].tobytes() == expected
+
+
 # -- older operations --------------------------------------------------------------------------------
 
 

@@ -254,12 +254,23 @@ def test_a_mode_of_another_type_is_refused():
         through(accumulator("no", 2, 4), 16, outward("pre_quant(mode = f322bf16), nz2nd", "f16", 2, 4, 16, 4), "f16", 64)  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", ["split_m", "split_n", "0", "1"])
+@pytest.mark.parametrize("mode", ["split_m", "split_n", "0", "1", "through L1"])
 def test_to_the_vector_cores(mode):
-    """Halves of rows or columns to each core, both at the pointer; or everything to one."""
+    """Halves of rows or columns to each core, both at the pointer; or everything to one, also by
+    way of L1."""
     m, n, pitch = 8, 32, 40
     acc = accumulator(mode, m, n)
     unit = [[0x3F800000 if i == j else 0 for j in range(n)] for i in range(n)]
+    out = (
+        f"pto.mte_l0c_ub %acc, %u, {m}, {n}, 16, {pitch}, dst_mode({mode}), nz2nd : "
+        "!pto.ptr<f32, acc>, !pto.ptr<f32, ub>"
+    )
+    if mode == "through L1":
+        out = (
+            f"pto.mte_l0c_l1 %acc, %xl, {m}, {n}, 16, {pitch}, nz2nd : !pto.ptr<f32, acc>, "
+            f"!pto.ptr<f32, mat>\npto.mte_l1_ub %xl, %u, {4 * m * pitch // 32} nburst(1, 0, 0) : "
+            "!pto.ptr<f32, mat>, !pto.ptr<f32, ub>"
+        )
     text = f"""module attributes {{pto.target_arch = "a5"}} {{
   func.func @kernel(%x: !pto.ptr<f32>, %one: !pto.ptr<f32>, %o: !pto.ptr<ui8>) {{
     %zero = arith.constant 0 : i64
@@ -279,7 +290,7 @@ def test_to_the_vector_cores(mode):
       pto.mte_l1_l0a %xl, %a0, {m}, {n} : !pto.ptr<f32, mat>, !pto.ptr<f32, left>
       pto.mte_l1_l0b %ol, %b0, {n}, {n} {{transpose = true}} : !pto.ptr<f32, mat>, !pto.ptr<f32, right>
       pto.mad %a0, %b0, %acc, {m}, {n}, {n} disable_gemv : !pto.ptr<f32, left>, !pto.ptr<f32, right>, !pto.ptr<f32, acc>
-      pto.mte_l0c_ub %acc, %u, {m}, {n}, 16, {pitch}, dst_mode({mode}), nz2nd : !pto.ptr<f32, acc>, !pto.ptr<f32, ub>
+      {out}
       pto.sync.set <PIPE_FIX>, 0
       pto.sync.set <PIPE_FIX>, 16
     }}
@@ -306,6 +317,7 @@ def test_to_the_vector_cores(mode):
         "split_n": [[line[:16] for line in acc], [line[16:] for line in acc]],
         "0": [acc, []],
         "1": [[], acc],
+        "through L1": [acc, []],
     }[mode]
     for half, part in zip(halves, parts, strict=True):
         if part:

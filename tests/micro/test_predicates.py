@@ -37,18 +37,19 @@ def chosen(pattern: str, lane: int, count: int) -> bool:
     }[pattern]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("op", ["pset", "pge"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_patterns(pattern, op, width):
+def test_patterns(op, width):
     bits, count = 8 * width, 256 // width
-    (found,) = (
-        Lanes().mask("x", 8, ANY).mask_result("r", bits)
-        .run(f'%r = pto.{op}_b{bits} "{pattern}" : {mask_type(bits)}')
-    )["r"]  # fmt: skip
-    assert one.mask_bits(found) == one.image(
-        [int(chosen(pattern, i, count)) for i in range(count)], width
-    )
+    program = Lanes().mask("x", 8, ANY)
+    lines = []
+    for number, pattern in enumerate(PATTERNS):
+        program.mask_result(f"r{number}", bits)
+        lines.append(f'%r{number} = pto.{op}_b{bits} "{pattern}" : {mask_type(bits)}')
+    found = program.run(*lines)
+    for number, pattern in enumerate(PATTERNS):
+        expected = one.image([int(chosen(pattern, i, count)) for i in range(count)], width)
+        assert one.mask_bits(found[f"r{number}"][0]) == expected, pattern
 
 
 def test_words_of_known_images():

@@ -30,10 +30,11 @@ ALLOWED = {
     "semantics": {*BASE, "isa", "ir", "machine", "numerics", "quant"},
     "timing": {"errors", "isa", "ir"},
     "engine": {*BASE, "isa", "ir", "machine", "passes", "semantics", "timing"},
+    "expand": {*BASE, "isa", "ir", "passes"},
     "auto": {*BASE, "isa", "ir", "machine", "passes", "semantics", "engine"},
     "sanitize": {*BASE, "isa", "ir", "machine", "numerics", "passes", "semantics", "engine"},
 }
-WITHOUT_NUMPY = {"source", "errors", "diagnostics", "isa", "ir", "syntax"}
+WITHOUT_NUMPY = {"source", "errors", "diagnostics", "isa", "ir", "syntax", "expand"}
 WITH_RICH = {"views", "cli", "debug"}
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ptosim.ir.types import PtrType
 from ptosim.machine.core import Core
-from ptosim.machine.vector import VectorWindow
+from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.binding import OpFault
 from ptosim.semantics.micro.context import VectorContext
+from ptosim.semantics.micro.order import STORE_LOAD, stores
 
 Address = Callable[[list], int]
 """From the values of a program to a byte address in UB."""
-
-HAZARD = (
-    "reads bytes that an earlier operation of the vector region stores, with no memory barrier "
-    'between; add `pto.mem_bar "VST_VLD"`'
-)
 
 
 def element_bytes(ctx: VectorContext, name: str) -> int:
@@ -58,24 +56,34 @@ def check(ctx: VectorContext, ub: VectorWindow, start: int, size: int) -> None:
 
 def loader(ctx: VectorContext, size: int) -> Callable[[Core, int], bytearray]:
     """Return the function that reads `size` bytes of UB, a copy of them."""
-    warn = ctx.warn
+    warn, stamp = ctx.warn, ctx.place.stamp(size)
 
     def load(core: Core, start: int) -> bytearray:
         ub = core.ub
         end = start + size
         if start < 0 or end > ub.size:
             raise outside(ctx, start, size, ub.size)
+        ub.last[start:end] = stamp
+        ub.touched.add(start >> PAGE_BITS)
         if ub.marks.find(ub.interval, start, end) >= 0:
-            warn("PTO6610", HAZARD)
+            warn(*STORE_LOAD)
         return ub.data[start:end]
 
     return load
 
 
-def write(ctx: VectorContext, ub: VectorWindow, start: int, data: bytes) -> None:
-    """Store bytes to UB."""
+def write(
+    ctx: VectorContext,
+    ub: VectorWindow,
+    start: int,
+    data: bytes,
+    gate: np.ndarray | None = None,
+) -> None:
+    """Store bytes to UB, those that `gate` says if it is given."""
     size = len(data)
-    if size:
-        check(ctx, ub, start, size)
-        ub.data[start : start + size] = data
-        ub.mark(start, size)
+    if not size:
+        return
+    check(ctx, ub, start, size)
+    found = stores(ub, ctx.place, start, data, gate)
+    if found is not None:
+        ctx.warn(*found)

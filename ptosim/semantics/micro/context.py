@@ -21,6 +21,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import REGISTER_BYTES, Mask
 from ptosim.semantics.binding import typed_scalar
+from ptosim.semantics.micro.order import Place
 
 Run = Callable[[Core], None]
 Function = Callable[..., np.ndarray]
@@ -30,7 +31,7 @@ Inactive = Callable[[Mask], "np.ndarray | None"]
 class VectorContext:
     """One vector instruction at decoding."""
 
-    __slots__ = ("_before", "_new_slot", "attrs", "op", "profile", "slots", "warn")
+    __slots__ = ("_before", "_new_slot", "attrs", "op", "place", "profile", "slots", "warn")
 
     def __init__(
         self,
@@ -40,12 +41,14 @@ class VectorContext:
         attrs: dict[str, Any],
         new_slot: Callable[[Any], int],
         warn: Callable[[str, str], None],
+        place: Place | None = None,
     ) -> None:
         self.op = op
         self.profile = profile
         self.slots = slots  # of operands and results, by the names of the row
         self.attrs = attrs
         self.warn = warn
+        self.place = place or Place()  # in its region
         self._new_slot = new_slot
         self._before: list[Run] = []
 

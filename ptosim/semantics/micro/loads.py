@@ -12,9 +12,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.core import Core
-from ptosim.machine.vector import REGISTER_BYTES, Align
-from ptosim.semantics.micro.access import HAZARD, address, check, element_bytes, loader
+from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Align
+from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader, outside
 from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.micro.order import STORE_LOAD, loads
 from ptosim.semantics.registry import vector
 
 Spread = Callable[[bytearray], np.ndarray]
@@ -82,21 +83,36 @@ def vlds(ctx: VectorContext) -> Run:
     size, spread = distribution(word)
     lanes, target = ctx.lanes("dst"), ctx["dst"]
     at = address(ctx, "src", "offset")
-    load = loader(ctx, size)
     if word == "NORM":
-        make = np.frombuffer
-
-        def run(core: Core) -> None:
-            slots = core.slots
-            slots[target] = make(load(core, at(slots)), lanes)
-
-        return run
+        return _whole(ctx, at)
+    load = loader(ctx, size)
 
     def run_spread(core: Core) -> None:
         slots = core.slots
         slots[target] = spread(load(core, at(slots))).view(lanes)
 
     return run_spread
+
+
+def _whole(ctx: VectorContext, at: Address) -> Run:
+    """256 bytes as they are: what loops do most, so nothing is called that can stand here."""
+    lanes, target = ctx.lanes("dst"), ctx["dst"]
+    stamp, size, bits = ctx.place.stamp(REGISTER_BYTES), REGISTER_BYTES, PAGE_BITS
+    make, warn = np.frombuffer, ctx.warn
+
+    def run(core: Core) -> None:
+        slots, ub = core.slots, core.ub
+        start = at(slots)
+        end = start + size
+        if start < 0 or end > ub.size:
+            raise outside(ctx, start, size, ub.size)
+        ub.last[start:end] = stamp
+        ub.touched.add(start >> bits)
+        if ub.marks.find(ub.interval, start, end) >= 0:
+            warn(*STORE_LOAD)
+        slots[target] = make(ub.data[start:end], lanes)
+
+    return run
 
 
 @vector("pto.vldsx2")
@@ -167,13 +183,13 @@ def vsldb(ctx: VectorContext) -> Run:
 
 def _blocks(ctx: VectorContext, core: Core, starts: list[int], image: int) -> np.ndarray:
     """Eight blocks, those that bits 0, 4, … 28 of the mask leave out as 0."""
-    ub = core.ub
+    ub, stamp = core.ub, ctx.place.stamp(32)
     register = bytearray(REGISTER_BYTES)
     for k, start in enumerate(starts):
         if image >> 4 * k & 1:
             check(ctx, ub, start, 32)
-            if ub.marks.find(ub.interval, start, start + 32) >= 0:
-                ctx.warn("PTO6610", HAZARD)
+            if loads(ub, start, stamp):
+                ctx.warn(*STORE_LOAD)
             register[32 * k : 32 * k + 32] = ub.data[start : start + 32]
     return np.frombuffer(register, np.uint8)
 
@@ -234,9 +250,11 @@ def vgather2(ctx: VectorContext) -> Run:
 
 def _warn_gather(ctx: VectorContext, core: Core, starts: np.ndarray, width: int) -> None:
     ub = core.ub
-    marks = np.frombuffer(ub.marks, np.uint8)
-    if (marks[starts] == ub.interval).any() or (marks[starts + width - 1] == ub.interval).any():
-        ctx.warn("PTO6610", HAZARD)
+    places = starts[:, None] + np.arange(width)
+    np.frombuffer(ub.last, np.uint8)[places] = ctx.place.number
+    ub.touched.update((starts >> PAGE_BITS).tolist())
+    if (np.frombuffer(ub.marks, np.uint8)[places] == ub.interval).any():
+        ctx.warn(*STORE_LOAD)
 
 
 # -- unaligned streams -----------------------------------------------------------------------------

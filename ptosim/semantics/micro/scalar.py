@@ -6,6 +6,7 @@ from __future__ import annotations
 from ptosim.ir.types import PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
+from ptosim.machine.vector import LOADS, STORES
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.registry import value, vector
 from ptosim.semantics.values import Action, ValueContext
@@ -86,23 +87,31 @@ def get_vms4_sr(ctx: ValueContext) -> Action:
     return run
 
 
-_ORDERS_STORES = ("VV_ALL", "VST_VLD", "VS_ALL", "VST_LD", "SV_ALL", "ST_VLD")
-"""Barriers behind which a load sees the stores in front of them."""
+_ALL = ("VV_ALL", "VS_ALL", "SV_ALL")
+_STORES_THEN_LOADS = (*_ALL, "VST_VLD", "VST_LD", "ST_VLD")
+_STORES_THEN_STORES = (*_ALL, "VST_VST", "VST_ST", "ST_VST")
+_LOADS_THEN_STORES = (*_ALL, "VLD_VST", "VLD_ST", "LD_VST")
 
 
 @vector("pto.mem_bar")
 def mem_bar(ctx: VectorContext) -> Run:
     """Orders accesses of UB; execution is in order, so only the search for missing barriers
     notices."""
-    if ctx.word("kind") not in _ORDERS_STORES:
-        return _nothing
+    kind = ctx.word("kind")
+    loads = kind in _STORES_THEN_LOADS
+    before_stores = [
+        accesses
+        for accesses, kinds in ((STORES, _STORES_THEN_STORES), (LOADS, _LOADS_THEN_STORES))
+        if kind in kinds
+    ]
 
     def run(core: Core) -> None:
-        if core.ub is not None:
-            core.ub.order()
+        ub = core.ub
+        if ub is None:
+            return
+        if loads:
+            ub.order()
+        for accesses in before_stores:
+            ub.order_before_stores(accesses)
 
     return run
-
-
-def _nothing(core: Core) -> None:
-    """A barrier that orders nothing that is watched."""

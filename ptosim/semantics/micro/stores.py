@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.core import Core
-from ptosim.machine.vector import REGISTER_BYTES, Mask, VectorWindow
+from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Mask, VectorWindow
 from ptosim.semantics.micro.access import Address, address, check, write
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.loads import block_addresses, lane_addresses
@@ -48,16 +48,24 @@ def _store(ctx: VectorContext, width: int, narrow: Narrow | None) -> Run:
     value, mask = ctx["value"], ctx["mask"]
     at = address(ctx, "base", "offset")
     inactive = ctx.inactive(width)
-    full = REGISTER_BYTES
+    full, bits, none = REGISTER_BYTES, PAGE_BITS, None
+    known, stamp = ctx.place.known, ctx.place.stamp(full)
 
     if narrow is None:
 
         def run(core: Core) -> None:
-            slots = core.slots
-            ub, start = core.ub, at(slots)
+            slots, ub = core.slots, core.ub
+            start = at(slots)
+            end = start + full
             if inactive(slots[mask]) is None and 0 <= start <= ub.size - full:
-                ub.data[start : start + full] = slots[value].tobytes()
-                ub.marks[start : start + full] = ub.stamp
+                data = slots[value].tobytes()
+                if ub.last[start:end].translate(none, known):
+                    write(ctx, ub, start, data)
+                    return
+                ub.data[start:end] = data
+                ub.marks[start:end] = ub.stamp
+                ub.last[start:end] = stamp
+                ub.touched.add(start >> bits)
             else:
                 units = slots[value].view(f"V{width}")
                 store_units(ctx, ub, start, units, ctx_active(slots[mask]))
@@ -84,14 +92,12 @@ def store_units(
     if not len(chosen):
         return
     size = units.dtype.itemsize
-    first, behind = start + int(chosen[0]) * size, start + (int(chosen[-1]) + 1) * size
-    check(ctx, ub, first, behind - first)
+    first = start + int(chosen[0]) * size
     skip = int(chosen[0])
     on = on[skip : int(chosen[-1]) + 1]
     source = np.ascontiguousarray(units[skip : skip + len(on)]).view(np.uint8)
-    gate = np.repeat(on, size)
-    np.copyto(np.frombuffer(ub.data, np.uint8, behind - first, first), source, where=gate)
-    np.copyto(np.frombuffer(ub.marks, np.uint8, behind - first, first), ub.interval, where=gate)
+    gate = None if len(on) == len(chosen) else np.repeat(on, size)
+    write(ctx, ub, first, source.tobytes(), gate)
 
 
 def _store_point(ctx: VectorContext, width: int) -> Run:
@@ -194,8 +200,7 @@ def _scatter(ctx: VectorContext, ub: VectorWindow, starts: np.ndarray, units: np
     low, high = int(starts.min()), int(starts.max())
     check(ctx, ub, low, high - low + width)
     for start, unit in zip(starts.tolist(), np.ascontiguousarray(units), strict=True):
-        ub.data[start : start + width] = unit.tobytes()
-        ub.mark(start, width)
+        write(ctx, ub, start, unit.tobytes())
 
 
 # -- predicates ------------------------------------------------------------------------------------

@@ -1,24 +1,18 @@
 """A vector region of the micro level: one function of the vector unit of A5.
 
 As for operations on tiles: start, the latency of a chain through its instructions, and for every
-further iteration the busiest of two ports that execute, two loads, a load and a store, and what one
-instruction after the other takes. Instructions without a row of their own count as the class that
-their name belongs to."""
+further iteration the busiest of two ports that execute, two loads, a load and a store, what one
+instruction after the other takes, and what an iteration waits for from the one before."""
 
 from __future__ import annotations
 
-from ptosim.isa.costs import CostRow, CostTable, weakest
+from collections.abc import Sequence
+
+from ptosim.isa.costs import CostTable, weakest
 from ptosim.timing.cost import NO_LAW, Cost, Stage
 from ptosim.timing.laws.functions import Function, frame_stage
-from ptosim.timing.shapes import VectorWork
-
-_MEMORY = {"vld": "load", "vsld": "load", "vgather": "load", "vst": "store", "vsst": "store"}
-_CLASSES = (
-    ("vci", "vdup"), ("vcg", "vcgmax"), ("vc", "vcadd"), ("vexp", "vexp"), ("vln", "vln"),
-    ("vsqrt", "vsqrt"), ("vdiv", "vdiv"), ("vmod", "vdiv"), ("vmul", "vmul"), ("vma", "vmul"),
-    ("vadd", "vadd"), ("vsub", "vsub"), ("vsel", "vsel"), ("p", "vmask"),
-)  # fmt: skip
-_SPECIAL = {"vcvt": "vcvt", "vcmp": "vcmp", "vcmps": "vcmp"}
+from ptosim.timing.laws.instructions import Timed, timed
+from ptosim.timing.shapes import VectorStep, VectorWork
 
 
 def region_cost(work: VectorWork, table: CostTable) -> Cost:
@@ -26,49 +20,69 @@ def region_cost(work: VectorWork, table: CostTable) -> Cost:
     if "function.start" not in table.rows:
         return NO_LAW
     timing = Function(table)
-    loads = sum(n for name, _, n, _ in work.counts if _memory(name) == "load")
-    stores = sum(n for name, _, n, _ in work.counts if _memory(name) == "store")
-    rounds = max((n for _, _, n, _ in work.counts), default=0)
-    stages = [frame_stage(timing)]
-    ports = executed = 0.0
-    ready: list[float] = []  # when the result of each instruction is there
-    sure = ["derived" if work.exact else "assumed"]
-    for name, bits, count, sources in work.counts:
-        start = max((ready[s] for s in sources), default=0)
-        if _memory(name):
-            ready.append(start)
-            continue
-        row = _row(table, name)
-        wide = bits > 16
-        latency = row["latency"] if wide else row.get("latency16", row["latency"])
-        busy = row["busy"] if wide else row.get("busy16", row["busy"])
-        ready.append(start + max(latency - timing.figure("forward"), 0))
-        ports += busy * count
-        executed += count
-        sure.append(row.confidence)
-    bounds = {
-        "execution ports": max(ports / 2, timing.figure("several", "per_item") * executed),
-        "loads and stores": max(loads / 2, (loads + stores) / 2, stores),
-        "iterations": rounds,
-    }
-    chain = max(ready, default=0)
-    name = max(bounds, key=lambda key: bounds[key])
+    found = [timed(step, table) for step in work.steps]
+    chain = max(chains(work.steps, found), default=0)
+    rounds = max((s.times for s in work.steps), default=0)
+    bounds = _bounds(work.steps, found, timing.figure("several", "per_item"))
+    sure = ["derived" if work.exact else "assumed", *(t.confidence for t in found)]
     confidence = weakest(sure)
-    stages.append(Stage("latency of one iteration", chain, 1, confidence))
+    name = max(bounds, key=lambda key: bounds[key])
     # Without a loop the instructions themselves go on behind the first results.
     further = max(bounds[name] * (1 - 1 / max(rounds, 1)), bounds[name] - chain)
-    stages.append(Stage(f"further iterations: {name}", further, rounds, confidence))
-    return Cost("region", tuple(stages), confidence, work=round(executed) * 64)
+    stages = (
+        frame_stage(timing),
+        Stage("latency of one iteration", chain, 1, confidence),
+        Stage(f"further iterations: {name}", further, rounds, confidence),
+    )
+    executed = sum(s.times for s, t in zip(work.steps, found, strict=True) if not t.memory)
+    return Cost("region", stages, confidence, work=executed * 64, region=work)
 
 
-def _memory(name: str) -> str:
-    return next((kind for prefix, kind in _MEMORY.items() if name.startswith(prefix)), "")
+def _bounds(
+    steps: Sequence[VectorStep], found: Sequence[Timed], several: float
+) -> dict[str, float]:
+    """Cycles that each resource needs for the whole region."""
+    pairs = list(zip(steps, found, strict=True))
+    loads = sum(s.times * t.busy for s, t in pairs if t.memory == "load")
+    stores = sum(s.times * t.busy for s, t in pairs if t.memory == "store")
+    executed = [(s, t) for s, t in pairs if t.busy and not t.memory]
+    ports = sum(t.busy * s.times for s, t in executed)
+    carried = max((c * steps[i].times for i, c in recurrences(steps, found)), default=0)
+    return {
+        "execution ports": max(ports / 2, several * sum(s.times for s, _ in executed)),
+        "loads and stores": max(loads / 2, (loads + stores) / 2, stores),
+        "iterations": max((s.times for s in steps), default=0),
+        "results of the iteration before": carried,
+    }
 
 
-def _row(table: CostTable, name: str) -> CostRow:
-    rows = table.rows
-    known = rows.get(f"instruction.{name}")
-    if known is not None:
-        return known
-    word = _SPECIAL.get(name) or next((c for p, c in _CLASSES if name.startswith(p)), "vlogic")
-    return rows[f"instruction.{word}"]
+def chains(steps: Sequence[VectorStep], found: Sequence[Timed]) -> list[float]:
+    """Return when the result of each instruction can be used, from the first operand on."""
+    ready: list[float] = []
+    for step, time in zip(steps, found, strict=True):
+        ready.append(max((ready[s] for s in step.sources), default=0) + time.distance)
+    return ready
+
+
+def recurrences(steps: Sequence[VectorStep], found: Sequence[Timed]) -> list[tuple[int, float]]:
+    """Return, for each instruction that takes a result of the iteration before, it and the cycles
+    from that operand until the instruction which makes the result has made the next one."""
+    result = []
+    for number, step in enumerate(steps):
+        for maker in step.carried:
+            cycles = _between(steps, found, number, maker)
+            if cycles is not None:
+                result.append((number, cycles))
+    return result
+
+
+def _between(
+    steps: Sequence[VectorStep], found: Sequence[Timed], first: int, last: int
+) -> float | None:
+    """The longest chain from one instruction to another; None if there is none."""
+    ready: dict[int, float] = {first: found[first].distance}
+    for number in range(first + 1, last + 1):
+        behind = [ready[s] for s in steps[number].sources if s in ready]
+        if behind:
+            ready[number] = max(behind) + found[number].distance
+    return ready.get(last)

@@ -1,0 +1,60 @@
+"""Vector registers and predicates in the debugger: lanes by element type, masks as bars."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ptosim.debug.reading import Reading, numbers_of
+from ptosim.debug.sheet import Sheet, short_number
+from ptosim.errors import UsageError
+from ptosim.ir.core import Value
+from ptosim.ir.types import MaskType, VRegType
+from ptosim.isa.dtypes import dtypes
+from ptosim.machine.storage import view_dtype
+from ptosim.machine.vector import REGISTER_BYTES, Mask
+
+BLOCK_BYTES = 32
+BLOCKS = REGISTER_BYTES // BLOCK_BYTES
+ON, OFF = "█", "·"
+
+
+def read_register(value: Value, content: Any) -> Reading | None:
+    """Return a register's lanes, or those of a predicate as 0 and 1; None for other values."""
+    if isinstance(value.type, VRegType):
+        dtype = value.type.elem
+        return Reading("register", dtype, content, numbers_of(content, dtype))
+    if isinstance(value.type, MaskType) and isinstance(content, Mask):
+        lanes = getattr(content, f"on{value.type.granule // 8}").astype(np.uint8)
+        return Reading("mask", dtypes()["ui8"], lanes, lanes)
+    return None
+
+
+def lanes_sheet(name: str, value: Value, content: Any, asked: str) -> Sheet:
+    """Return a register as 8 blocks of 32 bytes, its lanes of the type asked for or its own; a
+    predicate as a bar for each block. Raises UsageError if the value is neither, or the type none
+    that a register can have."""
+    if isinstance(value.type, MaskType):
+        return _bar(name, value.type, content)
+    if not isinstance(value.type, VRegType):
+        raise UsageError(f"{name} is no register", help="`print` shows any value")
+    dtype = dtypes().get(asked) if asked else value.type.elem
+    if dtype is None or dtype.bits < 8:
+        raise UsageError(f"`{asked}` is no type of lanes", help="for example `lanes %v f16`")
+    codes = np.ascontiguousarray(content).view(np.uint8).view(view_dtype(dtype))
+    numbers = numbers_of(codes, dtype).reshape(BLOCKS, -1)
+    sheet = Sheet(f"{name}: {numbers.size} lanes of {dtype}", [">lane", *[">"] * numbers.shape[1]])
+    for block, row in enumerate(numbers):
+        sheet.add(str(block * len(row)), *(short_number(n) for n in row))
+    return sheet
+
+
+def _bar(name: str, type_: MaskType, mask: Mask) -> Sheet:
+    lanes = getattr(mask, f"on{type_.granule // 8}")
+    sheet = Sheet(f"{name}: {int(lanes.sum())} of {len(lanes)} lanes of b{type_.granule}")
+    sheet.columns = [">lane", "active"]
+    for block, row in enumerate(lanes.reshape(BLOCKS, -1)):
+        sheet.add(str(block * len(row)), "".join(ON if on else OFF for on in row))
+    sheet.notes.append(f"image {mask.bits:064x}, bit 0 last")
+    return sheet

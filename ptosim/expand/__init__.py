@@ -1,0 +1,1 @@
+"""Tile operations as programs for the vector unit: text in, text out."""

@@ -1,0 +1,253 @@
+"""Lines of a vector region, with names that nothing else in the program has, and a count of what
+they execute.
+
+What does not change in a loop (constants, masks of a fixed number of lanes, broadcast constants)
+is written once, in front of everything else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+VREG_BITS = 2048
+MASK = "!pto.mask<b32>"
+_SPECIAL_BITS = {"bf16": 16, "hif8": 8, "f8E4M3FN": 8, "f8E5M2": 8, "f4E2M1FN": 4, "f4E1M2FN": 4}
+
+
+def bits(elem: str) -> int:
+    """Return the width of an element type by its name."""
+    return _SPECIAL_BITS.get(elem) or int("".join(c for c in elem if c.isdigit()))
+
+
+def vreg(elem: str) -> str:
+    """Return the register type of an element type."""
+    return f"!pto.vreg<{VREG_BITS // bits(elem)}x{elem}>"
+
+
+def mask_of(elem: str) -> str:
+    """Return the mask type of a register's lanes."""
+    return f"!pto.mask<b{min(bits(elem), 32)}>"
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes one region. `counts` holds how often each instruction is executed."""
+
+    prefix: str
+    lines: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)  # what follows the region
+    counts: Counter[str] = field(default_factory=Counter)
+    _head: list[str] = field(default_factory=list)
+    _known: dict[tuple[str, ...], str] = field(default_factory=dict)
+    _depth: int = 1
+    _times: int = 1
+    _number: int = 0
+
+    def text(self) -> list[str]:
+        """Return the lines of the region."""
+        return [f"  {line}" for line in self._head] + self.lines
+
+    def name(self) -> str:
+        """Return a fresh value name."""
+        self._number += 1
+        return f"%{self.prefix}{self._number}"
+
+    def line(self, text: str) -> None:
+        """Write a line as it is."""
+        self.lines.append("  " * self._depth + text)
+
+    def op(self, mnemonic: str, operands: str, types: str = "", result: str | None = None) -> str:
+        """Write an instruction; return the name of its result if it has one."""
+        name = self.name() if result else ""
+        self.line(self._written(mnemonic, operands, types, name, result))
+        self.counts[mnemonic] += self._times
+        return name
+
+    def pair(self, mnemonic: str, operands: str, types: str, results: str) -> tuple[str, str]:
+        """Write an instruction with two results."""
+        first, second = self.name(), self.name()
+        self.line(f"{first}, {second} = pto.{mnemonic} {operands} : {types} -> {results}")
+        self.counts[mnemonic] += self._times
+        return first, second
+
+    def once(self, mnemonic: str, operands: str, types: str, result: str) -> str:
+        """Write an instruction in front of everything else, unless it is there."""
+        key = (mnemonic, operands, result)
+        if key not in self._known:
+            self._known[key] = self.name()
+            self._head.append(self._written(mnemonic, operands, types, self._known[key], result))
+            self.counts[mnemonic] += 1
+        return self._known[key]
+
+    @staticmethod
+    def _written(mnemonic: str, operands: str, types: str, name: str, result: str | None) -> str:
+        head = f"{name} = " if result else ""
+        ends = [part for part in (types, result) if part]
+        return f"{head}pto.{mnemonic} {operands}" + (f" : {' -> '.join(ends)}" if ends else "")
+
+    # -- numbers and loops ------------------------------------------------------------------------
+
+    def constant(self, value: int | str, type_: str = "i32") -> str:
+        """Return the name of a constant."""
+        key = ("constant", str(value), type_)
+        if key not in self._known:
+            self._known[key] = self.name()
+            self._head.append(f"{self._known[key]} = arith.constant {value} : {type_}")
+        return self._known[key]
+
+    def index(self, value: int) -> str:
+        """Return the name of an index constant."""
+        return self.constant(value, "index")
+
+    @contextmanager
+    def loop(self, count: int, step: int = 1) -> Iterator[str]:
+        """A loop over 0, step, … below `count`; gives the name of its variable."""
+        low, high, by = self.index(0), self.index(count), self.index(step)
+        variable = self.name()
+        self.line(f"scf.for {variable} = {low} to {high} step {by} {{")
+        with self._inside(-(-count // step)):
+            yield variable
+        self.line("}")
+
+    def fold(self, count: int, start: str, elem: str, body: Callable[[str, str], str]) -> str:
+        """A loop that carries a register; `body` makes the next from the variable and the last.
+        Return the name of the final one."""
+        low, high, by = self.index(0), self.index(count), self.index(1)
+        result, variable, carried = self.name(), self.name(), self.name()
+        self.line(
+            f"{result} = scf.for {variable} = {low} to {high} step {by} "
+            f"iter_args({carried} = {start}) -> ({vreg(elem)}) {{"
+        )
+        with self._inside(count):
+            self.line(f"scf.yield {body(variable, carried)} : {vreg(elem)}")
+        self.line("}")
+        return result
+
+    @contextmanager
+    def _inside(self, times: int) -> Iterator[None]:
+        before = self._times
+        self._times *= times
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self._times = before
+
+    def columns(self, count: int, lanes: int) -> Iterator[tuple[str, int]]:
+        """Give the first column and the number of columns of each register of a row: a loop over
+        the full ones, then the rest."""
+        full = count // lanes
+        if full > 1:
+            with self.loop(full * lanes, lanes) as column:
+                yield column, lanes
+        elif full:
+            yield self.index(0), lanes
+        if count % lanes:
+            yield self.index(full * lanes), count % lanes
+
+    def place(self, *terms: tuple[str, int]) -> str:
+        """Return the name of the sum of value * factor, an index."""
+        total = ""
+        zero = self._known.get(("constant", "0", "index"))
+        for value, factor in [t for t in terms if t[0] != zero] or terms[:1]:
+            part = value if factor == 1 else self._index_op("muli", value, self.index(factor))
+            total = self._index_op("addi", total, part) if total else part
+        return total
+
+    def half(self, value: str) -> str:
+        """Return the name of half an index."""
+        return self._index_op("divui", value, self.index(2))
+
+    def _index_op(self, op: str, a: str, b: str) -> str:
+        name = self.name()
+        self.line(f"{name} = arith.{op} {a}, {b} : index")
+        return name
+
+    # -- instructions of every expansion ----------------------------------------------------------
+
+    def every(self, width: int = 32) -> str:
+        """Return the mask of all lanes of a width."""
+        return self.once(f"pset_b{width}", '"PAT_ALL"', "", f"!pto.mask<b{width}>")
+
+    def first(self, count: int, width: int = 32) -> str:
+        """Return the mask of the first `count` lanes of a width."""
+        left = self.constant(count, "i32")
+        key = ("plt", left, str(width))
+        if key not in self._known:
+            self._known[key], rest = self.name(), self.name()
+            type_ = f"!pto.mask<b{width}>"
+            text = f"{self._known[key]}, {rest} = pto.plt_b{width} {left} : i32 -> {type_}, i32"
+            self._head.append(text)
+            self.counts[f"plt_b{width}"] += 1
+        return self._known[key]
+
+    def everywhere(self, value: int | str, type_: str = "i32") -> str:
+        """Return a constant in every lane."""
+        return self.once("vbr", self.constant(value, type_), type_, vreg(type_))
+
+    def load(self, pointer: str, elem: str, at: str, dist: str = "NORM", lanes: str = "") -> str:
+        """Return a register loaded from `pointer`, elements of `elem`, at an element offset."""
+        operands = f'{pointer}[{at}] {{dist = "{dist}"}}'
+        return self.op("vlds", operands, f"!pto.ptr<{elem}, ub>", vreg(lanes or elem))
+
+    def store(self, value: str, lanes: str, pointer: str, elem: str, at: str, mask: str, dist: str):
+        """Store a register of `lanes` by a mask of 32-bit lanes."""
+        types = f"{vreg(lanes)}, !pto.ptr<{elem}, ub>, {MASK}"
+        self.op("vsts", f'{value}, {pointer}[{at}], {mask} {{dist = "{dist}"}}', types)
+
+    def unary(self, name: str, a: str, mask: str, elem: str) -> str:
+        """Return the result of an instruction of one register."""
+        return self.op(name, f"{a}, {mask}", f"{vreg(elem)}, {mask_of(elem)}", vreg(elem))
+
+    def binary(self, name: str, a: str, b: str, mask: str, elem: str) -> str:
+        """Return the result of an instruction of two registers."""
+        v = vreg(elem)
+        return self.op(name, f"{a}, {b}, {mask}", f"{v}, {v}, {mask_of(elem)}", v)
+
+    def scalar(self, name: str, a: str, value: str, type_: str, mask: str, elem: str) -> str:
+        """Return the result of an instruction of a register and a scalar."""
+        v = vreg(elem)
+        return self.op(name, f"{a}, {value}, {mask}", f"{v}, {type_}, {mask_of(elem)}", v)
+
+    def with_constant(self, name: str, a: str, value: int | str, elem: str = "i32") -> str:
+        """Return the result of an instruction of a register and a constant, in all lanes."""
+        width = min(bits(elem), 32)
+        return self.scalar(name, a, self.constant(value, elem), elem, self.every(width), elem)
+
+    def shift(self, name: str, a: str, by: int, elem: str = "i32") -> str:
+        """Return all lanes shifted by a constant."""
+        return self.scalar(name, a, self.constant(by, "i16"), "i16", self.every(), elem)
+
+    def cast(self, value: str, elem: str, to: str) -> str:
+        """Return the same bytes as other lanes."""
+        return value if elem == to else self.op("vbitcast", value, vreg(elem), vreg(to))
+
+    def compare(self, a: str, value: int, word: str, within: str = "", elem: str = "i32") -> str:
+        """Return the mask of lanes that compare so with a constant, of all or those of `within`."""
+        operands = f'{a}, {self.constant(value, elem)}, {within or self.every()}, "{word}"'
+        return self.op("vcmps", operands, f"{vreg(elem)}, {elem}, {MASK}", MASK)
+
+    def select(self, a: str, b: str, mask: str, elem: str) -> str:
+        """Return a where the mask is set, else b."""
+        v = vreg(elem)
+        return self.op("vsel", f"{a}, {b}, {mask}", f"{v}, {v}, {mask_of(elem)}", v)
+
+    def nan(self, value: str, elem: str) -> str:
+        """Return the mask of lanes that are NaN."""
+        every, v = self.every(bits(elem)), vreg(elem)
+        types = f"{v}, {v}, {mask_of(elem)}"
+        return self.op("vcmp", f'{value}, {value}, {every}, "ne"', types, mask_of(elem))
+
+    def spread(self, name: str, a: str, b: str, elem: str) -> tuple[str, str]:
+        """Return both results of an instruction that rearranges two registers."""
+        v = vreg(elem)
+        return self.pair(name, f"{a}, {b}", f"{v}, {v}", f"{v}, {v}")
+
+    def convert(
+        self, value: str, src: str, dst: str, part: str = "", rnd: str = "R", sat: str = "SAT"
+    ) -> str:
+        """Return all lanes of a register in another type."""
+        words = [f'rnd = "{rnd}"', f'sat = "{sat}"', *([f'part = "{part}"'] if part else [])]
+        operands = f"{value}, {self.every(min(bits(src), 32))} {{{', '.join(words)}}}"
+        return self.op("vcvt", operands, f"{vreg(src)}, {mask_of(src)}", vreg(dst))

@@ -1,0 +1,172 @@
+"""Accesses of UB in a vector region that nothing orders.
+
+The vector unit may execute a load before an earlier store, a store before an earlier store, and a
+store before an earlier load, unless a memory barrier stands between or the later instruction takes
+a result of the earlier one (PTO micro-instruction specification, memory barriers). Instructions are
+executed in order here; what depends on that order is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptosim.ir.core import Operation, Value
+from ptosim.machine.vector import FIRST_STORE, PAGE_BITS, VectorWindow
+
+MANY = (FIRST_STORE - 1, 255)
+"""The numbers of all loads and stores for which no other is left: not told apart, nor reported."""
+
+STORE_LOAD = (
+    "PTO6610",
+    "reads bytes that an earlier operation of the vector region stores, with no memory barrier "
+    'between; add `pto.mem_bar "VST_VLD"`',
+)
+STORE_STORE = (
+    "PTO6612",
+    "overwrites bytes that another operation of the vector region stores, with no memory barrier "
+    'between; add `pto.mem_bar "VST_VST"`',
+)
+LOAD_STORE = (
+    "PTO6613",
+    "overwrites bytes that an earlier operation of the vector region reads, whose result it does "
+    'not use, with no memory barrier between; add `pto.mem_bar "VLD_VST"`',
+)
+
+
+_STORES = ("vst", "vsst", "vscatter", "pst")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An instruction among those of its region: its number, and the numbers of those (with its own)
+    that it need not be ordered behind."""
+
+    number: int = MANY[1]
+    known: bytes = bytes((0, *MANY))
+
+    def stamp(self, size: int) -> bytes:
+        """Return `size` bytes that say: this instruction."""
+        return bytes((self.number,)) * size
+
+
+def places_of(region: Operation) -> dict[Operation, Place]:
+    """Return the places of all operations in a vector region."""
+    ops = list(_walk(region))
+    counts = [1, FIRST_STORE]
+    numbers: dict[Operation, int] = {}
+    for op in ops:
+        if not op.name.startswith("pto."):
+            continue
+        kind = int(op.name.removeprefix("pto.").startswith(_STORES))
+        numbers[op] = min(counts[kind], MANY[kind])
+        counts[kind] += 1
+    sources = _sources(ops)
+    return {
+        op: Place(number, _known(numbers[s] for s in _behind(op, sources) if s in numbers))
+        for op, number in numbers.items()
+    }
+
+
+def _known(numbers: Iterable[int]) -> bytes:
+    return bytes(sorted({0, *MANY, *numbers}))
+
+
+def _walk(op: Operation) -> Iterator[Operation]:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield inner
+                yield from _walk(inner)
+
+
+def _sources(ops: list[Operation]) -> dict[Operation, set[Operation]]:
+    """The operations whose results each one takes. A loop or branch takes what its region passes
+    on, and what is inside takes what a loop carries."""
+    makers: dict[Value, Operation] = {}
+    for op in ops:
+        makers.update(dict.fromkeys(op.results, op))
+        for region in op.regions:
+            for block in region.blocks:
+                makers.update(dict.fromkeys(block.values, op))
+    found: dict[Operation, set[Operation]] = {}
+    for op in ops:
+        taken = set(_values(op))
+        for region in op.regions:
+            for block in region.blocks:
+                if block.ops and block.ops[-1].name in ("scf.yield", "scf.condition"):
+                    taken.update(_values(block.ops[-1]))
+        found[op] = {makers[v] for v in taken if v in makers}
+    return found
+
+
+def _values(op: Operation) -> Iterator[Value]:
+    for bound in op.bound.values():
+        for operand in bound if isinstance(bound, list) else (bound,):
+            value = getattr(operand, "value", None)
+            if isinstance(value, Value):
+                yield value
+
+
+def _behind(op: Operation, sources: dict[Operation, set[Operation]]) -> set[Operation]:
+    """An operation and everything that its operands come from."""
+    found, open_ = {op}, [op]
+    while open_:
+        for source in sources[open_.pop()]:
+            if source not in found:
+                found.add(source)
+                open_.append(source)
+    return found
+
+
+# -- accesses --------------------------------------------------------------------------------------
+
+
+def loads(ub: VectorWindow, start: int, stamp: bytes) -> bool:
+    """Note the load of len(stamp) bytes; True if a store of them is not ordered before it."""
+    end = start + len(stamp)
+    ub.last[start:end] = stamp
+    ub.touched.add(start >> PAGE_BITS)
+    return ub.marks.find(ub.interval, start, end) >= 0
+
+
+def stores(
+    ub: VectorWindow, place: Place, start: int, data: bytes, gate: np.ndarray | None = None
+) -> tuple[str, str] | None:
+    """Store bytes (those that `gate` says) and note it; return what is not ordered before it.
+
+    What another instruction did counts where the bytes change: else either order is the same."""
+    size = len(data)
+    end = start + size
+    found = None
+    if ub.last[start:end].translate(None, place.known):
+        found = _unordered(ub, place, start, data, gate)
+    if gate is None:
+        ub.data[start:end] = data
+        ub.last[start:end] = place.stamp(size)
+        ub.mark(start, size)
+    else:
+        for array, content in (
+            (ub.data, np.frombuffer(data, np.uint8)),
+            (ub.last, place.number),
+            (ub.marks, ub.interval),
+        ):
+            np.copyto(np.frombuffer(array, np.uint8, size, start), content, where=gate)
+    ub.touched.add(start >> PAGE_BITS)
+    return found
+
+
+def _unordered(
+    ub: VectorWindow, place: Place, start: int, data: bytes, gate: np.ndarray | None
+) -> tuple[str, str] | None:
+    """What this store must be ordered behind and is not."""
+    size = len(data)
+    last = np.frombuffer(ub.last, np.uint8, size, start)
+    wrong = ~np.isin(last, np.frombuffer(place.known, np.uint8))
+    wrong &= np.frombuffer(ub.data, np.uint8, size, start) != np.frombuffer(data, np.uint8)
+    if gate is not None:
+        wrong &= gate
+    if not wrong.any():
+        return None
+    return STORE_STORE if last[wrong].max() >= FIRST_STORE else LOAD_STORE

@@ -1,0 +1,88 @@
+"""Vector regions as text: the instructions of each loop, pressure on the ports, a timeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from ptosim.timing.report import CostReport
+from ptosim.timing.timeline import Block, Placed, RegionUse
+
+WIDTH = 72
+"""Cycles of a timeline that are shown."""
+
+
+def regions(report: CostReport, suffix: str) -> list[Any]:
+    """Return the parts for all regions of a report."""
+    if not report.regions:
+        return [Text(f"no vector region was executed{suffix}")]
+    return [part for use in report.regions for part in _region(use, suffix)]
+
+
+def _region(use: RegionUse, suffix: str) -> list[Any]:
+    unsure = "" if use.exact else "; how often its loops run depends on data"
+    parts: list[Any] = [
+        Text(
+            f"vector region at line {use.line}{suffix}: {use.count}x {use.cycles:,} cycles{unsure}",
+            style="bold",
+        )
+    ]
+    for block in use.blocks:
+        parts += [_lines(block), Text(_summary(block)), Text(timeline(block))]
+    return parts
+
+
+def _summary(block: Block) -> str:
+    pressure = "  ".join(f"{port} {cycles:g}" for port, cycles in block.pressure.items())
+    return (
+        f"cycles of an iteration on each port: {pressure}\n"
+        f"an iteration takes {block.cycles:g} cycles, bound by: {block.bound}; "
+        f"longest chain {block.chain:g} cycles (marked *)\n"
+    )
+
+
+def _lines(block: Block) -> Table:
+    title = "instructions outside of loops"
+    if block.iterations > 1:
+        title = f"loop of {block.iterations:,} iterations"
+    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for name, justify in (
+        ("", "left"), ("line", "right"), ("instruction", "left"), ("executed", "right"),
+        ("latency", "right"), ("port", "right"),
+    ):  # fmt: skip
+        made.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for number, line in enumerate(block.lines):
+        made.add_row(
+            f"{number}{'*' if line.critical else ' '}", str(line.line), line.name,
+            f"{line.times:,}", f"{line.latency:g}", f"{line.busy:g}",
+        )  # fmt: skip
+    return made
+
+
+def timeline(block: Block) -> str:
+    """Return a line for each execution: `=` operands are there but the port is not, `e` executes,
+    `E` the result is there."""
+    executed = [p for p in block.timeline if p.port]
+    if not executed:
+        return ""
+    last = min(int(max(p.end for p in executed)), WIDTH)
+    ruler = "".join(str(c % 10) for c in range(last + 1))
+    rows = [f"{'[iteration,number]':<20}{ruler}"]
+    rows += [_row(p, block.lines[p.number].name, last) for p in executed]
+    return "\n".join(rows) + "\n"
+
+
+def _row(placed: Placed, name: str, last: int) -> str:
+    start, end = int(placed.start), int(placed.end)
+    cells = ["."] * (last + 1)
+    for cycle in range(int(placed.ready), min(end, last + 1)):
+        cells[cycle] = "=" if cycle < start else "e"
+    if end <= last:
+        cells[end] = "E"
+    for cycle in range(end + 1, last + 1):
+        cells[cycle] = " "
+    mark = f"[{placed.iteration},{placed.number}]"
+    return f"{mark:<20}{''.join(cells).rstrip()}  {name} {placed.port}"

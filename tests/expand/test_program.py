@@ -1,0 +1,110 @@
+"""Which programs and operations are written out, and what is said about the others."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.errors import ProgramError, UsageError
+from ptosim.expand.program import expand
+from ptosim.source import Source
+from tests.cli.conftest import cli  # noqa: F401
+from tests.support.text import Kernel
+
+
+def reason(k: Kernel) -> str:
+    """Why the only operation with an expansion stays."""
+    expanded = expand(Source("tile.pto", k.text()))
+    assert not expanded.stages
+    return expanded.kept[0].reason
+
+
+def unary(**keys) -> Kernel:
+    k = Kernel("a5")
+    a, b = k.tile("a", "f32", 16, 16, **keys), k.tile("b", "f32", 16, 16, **keys)
+    k.op("pto.tabs", [a], [b])
+    return k
+
+
+def test_tiles_that_vector_loads_cannot_address():
+    k = Kernel("a5")
+    a, b = k.tile("a", "f32", 16, 16), k.tile("b", "i32", 16, 16, layout="dn")
+    k.op("pto.tcvt", [a], [b])
+    assert "column-major" in reason(k)
+    k = Kernel("a5")
+    boxed = k.tile("boxed", "f32", 16, 16, layout="nz")
+    k.op("pto.texpands", [(k.arg("s", "f32"), "f32")], [boxed])
+    assert "fractal boxes" in reason(k)
+
+
+def test_a_valid_shape_of_run_time():
+    k = Kernel("a5")
+    extent = k.const(16)
+    a, b = (k.dynamic(n, "f32", 16, 16, (extent, extent)) for n in "ab")
+    k.op("pto.tabs", [a], [b])
+    assert "at run time only" in reason(k)
+
+
+def test_microscaling_without_scratch():
+    k = Kernel("a5")
+    src, dst = k.tile("src", "bf16", 32, 64), k.tile("dst", "f8E4M3FN", 32, 64)
+    exp = k.tile("exp", "ui8", 1, 64)
+    k.op("pto.tquant", [src], [dst, exp], "mx_alg = #pto<mx_quant_alg OcpMxFp8E4M3>")
+    assert "operand max is left out" in reason(k)
+
+
+def test_names_do_not_meet_those_of_the_program():
+    k = Kernel("a5")
+    a, b = k.tile("x0_1", "f32", 16, 64), k.tile("xx1", "f32", 16, 64)
+    k.load("in", a)
+    k.op("pto.tabs", [a], [b])
+    k.store(b, "out")
+    given = np.linspace(-3, 3, 1024, dtype=np.float32).reshape(16, 64)
+    text = expand(Source("tile.pto", k.text())).text
+    outputs = ptosim.load(text).run({"in": given, "out": np.zeros_like(given)}).outputs
+    np.testing.assert_array_equal(outputs["out"], np.abs(given))
+
+
+def test_empty_regions_are_left_out():
+    k = Kernel("a5")
+    a, b = k.tile("a", "f32", 16, 64, (0, 64)), k.tile("b", "f32", 16, 64, (0, 64))
+    k.op("pto.tabs", [a], [b])
+    assert "no elements" in expand(Source("tile.pto", k.text())).text
+
+
+def test_another_target_a_snippet_and_a_wrong_program():
+    k = unary()
+    with pytest.raises(UsageError, match="vector regions are for a5"):
+        expand(Source("tile.pto", k.text().replace('"a5"', '"a3"')))
+    with pytest.raises(UsageError, match="no function"):
+        expand(
+            Source("tile.pto", "%y = pto.tabs %x : !pto.tile<16x16xf32> -> !pto.tile<16x16xf32>\n")
+        )
+    with pytest.raises(ProgramError):
+        expand(Source("tile.pto", k.text().replace("outs(%b", "outs(%nothing")))
+
+
+def test_the_command(cli, tmp_path):  # noqa: F811
+    path = tmp_path / "tile.pto"
+    k = unary()
+    k.op("pto.tcolmax", [k.tile("c", "f32", 16, 16)], [k.tile("d", "f32", 1, 16)])
+    path.write_text(k.text())
+    written = cli("expand", path, "-o", tmp_path / "vector.pto")
+    assert (written.code, written.out) == (0, "")
+    text = (tmp_path / "vector.pto").read_text()
+    assert "pto.vecscope {" in text
+    assert "pto.tcolmax" in text
+    assert cli("check", tmp_path / "vector.pto").code == 0
+    report = json.loads(cli("expand", path, "--format", "json").out)
+    assert report["stages"] == [
+        {
+            "name": "pto.tabs",
+            "line": 5,
+            "counts": {"vlds": 16, "vabs": 16, "vsts": 16, "plt_b32": 1},
+        }
+    ]
+    assert cli("expand", tmp_path / "none.pto").code == 2
+    assert cli("expand", path, "--target", "a3").code == 2
