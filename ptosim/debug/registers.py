@@ -17,6 +17,8 @@ from ptosim.machine.vector import REGISTER_BYTES, Mask
 
 BLOCK_BYTES = 32
 BLOCKS = REGISTER_BYTES // BLOCK_BYTES
+LINE = 90
+"""Columns that the lanes of a line may take."""
 ON, OFF = "█", "·"
 
 
@@ -32,8 +34,8 @@ def read_register(value: Value, content: Any) -> Reading | None:
 
 
 def lanes_sheet(name: str, value: Value, content: Any, asked: str) -> Sheet:
-    """Return a register as 8 blocks of 32 bytes, its lanes of the type asked for or its own; a
-    predicate as a bar for each block. Raises UsageError if the value is neither, or the type none
+    """Return a register by blocks of 32 bytes (or parts of them, where the numbers are wide), its
+    lanes of the type asked for or its own; a predicate as a bar for each block. Raises UsageError if the value is neither, or the type none
     that a register can have."""
     if isinstance(value.type, MaskType):
         return _bar(name, value.type, content)
@@ -43,11 +45,21 @@ def lanes_sheet(name: str, value: Value, content: Any, asked: str) -> Sheet:
     if dtype is None or dtype.bits < 8:
         raise UsageError(f"`{asked}` is no type of lanes", help="for example `lanes %v f16`")
     codes = np.ascontiguousarray(content).view(np.uint8).view(view_dtype(dtype))
-    numbers = numbers_of(codes, dtype).reshape(BLOCKS, -1)
-    sheet = Sheet(f"{name}: {numbers.size} lanes of {dtype}", [">lane", *[">"] * numbers.shape[1]])
-    for block, row in enumerate(numbers):
-        sheet.add(str(block * len(row)), *(short_number(n) for n in row))
+    cells = [short_number(n) for n in numbers_of(codes, dtype)]
+    count = _in_a_line(cells)
+    sheet = Sheet(f"{name}: {len(cells)} lanes of {dtype}", [">lane", *[">"] * count])
+    for first in range(0, len(cells), count):
+        sheet.add(str(first), *cells[first : first + count])
     return sheet
+
+
+def _in_a_line(cells: list[str]) -> int:
+    """The lanes of a block, halved until a line of them fits."""
+    count = len(cells) // BLOCKS
+    widest = max(map(len, cells)) + 2
+    while count > 1 and count * widest > LINE:
+        count //= 2
+    return count
 
 
 def _bar(name: str, type_: MaskType, mask: Mask) -> Sheet:

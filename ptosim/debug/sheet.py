@@ -58,7 +58,8 @@ class Sheet:
                 name.removeprefix(">"),
                 justify="right" if right else "left",
                 no_wrap=right or not self.wrap,
-                overflow="fold" if self.wrap else "ellipsis",
+                # A number that does not fit must not look like a shorter one.
+                overflow="fold" if self.wrap and not right else "ellipsis",
             )
         for number, row in enumerate(self.rows):
             style = "bold cyan" if number in self.marked else None
