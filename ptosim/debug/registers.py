@@ -35,8 +35,8 @@ def read_register(value: Value, content: Any) -> Reading | None:
 
 def lanes_sheet(name: str, value: Value, content: Any, asked: str) -> Sheet:
     """Return a register by blocks of 32 bytes (or parts of them, where the numbers are wide), its
-    lanes of the type asked for or its own; a predicate as a bar for each block. Raises UsageError if the value is neither, or the type none
-    that a register can have."""
+    lanes of the type asked for or its own; a predicate as a bar for each block. Raises UsageError
+    if the value is neither, or the type none that a register can have."""
     if isinstance(value.type, MaskType):
         return _bar(name, value.type, content)
     if not isinstance(value.type, VRegType):
