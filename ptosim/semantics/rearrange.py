@@ -66,7 +66,7 @@ def _check_counts(op: Binding, given: list[np.ndarray], size: int) -> None:
     """Raise OpFault for a count of bytes that its row does not have, or that ends in an element."""
     widths = [size * op.tile(n).cols for n in ("src0", "src1", "dst")]
     for name, bytes_, width in zip(
-        ("src0", "src1", "dst"), (*given, sum(given)), widths, strict=True
+        ("src0", "src1", "dst"), (*given, given[0] + given[1]), widths, strict=True
     ):
         wrong = np.flatnonzero((bytes_ < 0) | (bytes_ > width) | (bytes_ % size != 0))
         if wrong.size:
