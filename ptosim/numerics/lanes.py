@@ -59,7 +59,12 @@ def maximum_of(lanes: np.dtype, scalar: float) -> Function:
         if math.copysign(1, scalar) < 0:
             return _MAXIMUM
         zero = lanes.type(0)
-        return lambda first, second: np.maximum(first, second) + zero  # -0 + 0 is +0
+
+        def larger(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+            result = np.maximum(first, second)
+            return np.add(result, zero, out=result)  # -0 + 0 is +0
+
+        return larger
     return np.maximum
 
 
