@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptosim.engine.fifo_events import fifo_events, is_fifo, popped_range
+from ptosim.engine.operand_shapes import forms_of, ranges_of, shape_of
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.engine.regions import RegionPlan
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.ir.types import TileType
-from ptosim.isa.costs import CostTable, cost_entries
-from ptosim.isa.schema import Role
+from ptosim.isa.costs import CostTable
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import ViewSpec, extent
 from ptosim.machine.tile import TileRef
 from ptosim.timing import saved
 from ptosim.timing.cost import Cost, Stage
@@ -25,8 +24,8 @@ from ptosim.timing.estimate import estimate
 from ptosim.timing.fast import issuer, ordered_issuer
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.model import TimingModel
-from ptosim.timing.order import DataOrder, Range
-from ptosim.timing.shapes import OpShape, PointerShape, TileShape, VectorWork, ViewShape
+from ptosim.timing.order import DataOrder
+from ptosim.timing.shapes import VectorWork
 from ptosim.timing.sites import Loop, Site
 from ptosim.timing.steps import PIPE_INDEX, Flag, Step
 
@@ -205,7 +204,7 @@ class TimingBridge:
                 is_work=bool(cost.cycles or not cost.known),
                 carry=self._carry() if gives else 0,
             )
-            step.ranges = self._ranges(inst, values)
+            step.ranges = ranges_of(inst.op, values)  # type: ignore[arg-type]
             if not self.is_ordered:
                 self._shared[key] = step
         return step
@@ -233,19 +232,6 @@ class TimingBridge:
             shape = shape_of(inst.op, self.table.target, values, attrs)  # type: ignore[arg-type]
             cost = self._costs[key] = estimate(shape, self.table)
         return cost
-
-    def _ranges(
-        self, inst: Inst, values: Mapping[str, Any]
-    ) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
-        reads: list[Range] = []
-        writes: list[Range] = []
-        for name, role in roles(inst.op):  # type: ignore[arg-type]
-            ranges = _ranges_of(values.get(name))
-            if role in (Role.IN, Role.INOUT):
-                reads += ranges
-            if role is not Role.IN:
-                writes += ranges
-        return tuple(reads), tuple(writes)
 
     # -- synchronisation ---------------------------------------------------------------------------
 
@@ -359,94 +345,3 @@ def core_name(core: Core) -> str:
     """Return what a core is called in reports: AIC or AIV with the block."""
     kind = {"cube": "AIC", "vector": f"AIV{core.sub_block}"}.get(core.kind, "core")
     return f"block {core.block} {kind}"
-
-
-_FORMS: dict[Any, Any] = {}
-
-
-def form_of(value: Any) -> Any:
-    """Return what of an operand's value a cost depends on, as a key."""
-    kind = value.__class__
-    if kind is TileRef:
-        form = _FORMS.get(value)
-        if form is None:
-            if len(_FORMS) > 100_000:
-                _FORMS.clear()
-            form = _FORMS[value] = (value.type, value.v_row, value.v_col)
-        return form
-    if kind is tuple and value:
-        return value[0] if value[0].__class__ is ViewSpec else tuple(map(form_of, value))
-    return None
-
-
-def is_micro(name: str) -> bool:
-    """True for an instruction whose cost depends on its numbers."""
-    entry = cost_entries().get(name.removeprefix("pto."))
-    return entry is not None and entry.class_.name.startswith("micro_")
-
-
-def forms_of(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what the cost of an instruction depends on, as a key: numbers only at the micro
-    level."""
-    given = values.values()
-    if inst.op is not None and is_micro(inst.op.name):
-        return tuple(v if isinstance(v, int) or _are_numbers(v) else form_of(v) for v in given)
-    return tuple(map(form_of, given))
-
-
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
-
-
-def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
-    """The memory and the element type of an operand that is a pointer."""
-    bound = op.bound.get(name)
-    elem = getattr(getattr(bound, "type", None), "elem", None)
-    if elem is None or not isinstance(value, tuple) or len(value) != 2:
-        return None
-    return PointerShape(value[0] if isinstance(value[0], str) else "gm", elem)
-
-
-def shape_of(
-    op: Operation, target: str, values: Mapping[str, Any], attrs: Mapping[str, Any]
-) -> OpShape:
-    """Return the shapes of an operation's operands."""
-    args = {name: arg_of(value) for name, value in values.items()}
-    if is_micro(op.name):
-        args |= {n: p for n, v in values.items() if (p := _pointer(op, n, v)) is not None}
-    named = roles(op)
-    ins = tuple(n for n, r in named if r in (Role.IN, Role.INOUT))
-    outs = tuple(n for n, r in named if r in (Role.OUT, Role.INOUT))
-    return OpShape(op.name.removeprefix("pto."), target, args, attrs, ins, outs)
-
-
-def roles(op: Operation) -> list[tuple[str, Role]]:
-    """Return what an operation does with each of its operands."""
-    operands = op.variant.operands if op.variant is not None else ()
-    return [(o.name, o.role) for o in operands]
-
-
-def arg_of(value: Any) -> Any:
-    """Return the shape of an operand's value; other values as they are."""
-    if isinstance(value, TileRef):
-        return TileShape(value.type, value.v_row, value.v_col)
-    if isinstance(value, tuple) and value and isinstance(value[0], ViewSpec):
-        spec = value[0]
-        return ViewShape(spec.sizes, spec.strides, spec.dtype)
-    if isinstance(value, tuple):
-        return tuple(map(arg_of, value))
-    return value
-
-
-def _ranges_of(value: Any) -> list[Range]:
-    """Return the bytes of an operand's value, or of each of a list."""
-    if isinstance(value, TileRef):
-        return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
-    if not isinstance(value, tuple) or not value:
-        return []
-    if not isinstance(value[0], ViewSpec):
-        return [range_ for item in value for range_ in _ranges_of(item)]
-    spec, number, offset = value
-    low, high = extent(spec, offset)
-    bits = spec.dtype.bits
-    return [(number, low * bits // 8, (high + 1) * bits // 8)]

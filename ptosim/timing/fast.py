@@ -7,6 +7,7 @@ bandwidth, events that nobody gave yet) goes to the general functions."""
 from __future__ import annotations
 
 from collections.abc import Callable
+
 from ptosim.timing.model import NO_CAUSE, CoreTimer
 from ptosim.timing.order import DataOrder
 from ptosim.timing.places import HELD, NEVER, Given
@@ -84,8 +85,6 @@ def _placer(timer: CoreTimer) -> Callable[[Step, int, int, int], None]:
 def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one piece
     """Return the function that issues behind everything that an operation's data depend on."""
     timer, general = order.timer, order.issue
-    if order.buffers:
-        return general
     free, done, queues = timer.free, timer.done, timer.queues
     free_record, done_record = timer.free_record, timer.done_record
     steps, stall, each, wait = timer.steps, timer.stall, timer.scalar_cycles, _waiter(timer)
@@ -130,8 +129,7 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
         free_record[pipe] = number
         end += step.latency
         if end >= done[pipe]:
-            done[pipe] = end
-            done_record[pipe] = number
+            done[pipe], done_record[pipe] = end, number
         given = done[pipe], done_record[pipe]
         for cell in reach.read:
             cell.readers[pipe] = given
@@ -139,10 +137,10 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
             cell.by, cell.given = pipe, given
             if cell.readers:
                 cell.readers.clear()
-        if reach.far:
-            order.far_mark(reach, pipe, given)
+        for far, first, end, writes in reach.far:
+            far.mark(pipe, first, end, given, writes=writes)
 
-    return issue
+    return general if order.buffers else issue
 
 
 def _waiter(timer: CoreTimer) -> Callable[[int, int, int, Given], tuple[int, int]]:

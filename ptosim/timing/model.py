@@ -34,10 +34,9 @@ class CoreTimer:
     """
 
     __slots__ = (
-        "backlog", "blocked", "causes", "clock", "done", "done_record",
-        "free", "free_record", "gate", "gate_record", "index", "model", "name", "queues", "slowed",
-        "scalar_cycles", "stalls",
-        "starts", "steps", "wait_sources", "waits",
+        "backlog", "blocked", "causes", "clock", "done", "done_record", "free", "free_record",
+        "gate", "gate_record", "index", "model", "name", "queues", "scalar_cycles", "slowed",
+        "stalls", "starts", "steps", "wait_sources", "waits",
     )  # fmt: skip
 
     def __init__(self, model: TimingModel, index: int, name: str) -> None:

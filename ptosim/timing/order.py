@@ -103,7 +103,7 @@ class DataOrder:
                     far.append((self._far[number], first, end, bool(writes)))
                 else:
                     near[writes] += self._near[number].of(first, end)
-        step.reach = reach = Reach(self.version, *near, far)
+        step.reach = reach = Reach(self.version, near[0], near[1], far)
         is_simple = not (far and step.pipe in self.draining)
         if step.is_plain and step.pipe != S and is_simple:
             reach.quick = self.version
@@ -189,10 +189,6 @@ class DataOrder:
             cell.readers.clear()
         if not reach.is_noted:
             self.note(reach, pipe)
-        self.far_mark(reach, pipe, given)
-
-    def far_mark(self, reach: Reach, pipe: int, given: Given) -> None:
-        """Let the global memory that a step touches know of it."""
         for far, first, end, writes in reach.far:
             far.mark(pipe, first, end, given, writes=writes)
 
@@ -219,7 +215,7 @@ class DataOrder:
         return near, {number: far.copy() for number, far in self._far.items()}
 
     def restore(self, saved: Saved) -> None:
-        """Go back to a state of this run; what steps found out about their cells holds no longer."""
+        """Go back to a state of this run; steps have to find out anew what they touch."""
         self.version += 1
         near, far = saved
         self._near = {n: Cells(c.copy(c.first, c.end) for c in m) for n, m in near.items()}

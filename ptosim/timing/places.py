@@ -171,7 +171,8 @@ def _when(item: Any) -> int:
 
 class Far:
     """A buffer of global memory: the last writer of its bytes, and by pipe the readers since then.
-    `wrote` are the pipes (bits) that ever wrote it; `used` are the bytes that the pipes of `draining` ever read (False) and wrote (True)."""
+    `wrote` are the pipes (bits) that ever wrote it; `used` the bytes that the pipes of `draining`
+    ever read (False) and wrote (True)."""
 
     __slots__ = ("draining", "readers", "used", "writers", "wrote")
 
