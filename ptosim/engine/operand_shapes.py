@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from ptosim.engine.records import Inst
@@ -73,10 +74,11 @@ def shape_of(
     return OpShape(op.name.removeprefix("pto."), target, args, attrs, ins, outs)
 
 
-def roles(op: Operation) -> list[tuple[str, Role]]:
+@lru_cache(maxsize=4096)
+def roles(op: Operation) -> tuple[tuple[str, Role], ...]:
     """Return what an operation does with each of its operands."""
     operands = op.variant.operands if op.variant is not None else ()
-    return [(o.name, o.role) for o in operands]
+    return tuple((o.name, o.role) for o in operands)
 
 
 def arg_of(value: Any) -> Any:
@@ -102,6 +104,19 @@ def ranges_of(op: Operation, values: Mapping[str, Any]) -> Ranges:
         if role is not Role.IN:
             writes += ranges
     return tuple(reads), tuple(writes)
+
+
+def near_ranges(ranges: Ranges) -> Ranges:
+    """Return those of the core's own memories; the very same object if that is all."""
+    reads, writes = ranges
+    for place in (*reads, *writes):
+        if place[0].__class__ is not str:
+            return _near(reads), _near(writes)
+    return ranges
+
+
+def _near(places: tuple[Range, ...]) -> tuple[Range, ...]:
+    return tuple(place for place in places if place[0].__class__ is str)
 
 
 def _bytes_of(value: Any) -> list[Range]:

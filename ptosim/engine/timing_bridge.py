@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptosim.engine.fifo_events import fifo_events, is_fifo, popped_range
-from ptosim.engine.operand_shapes import forms_of, ranges_of, shape_of
+from ptosim.engine.operand_shapes import forms_of, near_ranges, ranges_of, shape_of
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.engine.regions import RegionPlan
 from ptosim.ir.core import Operation
@@ -24,7 +24,7 @@ from ptosim.timing.estimate import estimate
 from ptosim.timing.fast import issuer, ordered_issuer
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.model import TimingModel
-from ptosim.timing.order import DataOrder
+from ptosim.timing.order import DataOrder, Ranges
 from ptosim.timing.shapes import VectorWork
 from ptosim.timing.sites import Loop, Site
 from ptosim.timing.steps import PIPE_INDEX, Flag, Step
@@ -139,7 +139,7 @@ class TimingBridge:
             if value in slots:
                 values[name] = core.slots[slots[value]]
         cost = self.cost(inst, values, {})
-        return self._made(core, inst, cost, "S", values)
+        return self._made(core, inst, cost, "S", ranges_of(inst.op, values))  # type: ignore[arg-type]
 
     def region(self, core: Core, inst: Inst) -> Step:
         """Return the step of a vector region on the values that the core has now."""
@@ -151,17 +151,14 @@ class TimingBridge:
         cost = self._regions.get(work)
         if cost is None:
             cost = self._regions[work] = region_cost(work, self.table)
-        step = self._made(core, inst, cost, "V", {})
-        if self.is_ordered:
-            step.ranges = _WHOLE_UB
-        return step
+        return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
 
     def _step(self, core: Core, inst: Inst, binding: Any) -> Step:
         sync = binding.sync
         if sync is not None or binding.signals or binding.awaits:
             return self._sync_step(core, inst, binding)
         cost = self.cost(inst, binding.values, binding.attributes)
-        return self._made(core, inst, cost, inst.pipe, binding.values)
+        return self._made(core, inst, cost, inst.pipe, ranges_of(inst.op, binding.values))  # type: ignore[arg-type]
 
     def _fifo_step(self, core: Core, inst: Inst, binding: Any) -> Step:
         """A copy into or out of a slot, or bookkeeping, with the events of the FIFO."""
@@ -172,10 +169,11 @@ class TimingBridge:
             values = {**values, "result": _whole(type_)}
         takes, gives, pipe = fifo_events(self, core, binding)
         cost = self.cost(inst, values, binding.attributes)
-        step = self._made(core, inst, cost, pipe or inst.pipe, binding.values, takes, gives)
         if self.is_ordered and binding.sync[0] == "pop":
-            step.ranges = ((), (popped_range(core, binding),))
-        return step
+            ranges: Ranges = ((), (popped_range(core, binding),))
+        else:
+            ranges = ranges_of(inst.op, binding.values)  # type: ignore[arg-type]
+        return self._made(core, inst, cost, pipe or inst.pipe, ranges, takes, gives)
 
     def _made(
         self,
@@ -183,17 +181,20 @@ class TimingBridge:
         inst: Inst,
         cost: Cost,
         pipe: str,
-        values: Mapping[str, Any],
+        ranges: Ranges,
         takes: tuple[Flag, ...] = (),
         gives: tuple[Flag, ...] = (),
     ) -> Step:
-        key = (core.index, inst.pc, id(cost), takes, gives)
-        step = None if self.is_ordered else self._shared.get(key)
+        """Return the step of an execution; where data order the program, executions that use other
+        bytes of global memory have steps of their own, which are recorded as one."""
+        near = near_ranges(ranges)
+        key = (core.index, inst.pc, id(cost), takes, gives, near)
+        step = self._shared.get(key)
         if step is None:
             shared = None
             if cost.moved is not None and self.model.shares and cost.busy:
                 shared = (cost.moved.direction, cost.moved.bytes / cost.busy)
-            step = Step(
+            step = self._shared[key] = Step(
                 pipe_index(pipe),
                 self.site(inst),
                 cost,
@@ -204,10 +205,8 @@ class TimingBridge:
                 is_work=bool(cost.cycles or not cost.known),
                 carry=self._carry() if gives else 0,
             )
-            step.ranges = ranges_of(inst.op, values)  # type: ignore[arg-type]
-            if not self.is_ordered:
-                self._shared[key] = step
-        return step
+            step.ranges = near
+        return step if near is ranges or not self.is_ordered else step.at(ranges)
 
     def _carry(self) -> int:
         return round(self.table["machine.cross"]["cycles"])
@@ -265,7 +264,7 @@ class TimingBridge:
         )
         if signals and awaits:
             step.then = Step(step.pipe, step.site, _FREE, issue=0, takes=awaits, is_work=False)
-        step.ranges = ((), ())
+        step.ranges = _NOWHERE
         return step
 
     def flag(self, core: Core, source: str, target: str, number: int) -> Flag:
@@ -321,7 +320,8 @@ class TimingBridge:
 
 
 # A vector region reads and writes by computed addresses; it may touch all of UB.
-_WHOLE_UB = ((), (("vec", 0, 1 << 32),))
+_WHOLE_UB: Ranges = ((), (("vec", 0, 1 << 32),))
+_NOWHERE: Ranges = ((), ())
 
 _FREE = Cost("sync", (), "documented")
 

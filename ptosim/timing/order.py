@@ -20,6 +20,9 @@ Ranges = tuple[tuple[Range, ...], tuple[Range, ...]]
 
 Saved = tuple[dict[Any, list[Cell]], dict[Any, Far]]
 
+Stretches = tuple[tuple[Far, int, int, bool], ...]
+"""Buffers of global memory with the first byte, the end, and whether it is written."""
+
 KEPT = 64
 """Cells of a buffer of global memory."""
 
@@ -35,16 +38,25 @@ class Reach:
         "far", "filled", "is_noted", "is_own", "looked", "quick", "read", "version", "written",
     )  # fmt: skip
 
-    def __init__(self, version: int, reads: list[Cell], writes: list[Cell], far: list[Any]) -> None:
+    def __init__(self, version: int, reads: list[Cell], writes: list[Cell], far: Stretches) -> None:
         self.version = version
         self.looked = tuple(dict.fromkeys((*reads, *writes)))
         self.written = tuple(dict.fromkeys(writes))
         self.read = tuple(cell for cell in dict.fromkeys(reads) if cell not in self.written)
         self.filled = tuple(cell for cell in self.written if cell not in reads)
-        self.far = tuple(far)
+        self.far = far
         self.is_own = False
         self.is_noted = False
         self.quick = -1
+
+    def beside(self, far: Stretches) -> Reach:
+        """Return the same of the core's memories with stretches of global memory."""
+        reach = Reach.__new__(Reach)
+        reach.version, reach.far = self.version, far
+        reach.looked, reach.read = self.looked, self.read
+        reach.written, reach.filled = self.written, self.filled
+        reach.is_own, reach.is_noted, reach.quick = self.is_own, self.is_noted, self.quick
+        return reach
 
 
 class DataOrder:
@@ -92,6 +104,20 @@ class DataOrder:
         reach = step.reach
         if reach is not None and reach.version == self.version:
             return reach
+        base, far = step.base, self._stretches(step.ranges)
+        if base is not step and far is not None:
+            reach = self.reach(base).beside(far)
+        else:
+            reach = self._reach(step)
+        step.reach = reach
+        if not step.is_plain or step.pipe == S or (reach.far and step.pipe in self.draining):
+            reach.quick = -1
+        else:
+            reach.quick = self.version
+        return reach
+
+    def _reach(self, step: Step) -> Reach:
+        """Find the cells of a step."""
         for part in step.ranges:
             for place in part:
                 self._touch(place)  # which may cut other cells: first all, then find them
@@ -103,11 +129,19 @@ class DataOrder:
                     far.append((self._far[number], first, end, bool(writes)))
                 else:
                     near[writes] += self._near[number].of(first, end)
-        step.reach = reach = Reach(self.version, near[0], near[1], far)
-        is_simple = not (far and step.pipe in self.draining)
-        if step.is_plain and step.pipe != S and is_simple:
-            reach.quick = self.version
-        return reach
+        return Reach(self.version, near[0], near[1], tuple(far))
+
+    def _stretches(self, ranges: Ranges) -> Stretches | None:
+        """Return the global memory among some ranges if all of it is stretches."""
+        found = []
+        for writes, part in enumerate(ranges):
+            for number, first, end in part:
+                if number.__class__ is not str:
+                    far = self._far.get(number)
+                    if far is None:
+                        return None
+                    found.append((far, first, end, bool(writes)))
+        return tuple(found)
 
     def far_before(self, reach: Reach, pipe: int, after: int) -> Given:
         """Return the last operation of another pipe on the same global memory that is done later

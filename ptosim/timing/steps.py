@@ -102,6 +102,14 @@ class Step:
         self.ranges: Any = None  # bytes read and written, where data order the program
         self.reach: Any = None  # and who used them
 
+    def at(self, ranges: Any) -> Step:
+        """Return the step of executions that use other bytes; it is recorded as this one."""
+        step = Step.__new__(Step)
+        for name in Step.__slots__:
+            setattr(step, name, getattr(self, name))
+        step.ranges, step.reach = ranges, None
+        return step
+
     def ordered(self, takes: tuple[Flag, ...], gives: tuple[Flag, ...], *, drains: bool) -> Step:
         """Return the step of one execution with events of its own; it is recorded as this one."""
         step = Step(
@@ -116,7 +124,7 @@ class Step:
             carry=self.carry,
             shared=self.shared,
         )
-        step.base = self
+        step.base = self.base
         step.then = self.then
         return step
 
