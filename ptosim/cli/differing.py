@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from ptosim.cli import options as shared
-from ptosim.cli import values
+from ptosim.cli.launching import arguments
 from ptosim.cli.sources import open_source, source_path
 from ptosim.cli.terminal import Terminal
 from ptosim.compare import Tolerance
@@ -40,12 +39,7 @@ def side(options: argparse.Namespace, file: str, target: str | None) -> Side:
     source = open_source(file)
     beside = None if file == "-" else sidecar_of(source_path(file))
     defaults = beside.options if beside is not None else {}
-    args: dict[str, Any] = {}
-    if beside is not None:
-        args.update({n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()})
-    for pair in options.arg:
-        name, spec = values.split(pair, "--arg")
-        args[name] = values.parse_spec(spec)
+    args = arguments(options, beside)
     seed = options.seed if options.seed is not None else defaults.get("seed", 0)
     profile = options.profile
     choices = Choices(

@@ -224,6 +224,8 @@ class Engine:
             core.open_vector_region()
             return inst.pc + 1
         values = list(core.slots)
+        if self.monitor is not None:
+            self.monitor.enter_later(core, inst)
         queue.append((inst, Region(lambda: self._execute_region(core, inst, values))))
         return inst.end + 1
 
@@ -235,6 +237,7 @@ class Engine:
         try:
             while pc != inst.end:
                 pc = self._region_step(core, pc)
+            self.program.insts[pc].run(core)  # type: ignore[misc]
         finally:
             core.slots = slots
 

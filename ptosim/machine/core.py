@@ -14,6 +14,8 @@ from ptosim.machine.gm import GmBuffer
 from ptosim.machine.space import MemorySpace
 from ptosim.machine.vector import VectorWindow
 
+_WIDE = np.dtype(np.float64)
+
 # Slots with a fixed meaning; the values of the program start at FIRST_SLOT.
 SLOT_STACK = 0  # return addresses, a linked tuple (pc, rest)
 SLOT_KIND = 1  # "cube", "vector", or "any" for a core that executes both kinds of section
@@ -117,12 +119,14 @@ class Machine:
     # Arrays that operations use again and again for intermediate values; no state.
     scratch: dict[Any, np.ndarray] = field(default_factory=dict)
 
-    def scratch_array(self, role: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Return an f64 array of a shape with any content, the same one for each role."""
-        key = (role, shape)
+    def scratch_array(
+        self, role: str, shape: tuple[int, ...], dtype: np.dtype = _WIDE
+    ) -> np.ndarray:
+        """Return an array of a shape and type with any content, the same one for each role."""
+        key = (role, shape, dtype)
         array = self.scratch.get(key)
         if array is None:
-            array = self.scratch[key] = np.empty(shape)
+            array = self.scratch[key] = np.empty(shape, dtype)
         return array
 
 

@@ -28,6 +28,7 @@ from ptosim.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
 from ptosim.passes.clauses import is_complete
 from ptosim.passes.operands import check_lists, check_results, check_words
 from ptosim.passes.rules import PREDICATES
+from ptosim.passes.type_lists import check_commas, check_type_lists
 from ptosim.passes.views import attribute, environment, result_values
 from ptosim.source import Source, Span
 from ptosim.syntax.token import Tok
@@ -56,6 +57,8 @@ class _Verifier:
         if definition.status[self.target] is Status.ABSENT:
             self._absent(op, definition)
             return
+        self.sink.extend(check_commas(op, self.source))
+        self.sink.extend(check_type_lists(op, self.source))
         attributes_fit = self._attributes(op, definition)
         self._tile_types(op)
         if definition.legacy is not None:

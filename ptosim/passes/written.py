@@ -41,13 +41,14 @@ def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
     if op.form == "line":
         written.ins = _typed(op.ins, op.types, use, type_of)
         return written
-    types = [type_of(t) for t in _type_tokens(op)]
+    types = [type_of(t) for t in type_tokens(op)]
     written.types = types
     _Items(written, use, types, types_end_here=not op.arrow).add_all(op.items)
     return written
 
 
-def _type_tokens(op: Operation) -> list[Tok]:
+def type_tokens(op: Operation) -> list[Tok]:
+    """Return the types of the operands of an op of the item form, in the order of the text."""
     tokens = [t for t in op.types if t.__class__ is Tok and t.type == "TYPE"]
     if len(tokens) > 1 and any(getattr(part, "value", "") == "to" for part in op.type_list):
         tokens.pop()  # `%x : A to B`: the last one is the result's
@@ -100,8 +101,8 @@ class _Items:
 
     def add_all(self, given: Any) -> None:
         items = [i for i in given if not _is_keyword(i)]
-        count = sum(map(_count_values, items))
-        indices = sum(map(_count_indices, items))
+        count = sum(map(count_values, items))
+        indices = sum(map(count_indices, items))
         self._with_indices = len(self._types) == count
         self._one_each = self._with_indices or len(self._types) == count - indices
         if self._one_each and not self._with_indices:
@@ -190,11 +191,12 @@ def _is_keyword(item: Any) -> bool:
     return item.__class__ is Node and item.kind == "keyword"
 
 
-def _count_values(item: Any) -> int:
+def count_values(item: Any) -> int:
+    """Return how many values an item of an operand list holds, those in brackets included."""
     if item.__class__ is Tok:
         return item.type == "SSA"
     if item.__class__ is Node:
-        return sum(map(_count_values, item.parts))
+        return sum(map(count_values, item.parts))
     return 0
 
 
@@ -208,9 +210,10 @@ def _put_pointer_in_place(items: Any, types: list[Type]) -> None:
         types.insert(indexed[0], types.pop(pointers[0]))
 
 
-def _count_indices(item: Any) -> int:
+def count_indices(item: Any) -> int:
+    """Return how many of the values of an item are indices (`%v[%i, %j]` has two)."""
     if item.__class__ is not Node:
         return 0
     if item.kind == "indexed":
         return sum(1 for part in item.parts[1:] if part.type == "SSA")
-    return sum(map(_count_indices, item.parts))
+    return sum(map(count_indices, item.parts))

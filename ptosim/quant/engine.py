@@ -14,7 +14,7 @@ from ptosim.errors import UsageError
 from ptosim.quant import narrow as floats
 from ptosim.quant import steps
 from ptosim.quant.parameters import FLOATS, Parameters, float_name, prepare
-from ptosim.quant.regions import Region, part_of, pieces, regions
+from ptosim.quant.regions import Region, regions
 from ptosim.quant.schemes import Scheme, scheme
 from ptosim.quant.storage import Storage, narrow_integers, of_array, storage
 
@@ -112,15 +112,7 @@ def _integers(
     # ml_dtypes keeps an integer of 2 or 4 bits in a byte, and converts it slowly.
     byte = np.dtype(np.int8 if out.signed else np.uint8)
     result = np.empty(x.shape, out.array if out.array.kind in "iu" else byte)
-    for region in covers:
-        data, target = region.data(x), region.data(result)
-        local = parameters.map(region.parameter)
-        for index in pieces(data.shape):
-            part = local.map(lambda p, at=index: part_of(p, at))
-            values = parameters.entered(data[index])
-            for step in chain:
-                values = step.apply(values, part)
-            target[index] = store(values, part)
+    steps.run(chain, parameters, covers, x, result, store)
     return result if result.dtype == out.array else narrow_integers(result, out)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ptosim.quant import steps
 from ptosim.quant.parameters import Parameters
-from ptosim.quant.regions import Region, part_of, pieces
+from ptosim.quant.regions import Region
 from ptosim.quant.schemes import Scheme
 from ptosim.quant.storage import Storage
 
@@ -32,17 +32,14 @@ def quantize(
         chain.append(steps.Step("+ z", lambda v, p: np.add(v, p.zero, out=v)))
     quirk = "ort-fp8" in scheme.quirks and not saturate
     result = np.empty(x.shape, out.array)
-    for region in covers:
-        data, target = region.data(x), region.data(result)
-        local = parameters.map(region.parameter)
-        for index in pieces(data.shape):
-            part = local.map(lambda p, at=index: part_of(p, at))
-            values = parameters.entered(data[index])
-            for step in chain:
-                values = step.apply(values, part)
-            target[index] = cast(values, out, saturate)
-            if quirk:
-                _runtime_overflow(values, target[index], out)
+
+    def store(values: np.ndarray, _part: Parameters) -> np.ndarray:
+        stored = cast(values, out, saturate)
+        if quirk:
+            _runtime_overflow(values, stored, out)
+        return stored
+
+    steps.run(chain, parameters, covers, x, result, store)
     return result
 
 

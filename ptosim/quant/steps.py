@@ -14,6 +14,7 @@ import numpy as np
 
 from ptosim.numerics.rounding import to_integral
 from ptosim.quant.parameters import Parameters, wrap
+from ptosim.quant.regions import Region, part_of, pieces
 from ptosim.quant.schemes import Scheme
 from ptosim.quant.storage import Storage
 
@@ -27,6 +28,26 @@ class Step:
     text: str
     apply: Apply
     neutral: bool = False
+
+
+def run(
+    chain: list[Step],
+    parameters: Parameters,
+    covers: list[Region],
+    x: np.ndarray,
+    result: np.ndarray,
+    store: Apply,
+) -> None:
+    """Take each piece of `x` through the steps; `store` makes the elements of `result` of it."""
+    for region in covers:
+        data, target = region.data(x), region.data(result)
+        local = parameters.map(region.parameter)
+        for index in pieces(data.shape):
+            part = local.map(lambda p, at=index: part_of(p, at))
+            values = parameters.entered(data[index])
+            for step in chain:
+                values = step.apply(values, part)
+            target[index] = store(values, part)
 
 
 def scaling(scheme: Scheme, parameters: Parameters) -> list[Step]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -14,7 +12,7 @@ from ptosim.timing.model import TimingModel
 from ptosim.timing.sites import Site
 from ptosim.timing.steps import PIPE_INDEX, Step
 from tests.bench.programs import add_loop, flag_loop
-from tests.bench.timing import Figure, best, calibration
+from tests.bench.timing import Figure, best, calibration, peak_megabytes
 
 EACH = 8
 """Instructions of one round of the loop with flags."""
@@ -88,26 +86,7 @@ def _stream(rounds: int) -> None:
 
 def memory() -> list[Figure]:
     """Peak memory of timing a million instructions, beyond an interpreter with NumPy."""
-    script = (
-        "import sys\n"
-        "def peak():\n"
-        "    lines = open('/proc/self/status').read().splitlines()\n"
-        "    return next(int(line.split()[1]) for line in lines if line.startswith('VmHWM'))\n"
-        "import numpy, ml_dtypes\n"
-        "base = peak()\n"
-        "import ptosim\n"
-        "program = ptosim.load(sys.stdin.read(), target='a5')\n"
-        f"report = program.cost(args={{'n': {1_000_000 // EACH}}})\n"
-        "report.to_dict()\n"
-        "print(peak() - base)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        input=flag_loop(),
-        text=True,
-        capture_output=True,
-        check=True,
-    )
-    megabytes = int(done.stdout) / 1024
+    script = f"program.cost(args={{'n': {1_000_000 // EACH}}}).to_dict()"
+    megabytes = peak_megabytes(flag_loop(), script)
     return [Figure("peak memory, cost of 1,000,000 instructions", f"{megabytes:.0f} MB",
                    "interpreter with NumPy", "", "<= 300 MB")]  # fmt: skip

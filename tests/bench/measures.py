@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,21 +28,29 @@ from tests.bench.programs import (
     vector_loop,
 )
 from tests.bench.sanitizers import sanitizers
-from tests.bench.timing import Figure, best, calibration, each
+from tests.bench.timing import Figure, best, calibration, each, peak_megabytes
 
 
 def start_up() -> list[Figure]:
-    """Start-up and `check` of a 200-line kernel as a whole process, with and without the cache."""
+    """Start-up and `check` of a 200-line kernel as a whole process, with and without the cache of
+    grammar and data; with bytecode, which `pip install` makes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.pto"
         path.write_text(check_kernel(200))
-        environment = {**os.environ, "PTOSIM_CACHE_DIR": f"{folder}/cache"}
+        cache = Path(folder) / "cache"
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {
+            "PTOSIM_CACHE_DIR": str(cache),
+            "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
+        }
         command = [sys.executable, "-m", "ptosim", "check", "-q", str(path)]
 
         def check() -> None:
             subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
         bare = best(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
+        check()
+        shutil.rmtree(cache)
         first = best(check, 1)
         again = best(check)
     return [
@@ -150,27 +159,7 @@ def quantisation() -> list[Figure]:
 
 def memory() -> list[Figure]:
     """Peak memory of a run, beyond an interpreter with NumPy."""
-    # Not ru_maxrss: a child inherits that figure from whoever started it.
-    script = (
-        "import sys\n"
-        "def peak():\n"
-        "    lines = open('/proc/self/status').read().splitlines()\n"
-        "    return next(int(line.split()[1]) for line in lines if line.startswith('VmHWM'))\n"
-        "import numpy, ml_dtypes\n"
-        "base = peak()\n"
-        "import ptosim\n"
-        "program = ptosim.load(sys.stdin.read(), target='a5')\n"
-        "program.run({})\n"
-        "print(peak() - base)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        input=check_kernel(1000),
-        text=True,
-        capture_output=True,
-        check=True,
-    )
-    megabytes = int(done.stdout) / 1024
+    megabytes = peak_megabytes(check_kernel(1000), "program.run({})")
     spaces = 1.4  # A5: the bytes of every space of a core, in MB
     return [
         Figure(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,3 +51,25 @@ def calibration() -> float:
         return total
 
     return best(loop)
+
+
+def peak_megabytes(program: str, then: str) -> float:
+    """Return the peak memory of a process that loads a program for A5 and does `then` with it,
+    beyond an interpreter with NumPy."""
+    # Not ru_maxrss: a child inherits that figure from whoever started it.
+    script = (
+        "import sys\n"
+        "def peak():\n"
+        "    lines = open('/proc/self/status').read().splitlines()\n"
+        "    return next(int(line.split()[1]) for line in lines if line.startswith('VmHWM'))\n"
+        "import numpy, ml_dtypes\n"
+        "base = peak()\n"
+        "import ptosim\n"
+        "program = ptosim.load(sys.stdin.read(), target='a5')\n"
+        f"{then}\n"
+        "print(peak() - base)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=program, text=True, capture_output=True, check=True
+    )
+    return int(done.stdout) / 1024

@@ -43,14 +43,24 @@ def test_1_values_differ(cli, kernel, tmp_path):
 
 @pytest.mark.parametrize("command", ["run", "cost"])
 def test_2_an_input_without_a_type(cli, tmp_path, command):
-    """Three operands and two types: which type belongs to which operand is not guessed."""
+    """A line may leave all its types out; what shape to make up for an input is not guessed."""
     path = tmp_path / "untyped.pto"
-    operands = "(!pto.tile<16x64xf32>, !pto.tile<16x1xf32>)"
-    path.write_text(f"%d = pto.tquant %src, %a, %b : {operands} -> !pto.tile<16x64xi8>\n")
+    path.write_text("TADD %d, %a, %b\n")
     assert cli("check", path).code == 0
     outcome = cli(command, path)
     assert outcome.code == 2
     assert "has no type" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["check", "run", "cost"])
+def test_3_operands_and_types_differ_in_number(cli, tmp_path, command):
+    """Three operands and two types: which type belongs to which operand is not guessed."""
+    path = tmp_path / "count.pto"
+    operands = "(!pto.tile<16x64xf32>, !pto.tile<16x1xf32>)"
+    path.write_text(f"%d = pto.tquant %src, %a, %b : {operands} -> !pto.tile<16x64xi8>\n")
+    outcome = cli(command, path)
+    assert outcome.code == 3
+    assert "PTO1014" in outcome.out + outcome.err
 
 
 @pytest.mark.parametrize(

@@ -177,12 +177,20 @@ def _scatter(call: Call) -> None:
 
 def _histogram(call: Call) -> None:
     src, idx, dst = call.tiles["src"], call.tiles["idx"], call.tiles["dst"]
+    size = src.size
+    chosen = "msb" if call.attrs.get("isMSB", True) else "next"
+    place = call.attrs.get("byte", {"msb": size - 1, "next": size - 2}[chosen])
+    place = int(str(place).split("_")[-1].rstrip(">"))
     for r in range(src.valid[0]):
-        keys = [src.bits(src.at(r, c)) for c in range(src.valid[1])]
-        if call.attrs.get("isMSB", True):
-            seen = [key >> 8 for key in keys]
-        else:
-            seen = [key & 0xFF for key in keys if key >> 8 == idx.bits(r)]
+        seen = []
+        for c in range(src.valid[1]):
+            key = src.bits(src.at(r, c)).to_bytes(size, "big")
+            above = key[: size - 1 - place]
+            wanted = [
+                idx.bits(idx.at(r, 0) if size == 2 else idx.at(n, c)) for n in range(len(above))
+            ]
+            if list(above) == wanted:
+                seen.append(key[size - 1 - place])
         for b in range(256):
             dst.set(r, b, sum(byte <= b for byte in seen))
 
@@ -192,12 +200,28 @@ def _histogram(call: Call) -> None:
 
 def _concatenate(call: Call) -> None:
     dst, at = call.tiles["dst"], 0
+    if "src0Idx" in call.tiles:
+        _concatenate_bytes(call)
+        return
     for name in ("src0", "src1"):
         source = call.tiles[name]
         for r in range(dst.valid[0]):
             for c in range(source.valid[1]):
                 dst.set(r, at + c, source.get(r, c))
         at += source.valid[1]
+
+
+def _concatenate_bytes(call: Call) -> None:
+    dst = call.tiles["dst"]
+    for r in range(dst.valid[0]):
+        joined = b""
+        for n in "01":
+            source, count = call.tiles[f"src{n}"], call.tiles[f"src{n}Idx"].get(r, 0)
+            start = r * source.row_bytes
+            joined += bytes(source.memory[start : start + count])
+        start = r * dst.row_bytes
+        dst.memory[start : start + len(joined)] = joined
+        call.tiles["dstIdx"].set(r, 0, len(joined))
 
 
 def _transpose(call: Call) -> None:

@@ -468,7 +468,8 @@ def test_the_fault_is_named_and_its_twin_is_not(case):
     found = [d for d in ran(case, wrong=True) if d.code == case.code]
     assert found, [(d.code, d.message) for d in ran(case, wrong=True)]
     finding = found[0]
-    assert finding.span is not None and finding.span.line > 1, "a place"
+    assert finding.span is not None, "a place"
+    assert finding.span.line > 1
     assert len(finding.message) > 20, "a rule"
     told = " ".join((finding.help or "", *finding.notes))
     assert case.cure in told, told

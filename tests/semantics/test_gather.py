@@ -297,3 +297,24 @@ def test_a_histogram_of_a_byte(valid, upper):
         "dst": spec("ui32", 4, 264, (4, 256)),
     }
     Case("thistogram", "a5", operands, attrs={"isMSB": upper}).check()
+
+
+@pytest.mark.parametrize("byte", range(4))
+def test_a_histogram_of_any_byte_of_wide_keys(byte):
+    """The bytes above the one that is counted must equal the rows of idx, in the key's column."""
+    rng = np.random.default_rng(byte)
+    parts = rng.choice([0, 1, 0x80, 0xFF], (4, 256)).astype(np.uint32)
+    keys = parts[0] << 24 | parts[1] << 16 | parts[2] << 8 | parts[3]
+    for valid in ((4, 64), (3, 61), (0, 64)):
+        operands = {
+            "src": Spec("ui32", 4, 64, valid, values=keys, dynamic=valid == (3, 61)),
+            "idx": Spec("ui8", 3, 64, values=rng.choice([0, 1, 0xFF], 192)),
+            "dst": spec("ui32", 4, 264, (4, 256)),
+        }
+        attrs = {"byte": f"#pto.hist_byte<byte_{byte}>"}
+        Case("thistogram", "a5", operands, attrs=attrs).check()
+    # One value a row, as a radix selection has it; and the default byte, the highest.
+    operands["idx"] = Spec("ui8", 3, 64, values=np.repeat([1, 0x80, 0xFF], 64))
+    operands["src"] = Spec("ui32", 4, 64, values=keys)
+    Case("thistogram", "a5", operands, attrs=attrs).check()
+    Case("thistogram", "a5", operands).check()

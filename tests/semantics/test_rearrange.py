@@ -43,6 +43,39 @@ def test_columns_that_do_not_fit_stop_the_run():
     assert trap.value.diagnostics[-1].code == "PTO6412"
 
 
+def counted(dtype: str, target: str, counts: list[tuple[int, int]], index: str = "i32") -> Case:
+    """A concatenation of as many bytes of each row as `counts` say."""
+    size = np_dtype(dtype).itemsize
+    width = 16 // np_dtype(index).itemsize * 2
+    held = np.zeros((2, 5, width), int)
+    held[:, : len(counts), 0] = np.array(counts).T * size
+    operands = {
+        "src0": spec(dtype, 5, 32, (4, 8), seed=4),
+        "src1": spec(dtype, 5, 32, (4, 8), seed=5),
+        **{f"src{n}Idx": Spec(index, 5, width, (4, 1), values=held[n].reshape(-1)) for n in (0, 1)},
+        "dst": spec(dtype, 5, 64, (4, 8), seed=6),
+        "dstIdx": spec(index, 5, width, (4, 1), seed=7),
+    }
+    return Case("tconcat", target, operands, variant="indexed")
+
+
+@pytest.mark.parametrize("index", ["i32", "i16"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_as_many_bytes_as_the_counts_say(target, dtype, index):
+    counted(dtype, target, [(3, 5), (32, 32), (0, 7), (1, 0)], index).check()
+
+
+@pytest.mark.parametrize("wrong", [(33, 1), (-1, 1), (0, 33), (0.5, 1)])
+def test_counts_that_a_row_does_not_have_stop_the_run(wrong):
+    """More than the row, fewer than none, a part of an element."""
+    with pytest.raises(ptosim.Trap) as trap:
+        counted("f32", "a5", [(1, 1), wrong]).run()
+    fault = trap.value.diagnostics[-1]
+    assert fault.code == "PTO6412"
+    assert "of row 1" in fault.message
+
+
 @pytest.mark.parametrize("extent", ["valid", "static"])
 @pytest.mark.parametrize("dtype", [*DTYPES, "ui32", "i16", "ui8"])
 @pytest.mark.parametrize("target", TARGETS)
