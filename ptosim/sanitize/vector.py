@@ -162,7 +162,7 @@ class VectorWatch:
                 continue
             least = 1 if row.is_whole else runs.sizes
             for at in np.flatnonzero(chosen & (lost >= least))[:MAX_TRIED].tolist():
-                places = np.arange(runs.starts[at], ends[at])
+                places = np.arange(int(runs.starts[at]), int(ends[at]))
                 wrong = poor[places]
                 earlier = stores[runs.numbers[stores] < runs.numbers[at]]
                 over = (runs.starts[earlier] < ends[at]) & (ends[earlier] > runs.starts[at])
