@@ -4,6 +4,8 @@ figures."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from ptosim.errors import InternalError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.types import ScalarType, TileType
 from ptosim.isa.costs import CostTable, cost_table
-from ptosim.launch import Launch, RunOptions
+from ptosim.launch import MAX_INSTRUCTIONS, Launch, RunOptions
 from ptosim.machine.gm import GmBuffer
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.program import Program, make_program
@@ -46,10 +48,11 @@ class UnvaluedLaunch(Launch):
         block_num: int,
         table: CostTable,
         buffers: int,
+        max_instructions: int = MAX_INSTRUCTIONS,
     ) -> None:
         self.table = table
         self.buffers = buffers
-        options = RunOptions(block_num=block_num)
+        options = RunOptions(block_num=block_num, max_instructions=max_instructions)
         super().__init__(program.front, program.profile, entry, args, options)
 
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
@@ -82,7 +85,7 @@ class UnvaluedLaunch(Launch):
         """Execute to the end. Raises Trap for a deadlock, InternalError if time stands still where
         the program does not."""
         self.start()
-        self.engine.run()
+        self.engine.run(self.options.max_instructions)
         report = report_of(self)
         stuck = ", ".join(core.name for core in report.model.stuck())
         if stuck:
@@ -97,11 +100,15 @@ def cost_of(
     args: Mapping[str, Any] | Sequence[Any] | None = None,
     block_num: int = 1,
     what_if: Mapping[str, float] | None = None,
+    max_instructions: int = MAX_INSTRUCTIONS,
 ) -> CostReport:
     """Return what a program costs on a target; see `Program.cost`."""
     chosen = for_target(program, target)
     table, buffers = changed_table(chosen.target, what_if or {})
-    return UnvaluedLaunch(chosen, chosen.entry(entry), args, block_num, table, buffers).cost()
+    launch = UnvaluedLaunch(
+        chosen, chosen.entry(entry), args, block_num, table, buffers, max_instructions
+    )
+    return launch.cost()
 
 
 def for_target(program: Program, target: str | None) -> Program:
@@ -137,9 +144,29 @@ def figure_name(table: CostTable, key: str) -> str:
     name = SHORT_KEYS.get(key, key)
     if name in keys:
         return name
-    near = [k for k in keys if key in k]
-    listed = near or [*SHORT_KEYS, BUFFERS, *keys]
     raise UsageError(
-        f"PTO6503: there is no figure `{key}` on {table.target}",
-        help=f"keys: {', '.join(listed)}",
+        f"PTO6503: there is no figure `{key}` on {table.target}", help=_listed(keys, key)
     )
+
+
+def _listed(keys: list[str], key: str) -> str:
+    """Return the keys that are most like an unknown one, and below them all, a section a line."""
+    words = [*SHORT_KEYS, BUFFERS]
+    near = [k for k in keys if key in k][:6] or get_close_matches(key, [*words, *keys], 6, 0.5)
+    lines = [f"nearest: {', '.join(near)}"] if near else []
+    sections: dict[str, dict[str, list[str]]] = {}
+    for name in keys:
+        section, row, number = name.split(".", 2)
+        sections.setdefault(section, {}).setdefault(row, []).append(number)
+    lines.append(f"keys: {', '.join(words)}; or a figure of the target:")
+    for section, rows in sections.items():
+        figures = (f"{row}.{'|'.join(numbers)}" for row, numbers in rows.items())
+        lines.append(
+            fill(
+                f"{section}. {', '.join(figures)}",
+                100,
+                initial_indent="    ",
+                subsequent_indent=" " * 6,
+            )
+        )
+    return "\n".join(lines)

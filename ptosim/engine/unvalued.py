@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 
 from ptosim.engine.bound import Bound
 from ptosim.engine.engine import MAX_BOUND, UNLIMITED
+from ptosim.engine.operand_shapes import forms_of
 from ptosim.engine.records import Inst, Kind
 from ptosim.engine.timed import TimedEngine
-from ptosim.engine.timing_bridge import forms_of
 from ptosim.engine.unknown import NeedsValue, Unknown
 from ptosim.errors import UsageError
 from ptosim.machine.core import Core
@@ -80,9 +80,10 @@ class UnvaluedEngine(TimedEngine):
 
     def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:
         """As with values; an unknown value stops the loop where it is needed."""
-        while not core.halted and core.stalled is None and core.pc >= 0:
+        end = self.executed + limit
+        while not core.halted and core.stalled is None and core.pc >= 0 and self.executed < end:
             try:
-                super()._run_fast(core, limit)
+                super()._run_fast(core, end - self.executed)
             except NeedsValue as need:
                 self._without(core, need)
 
