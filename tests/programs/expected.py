@@ -263,6 +263,12 @@ def gemm_f16() -> Arrays:
     return {"c": slices(a, b, 64)}
 
 
+@program("cube/gemm_grid")
+def gemm_grid() -> Arrays:
+    a, b = (randn(s, n).astype(np.float16) for s, n in (((128, 512), 111), ((512, 512), 112)))
+    return {"c": slices(a, b.T, 64)}
+
+
 @program("cube/gemm_int8")
 def gemm_int8() -> Arrays:
     """Products beyond the range, offsets of both signs, and a column whose sums end in ties."""
