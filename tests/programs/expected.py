@@ -340,7 +340,6 @@ def gemm_mxfp8_grid() -> Arrays:
     return {**found, "c": slices(factors[0], factors[1].T, 128).astype(np.float16)}
 
 
-
 # -- micro level -----------------------------------------------------------------------------------
 
 
