@@ -9,7 +9,7 @@ from ptosim.engine.records import Inst
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.machine.core import Core, Machine
-from ptosim.sanitize.access import CLOBBERED, PADDING
+from ptosim.sanitize.access import CLOBBERED, HIDDEN, PADDING, SCRATCHED
 from ptosim.sanitize.clocks import Clocks
 from ptosim.sanitize.repair import Repairs
 from ptosim.sanitize.shadow import Atom, Footprint
@@ -77,11 +77,12 @@ class Reporter:
             code,
             message,
             self.span(two.inst.op),
-            label=f"{_name(two, print_)}: {_range(print_)}{self._when(two, later[3], target)}",
+            label=f"{operand_name(two, print_)}: {_range(print_)}"
+            f"{self._when(two, later[3], target)}",
             more=(
                 Label(
                     self.span(one.inst.op),
-                    f"{did} {_name(one, other)}: {_range(other)}"
+                    f"{did} {operand_name(one, other)}: {_range(other)}"
                     f"{self._when(one, earlier[3], source)}",
                 ),
             ),
@@ -114,7 +115,7 @@ class Reporter:
         op = access.inst.op
         low, high = print_.shadow.extent(atom)
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
-        name = _name(access, print_)
+        name = operand_name(access, print_)
         where = f"{print_.shadow.name} [{low:#x}, {high:#x})"
         code, what, notes, cure = _undefined_text(atom, name, where)
         writer = atom.write[2]
@@ -139,18 +140,18 @@ class Reporter:
         access, writer = entry[2], atom.write[2]
         low, high = print_.shadow.extent(atom)
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
-        other = f"%{atom.owner.name}"
+        other, mine = f"%{atom.owner.name}", operand_name(access, print_)
         self.sink.emit(
             warning(
                 "PTO7104",
-                f"'{access.inst.op.name}' reads {_name(access, print_)} in {print_.shadow.name} "
+                f"'{access.inst.op.name}' reads {mine} in {print_.shadow.name} "
                 f"[{low:#x}, {high:#x}), which {other} has overwritten",
                 self.span(access.inst.op),
                 label=f"operand {print_.name} still needs its bytes",
                 more=(Label(self.span(writer.inst.op), f"{other} overwrites them here"),),
                 notes=("the two tiles overlap in part and are in use at the same time",),
-                help=f"place {other} and {_name(access, print_)} apart, or leave out the addresses "
-                "(level 2 plans them)",
+                help=f"place {other} and {mine} apart, or leave out the addresses (level 2 plans "
+                "them)",
                 context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
             )
         )
@@ -226,6 +227,20 @@ def _undefined_text(atom: Atom, name: str, where: str) -> tuple[str, str, tuple[
             ("the library's code works in place in this source",),
             "keep a copy of the tile, or load it again",
         )
+    if atom.defined == SCRATCHED:
+        return (
+            "PTO7103",
+            f"reads {name} in {where} after an operation has used it as scratch",
+            ("what the library leaves in its scratch tile is of no use",),
+            "give the operation a tile of its own as scratch, or write the tile again",
+        )
+    if atom.defined == HIDDEN:
+        return (
+            "PTO7105",
+            f"reads {name} in {where}, which the library has used as scratch of its own",
+            ("A2/A3: the library's code without a scratch tile takes 8 KiB at 184 KiB",),
+            "place the tile below 0x2e000, or give the operation that used it a `tmp` tile",
+        )
     return (
         "PTO7101",
         f"reads {name} in {where}, which nothing has written",
@@ -244,7 +259,8 @@ def _operand_at(access: Any, print_: Footprint, extent: tuple[int, int]) -> Foot
     return every[0]
 
 
-def _name(access: Any, print_: Footprint) -> str:
+def operand_name(access: Any, print_: Footprint) -> str:
+    """Return the name that the program gives an operand, or its own."""
     operand = access.inst.op.bound.get(print_.name)
     value = getattr(operand, "value", None)
     if value is None:
@@ -286,6 +302,6 @@ def _side(access: Any, execution: int, pipe: str, print_: Footprint) -> dict[str
         "pipe": pipe,
         "execution": execution,
         "operand": print_.name,
-        "tile": _name(access, print_),
+        "tile": operand_name(access, print_),
         "bytes": [low, high],
     }
