@@ -134,6 +134,7 @@ class _Muffler:
 
     def __init__(self, monitor: Any) -> None:
         self.issue = monitor.issue
+        self.enter_later = monitor.enter_later
         self._monitor = monitor
 
     def bind(self, core: Any, inst: Inst, bound: Any) -> None:

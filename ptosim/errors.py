@@ -77,6 +77,10 @@ class LimitError(PtosimError):
 
     exit_code = 6
 
+    def __init__(self, message: str, *, help: str | None = None) -> None:
+        super().__init__(message)
+        self.help = help
+
 
 class IsaDataError(PtosimError):
     """A row in `isa/` is invalid; the message names file and row."""

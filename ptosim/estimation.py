@@ -16,7 +16,7 @@ from ptosim.errors import InternalError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.types import ScalarType, TileType
 from ptosim.isa.costs import CostTable, cost_table
-from ptosim.launch import Launch, RunOptions
+from ptosim.launch import MAX_INSTRUCTIONS, Launch, RunOptions
 from ptosim.machine.gm import GmBuffer
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.program import Program, make_program
@@ -46,10 +46,11 @@ class UnvaluedLaunch(Launch):
         block_num: int,
         table: CostTable,
         buffers: int,
+        max_instructions: int = MAX_INSTRUCTIONS,
     ) -> None:
         self.table = table
         self.buffers = buffers
-        options = RunOptions(block_num=block_num)
+        options = RunOptions(block_num=block_num, max_instructions=max_instructions)
         super().__init__(program.front, program.profile, entry, args, options)
 
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
@@ -82,7 +83,7 @@ class UnvaluedLaunch(Launch):
         """Execute to the end. Raises Trap for a deadlock, InternalError if time stands still where
         the program does not."""
         self.start()
-        self.engine.run()
+        self.engine.run(self.options.max_instructions)
         report = report_of(self)
         stuck = ", ".join(core.name for core in report.model.stuck())
         if stuck:
@@ -97,11 +98,15 @@ def cost_of(
     args: Mapping[str, Any] | Sequence[Any] | None = None,
     block_num: int = 1,
     what_if: Mapping[str, float] | None = None,
+    max_instructions: int = MAX_INSTRUCTIONS,
 ) -> CostReport:
     """Return what a program costs on a target; see `Program.cost`."""
     chosen = for_target(program, target)
     table, buffers = changed_table(chosen.target, what_if or {})
-    return UnvaluedLaunch(chosen, chosen.entry(entry), args, block_num, table, buffers).cost()
+    launch = UnvaluedLaunch(
+        chosen, chosen.entry(entry), args, block_num, table, buffers, max_instructions
+    )
+    return launch.cost()
 
 
 def for_target(program: Program, target: str | None) -> Program:

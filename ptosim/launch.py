@@ -51,6 +51,9 @@ from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics.values import default_value
 
+MAX_INSTRUCTIONS = 100_000_000
+"""A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -62,6 +65,7 @@ class RunOptions:
     commit: str = "program"
     uninit: str = "poison"
     seed: int = 0
+    max_instructions: int = MAX_INSTRUCTIONS
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
@@ -73,6 +77,8 @@ class RunOptions:
         parse_sanitize(self.sanitize)
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
+        if self.max_instructions < 1:
+            raise UsageError(f"max_instructions is {self.max_instructions}; it is at least 1")
 
 
 class Launch:
@@ -285,7 +291,7 @@ class Launch:
         self.start(observers)
         monitor = self.sanitizers()
         try:
-            self.engine.run()
+            self.engine.run(self.options.max_instructions)
         except Trap as trap:
             cycle = report_of(self).cycles if self.is_timed else None
             findings = [*self.front.sink, *self.sink]

@@ -10,7 +10,7 @@ from ptosim.arguments import Arg
 from ptosim.diagnostics.model import Diagnostic
 from ptosim.errors import ProgramError, UsageError
 from ptosim.isa.profiles import Profile, make_profile
-from ptosim.launch import Launch, RunOptions
+from ptosim.launch import MAX_INSTRUCTIONS, Launch, RunOptions
 from ptosim.passes.frontend import Front
 from ptosim.passes.launch import peer_functions
 from ptosim.results import Result
@@ -100,14 +100,16 @@ class Program:
         commit: str = "program",
         uninit: str = "poison",
         seed: int = 0,
+        max_instructions: int = MAX_INSTRUCTIONS,
         observers: Sequence[Any] = (),
     ) -> Result:
         """Run an entry on arguments and return the result; the caller's arrays are not changed.
 
         Raises UsageError for arguments that do not fit, ProgramError (or UnsupportedError) for what
-        only the arguments bring out, Trap where the run stops.
+        only the arguments bring out, Trap where the run stops, LimitError for a program that has
+        not ended after `max_instructions`.
         """
-        options = RunOptions(block_num, sanitize, timing, commit, uninit, seed)
+        options = RunOptions(block_num, sanitize, timing, commit, uninit, seed, max_instructions)
         launch = Launch(self._front, self._profile, self.entry(entry), args, options)
         return launch.run(observers)
 
@@ -133,16 +135,18 @@ class Program:
         args: Mapping[str, Any] | Sequence[Any] | None = None,
         block_num: int = 1,
         what_if: Mapping[str, float] | None = None,
+        max_instructions: int = MAX_INSTRUCTIONS,
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
         count or a shape are needed. `what_if` changes figures of the target by name.
 
         Raises UsageError for an argument that is needed and not given, or an unknown figure,
-        ProgramError if the program cannot be placed (or is wrong for `target`).
+        ProgramError if the program cannot be placed (or is wrong for `target`), LimitError if it
+        has not ended after `max_instructions`.
         """
         from ptosim.estimation import cost_of
 
-        return cost_of(self, target, entry, args, block_num, what_if)
+        return cost_of(self, target, entry, args, block_num, what_if, max_instructions)
 
 
 def make_program(front: Front, profile: str, overrides: Mapping[str, str] | None = None) -> Program:

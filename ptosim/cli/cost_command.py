@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ptosim import api
+from ptosim.cli import launching
 from ptosim.cli import options as shared
-from ptosim.cli import values
 from ptosim.cli.sources import open_source, source_path
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.errors import ProgramError, UsageError
@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--by", choices=BY, help="one table only: what the costs are joined by")
     group.add_argument("--what-if", action="append", default=[], metavar="KEY=VALUE")
+    launching.add_limit(group)
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace")
     shared.add_fail_on(parser)
     shared.add_output(parser, ("text", "json", "csv"))
@@ -86,21 +87,12 @@ def _time(
     )
     report = program.cost(
         entry=options.entry or defaults.get("entry"),
-        args=_arguments(options, sidecar),
+        args=launching.arguments(options, sidecar),
         block_num=options.block_num or defaults.get("block_num", 1),
         what_if=what_if,
+        max_instructions=options.max_instructions,
     )
     return program, report
-
-
-def _arguments(options: argparse.Namespace, sidecar: Sidecar | None) -> dict[str, Any]:
-    args: dict[str, Any] = {}
-    if sidecar is not None:
-        args.update({n: values.parse_spec(s, sidecar.folder) for n, s in sidecar.args.items()})
-    for pair in options.arg:
-        name, spec = values.split(pair, "--arg")
-        args[name] = values.parse_spec(spec)
-    return args
 
 
 def _what_if(pairs: list[str]) -> dict[str, float]:

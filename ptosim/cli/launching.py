@@ -9,6 +9,7 @@ from ptosim import api
 from ptosim.cli import options as shared
 from ptosim.cli import values
 from ptosim.cli.sources import open_source, source_path
+from ptosim.launch import MAX_INSTRUCTIONS
 from ptosim.program import Program
 from ptosim.sidecar import Sidecar, sidecar_of
 
@@ -33,6 +34,17 @@ def add_arguments(group: Any) -> None:
         help="count cycles beside the values (default)",
     )
     group.add_argument("--seed", type=int, help="seed of made-up data")
+
+
+def add_limit(group: argparse._ArgumentGroup) -> None:
+    """Declare the limit of a run; exceeding it is exit code 6."""
+    group.add_argument(
+        "--max-instructions",
+        type=int,
+        default=MAX_INSTRUCTIONS,
+        metavar="N",
+        help=f"stop a program that has not ended by then (default {MAX_INSTRUCTIONS:,})",
+    )
 
 
 def sidecar(options: argparse.Namespace) -> Sidecar | None:

@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_program(parser)
     group = parser.add_argument_group("run")
     launching.add_arguments(group)
+    launching.add_limit(group)
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
     group.add_argument(
         "--dump", action="append", default=[], metavar="VALUE@OP[=FILE]",
@@ -74,7 +75,11 @@ def _run(
     try:
         with terminal.busy(f"running {entry}"):
             result = program.run(
-                args, entry=entry, observers=[Dumper(dumps)] if dumps else (), **chosen
+                args,
+                entry=entry,
+                observers=[Dumper(dumps)] if dumps else (),
+                max_instructions=options.max_instructions,
+                **chosen,
             )
     except Trap as trap:
         if not options.debug_on_error:

@@ -20,7 +20,7 @@ from ptosim.engine.bound import Bound, Region
 from ptosim.engine.deadlock import deadlock
 from ptosim.engine.observers import Listener, Monitor, listeners
 from ptosim.engine.records import DecodedProgram, Inst, Kind
-from ptosim.errors import Trap
+from ptosim.errors import LimitError, Trap
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.isa.profiles import Profile
@@ -76,15 +76,28 @@ class Engine:
 
     # -- the whole program ------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Execute every core to its end. Raises Trap where the program cannot go on."""
+    def run(self, limit: int = UNLIMITED) -> None:
+        """Execute every core to its end. Raises Trap where the program cannot go on, LimitError
+        when `limit` instructions did not bring it to its end."""
         observed = bool(self._on_issue or self._on_commit)
         with np.errstate(all="ignore"):
             while (core := self.next_core()) is not None:
+                if self.executed >= limit:
+                    raise self._out_of_limit(core, limit)
                 if observed:
                     self.step(core)
                 else:
-                    self._run_fast(core)
+                    self._run_fast(core, limit - self.executed)
+
+    def _out_of_limit(self, core: Core, limit: int) -> LimitError:
+        op = self.program.insts[core.pc].op
+        place = ""
+        if op is not None:
+            place = f" at {Span(self.resolved.module.source, op.start, op.name_end)}"
+        return LimitError(
+            f"the program has not ended after {limit:,} instructions; it stopped{place}",
+            help="look for a loop that does not end, or raise --max-instructions",
+        )
 
     def next_core(self) -> Core | None:
         """Return the lowest-numbered core that can go on; None when all have ended. Raises Trap if
@@ -224,6 +237,8 @@ class Engine:
             core.open_vector_region()
             return inst.pc + 1
         values = list(core.slots)
+        if self.monitor is not None:
+            self.monitor.enter_later(core, inst)
         queue.append((inst, Region(lambda: self._execute_region(core, inst, values))))
         return inst.end + 1
 
@@ -235,6 +250,7 @@ class Engine:
         try:
             while pc != inst.end:
                 pc = self._region_step(core, pc)
+            self.program.insts[pc].run(core)  # type: ignore[misc]
         finally:
             core.slots = slots
 

@@ -40,6 +40,10 @@ class Monitor(Protocol):
         """An operation is issued that waits, or stands behind one that waits."""
         ...
 
+    def enter_later(self, core: Core, inst: Inst) -> None:
+        """A vector region is issued to a pipe that waits."""
+        ...
+
 
 Listener = Callable[[Core, Inst, Bound | Region | None], None]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ptosim.engine.bound import Bound
 from ptosim.engine.deadlock import deadlock
-from ptosim.engine.engine import Engine
+from ptosim.engine.engine import UNLIMITED, Engine
 from ptosim.engine.records import Inst
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
@@ -33,17 +33,18 @@ DEPTH = 64
 class RetireEngine(Engine):
     """An engine whose pipes run at their own pace."""
 
-    def run(self) -> None:
-        """Execute every core to its end. Raises Trap where the program cannot go on."""
+    def run(self, limit: int = UNLIMITED) -> None:
+        """Execute every core to its end. Raises Trap where the program cannot go on, LimitError
+        after `limit` instructions."""
         self._order = itertools.count()
         self._now = {core.index: 0 for core in self.machine.cores}
         self._ends: list[tuple[int, int, Core, str]] = []
         self._busy: set[tuple[int, str]] = set()
         with np.errstate(all="ignore"):
-            while self._advance():
+            while self._advance(limit):
                 pass
 
-    def _advance(self) -> bool:
+    def _advance(self, limit: int) -> bool:
         """One instruction of the scalar unit that is furthest behind, or one retirement, whichever
         comes first."""
         core = self._ready_core()
@@ -52,6 +53,8 @@ class RetireEngine(Engine):
             return True
         if core is None:
             return self._finish()
+        if self.executed >= limit:
+            raise self._out_of_limit(core, limit)
         self._now[core.index] += 1
         self.step(core)
         return True

@@ -41,10 +41,10 @@ class TimedEngine(Engine):
         # Scalar instructions of a region are part of its cost.
         self._ends = frozenset(i.end for i in program.insts if i.kind is Kind.REGION)
 
-    def run(self) -> None:
+    def run(self, limit: int = UNLIMITED) -> None:
         """Execute every core to its end, then place what competes for bandwidth."""
         try:
-            super().run()
+            super().run(limit)
         finally:  # where a run stops, its time until then counts
             self.bridge.model.settle()
             self.bridge.model.drain_retired()

@@ -80,9 +80,10 @@ class UnvaluedEngine(TimedEngine):
 
     def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:
         """As with values; an unknown value stops the loop where it is needed."""
-        while not core.halted and core.stalled is None and core.pc >= 0:
+        end = self.executed + limit
+        while not core.halted and core.stalled is None and core.pc >= 0 and self.executed < end:
             try:
-                super()._run_fast(core, limit)
+                super()._run_fast(core, end - self.executed)
             except NeedsValue as need:
                 self._without(core, need)
 

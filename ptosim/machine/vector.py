@@ -7,6 +7,7 @@ at the lowest bit of a lane (PTO micro-instruction specification, predicates).""
 
 from __future__ import annotations
 
+from array import array
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -138,10 +139,12 @@ class VectorWindow:
     `marks`: which bytes were stored since the last barrier between stores and loads (the number of
     the interval between such barriers, 1 to 255). `last`: which instruction of the region accessed
     a byte last (loads 1 to 127, stores 128 to 255; 0: a barrier orders it before every store).
-    `touched` are the pages in which `last` says something.
+    `touched` are the pages in which `last` says something. `log`, where somebody watches, takes
+    each access of a region: code << 32 | bytes << 20 | first byte, or -1 - i for entry i of
+    `parts`, (code, first bytes, bytes of each run).
     """
 
-    __slots__ = ("data", "interval", "last", "marks", "size", "stamp", "touched")
+    __slots__ = ("data", "interval", "last", "log", "marks", "parts", "size", "stamp", "touched")
 
     def __init__(self, data: bytearray) -> None:
         self.data = data
@@ -151,12 +154,32 @@ class VectorWindow:
         self.stamp = bytes([1]) * REGISTER_BYTES
         self.last = bytearray(len(data))
         self.touched: set[int] = set()
+        self.log: array[int] | None = None
+        self.parts: list[tuple[int, np.ndarray, int]] = []
+
+    def watch(self) -> None:
+        """Begin to log accesses."""
+        self.log = array("q")
+
+    def note(self, code: int, starts: np.ndarray, size: int) -> None:
+        """Log an access of several runs, or of a size that depends on values."""
+        if self.log is not None and len(starts):
+            self.log.append(-1 - len(self.parts))
+            self.parts.append((code, starts, size))
 
     def order_all(self) -> None:
         """Everything so far is ordered before what follows."""
         self.order()
         self.order_before_stores(EVERYTHING)
         self.touched.clear()
+        if self.log:
+            self.forget()
+
+    def forget(self) -> None:
+        """Empty the log."""
+        if self.log is not None:
+            del self.log[:]
+        self.parts.clear()
 
     def order_before_stores(self, accesses: bytes) -> None:
         """Accesses so far are ordered before the stores that follow: a table of what `last` becomes

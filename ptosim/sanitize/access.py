@@ -15,8 +15,9 @@ from ptosim.machine.core import Core
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef
-from ptosim.sanitize.footprint import Strided, strided, tile_bytes, view_bytes
+from ptosim.sanitize.footprint import Strided, strided, tile_bytes, touched_bytes, view_bytes
 from ptosim.sanitize.shadow import Footprint, Shadow
+from ptosim.semantics.touch import Touch, Touches
 
 UNDEFINED, DEFINED, PADDING, CLOBBERED = range(4)
 
@@ -31,22 +32,24 @@ _SAME_BYTES = frozenset(
 
 class Access:
     """Footprints of one binding. `spoils` are bytes that are written with no meaningful value, with
-    the state they get; `is_atomic` marks additions that may come in any order."""
+    the state they get; `found` are read whether they have values or not; `is_atomic` marks
+    additions that may come in any order."""
 
-    __slots__ = ("core", "inst", "is_atomic", "reads", "spoils", "writes")
+    __slots__ = ("core", "found", "inst", "is_atomic", "reads", "spoils", "writes")
 
     def __init__(self, core: Core, inst: Inst) -> None:
         self.core = core
         self.inst = inst
         self.reads: tuple[Footprint, ...] = ()
         self.writes: tuple[Footprint, ...] = ()
+        self.found: tuple[Footprint, ...] = ()
         self.spoils: tuple[tuple[Footprint, int], ...] = ()
         self.is_atomic = False
 
     @property
     def is_empty(self) -> bool:
         """True if it touches no memory."""
-        return not (self.reads or self.writes or self.spoils)
+        return not (self.reads or self.writes or self.spoils or self.found)
 
 
 def access_of(
@@ -74,6 +77,29 @@ def access_of(
     access.reads, access.writes, access.spoils = tuple(reads), tuple(writes), tuple(spoils)
     access.is_atomic = attrs.get("atomicType") == "atomic_add"
     return access
+
+
+def pointer_access(core: Core, inst: Inst, binding: Any, shadows: Shadows) -> Access:
+    """Return the accesses of an instruction on pointers, as it told them when it was bound."""
+    access = Access(core, inst)
+    touches: Touches = binding.touches
+
+    def made(found: list[Touch]) -> tuple[Footprint, ...]:
+        prints = (pointed(touch, shadows) for touch in found)
+        return tuple(print_ for print_ in prints if print_ is not None)
+
+    access.reads, access.writes = made(touches.reads), made(touches.writes)
+    access.found = made([read for read, _, _ in touches.found])
+    update = binding.values.get("atomic.op")
+    access.is_atomic = str(getattr(update, "member", update)) == "add"
+    return access
+
+
+def pointed(touch: Touch, shadows: Shadows) -> Footprint | None:
+    """Return the bytes that a pointer reaches; None if there are none."""
+    shadow = shadows(touch.core, touch.where)
+    parts = touched_bytes(touch, shadow.bytes)
+    return Footprint(shadow, parts, touch.operand, None) if parts else None
 
 
 def destroyed_sources(op: Operation, target: str) -> tuple[str, ...]:

@@ -6,9 +6,12 @@ import itertools
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.layout import tile_layout
 from ptosim.machine.tile import TileRef
+from ptosim.semantics.touch import Touch
 
 MAX_RUNS = 4096
 """Windows that overlap themselves are listed run by run up to this many runs."""
@@ -97,6 +100,51 @@ def strided(
         -(-run * bits // 8),
         tuple((n, d * bits // 8) for n, d in reversed(outer)),
     )
+
+
+def touched_bytes(touch: Touch, limit: int) -> tuple[Strided, ...]:
+    """Return the bytes that a pointer reaches, without those outside [0, limit)."""
+    start, run, dims = touch.start, touch.run, []
+    for count, distance in sorted(touch.levels, key=lambda level: abs(level[1])):
+        if distance < 0:
+            start += (count - 1) * distance
+        if abs(distance) == run and not dims:
+            run *= count
+        elif distance:
+            dims.append((count, abs(distance)))
+    whole = Strided(start, run, tuple(reversed(dims)))
+    parts = _separated(whole)
+    if whole.start >= 0 and whole.end <= limit:
+        return parts
+    return tuple(piece for part in parts for piece in _clipped(part, limit))
+
+
+def _clipped(part: Strided, limit: int) -> tuple[Strided, ...]:
+    """The runs of a set that lie inside; of too many runs what is around them."""
+    starts = [part.start]
+    if math.prod(n for n, _ in part.dims) > MAX_RUNS:
+        part = Strided(part.start, part.end - part.start)
+    for count, distance in part.dims:
+        starts = [s + i * distance for s in starts for i in range(count)]
+    pieces = ((max(s, 0), min(s + part.run, limit)) for s in starts)
+    return tuple(Strided(low, high - low) for low, high in pieces if low < high)
+
+
+def runs_of(starts: np.ndarray, run: int) -> tuple[Strided, ...]:
+    """Return equal runs at different places, sorted, as sets: one if they are evenly spaced."""
+    count = len(starts)
+    first = int(starts[0])
+    if count == 1:
+        return (Strided(first, run),)
+    step = int(starts[1]) - first
+    if step >= run and (np.diff(starts) == step).all():
+        if step == run:
+            return (Strided(first, run * count),)
+        return (Strided(first, run, ((count, step),)),)
+    parts = _merged(starts.tolist(), run)
+    if len(parts) <= MAX_RUNS:
+        return parts
+    return (Strided(first, int(starts[-1]) + run - first),)
 
 
 def _separated(found: Strided) -> tuple[Strided, ...]:

@@ -15,13 +15,23 @@ from ptosim.ir.program import ResolvedModule
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
 from ptosim.sanitize import quant
-from ptosim.sanitize.access import DEFINED, UNDEFINED, Access, access_of, footprint, library_events
+from ptosim.sanitize.access import (
+    DEFINED,
+    UNDEFINED,
+    Access,
+    access_of,
+    footprint,
+    library_events,
+    pointer_access,
+)
 from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
+from ptosim.sanitize.copies import copier
 from ptosim.sanitize.flags import FlagBook
 from ptosim.sanitize.footprint import Strided
 from ptosim.sanitize.options import Sanitize
 from ptosim.sanitize.report import Reporter
 from ptosim.sanitize.shadow import Atom, Footprint, Shadow
+from ptosim.sanitize.vector import VectorWatch
 
 _SCALAR_ACCESS = {"pto.load_scalar": False, "pto.store_scalar": True}
 
@@ -50,13 +60,14 @@ class Monitor:
         self._seen: set[tuple[Any, ...]] = set()
         self.is_on = True  # off while a debugger executes again what was watched already
         self._watch_scalars()
+        self.vector = VectorWatch(self)
 
     # -- what the engine calls --------------------------------------------------------------------
 
     def bind(self, core: Core, inst: Inst, bound: Any) -> None:
         """Wrap the effect of a new binding."""
         binding = bound.binding
-        commit, agent = bound.commit, self.clocks.agent(core, inst.pipe)
+        commit, agent = bound.commit, self.clocks.agent(core, self.vector.pipe_of(inst))
         if binding.sync is not None or binding.signals or binding.awaits:
             check = self._pushed(core, inst, agent, binding)
 
@@ -69,8 +80,9 @@ class Monitor:
 
             bound.commit = ordered
             return
-        access = access_of(core, inst, binding.values, binding.attributes, self.target, self.shadow)
+        access = self._access(core, inst, binding)
         check = self._check(agent, access, inst)
+        spreads = copier(binding.touches, self.shadow)
         numbers = quant.check_of(binding) if self.chosen.quant else None
         touches = self._library_events(core, inst)
 
@@ -81,11 +93,23 @@ class Monitor:
                     numbers()
                 if touches is not None:
                     touches()
+                if spreads is not None:
+                    spreads()
             commit()
             if binding.made:
                 self._define_made(binding)
 
         bound.commit = watched
+
+    def _access(self, core: Core, inst: Inst, binding: Any) -> Access:
+        if binding.touches is not None:
+            return pointer_access(core, inst, binding, self.shadow)
+        return access_of(core, inst, binding.values, binding.attributes, self.target, self.shadow)
+
+    def enter_later(self, core: Core, inst: Inst) -> None:
+        """A vector region is issued to a pipe that waits."""
+        if self.is_on:
+            self.clocks.issue(self.clocks.agent(core, inst.pipe))
 
     def issue(self, core: Core, inst: Inst, bound: Any) -> None:
         """An operation goes to a pipe that waits, or waits itself."""
@@ -137,7 +161,7 @@ class Monitor:
     def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
         """Return the check of one binding; everything it needs is at hand."""
         clocks, index, pc = self.clocks, agent.index, inst.pc
-        reads, spoils = access.reads, access.spoils
+        reads, found, spoils = access.reads, access.found, access.spoils
         writes = tuple((p, DEFINED) for p in access.writes) + spoils
         times = self._times[access.core.index]
         reader = clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
@@ -146,33 +170,49 @@ class Monitor:
             clocks.begin(agent)
             times[pc] += 1
             entry = (index, agent.count, access, times[pc])
+            if found:
+                self.read(entry, agent, found, reader.index, as_found=True)
             if reads:
-                self._read(entry, agent, reads, reader.index)
+                self.read(entry, agent, reads, reader.index)
             if writes:
-                self._write(entry, agent, writes)
+                self.write(entry, agent, writes)
             if reader is not agent:
                 self._scalar_reads(agent, reader)
 
         return check
 
-    def _read(
-        self, entry: tuple[Any, ...], agent: Agent, reads: tuple[Footprint, ...], reader: int
+    def count(self, core: Core, inst: Inst) -> int:
+        """Return which execution of an instruction by a core this is."""
+        times = self._times[core.index]
+        times[inst.pc] += 1
+        return times[inst.pc]
+
+    def read(
+        self,
+        entry: tuple[Any, ...],
+        agent: Agent,
+        reads: tuple[Footprint, ...],
+        reader: int,
+        *,
+        as_found: bool = False,
     ) -> None:
+        """Check and note reads; those of bytes `as_found` need no value there."""
         clock, index, in_order = agent.clock, agent.index, agent.in_order
         for print_ in reads:
             for atom in print_.atoms():
                 write = atom.write
                 if clock[write[0]] < write[1] and (write[0] != index or not in_order):
                     self._race("read", atom, write, entry, print_)
-                if atom.defined != DEFINED:
-                    self._undefined(atom, entry, print_)
+                if atom.defined != DEFINED and not as_found:
+                    self.undefined(atom, entry, print_)
                 if atom.lost is not None and atom.lost is print_.owner:
                     self._overwritten(atom, entry, print_)
                 atom.reads[reader] = entry
 
-    def _write(
+    def write(
         self, entry: tuple[Any, ...], agent: Agent, writes: tuple[tuple[Footprint, int], ...]
     ) -> None:
+        """Check and note writes, each with the state that its bytes get."""
         clock, index, in_order = agent.clock, agent.index, agent.in_order
         for print_, state in writes:
             for atom in print_.atoms():
@@ -215,7 +255,8 @@ class Monitor:
         self._seen.add(key)
         self.report.race(kind, earlier, later, print_, print_.shadow.extent(atom))
 
-    def _undefined(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+    def undefined(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+        """Report a read of bytes without a value, once for each instruction and operand."""
         key = ("undefined", entry[2].inst.pc, print_.name, atom.defined)
         if not self.chosen.defined or key in self._seen:
             return

@@ -109,6 +109,11 @@ class Shadow:
             atom.size *= factor
         self.unit = granule
 
+    def states(self, places: np.ndarray) -> np.ndarray:
+        """Return what is known of the values of some bytes."""
+        of_atoms = np.array([atom.defined for atom in self.atoms], np.uint8)
+        return of_atoms[self.labels[places // self.unit]]
+
     def extent(self, atom: Atom) -> tuple[int, int]:
         """Return the first byte of an atom and the one behind its last."""
         places = np.flatnonzero(self.labels == atom.label)

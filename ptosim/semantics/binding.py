@@ -17,6 +17,7 @@ from ptosim.machine.gm import GmBuffer, GmView, ViewSpec, extent, strided_view
 from ptosim.machine.layout import tile_layout
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
+from ptosim.semantics.touch import Touches
 from ptosim.source import Span
 
 
@@ -61,7 +62,8 @@ class Binding:
 
     __slots__ = (
         "_attrs", "_tiles", "at_issue", "awaits", "core", "emit", "findings", "guard", "machine",
-        "made", "op", "prints", "profile", "signals", "slots", "source", "sync", "values",
+        "made", "op", "prints", "profile", "signals", "slots", "source", "sync", "touches",
+        "values",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +96,8 @@ class Binding:
         # Tiles that it fills and that are no destinations of its core: (core, handle) pairs.
         self.made: list[tuple[Core, TileRef]] = []
         self.awaits: tuple[Any, ...] = ()
+        # Bytes that it reaches through pointers; those of tiles and views follow from its row.
+        self.touches: Touches | None = None
         self.findings: list[Diagnostic] = []
         # An engine puts its own sink in here.
         self.emit: Callable[[Diagnostic], None] = self.findings.append

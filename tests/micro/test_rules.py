@@ -1,9 +1,15 @@
-"""Every instruction of the micro level that is executed has a case of its own in this folder."""
+"""Every instruction of the micro level that is executed has a case of its own in this folder, and every
+rule of `rules.toml` a test."""
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
+from functools import lru_cache
 from pathlib import Path
+
+import pytest
 
 from ptosim.isa.registry import isa
 from ptosim.isa.schema import Status
@@ -51,3 +57,49 @@ def test_every_instruction_has_a_case():
     executed = [row.name for row in rows if row is not None and row.status["a5"] in EXECUTED]
     assert len(executed) > 150
     assert [name for name in executed if not is_named(name, text)] == []
+
+
+# -- rules -----------------------------------------------------------------------------------------
+
+FOLDER = Path(__file__).parent
+MARKS = {"golden", "executed", "documentation", "ours"}
+RULES = {
+    f"{group}.{name}": rule
+    for group, rules in tomllib.loads((FOLDER / "rules.toml").read_text("utf-8")).items()
+    for name, rule in rules.items()
+}
+NOT_RULES = {"test_rules.py", "test_bad_input.py"}
+"""Files whose tests are about this list or about several rules at once."""
+
+
+@lru_cache(maxsize=64)
+def functions_of(path: Path) -> frozenset[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = (n.name for n in tree.body if isinstance(n, ast.FunctionDef))
+    return frozenset(n for n in names if n.startswith("test_"))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_has_tests(name):
+    """They exist where pytest collects them; a `.pto` file is collected as such."""
+    mark, text, places = RULES[name]
+    assert mark in MARKS
+    assert text.endswith(".")
+    assert places.split()
+    for place in places.split():
+        file, _, function = place.partition("::")
+        path = FOLDER.parent / file
+        assert path.is_file(), place
+        assert path.suffix == ".pto" or function in functions_of(path), place
+
+
+def test_every_case_belongs_to_a_rule():
+    named = {place for _, _, places in RULES.values() for place in places.split()}
+    cases = {
+        f"micro/{path.name}::{test}"
+        for path in FOLDER.glob("test_*.py")
+        if path.name not in NOT_RULES
+        for test in functions_of(path)
+    }
+    assert cases - named == set()
+    assert {f"filecheck/micro/{p.name}" for p in (FOLDER.parent / "filecheck" / "micro").glob("reject_*.pto")} <= named  # fmt: skip

@@ -195,6 +195,7 @@ def test_buffer_tokens():
     """get_buf and rls_buf order two pipes; values do not change."""
     after, codes = in_ub(
         bytes(range(64)),
+        sanitize="none",
         outside=['pto.get_buf "PIPE_V", 0, 0', 'pto.rls_buf "PIPE_V", 0, 0', 'pto.get_buf "PIPE_MTE3", 0, 0', 'pto.rls_buf "PIPE_MTE3", 0, 0'],
     )  # fmt: skip
     assert after == bytes(range(64))

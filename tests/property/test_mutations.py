@@ -4,7 +4,7 @@ and no other is called a race.
 The programs are the shipped ones (with the flags they have, or with inserted ones) and generated
 ones. Whether a mutant is ordered says the graph of `tests/oracle/ordering.py`, which knows nothing of
 vector clocks. By default a fixed sample of the mutants is tried; `PTOSIM_MUTANTS=all` tries all.
-Accesses of micro instructions (pointers, vector regions) are not watched and not judged."""
+A vector region is one operation; its bytes are those of its log."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ from ptosim.cli import values
 from ptosim.cli.sources import shipped_names, source_path
 from ptosim.diagnostics.model import Sink
 from ptosim.dry import dry_run
+from ptosim.engine.records import Kind
 from ptosim.errors import UsageError
 from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.sanitize.access import access_of
+from ptosim.sanitize.access import access_of, pointer_access
 from ptosim.sanitize.shadow import Shadow
+from ptosim.semantics.micro.order import places_of
 from ptosim.sidecar import sidecar_of
 from ptosim.source import Source
 from ptosim.syntax.parser import parse
@@ -60,7 +62,31 @@ class Trace:
     is_plain: bool = True  # one core, flags and barriers only
     lines: set[int] = field(default_factory=set)  # of the synchronisation that was executed
 
+    open_regions: list[int] = field(default_factory=list)  # data of regions that have not ended
+
+    def on_start(self, engine) -> None:
+        for head in [i for i in engine.program.insts if i.kind is Kind.REGION]:
+            end = engine.program.insts[head.end]
+            end.run = self._at_end(head, end.run)
+
+    def _at_end(self, head, run):
+        stores = {p.code for p in places_of(head.op).values() if p.is_store}
+
+        def end(core) -> None:
+            run(core)
+            number = self.open_regions.pop(0)
+            if self.watches:
+                self.accesses[number] = logged(core, stores)
+
+        return end
+
     def on_issue(self, core, inst, bound) -> None:
+        if inst.kind is Kind.REGION:
+            self.open_regions.append(len(self.data))
+            self.data.append(len(self.events))
+            if self.watches:
+                self.accesses.append(Access({}, {}, False))
+            self.events.append(Event(inst.pipe, None))
         if bound is None or not hasattr(bound, "binding"):
             return
         binding = bound.binding
@@ -88,9 +114,25 @@ def bytes_of(core, inst, binding, target: str) -> Access:
         size = 1 << 26 if isinstance(where, int) else core.space(where).size
         return _SHADOWS.setdefault((where, size), Shadow(str(where), size, 1))
 
-    found = access_of(core, inst, binding.values, binding.attributes, target, shadow)
+    if binding.touches is not None:
+        found = pointer_access(core, inst, binding, shadow)
+    else:
+        found = access_of(core, inst, binding.values, binding.attributes, target, shadow)
     writes = [*found.writes, *(p for p, _ in found.spoils)]
-    return Access(masks(found.reads), masks(writes), found.is_atomic)
+    return Access(masks((*found.reads, *found.found)), masks(writes), found.is_atomic)
+
+
+def logged(core, stores: set[int]) -> Access:
+    """The bytes of a vector region, from the log of UB."""
+    reached = [0, 0]
+    for value in core.ub.log or ():
+        if value < 0:
+            code, starts, size = core.ub.parts[-1 - value]
+        else:
+            code, starts, size = value >> 32, [value & 0xFFFFF], value >> 20 & 0xFFF
+        for start in starts:
+            reached[code in stores] |= ((1 << size) - 1) << int(start)
+    return Access({"vec": reached[0]}, {"vec": reached[1]}, False)
 
 
 def masks(prints) -> dict:

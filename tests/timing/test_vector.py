@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.isa.costs import cost_table
+from ptosim.timing.laws.instructions import timed
 from ptosim.timing.report import CostReport
+from ptosim.timing.shapes import VectorStep
 from tests.support.micro import kernel
 
 V = "!pto.vreg<64xf32>"
@@ -97,6 +100,30 @@ def test_reductions_have_one_port():
     block = cost(region(loop(LOAD, reduce, STORE))).regions[0].blocks[1]
     assert block.pressure["EXU0"] == 1
     assert block.pressure["EXU1"] == 0
+
+
+PUBLISHED = {
+    "vabs": (5, 5), "vrelu": (5, 5), "vnot": (5, 5), "vneg": (8, 8), "vadd": (7, 7), "vsub": (7, 7),
+    "vadds": (7, 7), "vaddc": (7, 7), "vsubc": (7, 7), "vmul": (8, 8), "vmuls": (8, 8), "vdiv": (17, 22),
+    "vexp": (16, 21), "vln": (18, 23), "vsqrt": (17, 22), "vcadd": (19, 21), "vcmax": (19, 21),
+    "vcmin": (19, 21), "vcpadd": (19, 21), "vcvt": (7, 7), "vgather2": (27, 27), "vscatter": (17, 17),
+    "vlds": (9, 9), "vldsx2": (9, 9), "vsldb": (9, 9), "vsts": (9, 9), "vsstb": (9, 9), "vstus": (9, 9),
+}  # fmt: skip
+"""Cycles to the result of 32-bit and of 16-bit floats: the vendor's cycle-accurate simulator."""
+MODELLED = {"vmax": 6, "vmin": 6, "vmaxs": 6, "vmins": 6, "vand": 6, "vor": 6, "vxor": 6, "vcmp": 6, "vsel": 6,
+            "vdup": 6, "vbr": 6, "vshls": 6, "vshrs": 6, "vcgmax": 13, "pset_b32": 2, "plt_b32": 2, "pand": 2}  # fmt: skip
+"""The pipeline model of the library, where the manual's figure is another one or missing."""
+
+
+def test_published_latencies():
+    table = cost_table("a5")
+
+    def latency(name: str, bits: int) -> float:
+        return timed(VectorStep(name, bits, 1), table).latency
+
+    found = {name: (latency(name, 32), latency(name, 16)) for name in PUBLISHED}
+    assert found == PUBLISHED
+    assert {name: latency(name, 32) for name in MODELLED} == MODELLED
 
 
 def test_transfers_count_what_their_operands_say():

@@ -54,15 +54,23 @@ def check(ctx: VectorContext, ub: VectorWindow, start: int, size: int) -> None:
         raise outside(ctx, start, size, ub.size)
 
 
-def loader(ctx: VectorContext, size: int) -> Callable[[Core, int], bytearray]:
-    """Return the function that reads `size` bytes of UB, a copy of them."""
-    warn, stamp = ctx.warn, ctx.place.stamp(size)
+def loader(
+    ctx: VectorContext, size: int, used: tuple[np.ndarray, int] | None = None
+) -> Callable[[Core, int], bytearray]:
+    """Return the function that reads `size` bytes of UB, a copy of them. `used`, where not all of
+    them count: where runs of how many bytes begin."""
+    warn, stamp, entry = ctx.warn, ctx.place.stamp(size), ctx.place.entry(size)
 
     def load(core: Core, start: int) -> bytearray:
         ub = core.ub
         end = start + size
         if start < 0 or end > ub.size:
             raise outside(ctx, start, size, ub.size)
+        if ub.log is not None:
+            if used is None:
+                ub.log.append(entry + start)
+            else:
+                ub.note(ctx.place.code, used[0] + start, used[1])
         ub.last[start:end] = stamp
         ub.touched.add(start >> PAGE_BITS)
         if ub.marks.find(ub.interval, start, end) >= 0:

@@ -22,10 +22,22 @@ from ptosim.semantics.micro.layout import (
     padded_rows,
     read_accumulator,
     read_blocks,
+    reads_accumulator,
+    reads_blocks,
     write_accumulator,
     write_blocks,
 )
-from ptosim.semantics.micro.memory import Place, flag, place, require, side_place, word
+from ptosim.semantics.micro.memory import (
+    Place,
+    copies,
+    flag,
+    place,
+    reads,
+    require,
+    side_place,
+    word,
+    writes,
+)
 from ptosim.semantics.registry import Commit, kernel, nothing
 
 
@@ -60,9 +72,12 @@ def fractals(op: Binding) -> Commit:
     steps = [values[f"dst_group.loop{n}_stride"] * 32 for n in (4, 3, 2)]
     last = sum((n - 1) * s for n, s in zip((groups, blocks, rows), steps, strict=True))
     require(op, target, target.start, target.start + last + 32)
-    read = _source(op, source, (groups, rows, depth), strides, view_dtype(dtype))
+    extent = (groups, rows, depth)
+    read = _source(op, source, extent, strides, view_dtype(dtype))
+    reads(op, source, size, *zip(extent, strides, strict=True))
     shape = (groups, blocks, rows, 32)
     out = np.ndarray(shape, np.uint8, target.data, target.start, (*steps, 1))
+    writes(op, target, 32, *zip(shape, steps, strict=False))
 
     def convert() -> None:
         full = np.zeros((groups, rows, blocks * width), view_dtype(dtype))
@@ -115,20 +130,28 @@ def to_l0(op: Binding) -> Commit:
     stride = padded_rows(rows)
     if not op.attr("transpose"):
         size = block_bytes(stride, cols, dtype)
-        require(op, source, source.start, source.start + size)
-        require(op, target, target.start, target.start + size)
-        return partial(
-            np.copyto,
-            target.data[target.start : target.start + size],
-            source.data[source.start : source.start + size],
-        )
+        return _moved(op, source, target, size)
     pitch = _pitch(op, rows, dtype)
+    reads_blocks(op, source, cols, rows, dtype, padded_rows(cols), pitch)
+    writes(op, target, block_bytes(stride, cols, dtype))
 
     def transpose() -> None:
         held = read_blocks(op, source, cols, rows, dtype, padded_rows(cols), pitch)
         write_blocks(op, target, held.T, dtype, stride)
 
     return transpose
+
+
+def _moved(op: Binding, source: Place, target: Place, size: int) -> Commit:
+    """Bytes one after the other, as they are."""
+    require(op, source, source.start, source.start + size)
+    require(op, target, target.start, target.start + size)
+    copies(op, source, target, size)
+    return partial(
+        np.copyto,
+        target.data[target.start : target.start + size],
+        source.data[source.start : source.start + size],
+    )
 
 
 def _pitch(op: Binding, cols: int, dtype: DType) -> int:
@@ -154,18 +177,11 @@ def scales_to_l0(op: Binding) -> Commit:
     size = -(-op.values[rows] // 16) * -(-op.values["k"] // 64) * 32
     if size <= 0:
         return nothing
-    source, target = place(op, "src"), _scale_place(op, space, "dst")
-    require(op, source, source.start, source.start + size)
-    require(op, target, target.start, target.start + size)
-    return partial(
-        np.copyto,
-        target.data[target.start : target.start + size],
-        source.data[source.start : source.start + size],
-    )
+    return _moved(op, place(op, "src"), _scale_place(op, space, "dst"), size)
 
 
 def _scale_place(op: Binding, space: str, pointer: str) -> Place:
-    return side_place(op, space, op.values[pointer][1] >> 4)
+    return side_place(op, space, op.values[pointer][1] >> 4)._replace(operand=pointer)
 
 
 def _scales(op: Binding, space: str, pointer: str, rows: int, depth: int) -> np.ndarray:
@@ -180,6 +196,7 @@ def _scales(op: Binding, space: str, pointer: str, rows: int, depth: int) -> np.
 
 # -- multiply-accumulate ---------------------------------------------------------------------------
 
+_SCALES_OF = {"lhs": "left_scale", "rhs": "right_scale"}
 _MADS = ("mad", "mad_acc", "mad_bias", "mad_mx", "mad_mx_acc", "mad_mx_bias")
 
 
@@ -193,6 +210,7 @@ def mad(op: Binding) -> Commit:
     result = view_dtype(elem(op, "dst"))
     stride = padded_rows(m)
     saturate, order = flag(op, "sat"), op.switch("matmul.order")
+    _tell(op, target, m, n, k)
 
     def accumulate() -> None:
         left, right = _operand(op, "lhs", m, k), _operand(op, "rhs", n, k)
@@ -201,6 +219,30 @@ def mad(op: Binding) -> Commit:
         write_accumulator(op, target, values.astype(result), stride)
 
     return accumulate
+
+
+def _tell(op: Binding, target: Place, m: int, n: int, k: int) -> None:
+    """What a product reads and writes."""
+    stride = padded_rows(m)
+    for name, rows in (("lhs", m), ("rhs", n)):
+        where, dtype = place(op, name), elem(op, name)
+        if name == "lhs" and _is_row(op, m):
+            reads(op, where, dtype.bytes_for(k))
+        else:
+            reads_blocks(op, where, rows, k, dtype, padded_rows(rows))
+        if op.op.name.startswith("pto.mad_mx"):
+            scales = _scale_place(op, _SCALES_OF[name], name)
+            reads(op, scales, min(rows, 16) * 2, (-(-rows // 16) * -(-k // 64), 32))
+    if op.op.name.endswith("_acc"):
+        reads_accumulator(op, target, m, n, 4, stride)
+    if op.op.name.endswith("_bias"):
+        reads(op, place(op, "bias"), n * 4)
+    writes(op, target, m * 64, (-(-n // 16), stride * 64))
+
+
+def _is_row(op: Binding, rows: int) -> bool:
+    """True if the left operand is one row of consecutive elements."""
+    return rows == 1 and not flag(op, "disable_gemv")
 
 
 def _start(
@@ -218,7 +260,7 @@ def _start(
 def _operand(op: Binding, name: str, rows: int, depth: int) -> np.ndarray:
     """The matrix [rows, depth] of L0A or L0B, as `matmul.operand` makes it."""
     where, dtype = place(op, name), elem(op, name)
-    if name == "lhs" and rows == 1 and not flag(op, "disable_gemv"):
+    if name == "lhs" and _is_row(op, rows):
         raw = _row(op, where, depth, dtype)
     else:
         raw = read_blocks(op, where, rows, depth, dtype, padded_rows(rows))
@@ -228,8 +270,7 @@ def _operand(op: Binding, name: str, rows: int, depth: int) -> np.ndarray:
     values = matmul.operand(raw, conversion_name(dtype), saturate=flag(op, "sat"))
     if not op.op.name.startswith("pto.mad_mx"):
         return values
-    space = "left_scale" if name == "lhs" else "right_scale"
-    return matmul.scaled(values, _scales(op, space, name, rows, depth))
+    return matmul.scaled(values, _scales(op, _SCALES_OF[name], name, rows, depth))
 
 
 def _row(op: Binding, where: Place, depth: int, dtype: DType) -> np.ndarray:

@@ -11,18 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.binding import Binding, typed_scalar
-from ptosim.semantics.micro.memory import Place, place, require
+from ptosim.semantics.micro.memory import Place, copies, place, reads, require, writes
 from ptosim.semantics.registry import Commit, kernel, nothing
 
 Level = tuple[int, int, int]
 """Count, source stride and destination stride of a level, in bytes."""
+
+
+MAX_TOLD = 4096
+"""Bursts that are told apart where a copy leaves its destination."""
 
 
 class Copy(NamedTuple):
@@ -43,6 +47,7 @@ def copied(op: Binding, copy: Copy) -> Commit:
     if copy.length <= 0 or any(level[0] <= 0 for level in levels):
         return nothing
     copy = copy._replace(levels=levels)
+    _tell(op, copy)
     whole = True
     for where, axis in ((copy.source, 1), (copy.target, 2)):
         low, high = _reach(where.start, copy.length, levels, axis)
@@ -61,6 +66,24 @@ def copied(op: Binding, copy: Copy) -> Commit:
     if not whole or _overlaps(copy):
         return partial(_burst_by_burst, copy)
     return _at_once(copy)
+
+
+def _tell(op: Binding, copy: Copy) -> None:
+    """What a copy reaches. Between memories on chip bytes stay as they are found; what is dropped
+    behind the end of a GM buffer is not read either."""
+    source, target = copy.source, copy.target
+    if not source.drops and not target.drops:
+        copies(op, source, target, copy.length, *copy.levels)
+        return
+    levels = copy.levels
+    end = _reach(target.start, copy.length, levels, 2)[1]
+    if target.drops and end > target.size:
+        for start, at in islice(bursts(copy), MAX_TOLD):
+            kept = min(copy.length, target.size - at)
+            reads(op, source._replace(start=start), kept)
+    else:
+        reads(op, source, copy.length, *((n, step) for n, step, _ in levels))
+    writes(op, target, copy.length, *((n, step) for n, _, step in levels))
 
 
 def _reach(start: int, length: int, levels: Sequence[Level], axis: int) -> tuple[int, int]:
@@ -178,6 +201,10 @@ def _padded(op: Binding, copy: Copy, left: int, right: int) -> Commit:
     behind = np.frombuffer((unit * (tail // len(unit) + 1))[:tail], np.uint8)
     moved = copy._replace(target=copy.target._replace(start=copy.target.start + len(before)))
     move = copied(op, moved)
+    steps = [(n, step) for n, _, step in copy.levels]
+    writes(op, copy.target, len(before), *steps)
+    after = moved.target._replace(start=moved.target.start + copy.length)
+    writes(op, after, tail, *steps)
     around = Copy(copy.source, copy.target, len(before) + copy.length + tail, copy.levels)
     if around.length > 0 and all(level[0] > 0 for level in copy.levels):
         require(op, copy.target, *_reach(copy.target.start, around.length, copy.levels, 2))
@@ -239,6 +266,8 @@ def to_bias(op: Binding) -> Commit:
     if count > 0 and size > 0:
         require(op, source, source.start, source.start + (count - 1) * step_in + size)
         require(op, target, target.start, target.start + (count - 1) * step_out + size * grow)
+    units = (src.itemsize, dst.itemsize)
+    copies(op, source, target, size, (count, step_in, step_out), unit=units)
 
     def widen() -> None:
         for i in range(count):

@@ -14,7 +14,7 @@ from ptosim.ir.types import DType
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.semantics.binding import Binding
-from ptosim.semantics.micro.memory import Place, require
+from ptosim.semantics.micro.memory import Place, reads, require
 
 
 def columns_of_block(dtype: DType) -> int:
@@ -40,6 +40,28 @@ def read_blocks(
     lines = np.ascontiguousarray(packed.transpose(1, 0, 2)).reshape(rows, -1)
     values = unpack_nibbles(lines) if dtype.bits == 4 else lines.view(view_dtype(dtype))
     return values[:, :cols]
+
+
+def reads_blocks(
+    op: Binding, where: Place, rows: int, cols: int, dtype: DType, stride: int, pitch: int = 32
+) -> None:
+    """Tell that the elements of a matrix in column blocks of `stride` rows are read."""
+    width = columns_of_block(dtype)
+    whole, rest = divmod(cols, width)
+    line, step = pitch * min(width, cols) // width if pitch != 32 else 32, stride * pitch
+    reads(op, where, line, (whole, step), (rows, pitch))
+    behind = where._replace(start=where.start + whole * step)
+    reads(op, behind, min(-(-rest * dtype.bits // 8), pitch), (rows, pitch))
+
+
+def reads_accumulator(
+    op: Binding, where: Place, rows: int, cols: int, size: int, stride: int
+) -> None:
+    """Tell that the elements of an accumulator of `size`-byte elements are read."""
+    whole, rest = divmod(cols, 16)
+    reads(op, where, 16 * size, (whole, stride * 64), (rows, 64))
+    behind = where._replace(start=where.start + whole * stride * 64)
+    reads(op, behind, rest * size, (rows, 64))
 
 
 def write_blocks(op: Binding, where: Place, values: np.ndarray, dtype: DType, stride: int) -> None:

@@ -98,6 +98,7 @@ def _whole(ctx: VectorContext, at: Address) -> Run:
     """256 bytes as they are: what loops do most, so nothing is called that can stand here."""
     lanes, target = ctx.lanes("dst"), ctx["dst"]
     stamp, size, bits = ctx.place.stamp(REGISTER_BYTES), REGISTER_BYTES, PAGE_BITS
+    entry = ctx.place.entry(size)
     make, warn = np.frombuffer, ctx.warn
 
     def run(core: Core) -> None:
@@ -106,6 +107,9 @@ def _whole(ctx: VectorContext, at: Address) -> Run:
         end = start + size
         if start < 0 or end > ub.size:
             raise outside(ctx, start, size, ub.size)
+        log = ub.log
+        if log is not None:
+            log.append(entry + start)
         ub.last[start:end] = stamp
         ub.touched.add(start >> bits)
         if ub.marks.find(ub.interval, start, end) >= 0:
@@ -141,7 +145,8 @@ def vsld(ctx: VectorContext) -> Run:
     count = REGISTER_BYTES // width
     lanes, target = ctx.lanes("dst"), ctx["dst"]
     at = address(ctx, "src", "offset")
-    load = loader(ctx, ((count - 1) * step + 1) * width)
+    used = np.arange(count) * step * width, width
+    load = loader(ctx, ((count - 1) * step + 1) * width, used)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -183,12 +188,12 @@ def vsldb(ctx: VectorContext) -> Run:
 
 def _blocks(ctx: VectorContext, core: Core, starts: list[int], image: int) -> np.ndarray:
     """Eight blocks, those that bits 0, 4, … 28 of the mask leave out as 0."""
-    ub, stamp = core.ub, ctx.place.stamp(32)
+    ub, stamp, entry = core.ub, ctx.place.stamp(32), ctx.place.entry(32)
     register = bytearray(REGISTER_BYTES)
     for k, start in enumerate(starts):
         if image >> 4 * k & 1:
             check(ctx, ub, start, 32)
-            if loads(ub, start, stamp):
+            if loads(ub, start, stamp, entry):
                 ctx.warn(*STORE_LOAD)
             register[32 * k : 32 * k + 32] = ub.data[start : start + 32]
     return np.frombuffer(register, np.uint8)
@@ -253,6 +258,7 @@ def _warn_gather(ctx: VectorContext, core: Core, starts: np.ndarray, width: int)
     places = starts[:, None] + np.arange(width)
     np.frombuffer(ub.last, np.uint8)[places] = ctx.place.number
     ub.touched.update((starts >> PAGE_BITS).tolist())
+    ub.note(ctx.place.code, starts, width)
     if (np.frombuffer(ub.marks, np.uint8)[places] == ub.interval).any():
         ctx.warn(*STORE_LOAD)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ptosim.machine.core import Core, Machine
 from ptosim.semantics.binding import Binding, OpFault
+from ptosim.semantics.touch import Level, Touch, Touches
 
 VECTOR_SPACE = "vec"
 _POINTED = {"scaling": "parameters"}
@@ -16,13 +17,16 @@ _POINTED = {"scaling": "parameters"}
 
 class Place(NamedTuple):
     """Where a pointer points: the bytes of its space as an array, the offset of its first byte, a
-    name for messages, and whether accesses outside are dropped instead of faults (global
-    memory)."""
+    name for messages, whether accesses outside are dropped instead of faults (global memory), and
+    whose space or which buffer it is, for operand `operand`."""
 
     data: np.ndarray
     start: int
     name: str
     drops: bool
+    core: Core
+    where: Any
+    operand: str
 
     @property
     def size(self) -> int:
@@ -33,24 +37,28 @@ class Place(NamedTuple):
 def place(op: Binding, name: str, sub_block: int | None = None) -> Place:
     """Return where a pointer operand points; UB of another core of the cluster if `sub_block` is
     given or the core has none itself."""
-    return place_of(op, op.values[name], sub_block)
+    return place_of(op, op.values[name], sub_block, name)
 
 
-def place_of(op: Binding, pointer: tuple[Any, int], sub_block: int | None = None) -> Place:
-    """Return where a pointer points."""
+def place_of(
+    op: Binding, pointer: tuple[Any, int], sub_block: int | None = None, name: str = ""
+) -> Place:
+    """Return where a pointer, the operand `name`, points."""
     where, start = pointer
     if isinstance(where, int):
         buffer = op.machine.buffers[where]
-        return Place(buffer.data, start, f"`{buffer.name}`", True)
+        return Place(buffer.data, start, f"`{buffer.name}`", True, op.core, where, name)
     core = owner(op.machine, op.core, where, sub_block)
-    data = np.frombuffer(core.space(str(_POINTED.get(where, where))).data, np.uint8)
-    return Place(data, start, where, False)
+    space = str(_POINTED.get(where, where))
+    data = np.frombuffer(core.space(space).data, np.uint8)
+    return Place(data, start, where, False, core, space, name)
 
 
 def side_place(op: Binding, name: str, start: int) -> Place:
     """Return a place in memory that has no pointers of its own."""
     core = owner(op.machine, op.core, name)
-    return Place(np.frombuffer(core.space(name).data, np.uint8), start, name, False)
+    data = np.frombuffer(core.space(name).data, np.uint8)
+    return Place(data, start, name, False, core, name, name)
 
 
 def owner(machine: Machine, core: Core, space: str, sub_block: int | None = None) -> Core:
@@ -67,6 +75,44 @@ def owner(machine: Machine, core: Core, space: str, sub_block: int | None = None
         ):
             return other
     return core
+
+
+def _touch(where: Place, run: int, levels: tuple[Level, ...]) -> Touch:
+    levels = tuple(level for level in levels if level[0] != 1)
+    return Touch(where.operand, where.core, where.where, where.start, run, levels)
+
+
+def reads(op: Binding, where: Place, run: int, *levels: Level) -> None:
+    """Tell that an operation reads runs of `run` bytes, repeated at each level."""
+    if run > 0 and all(count > 0 for count, _ in levels):
+        op.touches = op.touches or Touches()
+        op.touches.reads.append(_touch(where, run, levels))
+
+
+def writes(op: Binding, where: Place, run: int, *levels: Level) -> None:
+    """Tell that an operation writes runs of `run` bytes, repeated at each level."""
+    if run > 0 and all(count > 0 for count, _ in levels):
+        op.touches = op.touches or Touches()
+        op.touches.writes.append(_touch(where, run, levels))
+
+
+def copies(
+    op: Binding,
+    source: Place,
+    target: Place,
+    run: int,
+    *levels: tuple[int, int, int],
+    unit: tuple[int, int] = (1, 1),
+) -> None:
+    """Tell that an operation copies runs of `run` bytes as it finds them, repeated at each level
+    (count, source and destination distance); `unit` bytes of the source become so many."""
+    if run <= 0 or any(level[0] <= 0 for level in levels):
+        return
+    op.touches = op.touches or Touches()
+    read = _touch(source, run, tuple((n, d) for n, d, _ in levels))
+    written = _touch(target, run // unit[0] * unit[1], tuple((n, d) for n, _, d in levels))
+    op.touches.writes.append(written)
+    op.touches.found.append((read, written, unit))
 
 
 def require(op: Binding, where: Place, low: int, high: int) -> None:

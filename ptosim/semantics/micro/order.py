@@ -40,11 +40,21 @@ _STORES = ("vst", "vsst", "vscatter", "pst")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An instruction among those of its region: its number, and the numbers of those (with its own)
-    that it need not be ordered behind."""
+    """An instruction among those of its region: its number, the numbers of those (with its own)
+    that it need not be ordered behind, and its code in logs."""
 
     number: int = MANY[1]
     known: bytes = bytes((0, *MANY))
+    code: int = 0
+
+    @property
+    def is_store(self) -> bool:
+        """True for an instruction that stores."""
+        return self.number >= FIRST_STORE
+
+    def entry(self, size: int) -> int:
+        """Return the entry in logs of `size` bytes from 0 on."""
+        return self.code << 32 | size << 20
 
     def stamp(self, size: int) -> bytes:
         """Return `size` bytes that say: this instruction."""
@@ -64,8 +74,8 @@ def places_of(region: Operation) -> dict[Operation, Place]:
         counts[kind] += 1
     sources = _sources(ops)
     return {
-        op: Place(number, _known(numbers[s] for s in _behind(op, sources) if s in numbers))
-        for op, number in numbers.items()
+        op: Place(number, _known(numbers[s] for s in _behind(op, sources) if s in numbers), code)
+        for code, (op, number) in enumerate(numbers.items(), 1)
     }
 
 
@@ -123,9 +133,11 @@ def _behind(op: Operation, sources: dict[Operation, set[Operation]]) -> set[Oper
 # -- accesses --------------------------------------------------------------------------------------
 
 
-def loads(ub: VectorWindow, start: int, stamp: bytes) -> bool:
+def loads(ub: VectorWindow, start: int, stamp: bytes, entry: int) -> bool:
     """Note the load of len(stamp) bytes; True if a store of them is not ordered before it."""
     end = start + len(stamp)
+    if ub.log is not None:
+        ub.log.append(entry + start)
     ub.last[start:end] = stamp
     ub.touched.add(start >> PAGE_BITS)
     return ub.marks.find(ub.interval, start, end) >= 0
@@ -142,6 +154,8 @@ def stores(
     found = None
     if ub.last[start:end].translate(None, place.known):
         found = _unordered(ub, place, start, data, gate)
+    if ub.log is not None:
+        _log_store(ub, place, start, size, gate)
     if gate is None:
         ub.data[start:end] = data
         ub.last[start:end] = place.stamp(size)
@@ -155,6 +169,15 @@ def stores(
             np.copyto(np.frombuffer(array, np.uint8, size, start), content, where=gate)
     ub.touched.add(start >> PAGE_BITS)
     return found
+
+
+def _log_store(
+    ub: VectorWindow, place: Place, start: int, size: int, gate: np.ndarray | None
+) -> None:
+    if gate is None:
+        ub.note(place.code, np.array([start]), size)
+    else:
+        ub.note(place.code, start + np.flatnonzero(gate), 1)
 
 
 def _unordered(

@@ -19,8 +19,17 @@ from ptosim.numerics.fixpipe import Activation, clipped, fixed, word_of_scale
 from ptosim.semantics.binding import Binding, OpFault
 from ptosim.semantics.micro.cube import elem
 from ptosim.semantics.micro.dma import read_bytes, write_bytes
-from ptosim.semantics.micro.layout import read_accumulator
-from ptosim.semantics.micro.memory import Place, flag, place, place_of, require, word
+from ptosim.semantics.micro.layout import read_accumulator, reads_accumulator
+from ptosim.semantics.micro.memory import (
+    Place,
+    flag,
+    place,
+    place_of,
+    reads,
+    require,
+    word,
+    writes,
+)
 from ptosim.semantics.registry import Commit, kernel, nothing
 
 _MODES = {
@@ -55,6 +64,16 @@ def fixpipe(op: Binding) -> Commit:
         for name, default in (("count", 1), ("src_stride", 0), ("dst_stride", 0))
     )
     size = view_dtype(elem(op, "dst")).itemsize
+    for name, width in (("pre_quant.payload", 8), ("pre_relu.payload", 4)):
+        payload = op.values.get(name)
+        if isinstance(payload, tuple):
+            reads(op, place_of(op, payload, name=name), n * width)
+    for r in range(count):
+        start = source._replace(start=source.start + r * src_step * 64)
+        reads_accumulator(op, start, m, n, dtype.itemsize, stride)
+        for target, rows, cols in pieces:
+            at = target._replace(start=target.start + r * dst_step * size)
+            _tell(op, at, len(range(m)[rows]), len(range(n)[cols]), size)
 
     def move() -> None:
         for r in range(count):
@@ -181,6 +200,23 @@ def _store(op: Binding, target: Place, values: np.ndarray) -> None:
         write_bytes(target, at, data.view(np.uint8))
 
 
+def _tell(op: Binding, target: Place, rows: int, cols: int, size: int) -> None:
+    """What a result of rows and columns reaches at its destination."""
+    if flag(op, "nz2nd"):
+        lines, run = rows, cols
+    elif op.op.bound.get("nz2dn") is not None:
+        lines, run = cols, rows
+    else:
+        width = _block_width(op, size)
+        lines, run = -(-cols // width), rows * width
+    writes(op, target, run * size, (lines, op.values["dst_stride"] * size))
+
+
+def _block_width(op: Binding, size: int) -> int:
+    """Columns of a block: with a channel split of f32 half of 16."""
+    return 8 if op.values.get("nz2nz.split") and size == 4 else 16
+
+
 def _present(target: Place, at: int, line: np.ndarray) -> np.ndarray:
     return read_bytes(target, at, line.nbytes).view(line.dtype)
 
@@ -192,8 +228,7 @@ def _column_blocks(op: Binding, values: np.ndarray) -> np.ndarray:
         "keeps column blocks: documentation only, dst_stride is taken as elements from block "
         "to block",
     )
-    split = op.values.get("nz2nz.split")
-    width = 8 if split and values.dtype.itemsize == 4 else 16
+    width = _block_width(op, values.dtype.itemsize)
     rows, cols = values.shape
     full = np.zeros((rows, -(-cols // width) * width), values.dtype)
     full[:, :cols] = values

@@ -14,7 +14,7 @@ import numpy as np
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.binding import Binding
-from ptosim.semantics.micro.memory import Place, place, require
+from ptosim.semantics.micro.memory import Place, place, reads, require, writes
 from ptosim.semantics.registry import Commit, kernel, nothing
 
 
@@ -30,6 +30,9 @@ def vbitsort(op: Binding) -> Commit:
     require(op, scores, scores.start, scores.start + count * dtype.itemsize)
     require(op, indices, indices.start, indices.start + count * 4)
     require(op, target, target.start, target.start + count * 8)
+    reads(op, scores, count * dtype.itemsize)
+    reads(op, indices, count * 4)
+    writes(op, target, count * 8)
     keys = np.ndarray((repeat, 32), dtype, scores.data, scores.start)
     values = np.ndarray((repeat, 32), np.uint32, indices.data, indices.start)
     out = np.ndarray((repeat, 32, 8), np.uint8, target.data, target.start)
@@ -64,6 +67,8 @@ def vmrgsort4(op: Binding) -> Commit:
     for where, length in (*zip(sources, lengths, strict=True), (target, total)):
         if length and repeats:
             require(op, where, where.start, where.start + length * 8 * repeats)
+        tell = writes if where is target else reads
+        tell(op, where, length * 8 * repeats)
     return partial(_merge_all, op.core, sources, target, lengths, repeats, suspends)
 
 

@@ -49,7 +49,7 @@ def _store(ctx: VectorContext, width: int, narrow: Narrow | None) -> Run:
     at = address(ctx, "base", "offset")
     inactive = ctx.inactive(width)
     full, bits, none = REGISTER_BYTES, PAGE_BITS, None
-    known, stamp = ctx.place.known, ctx.place.stamp(full)
+    known, stamp, entry = ctx.place.known, ctx.place.stamp(full), ctx.place.entry(full)
 
     if narrow is None:
 
@@ -62,6 +62,9 @@ def _store(ctx: VectorContext, width: int, narrow: Narrow | None) -> Run:
                 if ub.last[start:end].translate(none, known):
                     write(ctx, ub, start, data)
                     return
+                log = ub.log
+                if log is not None:
+                    log.append(entry + start)
                 ub.data[start:end] = data
                 ub.marks[start:end] = ub.stamp
                 ub.last[start:end] = stamp

@@ -1,0 +1,213 @@
+"""Vector regions: what their loads and stores reach, taken from the log of UB when a region ends.
+
+A region is one unit of the vector pipe. Its accesses are noted for each instruction, so a finding
+names the load or the store; that a load finds values is checked in the order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptosim.engine.records import Inst, Kind
+from ptosim.ir.core import Operation
+from ptosim.machine.core import Core
+from ptosim.machine.vector import VectorWindow
+from ptosim.sanitize.access import DEFINED, Access
+from ptosim.sanitize.footprint import Strided, runs_of
+from ptosim.sanitize.lanes import loads_used_whole
+from ptosim.sanitize.shadow import Footprint, Shadow
+from ptosim.semantics.micro.order import places_of
+
+if TYPE_CHECKING:
+    from ptosim.sanitize.monitor import Monitor
+
+MAX_KNOWN = 4096
+"""Entries of a log that is kept, with what it was found to say."""
+
+Log = np.ndarray
+Part = tuple[int, np.ndarray, int]
+
+
+class _Instruction:
+    """An instruction of a region that reaches UB. `is_whole`: all bytes that it loads are used."""
+
+    __slots__ = ("inst", "is_store", "is_whole", "operand")
+
+    def __init__(self, inst: Inst, is_store: bool, is_whole: bool) -> None:
+        self.inst = inst
+        self.is_store = is_store
+        self.is_whole = is_whole
+        bound = inst.op.bound if inst.op is not None else {}
+        self.operand = "src" if "src" in bound and not is_store else "base"
+
+
+class VectorWatch:
+    """Watches the vector regions of a run."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self.monitor = monitor
+        self._tables: dict[int, dict[int, _Instruction]] = {}
+        self._inside: set[int] = set()
+        self._known: dict[tuple[int, int, bytes], list[tuple[_Instruction, Access]]] = {}
+        insts = monitor.program.insts
+        by_op = {i.op: i for i in insts if i.kind is Kind.VECTOR}
+        for head in [i for i in insts if i.kind is Kind.REGION]:
+            self._inside.update(range(head.pc, head.end))
+            self._tables[head.pc] = _table(head, by_op)
+            end = insts[head.end]
+            end.run = self._at_end(head, end.run)
+        for core in monitor.machine.cores if self._tables else ():
+            if core.kind != "cube":
+                if core.ub is None:
+                    core.ub = VectorWindow(core.space("vec").data)
+                core.ub.watch()
+
+    def pipe_of(self, inst: Inst) -> str:
+        """Return the pipe of an instruction; in a region that is the vector pipe."""
+        return "V" if inst.pc in self._inside else inst.pipe
+
+    def _at_end(self, head: Inst, run: Callable[[Core], Any] | None) -> Callable[[Core], None]:
+        table = self._tables[head.pc]
+
+        def end(core: Core) -> None:
+            if run is not None:
+                run(core)
+            if core.ub is None:
+                return
+            if self.monitor.is_on:
+                self._close(core, head, table)
+            core.ub.forget()
+
+        return end
+
+    # -- a region that has ended ------------------------------------------------------------------
+
+    def _close(self, core: Core, head: Inst, table: dict[int, _Instruction]) -> None:
+        monitor, ub = self.monitor, core.ub
+        agent = monitor.clocks.agent(core, head.pipe)
+        monitor.clocks.begin(agent)
+        if not ub.log:
+            return
+        shadow = monitor.shadow(core, "vec")
+        accesses = self._accesses(core, head, table, shadow)
+        entries = []
+        is_defined = True
+        for row, access in accesses:
+            entry = (agent.index, agent.count, access, monitor.count(core, row.inst))
+            entries.append((row, entry))
+            if access.reads:
+                monitor.read(entry, agent, access.reads, agent.index, as_found=True)
+                is_defined = is_defined and all(
+                    a.defined == DEFINED for p in access.reads for a in p.atoms()
+                )
+        if not is_defined and monitor.chosen.defined:
+            self._undefined(core, shadow, table, dict(entries))
+        for _, entry in entries:
+            writes = entry[2].writes
+            if writes:
+                monitor.write(entry, agent, tuple((p, DEFINED) for p in writes))
+
+    def _accesses(
+        self, core: Core, head: Inst, table: dict[int, _Instruction], shadow: Shadow
+    ) -> list[tuple[_Instruction, Access]]:
+        """One access for each instruction."""
+        ub = core.ub
+        assert ub.log is not None
+        key = (core.index, head.pc, ub.log.tobytes() if len(ub.log) <= MAX_KNOWN else b"")
+        found = self._known.get(key) if key[2] and not ub.parts else None
+        if found is not None:
+            return found
+        prints: dict[int, list[Strided]] = {}
+        for code, starts, size in _grouped(_entries(ub), ub.parts):
+            prints.setdefault(code, []).extend(runs_of(starts, size))
+        found = []
+        for code, parts in sorted(prints.items()):
+            row = table[code]
+            access = Access(core, row.inst)
+            inside = tuple(p for p in parts if p.start >= 0 and p.end <= shadow.bytes)
+            reached = (Footprint(shadow, inside, row.operand, None),)
+            access.reads, access.writes = ((), reached) if row.is_store else (reached, ())
+            found.append((row, access))
+        if key[2] and not ub.parts:
+            self._known[key] = found
+        return found
+
+    # -- loads of what nothing has written --------------------------------------------------------
+
+    def _undefined(
+        self,
+        core: Core,
+        shadow: Shadow,
+        table: dict[int, _Instruction],
+        entries: dict[_Instruction, tuple[Any, ...]],
+    ) -> None:
+        """Report the first load of each instruction that finds bytes without a value. Where only
+        lanes that a mask may leave out have none, nothing is known to be wrong."""
+        ub = core.ub
+        poor = shadow.states(np.arange(shadow.bytes)) != DEFINED
+        written = np.full(shadow.bytes, len(ub.log or ()), np.int64)
+        accesses = list(_in_order(ub))
+        for number, (code, starts, size) in reversed(list(enumerate(accesses))):
+            if table[code].is_store:
+                for start in starts.tolist():
+                    written[start : start + size] = number
+        told: set[int] = set()
+        for number, (code, starts, size) in enumerate(accesses):
+            row = table[code]
+            if row.is_store or code in told:
+                continue
+            places = (starts[:, None] + np.arange(size)).reshape(-1)
+            wrong = poor[places] & (written[places] > number)
+            if wrong.all() if not row.is_whole else wrong.any():
+                told.add(code)
+                self._report(shadow, row, entries[row], places[wrong])
+
+    def _report(
+        self, shadow: Shadow, row: _Instruction, entry: tuple[Any, ...], places: np.ndarray
+    ) -> None:
+        parts = runs_of(np.unique(places), 1)
+        print_ = Footprint(shadow, parts, row.operand, None)
+        self.monitor.undefined(print_.atoms()[0], entry, print_)
+
+
+def _table(head: Inst, by_op: dict[Any, Inst]) -> dict[int, _Instruction]:
+    """The instructions of a region by the code that they have in logs."""
+    region = head.op
+    assert isinstance(region, Operation)
+    whole = loads_used_whole(region)
+    return {
+        place.code: _Instruction(by_op[op], place.is_store, op in whole)
+        for op, place in places_of(region).items()
+        if op in by_op
+    }
+
+
+def _entries(ub: VectorWindow) -> Log:
+    return np.array(ub.log, np.int64)
+
+
+def _grouped(log: Log, parts: list[Part]) -> Iterator[Part]:
+    """Accesses by instruction and size, with their places sorted and each once."""
+    single = np.unique(log[log >= 0])
+    if len(single):
+        keys = single >> 20
+        cuts = np.flatnonzero(np.diff(keys)) + 1
+        for group in np.split(single, cuts):
+            key = int(group[0] >> 20)
+            yield key >> 12, group & 0xFFFFF, key & 0xFFF
+    merged: dict[tuple[int, int], list[np.ndarray]] = {}
+    for code, starts, size in parts:
+        merged.setdefault((code, size), []).append(starts)
+    for (code, size), starts in merged.items():
+        yield code, np.unique(np.concatenate(starts)), size
+
+
+def _in_order(ub: VectorWindow) -> Iterator[Part]:
+    """Accesses in the order of execution."""
+    for value in ub.log or ():
+        if value < 0:
+            yield ub.parts[-1 - value]
+        else:
+            yield value >> 32, np.array([value & 0xFFFFF]), value >> 20 & 0xFFF

@@ -1,0 +1,131 @@
+"""Wrong programs of the micro level through the commands: code, place, rule, cure, exit code, JSON.
+
+What each rule says about which line is in `tests/filecheck/micro/reject_*.pto`; here the same faults
+go through `check` and `run`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import cli
+from tests.support.micro import kernel
+
+__all__ = ["cli"]
+
+V, P, M = "!pto.vreg<64xf32>", "!pto.ptr<f32, ub>", "!pto.mask<b32>"
+TILE = "!pto.tile_buf<loc=vec, dtype=f32, rows=1, cols=64, v_row=1, v_col=64, blayout=row_major, slayout=none_box, fractal=512, pad=0>"
+LOAD = f"%x = pto.vlds %p[0] : {P} -> {V}"
+
+IN_REGION = {
+    "too few lanes": (f"%x = pto.vlds %p[0] : {P} -> !pto.vreg<32xf32>", "256 bytes"),
+    "too many lanes": (f"%x = pto.vlds %p[0] : {P} -> !pto.vreg<128xf32>", "256 bytes"),
+    "granularity that does not exist": (
+        '%h = pto.pset_b32 "PAT_ALL" : !pto.mask<b64>',
+        "mask granularity",
+    ),
+    "mask of other lanes": (
+        f'%h = pto.pset_b16 "PAT_ALL" : !pto.mask<b16>\n{LOAD}\n'
+        f"%y = pto.vabs %x, %h : {V}, !pto.mask<b16> -> {V}",
+        "to agree",
+    ),
+    "unknown distribution": (
+        f'%x = pto.vlds %p[0] {{dist = "NORMAL"}} : {P} -> {V}',
+        "not a member of vlds_dist",
+    ),
+    "unknown part": (
+        f'{LOAD}\n%y = pto.vcvt %x, %m {{rnd = "R", sat = "SAT", part = "LOW"}} : {V}, {M} -> '
+        "!pto.vreg<128xf16>",
+        "not a member of part",
+    ),
+    "unknown rounding": (
+        f'{LOAD}\n%y = pto.vtrc %x, %m, "X" : {V}, {M} -> {V}',
+        "not a member of vtrunc",
+    ),
+    "unknown pattern": (f'%h = pto.pset_b32 "PAT_HALF" : {M}', "not a member of mask_pat"),
+    "tile operation": (f"pto.tabs ins(%t : {TILE}) outs(%t : {TILE})", "is a tile operation"),
+    "types that do not convert": (
+        f"{LOAD}\n%y = pto.vcvt %x, %m : {V}, {M} -> !pto.vreg<256xui8>",
+        "converts",
+    ),
+    "region in a region": (
+        'pto.vecscope {\n%h = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>\n}',
+        "stands in another vector region",
+    ),
+}
+OUTSIDE = {
+    "register outside": (LOAD, "needs a vector region"),
+    "register that escapes": (
+        f'pto.vecscope {{\n{LOAD}\n}}\npto.vecscope {{\n%h = pto.pset_b32 "PAT_ALL" : {M}\n'
+        f"pto.vsts %x, %p[0], %h : {V}, {P}, {M}\n}}",
+        "undefined value `%x`",
+    ),
+    "clause that is missing": (
+        f"pto.mte_gm_ub %g, %p, 0, 64 : !pto.ptr<f32, gm>, {P}",
+        "requires `nburst`",
+    ),
+    "wrong space": (
+        f"pto.mte_gm_ub %p, %p, 0, 64 nburst(1, 0, 0) : {P}, {P}",
+        "gm address space",
+    ),
+}
+
+
+def program(line: str, *, inside: bool, target: str = "a5") -> str:
+    body = f"""%zero = arith.constant 0 : i64
+    %p = pto.castptr %zero : i64 -> {P}
+    %t = pto.alloc_tile : {TILE}
+    """
+    body += f'pto.vecscope {{\n%m = pto.pset_b32 "PAT_ALL" : {M}\n{line}\n}}' if inside else line
+    return kernel("%g: !pto.ptr<f32, gm>", body).replace('"a5"', f'"{target}"')
+
+
+CASES = [
+    pytest.param(program(line, inside=inside), words, id=name)
+    for inside, table in ((True, IN_REGION), (False, OUTSIDE))
+    for name, (line, words) in table.items()
+]
+
+
+@pytest.mark.parametrize(("text", "words"), CASES)
+def test_from_check_and_run(text, words, cli, tmp_path):
+    """Rejected in the same way, with exit code 3; the text shows the line and a cure."""
+    path = tmp_path / "wrong.pto"
+    path.write_text(text)
+    outcome = cli("check", path, "--format", "json")
+    assert outcome.code == 3
+    found = next(f for f in json.loads(outcome.out)["findings"] if words in f["message"])
+    assert found["severity"] == "error"
+    assert found["code"].startswith("PTO")
+    assert found["line"] > 1
+    assert found.get("help") or found.get("notes"), "a rule or a cure"
+    again = cli("run", path, "--arg", "g=zeros:f32:64", "--format", "json")
+    assert again.code == 3
+    assert [f["code"] for f in json.loads(again.out)["findings"]] == [
+        f["code"] for f in json.loads(outcome.out)["findings"]
+    ]
+    shown = cli("check", path)
+    assert words in shown.out + shown.err
+    assert "wrong.pto:" in shown.out + shown.err
+
+
+def test_micro_instructions_on_another_target(cli, tmp_path):
+    path = tmp_path / "wrong.pto"
+    path.write_text(program(LOAD, inside=True, target="a2a3"))
+    outcome = cli("check", path, "--format", "json")
+    assert outcome.code in (3, 5)
+    messages = [f["message"] for f in json.loads(outcome.out)["findings"]]
+    assert any("only supported on A5" in m for m in messages)
+
+
+def test_out_of_range_from_the_command(cli, tmp_path):
+    """Accepted by `check`, stopped by `run` with exit code 4 and the bytes."""
+    path = tmp_path / "far.pto"
+    path.write_text(program(LOAD.replace("[0]", "[70000]"), inside=True))
+    outcome = cli("run", path, "--arg", "g=zeros:f32:64", "--format", "json")
+    assert outcome.code == 4
+    (found,) = [f for f in json.loads(outcome.out)["findings"] if f["severity"] == "error"]
+    assert found["code"] == "PTO6602"
+    assert "the space has 0x40000" in found["message"]
+    assert found["help"]
