@@ -35,7 +35,7 @@ ASSUMED_BYTES = 4 << 20
 _READERS = frozenset(("pto.load_scalar", "pto.tgetval", "pto.get_vms4_sr", "memref.load"))
 _BY_VALUE = frozenset(("elementwise", "tile_scalar", "expand", "fill", "debug"))
 """Families whose scalar operands are values: they say nothing of where an operation reaches."""
-_KEPT = ("PTO5", "PTO61", "PTO7101", "PTO7102", "PTO7103")
+_KEPT = ("PTO5", "PTO61", "PTO6401", "PTO71")
 _OUTSIDE = "PTO6001"
 
 
@@ -76,7 +76,10 @@ def dry_run(
 
 
 def _is_kept(finding: Diagnostic) -> bool:
-    return finding.code.startswith(_KEPT) or finding.severity is Severity.ERROR
+    """Notes on what operations compute are for runs."""
+    if finding.severity is Severity.ERROR or finding.code.startswith(_KEPT):
+        return True
+    return finding.severity is Severity.WARNING and finding.code.startswith("PTO70")
 
 
 def _certain(finding: Diagnostic) -> Diagnostic:
@@ -140,7 +143,9 @@ class _Muffler:
     def bind(self, core: Any, inst: Inst, bound: Any) -> None:
         """A binding was made."""
         binding = bound.binding
-        if binding.sync is None and not (binding.signals or binding.awaits or binding.made):
+        orders = binding.sync is not None or binding.signals or binding.awaits or binding.made
+        sets_mode = inst.op is not None and inst.op.name == "pto.sethf32mode"
+        if not (orders or sets_mode):
             bound.commit = _nothing
         self._monitor.bind(core, inst, bound)
 

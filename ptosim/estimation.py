@@ -4,6 +4,8 @@ figures."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -142,9 +144,29 @@ def figure_name(table: CostTable, key: str) -> str:
     name = SHORT_KEYS.get(key, key)
     if name in keys:
         return name
-    near = [k for k in keys if key in k]
-    listed = near or [*SHORT_KEYS, BUFFERS, *keys]
     raise UsageError(
-        f"PTO6503: there is no figure `{key}` on {table.target}",
-        help=f"keys: {', '.join(listed)}",
+        f"PTO6503: there is no figure `{key}` on {table.target}", help=_listed(keys, key)
     )
+
+
+def _listed(keys: list[str], key: str) -> str:
+    """Return the keys that are most like an unknown one, and below them all, a section a line."""
+    words = [*SHORT_KEYS, BUFFERS]
+    near = [k for k in keys if key in k][:6] or get_close_matches(key, [*words, *keys], 6, 0.5)
+    lines = [f"nearest: {', '.join(near)}"] if near else []
+    sections: dict[str, dict[str, list[str]]] = {}
+    for name in keys:
+        section, row, number = name.split(".", 2)
+        sections.setdefault(section, {}).setdefault(row, []).append(number)
+    lines.append(f"keys: {', '.join(words)}; or a figure of the target:")
+    for section, rows in sections.items():
+        figures = (f"{row}.{'|'.join(numbers)}" for row, numbers in rows.items())
+        lines.append(
+            fill(
+                f"{section}. {', '.join(figures)}",
+                100,
+                initial_indent="    ",
+                subsequent_indent=" " * 6,
+            )
+        )
+    return "\n".join(lines)

@@ -140,8 +140,8 @@ class Launch:
         if self.sink.has_errors:
             raise UnsupportedError([*self.front.sink, *self.sink])
 
-    def _warn(self, op: Any, code: str, message: str) -> None:
-        self.engine.warn(op, code, message)
+    def _warn(self, op: Any, code: str, message: str, help: str | None = None) -> None:
+        self.engine.warn(op, code, message, help)
 
     # -- arguments --------------------------------------------------------------------------------
 

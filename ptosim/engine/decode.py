@@ -32,7 +32,8 @@ from ptosim.semantics.registry import KERNELS, STATE, SUPPORT, VALUES, VECTORS, 
 from ptosim.semantics.values import ValueContext
 from ptosim.source import Span
 
-Warn = Callable[[Operation, str, str], None]
+Warn = Callable[..., None]
+"""Reports a warning: operation, code, message, and a cure if there is one."""
 
 
 def decode(
@@ -199,7 +200,7 @@ class _Decoder:
             tuple(self.slots.value(v) for v in op.results),
             self.resolved.layouts.get(op),
             self.placement.values.get(op.results[0]) if op.results else None,
-            lambda code, message: self.warn(op, code, message),
+            lambda code, message, help=None: self.warn(op, code, message, help),
             {n: attribute(op, d) for n, d in op.definition.attrs.items()} if op.definition else {},
             self.profile,
         )
@@ -231,7 +232,7 @@ class _Decoder:
             slots,
             static_attributes(op),
             self.slots.new,
-            lambda code, message: self.warn(op, code, message),
+            lambda code, message, help=None: self.warn(op, code, message, help),
             self.places.get(op),
         )
         self.emit(Kind.VECTOR, op, maker(context), pipe="V")

@@ -394,14 +394,14 @@ class Engine:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def warn(self, op: Operation, code: str, message: str) -> None:
+    def warn(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
         """Report a warning of a scalar operation, once for each place and code."""
         key = (op.start, code)
         if key in self._reported:
             return
         self._reported.add(key)
         span = Span(self.resolved.module.source, op.start, op.name_end)
-        self.sink.emit(warning(code, f"'{op.name}' {message}", span))
+        self.sink.emit(warning(code, f"'{op.name}' {message}", span, help=help))
 
     def _trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
         self.sink.emit(self._finding(inst, fault))

@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptosim.engine.fifo_events import fifo_events, is_fifo, popped_range
+from ptosim.engine.operand_shapes import forms_of, near_ranges, ranges_of, shape_of
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.engine.regions import RegionPlan
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.ir.types import TileType
-from ptosim.isa.costs import CostTable, cost_entries
-from ptosim.isa.schema import Role
+from ptosim.isa.costs import CostTable
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import ViewSpec, extent
 from ptosim.machine.tile import TileRef
 from ptosim.timing import saved
 from ptosim.timing.cost import Cost, Stage
@@ -25,8 +24,8 @@ from ptosim.timing.estimate import estimate
 from ptosim.timing.fast import issuer, ordered_issuer
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.model import TimingModel
-from ptosim.timing.order import DataOrder, Range
-from ptosim.timing.shapes import OpShape, PointerShape, TileShape, VectorWork, ViewShape
+from ptosim.timing.order import DataOrder, Ranges
+from ptosim.timing.shapes import VectorWork
 from ptosim.timing.sites import Loop, Site
 from ptosim.timing.steps import PIPE_INDEX, Flag, Step
 
@@ -140,7 +139,7 @@ class TimingBridge:
             if value in slots:
                 values[name] = core.slots[slots[value]]
         cost = self.cost(inst, values, {})
-        return self._made(core, inst, cost, "S", values)
+        return self._made(core, inst, cost, "S", ranges_of(inst.op, values))  # type: ignore[arg-type]
 
     def region(self, core: Core, inst: Inst) -> Step:
         """Return the step of a vector region on the values that the core has now."""
@@ -152,17 +151,14 @@ class TimingBridge:
         cost = self._regions.get(work)
         if cost is None:
             cost = self._regions[work] = region_cost(work, self.table)
-        step = self._made(core, inst, cost, "V", {})
-        if self.is_ordered:
-            step.ranges = _WHOLE_UB
-        return step
+        return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
 
     def _step(self, core: Core, inst: Inst, binding: Any) -> Step:
         sync = binding.sync
         if sync is not None or binding.signals or binding.awaits:
             return self._sync_step(core, inst, binding)
         cost = self.cost(inst, binding.values, binding.attributes)
-        return self._made(core, inst, cost, inst.pipe, binding.values)
+        return self._made(core, inst, cost, inst.pipe, ranges_of(inst.op, binding.values))  # type: ignore[arg-type]
 
     def _fifo_step(self, core: Core, inst: Inst, binding: Any) -> Step:
         """A copy into or out of a slot, or bookkeeping, with the events of the FIFO."""
@@ -173,10 +169,11 @@ class TimingBridge:
             values = {**values, "result": _whole(type_)}
         takes, gives, pipe = fifo_events(self, core, binding)
         cost = self.cost(inst, values, binding.attributes)
-        step = self._made(core, inst, cost, pipe or inst.pipe, binding.values, takes, gives)
         if self.is_ordered and binding.sync[0] == "pop":
-            step.ranges = ((), (popped_range(core, binding),))
-        return step
+            ranges: Ranges = ((), (popped_range(core, binding),))
+        else:
+            ranges = ranges_of(inst.op, binding.values)  # type: ignore[arg-type]
+        return self._made(core, inst, cost, pipe or inst.pipe, ranges, takes, gives)
 
     def _made(
         self,
@@ -184,17 +181,20 @@ class TimingBridge:
         inst: Inst,
         cost: Cost,
         pipe: str,
-        values: Mapping[str, Any],
+        ranges: Ranges,
         takes: tuple[Flag, ...] = (),
         gives: tuple[Flag, ...] = (),
     ) -> Step:
-        key = (core.index, inst.pc, id(cost), takes, gives)
-        step = None if self.is_ordered else self._shared.get(key)
+        """Return the step of an execution; where data order the program, executions that use other
+        bytes of global memory have steps of their own, which are recorded as one."""
+        near = near_ranges(ranges)
+        key = (core.index, inst.pc, id(cost), takes, gives, near)
+        step = self._shared.get(key)
         if step is None:
             shared = None
             if cost.moved is not None and self.model.shares and cost.busy:
                 shared = (cost.moved.direction, cost.moved.bytes / cost.busy)
-            step = Step(
+            step = self._shared[key] = Step(
                 pipe_index(pipe),
                 self.site(inst),
                 cost,
@@ -205,10 +205,8 @@ class TimingBridge:
                 is_work=bool(cost.cycles or not cost.known),
                 carry=self._carry() if gives else 0,
             )
-            step.ranges = self._ranges(inst, values)
-            if not self.is_ordered:
-                self._shared[key] = step
-        return step
+            step.ranges = near
+        return step if near is ranges or not self.is_ordered else step.at(ranges)
 
     def _carry(self) -> int:
         return round(self.table["machine.cross"]["cycles"])
@@ -233,19 +231,6 @@ class TimingBridge:
             shape = shape_of(inst.op, self.table.target, values, attrs)  # type: ignore[arg-type]
             cost = self._costs[key] = estimate(shape, self.table)
         return cost
-
-    def _ranges(
-        self, inst: Inst, values: Mapping[str, Any]
-    ) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
-        reads: list[Range] = []
-        writes: list[Range] = []
-        for name, role in roles(inst.op):  # type: ignore[arg-type]
-            ranges = _ranges_of(values.get(name))
-            if role in (Role.IN, Role.INOUT):
-                reads += ranges
-            if role is not Role.IN:
-                writes += ranges
-        return tuple(reads), tuple(writes)
 
     # -- synchronisation ---------------------------------------------------------------------------
 
@@ -279,7 +264,7 @@ class TimingBridge:
         )
         if signals and awaits:
             step.then = Step(step.pipe, step.site, _FREE, issue=0, takes=awaits, is_work=False)
-        step.ranges = ((), ())
+        step.ranges = _NOWHERE
         return step
 
     def flag(self, core: Core, source: str, target: str, number: int) -> Flag:
@@ -335,7 +320,8 @@ class TimingBridge:
 
 
 # A vector region reads and writes by computed addresses; it may touch all of UB.
-_WHOLE_UB = ((), (("vec", 0, 1 << 32),))
+_WHOLE_UB: Ranges = ((), (("vec", 0, 1 << 32),))
+_NOWHERE: Ranges = ((), ())
 
 _FREE = Cost("sync", (), "documented")
 
@@ -359,94 +345,3 @@ def core_name(core: Core) -> str:
     """Return what a core is called in reports: AIC or AIV with the block."""
     kind = {"cube": "AIC", "vector": f"AIV{core.sub_block}"}.get(core.kind, "core")
     return f"block {core.block} {kind}"
-
-
-_FORMS: dict[Any, Any] = {}
-
-
-def form_of(value: Any) -> Any:
-    """Return what of an operand's value a cost depends on, as a key."""
-    kind = value.__class__
-    if kind is TileRef:
-        form = _FORMS.get(value)
-        if form is None:
-            if len(_FORMS) > 100_000:
-                _FORMS.clear()
-            form = _FORMS[value] = (value.type, value.v_row, value.v_col)
-        return form
-    if kind is tuple and value:
-        return value[0] if value[0].__class__ is ViewSpec else tuple(map(form_of, value))
-    return None
-
-
-def is_micro(name: str) -> bool:
-    """True for an instruction whose cost depends on its numbers."""
-    entry = cost_entries().get(name.removeprefix("pto."))
-    return entry is not None and entry.class_.name.startswith("micro_")
-
-
-def forms_of(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what the cost of an instruction depends on, as a key: numbers only at the micro
-    level."""
-    given = values.values()
-    if inst.op is not None and is_micro(inst.op.name):
-        return tuple(v if isinstance(v, int) or _are_numbers(v) else form_of(v) for v in given)
-    return tuple(map(form_of, given))
-
-
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
-
-
-def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
-    """The memory and the element type of an operand that is a pointer."""
-    bound = op.bound.get(name)
-    elem = getattr(getattr(bound, "type", None), "elem", None)
-    if elem is None or not isinstance(value, tuple) or len(value) != 2:
-        return None
-    return PointerShape(value[0] if isinstance(value[0], str) else "gm", elem)
-
-
-def shape_of(
-    op: Operation, target: str, values: Mapping[str, Any], attrs: Mapping[str, Any]
-) -> OpShape:
-    """Return the shapes of an operation's operands."""
-    args = {name: arg_of(value) for name, value in values.items()}
-    if is_micro(op.name):
-        args |= {n: p for n, v in values.items() if (p := _pointer(op, n, v)) is not None}
-    named = roles(op)
-    ins = tuple(n for n, r in named if r in (Role.IN, Role.INOUT))
-    outs = tuple(n for n, r in named if r in (Role.OUT, Role.INOUT))
-    return OpShape(op.name.removeprefix("pto."), target, args, attrs, ins, outs)
-
-
-def roles(op: Operation) -> list[tuple[str, Role]]:
-    """Return what an operation does with each of its operands."""
-    operands = op.variant.operands if op.variant is not None else ()
-    return [(o.name, o.role) for o in operands]
-
-
-def arg_of(value: Any) -> Any:
-    """Return the shape of an operand's value; other values as they are."""
-    if isinstance(value, TileRef):
-        return TileShape(value.type, value.v_row, value.v_col)
-    if isinstance(value, tuple) and value and isinstance(value[0], ViewSpec):
-        spec = value[0]
-        return ViewShape(spec.sizes, spec.strides, spec.dtype)
-    if isinstance(value, tuple):
-        return tuple(map(arg_of, value))
-    return value
-
-
-def _ranges_of(value: Any) -> list[Range]:
-    """Return the bytes of an operand's value, or of each of a list."""
-    if isinstance(value, TileRef):
-        return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
-    if not isinstance(value, tuple) or not value:
-        return []
-    if not isinstance(value[0], ViewSpec):
-        return [range_ for item in value for range_ in _ranges_of(item)]
-    spec, number, offset = value
-    low, high = extent(spec, offset)
-    bits = spec.dtype.bits
-    return [(number, low * bits // 8, (high + 1) * bits // 8)]

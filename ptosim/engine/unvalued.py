@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 
 from ptosim.engine.bound import Bound
 from ptosim.engine.engine import MAX_BOUND, UNLIMITED
+from ptosim.engine.operand_shapes import forms_of
 from ptosim.engine.records import Inst, Kind
 from ptosim.engine.timed import TimedEngine
-from ptosim.engine.timing_bridge import forms_of
 from ptosim.engine.unknown import NeedsValue, Unknown
 from ptosim.errors import UsageError
 from ptosim.machine.core import Core

@@ -159,13 +159,35 @@ class _Walker:
             life.start, life.end = min(life.start, start), max(life.end, end)
 
     def _in_place(self, op: Operation, touched: dict[str, set[Value]]) -> None:
-        if op.definition is None or op.definition.family not in _IN_PLACE or op.variant is None:
+        """A result may replace a source of its own shape exactly, except where the library writes
+        before it has read."""
+        row = op.definition
+        if (
+            row is None
+            or row.family not in _IN_PLACE
+            or op.variant is None
+            or "apart" in row.access
+        ):
             return
-        outs = {r for o in op.variant.operands if o.role == "out" for r in touched.get(o.name, ())}
-        for operand in op.variant.operands:
-            if operand.role == "in":
-                for source in touched.get(operand.name, ()):
-                    self.found[source].heirs |= outs
+        names = {role: [o.name for o in op.variant.operands if o.role == role] for role in _ROLES}
+        outs = {r for name in names["out"] for r in touched.get(name, ())}
+        for name in names["in"]:
+            operand = op.bound.get(name)
+            for source in touched.get(name, ()):
+                if isinstance(operand, Operand) and operand.value is source:
+                    self.found[source].heirs |= {o for o in outs if _same_places(source, o)}
+
+
+_ROLES = ("in", "out")
+
+
+def _same_places(one: Value, other: Value) -> bool:
+    """True if the elements of two tiles lie at the same distances."""
+    a, b = one.type, other.type
+    if not isinstance(a, TileType) or not isinstance(b, TileType):
+        return False
+    shapes = ((t.rows, t.cols, t.dtype.bits, t.blayout, t.slayout) for t in (a, b))
+    return len(set(shapes)) == 1
 
 
 def _is_storage(value: Value) -> bool:

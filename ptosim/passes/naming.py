@@ -83,7 +83,8 @@ class Naming(ABC):
         if parsed.fault is not None:
             self._report_type(tok, parsed.fault, parsed.hint)
         elif parsed.legacy is not None:
-            self._report_legacy(tok, parsed.legacy, str(parsed.type))
+            modern = str(parsed.type).replace("!pto.tile_view<", "!pto.partition_tensor_view<")
+            self._report_legacy(tok, parsed.legacy, modern)
         return for_target(parsed.type, self.target)
 
     def _report_type(self, tok: Tok, fault: str, hint: str | None) -> None:

@@ -163,16 +163,25 @@ class _Placer:
             self._placement_error(
                 op, "PTO4354", "SA-0354", name,
                 f"lies at {addr:#x}, not aligned to {space.align} bytes",
+                f"use a multiple of {space.align}",
             )  # fmt: skip
 
-    def _placement_error(self, op: Operation, code: str, vendor: str, name: str, what: str) -> None:
+    def _placement_error(
+        self,
+        op: Operation,
+        code: str,
+        vendor: str,
+        name: str,
+        what: str,
+        cure: str = "choose another address, or a smaller tile",
+    ) -> None:
         self.sink.emit(
             error(
                 code,
                 f"tile %{name} {what}",
                 Span(self.source, op.start, op.end),
                 notes=(f"[{vendor}] TASSIGN of the vendor's headers states the same condition",),
-                help="choose another address, or a smaller tile",
+                help=cure,
             )
         )
 
@@ -325,10 +334,23 @@ class _Placer:
                 f"{end} bytes of tiles in {_titled(space)}; the planner has {space.planner} of "
                 f"{space.bytes} bytes",
                 "tiles that are in use at the same time cannot share bytes",
+                *self._budget_notes(space.name),
             ),
             help=f"free {end - space.planner} bytes: shrink the largest tiles, or place tiles at "
             "level 3",
         )
+
+    def _budget_notes(self, space: str) -> list[str]:
+        """What the rows of the operations that are used say about the budget of a space."""
+        notes: dict[str, None] = {}
+        for op in self.resolved.module.walk():
+            table = op.definition.access.get("budget", {}) if op.definition is not None else {}
+            entry = table.get(self.resolved.target)
+            if entry is None or entry["space"] != space or op.variant is None:
+                continue
+            if op.variant.name in entry["variant"].split():
+                notes[entry["text"]] = None
+        return list(notes)
 
     def _word(self, start: int) -> Span:
         """The name or operation that begins at an offset."""

@@ -61,13 +61,31 @@ def _place(
     done: list[tuple[int, int, Buffer]] = []
     found: dict[Any, int] = {}
     for buffer in buffers:
-        busy = [(a, b) for a, b, other in done if _conflict(buffer, other, strict)]
-        at = _first_gap(sorted([*busy, *taken]), buffer.bytes)
+        busy, donors = list(taken), []
+        for start, end, other in done:
+            if _conflict(buffer, other, strict):
+                busy.append((start, end))
+            elif _meet_in_one_operation(buffer, other):
+                donors.append((start, end))
+        at = _place_one(buffer.bytes, busy, donors)
         if at + buffer.bytes > capacity:
             return None
         done.append((at, at + buffer.bytes, buffer))
         found[buffer.owner] = at
     return found
+
+
+def _place_one(
+    size: int, busy: Sequence[tuple[int, int]], donors: Sequence[tuple[int, int]]
+) -> int:
+    """The lowest place clear of everything, or exactly that of a buffer that hands its own on."""
+    best = _first_gap(sorted([*busy, *donors]), size)
+    for start, end in donors:
+        others = [d for d in donors if d != (start, end)]
+        clear = all(e <= start or start + size <= s for s, e in (*busy, *others))
+        if clear and end == start + size and start < best:
+            best = start
+    return best
 
 
 def _first_gap(busy: Sequence[tuple[int, int]], size: int) -> int:
@@ -92,6 +110,14 @@ def _conflict(one: Buffer, two: Buffer, strict: bool) -> bool:
     return strict and bool(a.pipes & _MOVES) != bool(b.pipes & _MOVES)
 
 
+def _meet_in_one_operation(one: Buffer, two: Buffer) -> bool:
+    """True if one buffer begins where the other ends: the operation reads one and writes one."""
+    if one.life is None or two.life is None or one.group != two.group:
+        return False
+    first, second = sorted((one, two), key=lambda b: (b.life.start, b.order))  # type: ignore[union-attr]
+    return second.life.start == first.life.end  # type: ignore[union-attr]
+
+
 def _inherits(first: Buffer, second: Buffer) -> bool:
     """True if the second buffer begins as the result of the operation that ends the first."""
     life = first.life
@@ -100,5 +126,5 @@ def _inherits(first: Buffer, second: Buffer) -> bool:
         life is not None
         and isinstance(owner, Value)
         and owner in life.heirs
-        and second.bytes <= first.bytes
+        and second.bytes == first.bytes
     )

@@ -10,16 +10,19 @@ from typing import Any
 
 from ptosim.engine.records import Inst
 from ptosim.ir.core import Operation, Value
+from ptosim.isa.expr import evaluate
+from ptosim.isa.machines import machine
 from ptosim.isa.schema import Role
 from ptosim.machine.core import Core
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.layout import round_up
-from ptosim.machine.tile import TileRef
+from ptosim.machine.tile import TileRef, tile_ref
+from ptosim.passes.views import environment
 from ptosim.sanitize.footprint import Strided, strided, tile_bytes, touched_bytes, view_bytes
 from ptosim.sanitize.shadow import Footprint, Shadow
 from ptosim.semantics.touch import Touch, Touches
 
-UNDEFINED, DEFINED, PADDING, CLOBBERED = range(4)
+UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN = range(6)
 
 Shadows = Callable[[Core, Any], Shadow]
 """Returns the shadow of a space of a core (by name), or of a buffer (by number)."""
@@ -32,8 +35,8 @@ _SAME_BYTES = frozenset(
 
 class Access:
     """Footprints of one binding. `spoils` are bytes that are written with no meaningful value, with
-    the state they get; `found` are read whether they have values or not; `is_atomic` marks
-    additions that may come in any order."""
+    the state they get (None: they stay as defined as they were); `found` are read whether they have
+    values or not; `is_atomic` marks additions that may come in any order."""
 
     __slots__ = ("core", "found", "inst", "is_atomic", "reads", "spoils", "writes")
 
@@ -43,7 +46,7 @@ class Access:
         self.reads: tuple[Footprint, ...] = ()
         self.writes: tuple[Footprint, ...] = ()
         self.found: tuple[Footprint, ...] = ()
-        self.spoils: tuple[tuple[Footprint, int], ...] = ()
+        self.spoils: tuple[tuple[Footprint, int | None], ...] = ()
         self.is_atomic = False
 
     @property
@@ -52,31 +55,79 @@ class Access:
         return not (self.reads or self.writes or self.spoils or self.found)
 
 
+class _Lists:
+    """What is collected while the operands of an operation are gone through."""
+
+    def __init__(self) -> None:
+        self.reads: list[Footprint] = []
+        self.writes: list[Footprint] = []
+        self.spoils: list[tuple[Footprint, int | None]] = []
+
+
 def access_of(
     core: Core, inst: Inst, values: Any, attrs: Any, target: str, shadows: Shadows
 ) -> Access:
     """Return the accesses of an instruction whose operands have these values."""
     access = Access(core, inst)
     op: Operation = inst.op  # type: ignore[assignment]
-    reads: list[Footprint] = []
-    writes: list[Footprint] = []
-    spoils: list[tuple[Footprint, int]] = []
+    found = _Lists()
     destroyed = destroyed_sources(op, target)
+    whole = access_entry(op, "whole", target) or {}
+    tail = access_entry(op, "tail", target) or {}
     for name, role, value in _operands(op, values):
-        print_ = footprint(core, name, value, op, shadows)
+        reach = whole.get("rows", "all") if name == whole.get("of") else ""
+        if reach == "window":
+            value, reach = _loaded(value, values.get("src")), ""
+        print_ = footprint(core, name, value, op, shadows, reach)
         if print_ is None:
             continue
+        if role is Role.SCRATCH:
+            _add_scratch(op, print_, target, found)
+            continue
         if role in (Role.IN, Role.INOUT):
-            reads.append(print_)
+            found.reads.append(print_)
         if role is not Role.IN:
-            writes.append(print_)
+            found.writes.append(print_)
         if name in destroyed:
-            spoils.append((print_, CLOBBERED))
-        if role is Role.OUT and op.name == "pto.tload":
-            _add_tail(core, value, print_, writes, spoils, shadows)
-    access.reads, access.writes, access.spoils = tuple(reads), tuple(writes), tuple(spoils)
+            found.spoils.append((print_, CLOBBERED))
+        if name == tail.get("of"):
+            _add_tail(core, value, print_, found, shadows)
+    hidden = hidden_scratch(core, op, target, shadows)
+    if hidden is not None:
+        found.spoils.append((hidden, HIDDEN))
+    access.reads, access.writes = tuple(found.reads), tuple(found.writes)
+    access.spoils = tuple(found.spoils)
     access.is_atomic = attrs.get("atomicType") == "atomic_add"
     return access
+
+
+def _add_scratch(op: Operation, print_: Footprint, target: str, found: _Lists) -> None:
+    """Scratch has no meaningful value afterwards where the library uses it; A5 leaves most of it
+    alone, and what its operations keep there (group maxima, scales) is a result like others."""
+    if uses_scratch(op, print_.name, target):
+        found.spoils.append((print_, SCRATCHED))
+    elif print_.name == "tmp":
+        found.spoils.append((print_, None))
+    else:
+        found.writes.append(print_)
+
+
+def uses_scratch(op: Operation, name: str, target: str) -> bool:
+    """True if the library destroys the content of a scratch operand."""
+    entry = access_entry(op, "scratch", target)
+    used = target == "a2a3" if entry is None else name in entry["of"].split()
+    return used and name == "tmp"
+
+
+def hidden_scratch(core: Core, op: Operation, target: str, shadows: Shadows) -> Footprint | None:
+    """Return the bytes at a fixed address that the library takes where an operation has no scratch
+    tile; None for most."""
+    entry = access_entry(op, "hidden", target)
+    if entry is None or not evaluate(entry["when"], environment(op, target)):
+        return None
+    place = machine(target).scratch[0]
+    part = Strided(place.start, place.bytes)
+    return Footprint(shadows(core, place.space), (part,), "hidden scratch", None)
 
 
 def pointer_access(core: Core, inst: Inst, binding: Any, shadows: Shadows) -> Access:
@@ -104,24 +155,27 @@ def pointed(touch: Touch, shadows: Shadows) -> Footprint | None:
 
 def destroyed_sources(op: Operation, target: str) -> tuple[str, ...]:
     """Return the inputs that the library's code for an operation overwrites."""
-    entry = _entry(op, "clobbers", target)
+    entry = access_entry(op, "clobbers", target)
     return tuple(entry["of"].split()) if entry is not None else ()
 
 
 def library_events(op: Operation, target: str) -> tuple[tuple[str, str], ...]:
     """Return the pairs of pipes between which the library's code uses EVENT_ID0 itself."""
-    entry = _entry(op, "events", target)
+    entry = access_entry(op, "events", target)
     if entry is None:
         return ()
     pairs = (pair.partition("-") for pair in entry["pairs"].split())
     return tuple((source, end) for source, _, end in pairs)
 
 
-def _entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
+def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
     """What a row says for a target, where its condition on variant or element type holds."""
     row = op.definition.access if op.definition is not None else {}
-    entry = row.get(key, {}).get(target)
-    if entry is None or entry.get("variant") not in (None, getattr(op.variant, "name", "")):
+    table = row.get(key, {})
+    entry = table.get(target, table.get("both"))
+    if entry is None:
+        return None
+    if "variant" in entry and getattr(op.variant, "name", "") not in entry["variant"].split():
         return None
     kind = entry.get("elements")
     return entry if kind is None or _has_elements(op, entry["of"], kind) else None
@@ -147,13 +201,17 @@ def _is_view(value: Any) -> bool:
 
 
 def footprint(
-    core: Core, name: str, value: Any, op: Operation | None, shadows: Shadows
+    core: Core, name: str, value: Any, op: Operation | None, shadows: Shadows, reach: str = ""
 ) -> Footprint | None:
-    """Return the bytes of an operand; None for one that is no memory, or empty."""
+    """Return the bytes of an operand; None for one that is no memory, or empty. `reach` says how
+    far it goes beyond the valid region of a tile: to `all` rows and columns, or to all columns of
+    the `valid` rows."""
     if isinstance(value, TileRef):
         if value.type.loc not in core.machine_def.spaces:
             return None
-        parts = tile_bytes(value, value.v_row, value.v_col)
+        rows = value.type.rows if reach == "all" else value.v_row
+        cols = value.type.cols if reach else value.v_col
+        parts = tile_bytes(value, rows, cols)
         shadow = shadows(core, value.type.loc)
     elif _is_view(value):
         spec, number, offset = value
@@ -179,16 +237,24 @@ def _owner(op: Operation | None, name: str) -> Value | None:
     return value if made else None
 
 
-def _add_tail(
-    core: Core,
-    ref: Any,
-    print_: Footprint,
-    writes: list[Footprint],
-    spoils: list[tuple[Footprint, int]],
-    shadows: Shadows,
-) -> None:
-    """A load writes whole 32-byte blocks: what lies behind the valid elements of the last block
-    of a row gets the pad value of the tile, or no meaningful one."""
+def _loaded(ref: Any, view: Any) -> Any:
+    """The part of a tile that a window fills: its rows are counted by the window (of a column-major
+    tile its columns), how far they go says the tile."""
+    if not isinstance(ref, TileRef) or not _is_view(view) or ref.type.slayout != "none_box":
+        return ref
+    s0, s1, s2, s3, s4 = view[0].sizes
+    if view[0].layout == "nd" and ref.type.blayout == "row_major":
+        rows = min(s0 * s1 * s2 * s3, ref.type.rows)
+        return tile_ref(ref.type, ref.addr, rows, ref.v_col)
+    if view[0].layout == "dn" and ref.type.blayout == "col_major":
+        cols = min(s0 * s1 * s2 * s4, ref.type.cols)
+        return tile_ref(ref.type, ref.addr, ref.v_row, cols)
+    return ref
+
+
+def _add_tail(core: Core, ref: Any, print_: Footprint, found: _Lists, shadows: Shadows) -> None:
+    """Some operations write whole 32-byte blocks: what lies behind the valid elements of the last
+    block of a row gets the pad value of the tile, or no meaningful one."""
     if not isinstance(ref, TileRef):
         return
     tail = _tail(ref)
@@ -196,9 +262,9 @@ def _add_tail(
         return
     behind = Footprint(shadows(core, ref.type.loc), (tail,), print_.name, print_.owner)
     if ref.type.pad:
-        writes.append(behind)
+        found.writes.append(behind)
     else:
-        spoils.append((behind, PADDING))
+        found.spoils.append((behind, PADDING))
 
 
 def _tail(ref: TileRef) -> Strided | None:

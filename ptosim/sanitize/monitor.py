@@ -25,10 +25,12 @@ from ptosim.sanitize.access import (
     pointer_access,
 )
 from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
+from ptosim.sanitize.control import ControlBook
 from ptosim.sanitize.copies import copier
 from ptosim.sanitize.flags import FlagBook
 from ptosim.sanitize.footprint import Strided
 from ptosim.sanitize.options import Sanitize
+from ptosim.sanitize.overlaps import Overlaps
 from ptosim.sanitize.report import Reporter
 from ptosim.sanitize.shadow import Atom, Footprint, Shadow
 from ptosim.sanitize.vector import VectorWatch
@@ -55,6 +57,8 @@ class Monitor:
         self.clocks = Clocks(machine.cores, pipes, self.target)
         self.report = Reporter(resolved, machine, sink, self.clocks)
         self.flags = FlagBook(self.report)
+        self.overlaps = Overlaps(self.report, self.target)
+        self.control = ControlBook(self.report, program, self.target)
         self._shadows: dict[tuple[int, Any], Shadow] = {}
         self._times = [[0] * len(program.insts) for _ in machine.cores]
         self._seen: set[tuple[Any, ...]] = set()
@@ -81,20 +85,20 @@ class Monitor:
             bound.commit = ordered
             return
         access = self._access(core, inst, binding)
+        if self.chosen.defined and binding.touches is None:
+            self.overlaps.look(access)
         check = self._check(agent, access, inst)
         spreads = copier(binding.touches, self.shadow)
         numbers = quant.check_of(binding) if self.chosen.quant else None
         touches = self._library_events(core, inst)
+        mode, commit = self.control.around(core, inst, commit)
+        others = tuple(c for c in (numbers, touches, spreads, mode) if c is not None)
 
         def watched() -> None:
             if self.is_on:
                 check()
-                if numbers is not None:
-                    numbers()
-                if touches is not None:
-                    touches()
-                if spreads is not None:
-                    spreads()
+                for other in others:
+                    other()
             commit()
             if binding.made:
                 self._define_made(binding)
@@ -210,7 +214,7 @@ class Monitor:
                 atom.reads[reader] = entry
 
     def write(
-        self, entry: tuple[Any, ...], agent: Agent, writes: tuple[tuple[Footprint, int], ...]
+        self, entry: tuple[Any, ...], agent: Agent, writes: tuple[tuple[Footprint, int | None], ...]
     ) -> None:
         """Check and note writes, each with the state that its bytes get."""
         clock, index, in_order = agent.clock, agent.index, agent.in_order
@@ -225,7 +229,8 @@ class Monitor:
                             self._race("overwrite", atom, read, entry, print_)
                     atom.reads = {}
                 atom.write = entry
-                atom.defined = state
+                if state is not None:
+                    atom.defined = state
                 if atom.owner is not print_.owner:
                     atom.lost, atom.owner = atom.owner, print_.owner
 

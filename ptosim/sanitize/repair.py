@@ -1,4 +1,8 @@
-"""Text to paste: the flags or the barrier that would order two operations."""
+"""Text to paste: the flags or the barrier that would order two operations.
+
+A flag is set behind the one and waited for before the other, at places that are reached equally
+often whatever path the program takes: in the innermost block that both lie in or, where the second
+comes before the first in the text, in the body of the loop that carries the dependence."""
 
 from __future__ import annotations
 
@@ -7,24 +11,38 @@ from dataclasses import dataclass
 from ptosim.diagnostics.model import Fix
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
+from ptosim.sanitize.nesting import Nesting, Path
 from ptosim.source import Source, Span
+
+EVENT_IDS = 8
+"""Event ids between two pipes (PTO ISA documentation, events)."""
+_LOOPS = ("scf.for", "scf.while")
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What to do, in words, and as edits where that is safe."""
+    """What to do, in words, and as edits."""
 
     text: str
     fixes: tuple[Fix, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Operations of one block: behind `give` a flag is set, before `take` it is waited for; `loop`
+    carries it from one iteration to the next."""
+
+    give: Operation
+    take: Operation
+    loop: Operation | None = None
+
+
 class Repairs:
     """Knows the text of a program and the event ids it uses."""
 
-    def __init__(self, resolved: ResolvedModule) -> None:
-        self.resolved = resolved
+    def __init__(self, resolved: ResolvedModule, nesting: Nesting) -> None:
         self._source: Source = resolved.module.source
-        self._parents: dict[Operation, tuple[int, int]] | None = None
+        self._nesting = nesting
 
     def between(
         self, first: Operation, second: Operation, source: str, target: str, same_core: bool
@@ -37,46 +55,77 @@ class Repairs:
                 f"before line {line_two}"
             )
         if source == target:
-            barrier = f"pto.barrier <PIPE_{target}>"
-            return Repair(
-                f"insert `{barrier}` before line {line_two}", (self._before(second, barrier),)
-            )
-        flag = f"[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{self._free_id(source, target)}>]"
+            return self._barrier(second, target)
+        number = self._free_id(source, target)
+        if number is None:
+            return self._barrier(second, "ALL")
+        flag = f"[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]"
         give, take = f"pto.set_flag{flag}", f"pto.wait_flag{flag}"
-        if self._block(first) == self._block(second) and first.start < second.start:
+        places = self._places(first, second)
+        if places is None:
             return Repair(
-                f"insert `{give}` behind line {line_one} and `{take}` before line {line_two}",
-                (self._behind(first, give), self._before(second, take)),
+                f"insert `{give}` behind line {line_one} and `{take}` before line {line_two}, on "
+                "every path that reaches both"
             )
-        if first.start >= second.start:
-            return Repair(
-                f"across iterations: insert `{give}` behind line {line_one} and once before the "
-                f"loop, `{take}` before line {line_two} and once behind the loop"
-            )
+        return self._flags(places, give, take)
+
+    def _barrier(self, second: Operation, pipe: str) -> Repair:
+        barrier = f"pto.barrier <PIPE_{pipe}>"
         return Repair(
-            f"insert `{give}` behind line {line_one} and `{take}` before line {line_two}, on every "
-            "path that reaches both"
+            f"insert `{barrier}` before line {self._line(second)}",
+            (self._before(second, barrier),),
         )
+
+    def _flags(self, places: _Places, give: str, take: str) -> Repair:
+        behind, before = self._last_line(places.give), self._line(places.take)
+        fixes = (self._behind(places.give, give), self._before(places.take, take))
+        if places.loop is None:
+            text = f"insert `{give}` behind line {behind} and `{take}` before line {before}"
+            return Repair(text, fixes)
+        loop = places.loop
+        return Repair(
+            f"across iterations: insert `{give}` behind line {behind} and once before the loop in "
+            f"line {self._line(loop)}, `{take}` before line {before} and once behind the loop",
+            (*fixes, self._before(loop, give), self._behind(loop, take)),
+        )
+
+    # -- places -----------------------------------------------------------------------------------
+
+    def _places(self, first: Operation, second: Operation) -> _Places | None:
+        one, two = self._nesting.path(first), self._nesting.path(second)
+        depth = 0
+        while depth < min(len(one), len(two)) and one[depth] == two[depth]:
+            depth += 1
+        give, take = self._at(one, depth, first), self._at(two, depth, second)
+        if depth and give.start < take.start:
+            return _Places(give, take)
+        for at in range(depth - 1, -1, -1):
+            loop = one[at][0]
+            if loop.name in _LOOPS:
+                give, take = self._at(one, at + 1, first), self._at(two, at + 1, second)
+                return _Places(give, take, loop)
+        return None
+
+    def _at(self, path: Path, depth: int, op: Operation) -> Operation:
+        """The operation of the block at a depth that is, or contains, another one."""
+        return path[depth][0] if depth < len(path) else op
+
+    # -- text -------------------------------------------------------------------------------------
 
     def _line(self, op: Operation) -> int:
         return self._source.line_column(op.start)[0]
 
-    def _block(self, op: Operation) -> tuple[int, int] | None:
-        if self._parents is None:
-            self._parents = {}
-            for owner in self.resolved.module.walk():
-                for number, region in enumerate(owner.regions):
-                    for inner in region.ops:
-                        self._parents[inner] = (owner.start, number)
-        return self._parents.get(op)
+    def _last_line(self, op: Operation) -> int:
+        return self._source.line_column(max(op.end - 1, op.start))[0]
 
-    def _free_id(self, source: str, target: str) -> int:
-        """The lowest event id that the program does not use between two pipes."""
-        text = self._source.text
-        for number in range(8):
-            if f"<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>" not in text:
+    def _free_id(self, source: str, target: str) -> int | None:
+        """The lowest event id that the program does not use between two pipes; None if there is
+        none."""
+        text = self._source.text.replace('"', "").replace("<", "").replace(">", "")
+        for number in range(EVENT_IDS):
+            if f"PIPE_{source}, PIPE_{target}, EVENT_ID{number}" not in text:
                 return number
-        return 0
+        return None
 
     def _before(self, op: Operation, line: str) -> Fix:
         start = self._start_of_line(op)

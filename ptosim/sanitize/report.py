@@ -9,8 +9,9 @@ from ptosim.engine.records import Inst
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
 from ptosim.machine.core import Core, Machine
-from ptosim.sanitize.access import CLOBBERED, PADDING
+from ptosim.sanitize.access import CLOBBERED, HIDDEN, PADDING, SCRATCHED
 from ptosim.sanitize.clocks import Clocks
+from ptosim.sanitize.nesting import Nesting
 from ptosim.sanitize.repair import Repairs
 from ptosim.sanitize.shadow import Atom, Footprint
 from ptosim.source import Span
@@ -32,7 +33,8 @@ class Reporter:
         self.machine = machine
         self.sink = sink
         self.clocks = clocks
-        self.repairs = Repairs(resolved)
+        self.nesting = Nesting(resolved)
+        self.repairs = Repairs(resolved, self.nesting)
 
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
@@ -77,11 +79,12 @@ class Reporter:
             code,
             message,
             self.span(two.inst.op),
-            label=f"{_name(two, print_)}: {_range(print_)}{self._when(two, later[3], target)}",
+            label=f"{operand_name(two, print_)}: {_range(print_)}"
+            f"{self._when(two, later[3], target)}",
             more=(
                 Label(
                     self.span(one.inst.op),
-                    f"{did} {_name(one, other)}: {_range(other)}"
+                    f"{did} {operand_name(one, other)}: {_range(other)}"
                     f"{self._when(one, earlier[3], source)}",
                 ),
             ),
@@ -92,8 +95,8 @@ class Reporter:
                 "kind": kind,
                 "space": print_.shadow.name,
                 "bytes": list(extent),
-                "first": _side(one, earlier[3], source, other),
-                "second": _side(two, later[3], target, print_),
+                "first": self._side(one, earlier[3], source, other),
+                "second": self._side(two, later[3], target, print_),
             },
         )
 
@@ -103,8 +106,25 @@ class Reporter:
 
     def _when(self, access: Any, execution: int, pipe: str) -> str:
         core = f", core {access.core.index}" if len(self.machine.cores) > 1 else ""
+        loops = self.nesting.iterations(access.inst.op, execution) or ()
         count = f", execution {execution}" if execution > 1 else ""
+        if loops:
+            count = f"{count or ', execution 1'}: {', '.join(map(str, loops))}"
         return f" (PIPE_{pipe}{core}{count})"
+
+    def _side(self, access: Any, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
+        low, high = print_.span
+        loops = self.nesting.iterations(access.inst.op, execution)
+        return {
+            "op": access.inst.op.name,
+            "core": access.core.index,
+            "pipe": pipe,
+            "execution": execution,
+            "iterations": None if loops is None else {i.variable: i.number for i in loops},
+            "operand": print_.name,
+            "tile": operand_name(access, print_),
+            "bytes": [low, high],
+        }
 
     # -- undefined bytes --------------------------------------------------------------------------
 
@@ -114,7 +134,7 @@ class Reporter:
         op = access.inst.op
         low, high = print_.shadow.extent(atom)
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
-        name = _name(access, print_)
+        name = operand_name(access, print_)
         where = f"{print_.shadow.name} [{low:#x}, {high:#x})"
         code, what, notes, cure = _undefined_text(atom, name, where)
         writer = atom.write[2]
@@ -139,18 +159,18 @@ class Reporter:
         access, writer = entry[2], atom.write[2]
         low, high = print_.shadow.extent(atom)
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
-        other = f"%{atom.owner.name}"
+        other, mine = f"%{atom.owner.name}", operand_name(access, print_)
         self.sink.emit(
             warning(
                 "PTO7104",
-                f"'{access.inst.op.name}' reads {_name(access, print_)} in {print_.shadow.name} "
+                f"'{access.inst.op.name}' reads {mine} in {print_.shadow.name} "
                 f"[{low:#x}, {high:#x}), which {other} has overwritten",
                 self.span(access.inst.op),
                 label=f"operand {print_.name} still needs its bytes",
                 more=(Label(self.span(writer.inst.op), f"{other} overwrites them here"),),
                 notes=("the two tiles overlap in part and are in use at the same time",),
-                help=f"place {other} and {_name(access, print_)} apart, or leave out the addresses "
-                "(level 2 plans them)",
+                help=f"place {other} and {mine} apart, or leave out the addresses (level 2 plans "
+                "them)",
                 context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
             )
         )
@@ -226,6 +246,20 @@ def _undefined_text(atom: Atom, name: str, where: str) -> tuple[str, str, tuple[
             ("the library's code works in place in this source",),
             "keep a copy of the tile, or load it again",
         )
+    if atom.defined == SCRATCHED:
+        return (
+            "PTO7103",
+            f"reads {name} in {where} after an operation has used it as scratch",
+            ("what the library leaves in its scratch tile is of no use",),
+            "give the operation a tile of its own as scratch, or write the tile again",
+        )
+    if atom.defined == HIDDEN:
+        return (
+            "PTO7105",
+            f"reads {name} in {where}, which the library has used as scratch of its own",
+            ("A2/A3: the library's code without a scratch tile takes 8 KiB at 184 KiB",),
+            "place the tile below 0x2e000, or give the operation that used it a `tmp` tile",
+        )
     return (
         "PTO7101",
         f"reads {name} in {where}, which nothing has written",
@@ -244,7 +278,8 @@ def _operand_at(access: Any, print_: Footprint, extent: tuple[int, int]) -> Foot
     return every[0]
 
 
-def _name(access: Any, print_: Footprint) -> str:
+def operand_name(access: Any, print_: Footprint) -> str:
+    """Return the name that the program gives an operand, or its own."""
     operand = access.inst.op.bound.get(print_.name)
     value = getattr(operand, "value", None)
     if value is None:
@@ -276,16 +311,3 @@ def _rule(code: str, source: str, target: str) -> tuple[str, ...]:
     return (
         f"PIPE_{source} and PIPE_{target} run independently: only a flag or a barrier orders them",
     )
-
-
-def _side(access: Any, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
-    low, high = print_.span
-    return {
-        "op": access.inst.op.name,
-        "core": access.core.index,
-        "pipe": pipe,
-        "execution": execution,
-        "operand": print_.name,
-        "tile": _name(access, print_),
-        "bytes": [low, high],
-    }

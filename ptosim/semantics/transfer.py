@@ -156,6 +156,7 @@ def _compare(op: Binding, name: str, view: GmAccess, tile: Tile) -> None:
             "PTO6103",
             f"moves {length} {other} of each; the window has {across}",
             notes=(f"the length along the {other} is the tile's valid size",),
+            help="give window and valid region the same size",
         )
 
 

@@ -34,7 +34,7 @@ class ValueContext:
     results: tuple[int, ...]
     layout: str | None
     address: int | None  # where the planner put the result
-    warn: Callable[[str, str], None]
+    warn: Callable[..., None]
     attrs: Mapping[str, Any]
     profile: Profile
 
@@ -185,6 +185,7 @@ def _check_window(ctx: ValueContext, axis: int, limit: int, offset: int, size: i
             "PTO6101",
             f"the window [{offset}, {offset + size}) leaves its view along dimension {axis} "
             f"(size {limit})",
+            "correct the offset, or give the view the size that its buffer has",
         )
 
 

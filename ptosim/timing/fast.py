@@ -7,11 +7,11 @@ bandwidth, events that nobody gave yet) goes to the general functions."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ptosim.timing.model import NO_CAUSE, CoreTimer
 from ptosim.timing.order import DataOrder
-from ptosim.timing.steps import Flag, S, Step
+from ptosim.timing.places import HELD, NEVER, Given
+from ptosim.timing.steps import S, Step
 
 Issue = Callable[[Step, int], None]
 
@@ -66,7 +66,6 @@ def _placer(timer: CoreTimer) -> Callable[[Step, int, int, int], None]:
     free_record, done_record = timer.free_record, timer.done_record
     steps = timer.steps
     add_step, add_start, add_cause = steps.append, timer.starts.append, timer.causes.append
-    add_end, add_done = timer.ends.append, timer.dones.append
 
     def place(step: Step, pipe: int, start: int, cause: int) -> None:
         number = len(steps)
@@ -75,9 +74,7 @@ def _placer(timer: CoreTimer) -> Callable[[Step, int, int, int], None]:
         add_cause(cause)
         free[pipe] = end = start + step.busy
         free_record[pipe] = number
-        add_end(end)
         end += step.latency
-        add_done(end)
         if end >= done[pipe]:
             done[pipe] = end
             done_record[pipe] = number
@@ -87,61 +84,40 @@ def _placer(timer: CoreTimer) -> Callable[[Step, int, int, int], None]:
 
 def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one piece
     """Return the function that issues behind everything that an operation's data depend on."""
-    timer = order.timer
-    if order.buffers:
-        return order.issue
+    timer, general = order.timer, order.issue
     free, done, queues = timer.free, timer.done, timer.queues
     free_record, done_record = timer.free_record, timer.done_record
-    general, stall = order.issue, timer.stall
-    add_step, add_start, add_cause = timer.steps.append, timer.starts.append, timer.causes.append
-    add_end, add_done = timer.ends.append, timer.dones.append
-    waits, sources, steps = timer.waits, timer.wait_sources, timer.steps
-    each, index, draining = timer.scalar_cycles, timer.index, order.draining
+    steps, stall, each, wait = timer.steps, timer.stall, timer.scalar_cycles, _waiter(timer)
+    add_step, add_start, add_cause = steps.append, timer.starts.append, timer.causes.append
+    draining = [pipe in order.draining for pipe in range(len(free))]
 
     def issue(step: Step, scalars: int) -> None:  # noqa: C901 - hot, so in one piece
-        pipe = step.pipe
-        places = step.places
+        reach, pipe = step.reach, step.pipe
         if (
-            places is None
-            or places[0] != (order.regions if places[3] else order.local_regions)
-            or not step.is_plain
-            or timer.gate is not None
-            or queues[pipe] is not None
-            or pipe == S
-        ):
+            reach is None or reach.quick != order.version
+            or timer.gate is not None or queues[pipe] is not None
+        ):  # fmt: skip
             general(step, scalars)
             return
-        best: Any = None
-        latest, own = -1, False
-        for events in places[1]:
-            if not events:
-                continue
-            if pipe in events:
-                own = True
-                if len(events) == 1:
-                    continue
-            for by, event in events.items():
-                if by == pipe:
-                    continue
-                if event.__class__ is Flag:
-                    general(step, scalars)
-                    return
-                if event[0] > latest:
-                    best, latest = event, event[0]
-        now = timer.clock + scalars * each
-        timer.clock = now + step.issue
-        start, cause = free[pipe], free_record[pipe]
-        if own and done[pipe] > start and pipe in draining:
-            stall(pipe, "barrier", done[pipe] - start)
-            start, cause = done[pipe], done_record[pipe]
-        if latest > start and latest > now:
-            if now > start:
-                stall(pipe, "scalar unit", now - start)
-                start = now
-            stall(pipe, "data", latest - start)
-            start, cause = latest, best[2]
-            waits.extend((len(steps), pipe))
-            sources.extend(best[1:])
+        now, start = timer.clock + scalars * each, free[pipe]
+        after = start if start > now else now  # what is done by then orders nothing
+        best = order.far_before(reach, pipe, after) if reach.far else NEVER
+        for cell in reach.looked:
+            if cell.given[0] > after and cell.by != pipe and cell.given[0] > best[0]:
+                best = cell.given
+        for cell in reach.written:
+            if cell.readers:
+                for by, event in cell.readers.items():
+                    if event[0] > after and by != pipe and event[0] > best[0]:
+                        best = event
+        if best[0] >= HELD:
+            general(step, scalars)
+            return
+        timer.clock, cause = now + step.issue, free_record[pipe]
+        if draining[pipe]:
+            start, cause = order.drained(reach, pipe, start, cause)
+        if best[0] > start:
+            start, cause = wait(pipe, start, now, best)
         elif now > start:
             stall(pipe, "scalar unit", now - start)
             start, cause = now, timer.gate_record
@@ -151,16 +127,36 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
         add_cause(cause)
         free[pipe] = end = start + step.busy
         free_record[pipe] = number
-        add_end(end)
         end += step.latency
-        add_done(end)
         if end >= done[pipe]:
-            done[pipe] = end
-            done_record[pipe] = number
-            given = (end, index, number)
-        else:
-            given = (done[pipe], index, done_record[pipe])
-        for events in places[2]:
-            events[pipe] = given
+            done[pipe], done_record[pipe] = end, number
+        given = done[pipe], done_record[pipe]
+        for cell in reach.read:
+            cell.readers[pipe] = given
+        for cell in reach.written:
+            cell.by, cell.given = pipe, given
+            if cell.readers:
+                cell.readers.clear()
+        for far, first, end, writes in reach.far:
+            far.mark(pipe, first, end, given, writes=writes)
 
-    return issue
+    return general if order.buffers else issue
+
+
+def _waiter(timer: CoreTimer) -> Callable[[int, int, int, Given], tuple[int, int]]:
+    """Return the function that lets a pipe wait for an operation before: from when the pipe is free
+    and when its operation was issued, when it starts and because of which record."""
+    stall, waits, sources, index = timer.stall, timer.waits, timer.wait_sources, timer.index
+    steps = timer.steps
+
+    def wait(pipe: int, start: int, now: int, given: Given) -> tuple[int, int]:
+        when, record = given
+        if now > start:
+            stall(pipe, "scalar unit", now - start)
+            start = now
+        stall(pipe, "data", when - start)
+        waits.extend((len(steps), pipe))
+        sources.extend((index, record))
+        return when, record
+
+    return wait

@@ -29,15 +29,14 @@ class CoreTimer:
     """The pipes of one core.
 
     `free[p]` is when pipe p takes its next operation, `done[p]` when everything before is done.
-    Records of executed operations are columns: step, start, end, done, and the record that
-    determined the start.
+    Records of executed operations are columns: step, start, and the record that determined the
+    start. An operation ends when its step says, except for those of `slowed`.
     """
 
     __slots__ = (
-        "backlog", "blocked", "causes", "clock", "done", "done_record", "dones", "ends",
-        "free", "free_record", "gate", "gate_record", "index", "model", "name", "queues",
-        "scalar_cycles", "stalls",
-        "starts", "steps", "wait_sources", "waits",
+        "backlog", "blocked", "causes", "clock", "done", "done_record", "free", "free_record",
+        "gate", "gate_record", "index", "model", "name", "queues", "scalar_cycles", "slowed",
+        "stalls", "starts", "steps", "wait_sources", "waits",
     )  # fmt: skip
 
     def __init__(self, model: TimingModel, index: int, name: str) -> None:
@@ -59,11 +58,30 @@ class CoreTimer:
         self.stalls: dict[tuple[int, str], int] = {}
         self.steps: list[Step] = []
         self.starts = array("q")
-        self.ends = array("q")
-        self.dones = array("q")
+        self.slowed: dict[int, int] = {}  # ends of transfers that share bandwidth, by record
         self.causes = array("q")
         self.waits = array("q")  # pairs: position in `steps` when the wait ended, pipe
         self.wait_sources = array("q")  # the core and the record that gave the event
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def end(self, record: int) -> int:
+        """Return when the pipe of an operation took the next one."""
+        end = self.slowed.get(record)
+        return self.starts[record] + self.steps[record].busy if end is None else end
+
+    @property
+    def ends(self) -> array[int]:
+        """When the pipe of each operation took the next one."""
+        ends = array("q", [a + s.busy for s, a in zip(self.steps, self.starts, strict=True)])
+        for record, end in self.slowed.items():
+            ends[record] = end
+        return ends
+
+    @property
+    def dones(self) -> array[int]:
+        """When the result of each operation was there."""
+        return array("q", [e + s.latency for s, e in zip(self.steps, self.ends, strict=True)])
 
     # -- issue -------------------------------------------------------------------------------------
 
@@ -92,28 +110,27 @@ class CoreTimer:
                 self.model.pump()
 
     def run_behind(
-        self, step: Step, scalars: int, given: tuple[int, int, int] | None, *, drains: bool
-    ) -> tuple[int, int, int]:
-        """Issue an operation behind another one (when it is done, its core and record) that may be
-        on another pipe; return the same of this one and all before it on its pipe, as a flag would
+        self, step: Step, scalars: int, given: tuple[int, int], *, drains: bool
+    ) -> tuple[int, int]:
+        """Issue an operation behind another one (when it is done, its record) that may be on
+        another pipe; return the same of this one and all before it on its pipe, as a flag would
         say. Only where the pipe holds no queue."""
         now = self.clock + scalars * self.scalar_cycles
         self.clock = now + step.issue
         pipe = step.pipe
         if drains:
             self._drain_pipe(pipe)
-        if given is not None:
-            free = self.free[pipe]
-            when = given[0]
-            if when > free and when > now:
-                self.stall(pipe, "scalar unit", now - free)
-                self.stall(pipe, "data", when - (now if now > free else free))
-                self.free[pipe] = when
-                self.free_record[pipe] = given[2]
-                self.waits.extend((len(self.steps), pipe))
-                self.wait_sources.extend(given[1:])
+        free = self.free[pipe]
+        when, record = given
+        if when > free and when > now:
+            self.stall(pipe, "scalar unit", now - free)
+            self.stall(pipe, "data", when - (now if now > free else free))
+            self.free[pipe] = when
+            self.free_record[pipe] = record
+            self.waits.extend((len(self.steps), pipe))
+            self.wait_sources.extend((self.index, record))
         self.run(step, now)
-        return self.done[pipe], self.index, self.done_record[pipe]
+        return self.done[pipe], self.done_record[pipe]
 
     def run(self, step: Step, now: int) -> None:
         """Place an operation that waits for nothing but its pipe."""
@@ -129,10 +146,8 @@ class CoreTimer:
         steps.append(step.base)
         self.starts.append(start)
         self.free[pipe] = end = start + step.busy
-        self.ends.append(end)
         self.free_record[pipe] = number
         done = end + step.latency
-        self.dones.append(done)
         if done >= self.done[pipe]:
             self.done[pipe] = done
             self.done_record[pipe] = number
@@ -143,11 +158,9 @@ class CoreTimer:
         number = len(self.steps)
         self.steps.append(step.base)
         self.starts.append(start)
-        self.ends.append(end)
         self.free[pipe] = end
         self.free_record[pipe] = number
         done = end + step.latency
-        self.dones.append(done)
         if done >= self.done[pipe]:
             self.done[pipe] = done
             self.done_record[pipe] = number
@@ -164,10 +177,10 @@ class CoreTimer:
         """Place an operation with events; False if one that it waits for has not been given."""
         if step.takes and not self._given(step):
             return False
-        for flag in step.takes:
-            self.take(step, flag, now)
         if step.drains:
             self._drain_pipe(step.pipe)
+        for flag in step.takes:
+            self.take(step, flag, now)
         if step.is_work:
             if step.shared:
                 self._share(step, now)
@@ -232,6 +245,7 @@ class CoreTimer:
         self.causes.append(self.free_record[pipe] if self.free[pipe] >= now else self.gate_record)
         self.stall(pipe, "scalar unit", now - self.free[pipe])
         self._record(step, start, start)
+        self.slowed[len(self.steps) - 1] = start
         self.model.pools.wait(start, self, len(self.steps) - 1, now)
 
     def shared_done(self, record: int, end: int, now: int) -> None:
@@ -242,11 +256,11 @@ class CoreTimer:
         assert queue
         step, _ = queue.popleft()
         self.stall(pipe, "shared bandwidth", end - self.starts[record] - step.busy)
-        self.ends[record] = end
-        self.dones[record] = end + step.latency
+        self.slowed[record] = end
         self.free[pipe] = end
-        if self.dones[record] >= self.done[pipe]:
-            self.done[pipe] = self.dones[record]
+        done = end + step.latency
+        if done >= self.done[pipe]:
+            self.done[pipe] = done
             self.done_record[pipe] = record
         self._give(step, now)
         self.resume(pipe)
@@ -420,7 +434,7 @@ class TimingModel:
         fresh = []
         for core in self.cores:
             numbers = range(self._told[core.index], len(core.steps))
-            fresh += [(core.dones[n], core.index, n) for n in numbers]
+            fresh += [(core.end(n) + core.steps[n].latency, core.index, n) for n in numbers]
             self._told[core.index] = len(core.steps)
         for cycle, index, number in sorted(fresh):
             self.retired(index, self.cores[index].steps[number], cycle)

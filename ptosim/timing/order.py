@@ -1,9 +1,7 @@
 """Order by data, for programs whose synchronisation is inserted: an operation starts after those
 that wrote what it reads, and after those that read or wrote what it writes.
 
-This stands for the flags and barriers that the assembler would insert. Memory is looked at by
-regions of bytes; every region knows the others that it overlaps, and when each pipe last read and
-wrote it."""
+This stands for the flags and barriers that the assembler would insert."""
 
 from __future__ import annotations
 
@@ -11,221 +9,287 @@ from collections.abc import Iterator
 from typing import Any
 
 from ptosim.timing.model import CoreTimer
+from ptosim.timing.places import HELD, NEVER, NOBODY, Cell, Cells, Far, Given, stretched
 from ptosim.timing.steps import Flag, S, Step
-
-KEPT = 256
-"""Regions of a memory that are kept apart; older ones are joined."""
 
 Range = tuple[Any, int, int]
 """A memory (space name, or number of a GM buffer), first byte, byte behind the last."""
 
-Given = tuple[int, int, int]
-"""When an operation is done, its core and its record."""
+Ranges = tuple[tuple[Range, ...], tuple[Range, ...]]
+"""What an operation reads and what it writes."""
+
+Saved = tuple[dict[Any, list[Cell]], dict[Any, Far]]
+
+Stretches = tuple[tuple[Far, int, int, bool], ...]
+"""Buffers of global memory with the first byte, the end, and whether it is written."""
+
+KEPT = 64
+"""Cells of a buffer of global memory."""
 
 
-class _Region:
-    """A range of bytes, the regions that it overlaps (itself among them), and by pipe the last
-    operation that read and wrote it: a time if it is known, else an event."""
+class Reach:
+    """What an operation touches: the cells of the core's memories that it may wait for (`looked`),
+    those that it only reads and those that it writes, and stretches of global memory (buffer, first
+    byte, end, whether it writes). It holds for one `version` of the cells; `quick` is the same
+    where the step needs nothing but order. `is_own`: an earlier operation of its own pipe used the
+    same bytes; `is_noted`: the cells know its pipe."""
 
-    __slots__ = ("end", "first", "overlaps", "past", "reads", "writes")
-
-    def __init__(self, first: int, end: int) -> None:
-        self.first = first
-        self.end = end
-        self.overlaps: list[_Region] = [self]
-        self.reads: dict[int, Given | Flag] = {}
-        self.writes: dict[int, Given | Flag] = {}
-        self.past: list[tuple[dict[int, Given | Flag], dict[int, Given | Flag]]] = []
-
-
-_SavedRegion = tuple[_Region, int, int, list[_Region], dict[int, Any], dict[int, Any]]
-Saved = dict[Any, tuple[list[_SavedRegion], _SavedRegion | None]]
-
-
-def _saved(region: _Region) -> _SavedRegion:
-    return (
-        region, region.first, region.end, list(region.overlaps), dict(region.reads),
-        dict(region.writes),
+    __slots__ = (
+        "far", "filled", "is_noted", "is_own", "looked", "quick", "read", "version", "written",
     )  # fmt: skip
 
+    def __init__(self, version: int, reads: list[Cell], writes: list[Cell], far: Stretches) -> None:
+        self.version = version
+        self.looked = tuple(dict.fromkeys((*reads, *writes)))
+        self.written = tuple(dict.fromkeys(writes))
+        self.read = tuple(cell for cell in dict.fromkeys(reads) if cell not in self.written)
+        self.filled = tuple(cell for cell in self.written if cell not in reads)
+        self.far = far
+        self.is_own = False
+        self.is_noted = False
+        self.quick = -1
 
-def _restored(saved: _SavedRegion) -> _Region:
-    region, region.first, region.end = saved[0], saved[1], saved[2]
-    region.overlaps, region.reads, region.writes = list(saved[3]), dict(saved[4]), dict(saved[5])
-    return region
-
-
-class _Memory:
-    """The regions of one memory."""
-
-    def __init__(self) -> None:
-        self.regions: dict[tuple[int, int], _Region] = {}
-        self.rest: _Region | None = None
-
-    def add(self, first: int, end: int) -> _Region:
-        """Return a new region."""
-        if len(self.regions) >= KEPT:
-            self._join(next(iter(self.regions)))
-        region = _Region(first, end)
-        others = [*self.regions.values(), *([self.rest] if self.rest is not None else [])]
-        for other in others:
-            if other.first < end and first < other.end:
-                region.overlaps.append(other)
-                other.overlaps.append(region)
-        self.regions[first, end] = region
-        return region
-
-    def _join(self, key: tuple[int, int]) -> None:
-        """Put the oldest region into the rest, which grows to cover it."""
-        old = self.regions.pop(key)
-        rest = self.rest if self.rest is not None else _Region(old.first, old.end)
-        rest.first, rest.end = min(rest.first, old.first), max(rest.end, old.end)
-        rest.reads.update(old.reads)
-        rest.writes.update(old.writes)
-        rest.overlaps = [rest]
-        for region in self.regions.values():
-            region.overlaps = [o for o in region.overlaps if o is not old and o is not rest]
-            if rest.first < region.end and region.first < rest.end:
-                region.overlaps.append(rest)
-                rest.overlaps.append(region)
-        self.rest = rest
+    def beside(self, far: Stretches) -> Reach:
+        """Return the same of the core's memories with stretches of global memory."""
+        reach = Reach.__new__(Reach)
+        reach.version, reach.far = self.version, far
+        reach.looked, reach.read = self.looked, self.read
+        reach.written, reach.filled = self.written, self.filled
+        reach.is_own, reach.is_noted, reach.quick = self.is_own, self.is_noted, self.quick
+        return reach
 
 
 class DataOrder:
     """Issues the operations of a core so that data order them. On the pipes of `draining` an
     operation that depends on an earlier one of the same pipe waits for its result. With `buffers`
-    every region of the core stands for that many more: what fills it anew waits for those who used
-    it so many fillings ago."""
+    all bytes of the core stand for that many more: what fills them anew waits for those who used
+    them so many fillings ago."""
 
     def __init__(self, timer: CoreTimer, draining: frozenset[int], buffers: int = 0) -> None:
         self.timer = timer
         self.draining = draining
         self.buffers = buffers
-        self._memories: dict[Any, _Memory] = {}
-        # Regions made so far, in memories of the core and in global memory: what a step found out
-        # about its own holds until there are new ones.
-        self.local_regions = 0
-        self.regions = 0
+        self.version = 0  # of the cells: what a step found out about its own holds until it changes
+        self._near: dict[Any, Cells] = {}
+        self._far: dict[Any, Far] = {}
 
     def issue(self, step: Step, scalars: int) -> None:
         """Issue a step behind everything that its data depend on."""
         timer, pipe = self.timer, step.pipe
-        places = step.places
-        if places is None or places[0] != (self.regions if places[3] else self.local_regions):
-            places = self._places(step)
-        seen: Any = self._refilled(step) if self.buffers else places[1]
-        best: Any = None
-        pending: list[Any] = []
+        reach = self.reach(step)
+        best, pending = NEVER, []
         own = False
-        latest = -1
-        for events in seen:
-            for by in events:
-                if by == pipe:
-                    own = True
+        for by, event in self._refilled(reach) if self.buffers else self._before(reach):
+            if by == pipe:
+                own = True
+                continue
+            if event[0] >= HELD:
+                flag = event[1]
+                if not flag.times:
+                    pending.append(flag)
                     continue
-                event = events[by]
-                if event.__class__ is Flag:
-                    pending.append(event)
-                elif event[0] > latest:
-                    best, latest = event, event[0]
-        drains = own and pipe in self.draining
-        given: Given | Flag
+                event = flag.times[0][0], flag.times[0][2]
+            if event[0] > best[0]:
+                best = event
+        drains = pipe in self.draining and (own if self.buffers else self.is_own(reach, pipe))
+        given: Given
         if step.is_plain and not pending and timer.gate is None and timer.queues[pipe] is None:
             given = timer.run_behind(step, scalars, best, drains=drains)
         else:
-            given = self._wait(step, scalars, best, pending, drains=drains)
-        for events in places[2]:
-            events[pipe] = given
+            given = HELD, self._wait(step, scalars, best, pending, drains=drains)
+        self._mark(reach, pipe, given)
 
-    def _refilled(self, step: Step) -> list[dict[int, Given | Flag]]:
-        """Return what a step waits for where regions have more buffers than one."""
-        reads, writes = ([self._region(r) for r in part] for part in step.ranges)
-        found = [o.writes for r in reads for o in r.overlaps]
-        for region, place in zip(writes, step.ranges[1], strict=True):
-            if not isinstance(place[0], str) or region in reads:
-                found += [e for o in region.overlaps for e in (o.reads, o.writes)]
-                continue
-            for used in region.overlaps:
-                past = used.past
-                if len(past) >= self.buffers:
-                    found += past[-self.buffers]
-                past.append((used.reads.copy(), used.writes.copy()))
-                del past[: -self.buffers]
-                used.reads.clear()
-                used.writes.clear()
-        return found
+    def reach(self, step: Step) -> Reach:
+        """Return what a step touches."""
+        reach = step.reach
+        if reach is not None and reach.version == self.version:
+            return reach
+        base, far = step.base, self._stretches(step.ranges)
+        if base is not step and far is not None:
+            reach = self.reach(base).beside(far)
+        else:
+            reach = self._reach(step)
+        step.reach = reach
+        if not step.is_plain or step.pipe == S or (reach.far and step.pipe in self.draining):
+            reach.quick = -1
+        else:
+            reach.quick = self.version
+        return reach
 
-    def _places(self, step: Step) -> tuple[int, tuple[Any, ...], tuple[Any, ...], bool]:
-        """Return what a step looks at and what it leaves its mark in, for the regions there are."""
+    def _reach(self, step: Step) -> Reach:
+        """Find the cells of a step."""
         for part in step.ranges:
             for place in part:
-                self._region(place)  # making one may join another: first all, then find them
-        reads, writes = ([self._region(r) for r in part] for part in step.ranges)
-        seen = [o.writes for r in (*reads, *writes) for o in r.overlaps]
-        seen += [o.reads for r in writes for o in r.overlaps]
-        marks = [*(r.reads for r in reads), *(r.writes for r in writes)]
-        looked = tuple({id(events): events for events in seen}.values())
-        is_global = any(not isinstance(r[0], str) for part in step.ranges for r in part)
-        version = self.regions if is_global else self.local_regions
-        step.places = places = (version, looked, tuple(marks), is_global)
-        return places
+                self._touch(place)  # which may cut other cells: first all, then find them
+        near: list[list[Cell]] = [[], []]
+        far: list[tuple[Far, int, int, bool]] = []
+        for writes, part in enumerate(step.ranges):
+            for number, first, end in part:
+                if number in self._far:
+                    far.append((self._far[number], first, end, bool(writes)))
+                else:
+                    near[writes] += self._near[number].of(first, end)
+        return Reach(self.version, near[0], near[1], tuple(far))
 
-    def _region(self, place: Range) -> _Region:
-        memory = self._memories.get(place[0])
-        if memory is None:
-            memory = self._memories[place[0]] = _Memory()
-        found = memory.regions.get((place[1], place[2]))
-        if found is None:
-            self.regions += 1
-            if isinstance(place[0], str):
-                self.local_regions += 1
-            found = memory.add(place[1], place[2])
+    def _stretches(self, ranges: Ranges) -> Stretches | None:
+        """Return the global memory among some ranges if all of it is stretches."""
+        found = []
+        for writes, part in enumerate(ranges):
+            for number, first, end in part:
+                if number.__class__ is not str:
+                    far = self._far.get(number)
+                    if far is None:
+                        return None
+                    found.append((far, first, end, bool(writes)))
+        return tuple(found)
+
+    def far_before(self, reach: Reach, pipe: int, after: int) -> Given:
+        """Return the last operation of another pipe on the same global memory that is done later
+        than a cycle, as far as a reader or writer waits for it; one that is not placed in time
+        counts as the last."""
+        best = NEVER
+        for far, first, end, writes in reach.far:
+            if far.writers.ends and far.wrote != 1 << pipe:
+                for by, event in far.writers.over(first, end):
+                    if event[0] > after and by != pipe and event[0] > best[0]:
+                        best = event
+            if writes:
+                for by, spans in far.readers.items():
+                    if by != pipe:
+                        best = max(best, *spans.over(first, end), key=_when)
+        return best if best[0] > after else NEVER
+
+    def drained(self, reach: Reach, pipe: int, start: int, cause: int) -> tuple[int, int]:
+        """Return when a pipe that drains goes on behind an operation of its own, and why."""
+        timer = self.timer
+        if timer.done[pipe] > start and (reach.is_own or self.is_own(reach, pipe)):
+            timer.stall(pipe, "barrier", timer.done[pipe] - start)
+            start, cause = timer.done[pipe], timer.done_record[pipe]
+        if not reach.is_noted:
+            self.note(reach, pipe)
+        return start, cause
+
+    def is_own(self, reach: Reach, pipe: int) -> bool:
+        """True if an operation of the same pipe used the bytes before, in a way that orders."""
+        if not reach.is_own:
+            bit = 1 << pipe
+            reach.is_own = (
+                any(cell.wrote & bit for cell in reach.looked)
+                or any(cell.read & bit for cell in reach.written)
+                or any(far.is_own(pipe, a, b, writes=w) for far, a, b, w in reach.far)
+            )
+        return reach.is_own
+
+    def note(self, reach: Reach, pipe: int) -> None:
+        """Let the cells know the pipe."""
+        reach.is_noted = True
+        bit = 1 << pipe
+        for cell in reach.read:
+            cell.read |= bit
+        for cell in reach.written:
+            cell.wrote |= bit
+
+    def _before(self, reach: Reach) -> Iterator[tuple[int, Given]]:
+        for cell in reach.looked:
+            yield cell.by, cell.given
+        for cell in reach.written:
+            yield from cell.readers.items()
+        for far, first, end, writes in reach.far:
+            yield from far.events(first, end, writes=writes)
+
+    def _refilled(self, reach: Reach) -> list[tuple[int, Given]]:
+        """Return what a step waits for where bytes have more buffers than one."""
+        found = [(cell.by, cell.given) for cell in reach.looked if cell not in reach.filled]
+        for cell in reach.written:
+            if cell not in reach.filled:
+                found += cell.readers.items()
+        for cell in reach.filled:
+            past = cell.past
+            if len(past) >= self.buffers:
+                by, given, readers = past[-self.buffers]
+                found += [(by, given), *readers.items()]
+            past.append((cell.by, cell.given, cell.readers))
+            del past[: -self.buffers]
+            cell.by, cell.given, cell.readers = NOBODY, NEVER, {}
+        for far, first, end, writes in reach.far:
+            found += far.events(first, end, writes=writes)
         return found
+
+    def _mark(self, reach: Reach, pipe: int, given: Given) -> None:
+        for cell in reach.read:
+            cell.readers[pipe] = given
+        for cell in reach.written:
+            cell.by, cell.given = pipe, given
+            cell.readers.clear()
+        if not reach.is_noted:
+            self.note(reach, pipe)
+        for far, first, end, writes in reach.far:
+            far.mark(pipe, first, end, given, writes=writes)
+
+    def _touch(self, place: Range) -> None:
+        """Let cells begin and end where an operand does. A buffer of global memory of which ever
+        new parts are used comes to be one of stretches."""
+        number, first, end = place
+        if number in self._far:
+            return
+        memory = self._near.setdefault(number, Cells())
+        before = memory.cuts
+        memory.of(first, end)
+        if memory.cuts == before:
+            return
+        self.version += 1
+        if len(memory.cells) > KEPT and not isinstance(number, str):
+            self._far[number] = stretched(self._near.pop(number), self.draining)
 
     # -- state -------------------------------------------------------------------------------------
 
     def save(self) -> Saved:
-        """Return the regions as they are now, for `restore`."""
-        return {
-            place: (
-                [_saved(r) for r in memory.regions.values()],
-                memory.rest and _saved(memory.rest),
-            )
-            for place, memory in self._memories.items()
-        }
+        """Return who used which bytes, as it is now, for `restore`."""
+        near = {name: [c.copy(c.first, c.end) for c in m.cells] for name, m in self._near.items()}
+        return near, {number: far.copy() for number, far in self._far.items()}
 
     def restore(self, saved: Saved) -> None:
-        """Go back to regions of this run. What steps know of their regions holds no longer: version
-        numbers go on upwards."""
-        self.local_regions += 1
-        self.regions += 1
-        self._memories = {}
-        for place, (regions, rest) in saved.items():
-            memory = self._memories[place] = _Memory()
-            for region in map(_restored, regions):
-                memory.regions[region.first, region.end] = region
-            memory.rest = rest and _restored(rest)
+        """Go back to a state of this run; steps have to find out anew what they touch."""
+        self.version += 1
+        near, far = saved
+        self._near = {n: Cells(c.copy(c.first, c.end) for c in m) for n, m in near.items()}
+        self._far = {number: one.copy() for number, one in far.items()}
 
     def events(self) -> Iterator[Flag]:
-        """Yield the events that regions hold."""
-        for memory in self._memories.values():
-            for region in (*memory.regions.values(), *([memory.rest] if memory.rest else [])):
-                for held in (*region.reads.values(), *region.writes.values()):
-                    if isinstance(held, Flag):
-                        yield held
+        """Yield the events that stand for operations which are not placed in time yet."""
+        for memory in self._near.values():
+            for cell in memory.cells:
+                for _, event in (*cell.events(), *_earlier(cell)):
+                    if event[0] >= HELD:
+                        yield event[1]
+        for far in self._far.values():
+            for _, event in far.everything():
+                if event[0] >= HELD:
+                    yield event[1]
 
     # -- waiting -----------------------------------------------------------------------------------
 
     def _wait(
-        self, step: Step, scalars: int, best: Given | None, pending: list[Flag], *, drains: bool
+        self, step: Step, scalars: int, best: Given, pending: list[Flag], *, drains: bool
     ) -> Flag:
         """Issue with events, where something before is not placed in time yet."""
         takes = list(dict.fromkeys(pending))
-        if best is not None:
+        if best is not NEVER:
             known = Flag(None, "data", keeps=True)
-            known.times.append(best)
+            known.times.append((best[0], self.timer.index, best[1]))
             takes.append(known)
         event = Flag(None, "data", keeps=True)
         drains = drains and step.pipe != S
         self.timer.issue(step.ordered(tuple(takes), (event,), drains=drains), scalars)
         return event
+
+
+def _when(given: Given) -> int:
+    return given[0]
+
+
+def _earlier(cell: Cell) -> Iterator[tuple[int, Given]]:
+    """Yield who used the bytes of earlier fillings."""
+    for by, given, readers in cell.past:
+        yield by, given
+        yield from readers.items()

@@ -14,7 +14,7 @@ from ptosim.timing.model import CoreTimer, TimingModel
 from ptosim.timing.order import DataOrder
 from ptosim.timing.steps import Flag, Step
 
-_COLUMNS = ("steps", "starts", "ends", "dones", "causes", "waits", "wait_sources")
+_COLUMNS = ("steps", "starts", "causes", "waits", "wait_sources")
 _PER_PIPE = ("free", "done", "free_record", "done_record")
 _PLAIN = ("clock", "blocked", "gate", "gate_record")
 
@@ -68,6 +68,7 @@ def _saved_core(core: CoreTimer) -> dict[str, Any]:
     state["queues"] = [q and list(q) for q in core.queues]
     state["backlog"] = list(core.backlog)
     state["stalls"] = dict(core.stalls)
+    state["slowed"] = dict(core.slowed)
     return state
 
 
@@ -79,6 +80,7 @@ def _restore_core(core: CoreTimer, state: dict[str, Any]) -> None:
     core.queues[:] = [deque(q) if q is not None else None for q in state["queues"]]
     core.backlog = deque(state["backlog"])
     core.stalls = dict(state["stalls"])
+    core.slowed = dict(state["slowed"])
 
 
 def _cut(

@@ -112,5 +112,4 @@ class Pools:
             pool.demand, pool.progress, pool.time = demand, progress, time
             pool.active = list(active)
         for start, _, core, record, _ in self.pending:
-            core.ends[record] = start
-            core.dones[record] = start + core.steps[record].latency
+            core.slowed[record] = start

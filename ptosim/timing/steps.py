@@ -63,7 +63,7 @@ class Step:
     __slots__ = (
         "base", "busy", "carry", "cost", "drains", "flag", "gives", "is_plain", "is_work", "issue",
         "latency", "pipe",
-        "places", "ranges", "shared", "site", "takes", "then",
+        "ranges", "reach", "shared", "site", "takes", "then",
     )  # fmt: skip
 
     def __init__(
@@ -100,7 +100,15 @@ class Step:
         self.base: Step = self
         self.then: Step | None = None  # a second step of the same operation
         self.ranges: Any = None  # bytes read and written, where data order the program
-        self.places: Any = None  # and the regions that they are
+        self.reach: Any = None  # and who used them
+
+    def at(self, ranges: Any) -> Step:
+        """Return the step of executions that use other bytes; it is recorded as this one."""
+        step = Step.__new__(Step)
+        for name in Step.__slots__:
+            setattr(step, name, getattr(self, name))
+        step.ranges, step.reach = ranges, None
+        return step
 
     def ordered(self, takes: tuple[Flag, ...], gives: tuple[Flag, ...], *, drains: bool) -> Step:
         """Return the step of one execution with events of its own; it is recorded as this one."""
@@ -116,7 +124,7 @@ class Step:
             carry=self.carry,
             shared=self.shared,
         )
-        step.base = self
+        step.base = self.base
         step.then = self.then
         return step
 

@@ -144,3 +144,21 @@ def vector_loop() -> str:
   }}
 }}
 """
+
+
+def stream_loop() -> str:
+    """Return %n rounds of a load, two additions and a store, each round on bytes of its own in global
+    memory (every 1,024 rounds the same), without any flag: data order it."""
+    wide = "!pto.tensor_view<16x65536xf32>"
+    part = "offsets = [%c0, %at], sizes = [%c16, %c64]"
+    add = f"pto.tadd ins(%a, %a : {_KV}, {_KV}) outs(%c : {_KV})\n"
+    lines = ["%round = arith.muli %i, %c64 : index", "%at = arith.remui %round, %wide : index"]
+    lines += [f"%p{n} = pto.partition_view %v{n}, {part} : {wide} -> {_PART}" for n in "xz"]
+    lines += [f"pto.tload ins(%px : {_PART}) outs(%a : {_KV})", add, add]
+    lines += [f"pto.tstore ins(%c : {_KV}) outs(%pz : {_PART})"]
+    views = "".join(
+        f"%v{n} = pto.make_tensor_view %{n}, shape = [%c16, %wide], strides = [%wide, %c1] : {wide}\n"
+        for n in "xz"
+    )
+    head = f"{_HEAD}%wide = arith.constant 65536 : index\n{views}{_tiles('ac')}"
+    return head + "scf.for %i = %c0 to %n step %c1 {\n" + "\n".join(lines) + "\n}\n" + _TAIL

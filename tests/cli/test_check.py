@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 import ptosim
-from tests.cli.programs import TILE, copy_program
+from tests.cli.programs import PART, TILE, copy_program
 from tests.sanitize.test_races import ADD, LOAD_ADD_STORE, flag, loop, pair
 from tests.semantics.test_sync import program
 from tests.support.sarif_schema import SCHEMA
@@ -257,6 +257,13 @@ def test_fix_modernises_old_spellings(cli, write):
     name = write(program(f"LOAD\n{LEGACY}\nSTORE"))
     old = found(cli, name)
     assert old.count("PTO0010") >= 1
+    cli("check", name, "--fix")
+    assert "PTO0010" not in found(cli, name)
+
+
+def test_old_view_types_are_written_as_windows(cli, write):
+    name = write(program("LOAD\nSTORE").replace(PART, PART.replace("partition_tensor", "tile")))
+    assert f"write `{PART}`" in cli("check", name).err
     cli("check", name, "--fix")
     assert "PTO0010" not in found(cli, name)
 

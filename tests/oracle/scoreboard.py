@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Range = tuple[str, int, int]
+Range = tuple[str | int, int, int]
 
 
 @dataclass(frozen=True)

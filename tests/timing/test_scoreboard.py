@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from ptosim.timing import places
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.fast import issuer, ordered_issuer
 from ptosim.timing.model import TimingModel
@@ -117,21 +118,49 @@ def test_order_by_data_is_the_definition():
     for _ in range(300):
         draining = rng.choice((frozenset(), frozenset(("V",))))
         body = [data_act(rng) for _ in range(rng.randrange(1, 12))]
-        program = body * rng.randrange(1, 4)
-        model = TimingModel(["core"])
-        order = DataOrder(model.cores[0], frozenset(PIPE_INDEX[p] for p in draining))
-        issue = rng.choice((order.issue, ordered_issuer(order)))
-        steps = [step_of(model, act) for act in body]
-        for step, act in zip(steps, body, strict=True):
-            step.ranges = (act.reads, act.writes)
-        for number in range(len(program)):
-            issue(steps[number % len(body)], 0)
-        assert model.makespan == ordered_makespan(program, draining), program
+        check_order(rng, body, rng.randrange(1, 4), draining)
 
 
-def data_act(rng: random.Random) -> Act:
-    def ranges() -> tuple[tuple[str, int, int], ...]:
-        firsts = [(rng.choice(("vec", "mat")), rng.randrange(6)) for _ in range(rng.randrange(3))]
+def test_order_by_data_over_much_global_memory():
+    """Ever new bytes of a buffer: cells become stretches, and the order stays that of the bytes."""
+    rng = random.Random(12)
+    for _ in range(20):
+        draining = rng.choice((frozenset(), frozenset(("V",))))
+        body = [data_act(rng, ("vec", 0, 1), 300) for _ in range(rng.randrange(100, 250))]
+        check_order(rng, body, 1, draining)
+
+
+def test_stretches_joined_for_their_number_order_more_and_never_less(monkeypatch):
+    monkeypatch.setattr(places, "MOST", 16)
+    rng = random.Random(13)
+    for _ in range(10):
+        body = [data_act(rng, ("vec", 0), 500) for _ in range(150)]
+        assert ordered(rng, body, 1, frozenset()) >= ordered_makespan(body, frozenset())
+
+
+def check_order(rng: random.Random, body: list[Act], rounds: int, draining: frozenset[str]) -> None:
+    program = body * rounds
+    assert ordered(rng, body, rounds, draining) == ordered_makespan(program, draining), program
+
+
+def ordered(rng: random.Random, body: list[Act], rounds: int, draining: frozenset[str]) -> int:
+    """Return what the engine says of so many rounds, by the general function or the fast one."""
+    model = TimingModel(["core"])
+    order = DataOrder(model.cores[0], frozenset(PIPE_INDEX[p] for p in draining))
+    issue = rng.choice((order.issue, ordered_issuer(order)))
+    steps = [step_of(model, act) for act in body]
+    for step, act in zip(steps, body, strict=True):
+        step.ranges = (act.reads, act.writes)
+    for number in range(rounds * len(body)):
+        issue(steps[number % len(body)], 0)
+    return model.makespan
+
+
+def data_act(
+    rng: random.Random, memories: tuple[str | int, ...] = ("vec", "mat"), size: int = 6
+) -> Act:
+    def ranges() -> tuple[tuple[str | int, int, int], ...]:
+        firsts = [(rng.choice(memories), rng.randrange(size)) for _ in range(rng.randrange(3))]
         return tuple((space, first, first + rng.randrange(1, 4)) for space, first in firsts)
 
     return Act("work", rng.choice(PIPES[:4]), rng.randrange(1, 50), rng.choice((0, 20)),

@@ -81,7 +81,8 @@ def _last(timer: CoreTimer, pipe: int) -> Work | None:
 
 
 def _work(timer: CoreTimer, number: int) -> Work:
-    return Work(timer.steps[number], timer.starts[number], timer.ends[number], timer.dones[number])
+    step, end = timer.steps[number], timer.end(number)
+    return Work(step, timer.starts[number], end, end + step.latency)
 
 
 def _text(session: Debugger, step: Step) -> str:
