@@ -1,5 +1,5 @@
 """A2/A3 and A5 differ exactly where the list says: the same program text and data on both targets, for
-every operation that both have; and the element types and rules of every row.
+every operation that both have; and the element types of every row.
 
 `target_differences.toml` is the list."""
 
@@ -154,7 +154,7 @@ def test_programs_of_other_tests(place):
 
 
 def accepted(row: OpDef) -> dict[str, str]:
-    """Per operand: the element types that only one target takes; and the target-bound rules."""
+    """Per operand: the element types that only one target takes."""
     found: dict[str, str] = {}
     if len({row.status[t] == "absent" for t in TARGETS}) > 1:
         return {"only": next(t for t in TARGETS if row.status[t] != "absent")}
@@ -165,14 +165,10 @@ def accepted(row: OpDef) -> dict[str, str]:
             for target, more in (("a2a3", left - right), ("a5", right - left)):
                 if more:
                     found[f"{target} {name}"] = ", ".join(sorted(more))
-        for target in TARGETS:
-            count = sum(rule.targets == (target,) for rule in variant.rules)
-            if count:
-                found[f"rules {target}"] = str(count)
     return found
 
 
-def test_types_and_rules_of_every_row():
+def test_types_of_every_row():
     rows = [d for d in map(isa().get, isa().names()) if d is not None]
     tile_rows = [d for d in rows if not d.family.startswith("micro")]
     assert {d.mnemonic: found for d in tile_rows if (found := accepted(d))} == LIST["accepted"]
