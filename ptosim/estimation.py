@@ -152,7 +152,7 @@ def figure_name(table: CostTable, key: str) -> str:
 def _listed(keys: list[str], key: str) -> str:
     """Return the keys that are most like an unknown one, and below them all, a section a line."""
     words = [*SHORT_KEYS, BUFFERS]
-    near = [k for k in keys if key in k][:6] or get_close_matches(key, [*words, *keys], 6, 0.5)
+    near = [k for k in keys if key in k][:4] or get_close_matches(key, [*words, *keys], 4, 0.5)
     lines = [f"nearest: {', '.join(near)}"] if near else []
     sections: dict[str, dict[str, list[str]]] = {}
     for name in keys:

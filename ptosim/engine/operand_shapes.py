@@ -98,12 +98,40 @@ def ranges_of(op: Operation, values: Mapping[str, Any]) -> Ranges:
     reads: list[Range] = []
     writes: list[Range] = []
     for name, role in roles(op):
-        ranges = _bytes_of(values.get(name))
+        value = values.get(name)
+        ranges = _reached(name, value, values) if _is_pointer(value) else _bytes_of(value)
         if role in (Role.IN, Role.INOUT):
             reads += ranges
         if role is not Role.IN:
             writes += ranges
     return tuple(reads), tuple(writes)
+
+
+END = 1 << 32
+"""Behind the last byte of any memory of a core."""
+
+
+def _is_pointer(value: Any) -> bool:
+    """True for a place and an address in it."""
+    return value.__class__ is tuple and len(value) == 2 and value[1].__class__ is int
+
+
+def _reached(name: str, value: Any, values: Mapping[str, Any]) -> list[Range]:
+    """Return the bytes that an instruction of the micro level reaches from a pointer: its bursts
+    and loops if they say so in bytes, else everything behind it."""
+    place, start = value
+    if place is None:
+        return []
+    reach = values.get("length", END)
+    bursts = (values.get("nburst.count"), values.get(f"nburst.{name}_stride", END))
+    loops = zip(values.get("loop.count", ()), values.get(f"loop.{name}_stride", ()), strict=False)
+    for count, stride in (bursts, *loops):
+        if not isinstance(count, int) or not isinstance(stride, int) or stride < 0:
+            return [(place, start, END)]
+        reach += (count - 1) * stride
+    if not isinstance(reach, int):
+        return [(place, start, END)]
+    return [(place, start, start + reach)] if reach > 0 else []
 
 
 def near_ranges(ranges: Ranges) -> Ranges:

@@ -9,13 +9,14 @@ from ptosim.semantics.sync import pipe_word
 
 
 def pipe_of(op: Operation, target: str) -> str:
-    """Return the pipe that executes an operation: MTE2, V, …; `ALL` for a barrier of all pipes."""
+    """Return the pipe that executes an operation: MTE2, V, …; `ALL` for a barrier of all pipes. The
+    scalar unit's is one that only the run knows."""
     pipes = op.definition.pipes if op.definition is not None else ()
     names = environment(op, target) if len(pipes) > 1 else {}
     chosen = next(p.pipe for p in pipes if p.when is None or evaluate(p.when, names))
     if chosen.startswith("@"):
         operand = op.bound[chosen[1:]]
-        return pipe_word(operand.const)
+        return pipe_word(operand.const) if operand.const is not None else "S"
     return chosen
 
 

@@ -96,6 +96,14 @@ def whole(title: str, chosen: Sequence[Kernel]) -> Table:
     return made
 
 
+def without() -> Table:
+    """Return the published kernels that stand beside no program of ours."""
+    made = table("published kernels that are not compared", "kernel", "rows", "why")
+    for name, count, reason in kernels.not_compared():
+        made.add_row(name, str(count), reason)
+    return made
+
+
 def main(options: list[str]) -> None:
     """Print what is asked for."""
     if "--tquant" in options:
@@ -115,6 +123,7 @@ def main(options: list[str]) -> None:
             f"8192x8192 with no more than its share of the documented total bandwidth: {share:.1f} us; "
             "the tables of attention ask for more than that total, which is a lower bound."
         )
+        console.print(without())
     if "--write" in options:
         path = Path("isa/costs/accuracy.toml")
         path.write_text(stored.content(), encoding="utf-8")

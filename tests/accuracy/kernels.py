@@ -6,6 +6,7 @@ they can ask for together, which holds for these."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,7 +15,7 @@ import ptosim
 from ptosim.isa.costs import cost_table
 from tests.accuracy import attention
 from tests.accuracy.attention import Attention
-from tests.accuracy.gemm import Gemm, text
+from tests.accuracy.gemm import GRID, MXFP8, Gemm
 from tests.conformance.data import ROOT
 
 A3_CLOCK = 1800
@@ -58,25 +59,54 @@ def gemms() -> tuple[Kernel, ...]:
     found = []
     for row in rows():
         size = row["params"]
+        sizes = size.get("m"), size.get("k"), size.get("n")
         if row["kernel"] == "gemm_performance":
-            base = (size["baseM"], size["baseK"], size["baseN"])
             grid = (size["m"] // size["singleCoreM"], size["n"] // size["singleCoreN"])
-            gemm = Gemm("a2a3", size["m"], size["k"], size["n"], grid, base, "f16", "f32")
+            gemm = Gemm(GRID, *sizes, grid)
             found.append(_timed(f"GEMM f16 {size['m']}, A3", gemm, row, A3_CLOCK))
         elif row["kernel"] == "matmul_mxfp8":
-            base = (size["baseM"], size["baseK"], size["baseN"])
-            gemm = Gemm("a5", size["m"], size["k"], size["n"], (4, 8), base, "f8E4M3FN", "f16")
+            gemm = Gemm(MXFP8, *sizes, (4, 8))
             found.append(_timed(f"GEMM MXFP8 {size['m']}, A5", gemm, row, None))
     return tuple(found)
 
 
 def _timed(name: str, gemm: Gemm, row: dict[str, Any], clock: int | None) -> Kernel:
-    what_if = {"clock": clock} if clock else {}
-    report = ptosim.load(text(gemm)).cost(what_if=what_if)
+    size = row["params"]
+    if gemm.program.step != (size["baseM"], size["baseK"], size["baseN"]):
+        raise ValueError(f"{gemm.program.name} does not take the steps of {name}")
+    report = gemm.cost({"clock": clock} if clock else {})
     total = report.microseconds + report.launch_microseconds
     busy = {use.pipe: 100 * use.busy / report.mhz / total for use in report.pipes}
     shares = tuple((p, row["extra"][k], busy[p]) for k, p in _PIPES.items() if k in row["extra"])
-    return Kernel(name, gemm.target, row["time_us"], total, shares)
+    return Kernel(f"{name}: {gemm.program.name}", report.target, row["time_us"], total, shares)
+
+
+NOT_COMPARED = {
+    "conv2d_forward": "its image is unfolded on the way to the cube by timg2col, whose filter and "
+    "strides the assembly has no way to write",
+    "matmul_mxfp4": "the table does not say how many steps share a load, and the assembler has no fp4 "
+    "operands of tmatmul.mx",
+    "topk": "the table does not say how rows are cut into runs and in how many passes they are merged",
+    "allgather_gemm": "most of it is transfer between chips, whose bandwidth is another table",
+    "gemm_ar compute-only": "one row of padded sizes; the table does not say its grid and steps",
+    "tget": "one transfer between chips: the points that its law was read from",
+    "dhrystone scalar": "no program of tiles",
+}
+"""Published rows that stand beside no program of ours, and why."""
+
+
+def not_compared() -> list[tuple[str, int, str]]:
+    """Return the published kernels without a program of ours: name, rows, reason. Rows timed on the
+    host with the launch in them say nothing of a kernel."""
+    counts = Counter((row["kernel"], row["arch"]) for row in rows())
+    found = []
+    for (kernel, arch), count in sorted(counts.items()):
+        reason = NOT_COMPARED.get(kernel)
+        if "host-timed" in arch:
+            reason = "timed on the host: the launch is most of it"
+        if reason:
+            found.append((f"{kernel}, {arch.split(' ')[0]}", count, reason))
+    return found
 
 
 SHORTEST = 80.0

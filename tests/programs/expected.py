@@ -263,6 +263,12 @@ def gemm_f16() -> Arrays:
     return {"c": slices(a, b, 64)}
 
 
+@program("cube/gemm_grid")
+def gemm_grid() -> Arrays:
+    a, b = (randn(s, n).astype(np.float16) for s, n in (((128, 512), 111), ((512, 512), 112)))
+    return {"c": slices(a, b.T, 64)}
+
+
 @program("cube/gemm_int8")
 def gemm_int8() -> Arrays:
     """Products beyond the range, offsets of both signs, and a column whose sums end in ties."""
@@ -319,6 +325,19 @@ def gemm_mxfp8() -> Arrays:
         q, e = columns(matrix)
         factors.append(q.view(E4M3).astype(np.float64) * np.repeat(np.exp2(e - 127.0), 32, 0))
     return {"c": (factors[0].T @ factors[1]).astype(np.float32)}
+
+
+@program("cube/gemm_mxfp8_grid")
+def gemm_mxfp8_grid() -> Arrays:
+    """Scaled products along k in steps of 128, each summed in f64, and each sum rounded to f32."""
+    rng = np.random.default_rng(143)
+    found, factors = {}, []
+    for name, lines, seed in (("a", 128, 141), ("b", 256, 142)):
+        values = randn((lines, 2048), seed).astype(E4M3).astype(np.float64)
+        exponents = rng.integers(122, 129, (lines, 64)).astype(np.uint8)
+        found[f"{name}_scales"] = exponents
+        factors.append(values * np.repeat(np.exp2(exponents - 127.0), 32, 1))
+    return {**found, "c": slices(factors[0], factors[1].T, 128).astype(np.float16)}
 
 
 # -- micro level -----------------------------------------------------------------------------------

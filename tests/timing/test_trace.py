@@ -115,26 +115,36 @@ def several_cores():
 
     yield cost(both_ways("a2a3", 4), "vector_kernel")
     yield ptosim.load(attention.text(attention.Attention(256, 1024, 1))).cost()
-    small = gemm.Gemm("a2a3", 512, 1024, 1536, (4, 6), (128, 64, 256), "f16", "f32")
-    yield ptosim.load(gemm.text(small)).cost(
-        block_num=24, what_if={"bandwidth": 800, "machine.write_total.gib_per_second": 300}
-    )
+    small = gemm.Gemm(gemm.GRID, 512, 1024, 1536, (4, 6))
+    yield small.cost({"bandwidth": 800, "machine.write_total.gib_per_second": 300}, 24)
+
+
+def check_rules(report) -> set[int]:
+    """Check every rule of a trace; return the numbers of its processes."""
+    events = json.loads(json.dumps(report.trace()))
+    test_every_event_has_what_its_phase_needs(events)
+    test_tracks_have_names(events)
+    test_flows_come_in_pairs_and_go_forward(events)
+    test_counters_are_in_order_for_each_core(events)
+    ends: dict[tuple[int, int], float] = {}
+    for event in of(events, "X"):
+        track = event["pid"], event["tid"]
+        assert event["ts"] >= ends.get(track, 0) - 1e-9
+        ends[track] = event["ts"] + event["dur"]
+    return {pid for pid, _ in ends}
 
 
 def test_the_rules_hold_for_several_cores():
     """The same rules where arrows and counters cross cores and transfers slow each other down."""
     for report in several_cores():
-        events = json.loads(json.dumps(report.trace()))
-        test_every_event_has_what_its_phase_needs(events)
-        test_tracks_have_names(events)
-        test_flows_come_in_pairs_and_go_forward(events)
-        test_counters_are_in_order_for_each_core(events)
-        ends: dict[tuple[int, int], float] = {}
-        for event in of(events, "X"):
-            track = event["pid"], event["tid"]
-            assert event["ts"] >= ends.get(track, 0) - 1e-9
-            ends[track] = event["ts"] + event["dur"]
-        assert len({pid for pid, _ in ends}) > 1
+        assert len(check_rules(report)) > 1
+
+
+@pytest.mark.parametrize("name", ["softmax", "topk", "mxfp8_matmul"])
+def test_the_rules_hold_for_vector_regions_and_micro_instructions(name):
+    import ptosim
+
+    assert check_rules(ptosim.load(f"programs/micro/{name}.pto").cost()) == {0}
 
 
 def test_bandwidth_is_shared_by_all_cores():

@@ -1,0 +1,59 @@
+"""Programs without synchronisation are ordered by the bytes that their operations touch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.cli.main import main
+from tests.bench.programs import stream_loop
+
+_COPY = """module attributes {pto.target_arch = "a5"} {
+  func.func @copy(%x: !pto.ptr<f32, gm>, %y: !pto.ptr<f32, gm>) attributes {pto.aicore} {
+    %zero = arith.constant 0 : i64
+    %at = arith.constant FROM : i64
+    %size = arith.constant 128 : i64
+    %four = arith.constant 4 : i64
+    %first = pto.castptr %zero : i64 -> !pto.ptr<f32, ub>
+    %second = pto.castptr %at : i64 -> !pto.ptr<f32, ub>
+    pto.mte_gm_ub %x, %first, %zero, %size nburst(%four, %size, %size) : !pto.ptr<f32, gm>, !pto.ptr<f32, ub>, i64, i64, i64, i64, i64
+    pto.mte_ub_gm %second, %y, %size nburst(%four, %size, %size) : !pto.ptr<f32, ub>, !pto.ptr<f32, gm>, i64, i64, i64, i64
+    return
+  }
+}
+"""
+
+
+def starts(text: str) -> list[int]:
+    return list(ptosim.load(text).cost().model.cores[0].starts)
+
+
+@pytest.mark.parametrize(("place", "waits"), [(0, True), (384, True), (512, False), (4096, False)])
+def test_a_copy_waits_for_the_bytes_that_it_reads(place, waits):
+    """Four bursts of 128 bytes behind each other are 512 bytes."""
+    (_, store) = starts(_COPY.replace("FROM", str(place)))
+    assert (store > 200) == waits
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_stream_takes_the_same_with_values_and_without(target):
+    """Each round has bytes of its own in global memory: more than are kept as cells."""
+    text = stream_loop().replace('"a5"', '"a3"' if target == "a2a3" else '"a5"')
+    program = ptosim.load(text, target=target)
+    wide = np.zeros((16, 65536), np.float32)
+    args = {"x": wide, "y": wide[:, :64].copy(), "z": wide, "n": 80}
+    result = program.run(args, sanitize="none")
+    report = program.cost(args={"n": 80})
+    assert result.cycles == report.cycles
+    assert result.cost.to_dict()["pipes"] == report.to_dict()["pipes"]
+    work = set(report.model.cores[0].steps)
+    assert len(work) == 4  # rounds share the record of each instruction
+
+
+def test_unknown_figures_list_the_keys_in_groups(capsys):
+    assert main(["cost", "@basics/vadd", "--what-if", "instruction.vad.slope=3"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert "instruction.vadd.slope" in next(line for line in lines if "nearest:" in line)
+    assert any(line.strip().startswith("machine. clock.mhz") for line in lines)
+    assert max(map(len, lines)) <= 120
