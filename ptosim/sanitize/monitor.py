@@ -81,6 +81,8 @@ class Monitor:
                     self._synchronise(core, inst, agent, binding)
                 commit()
                 self._define_made(binding)
+                if binding.made and self.is_on and agent.pipe != SCALAR:
+                    self._copied(core, inst, agent, binding)
 
             bound.commit = ordered
             return
@@ -135,6 +137,17 @@ class Monitor:
     def _define_made(self, binding: Any) -> None:
         for core, ref in binding.made:
             self.define(core, ref)
+
+    def _copied(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> None:
+        """A pop on A2/A3 has copied the oldest tile of a FIFO: its pipe writes like any other."""
+        for owner, ref in binding.made:
+            found = footprint(owner, "tile", ref, None, self.shadow)
+            if found is None:
+                continue
+            access = Access(core, inst)
+            access.writes = (found,)
+            entry = (agent.index, agent.count, access, self._times[core.index][inst.pc])
+            self.write(entry, agent, ((found, DEFINED),))
 
     def finish(self) -> None:
         """The program has ended: report what is left over."""

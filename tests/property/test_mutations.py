@@ -30,6 +30,7 @@ from ptosim.errors import UsageError
 from ptosim.machine.core import CUBE_SPACES
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.sanitize.access import access_of, pointer_access
+from ptosim.sanitize.footprint import tile_bytes
 from ptosim.sanitize.shadow import Shadow
 from ptosim.semantics.micro.order import places_of
 from ptosim.sidecar import sidecar_of
@@ -65,6 +66,7 @@ class Trace:
     """The event of the nth work of a core: what cores do meets in another order in each mutant."""
     lines: set[int] = field(default_factory=set)  # of the synchronisation that was executed
 
+    popping: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # pops under way
     open_regions: dict[int, list[int]] = field(default_factory=dict)  # that have not ended
 
     def on_start(self, engine) -> None:
@@ -98,8 +100,21 @@ class Trace:
         if sync is None or sync[0] == "push":  # a push reads its tile
             access = bytes_of(core, inst, binding, self.target) if self.watches else None
             self.work(core, access)
+        if sync is not None and sync[0] == "pop" and inst.pipe != "S":  # writes what comes out
+            self.popping.setdefault((core.index, inst.pc), []).append(len(self.data))
+            self.work(core, Access({}, {}) if self.watches else None)
         event = Event(inst.pipe, sync, core.index, binding.signals, binding.awaits)
         self.events.append(event)
+
+    def on_commit(self, core, inst, bound) -> None:
+        waiting = self.popping.get((core.index, inst.pc))
+        if not waiting or not self.watches:
+            return
+        number = waiting.pop(0)
+        for owner, ref in bound.binding.made:
+            where = f"{owner.index} {ref.type.loc}"
+            found = sum(map(mask, tile_bytes(ref, ref.v_row, ref.v_col)))
+            self.accesses[number] = Access({}, {where: found})
 
     def work(self, core, access) -> None:
         count = sum(1 for c, _ in self.places if c == core.index)
