@@ -65,10 +65,21 @@ def needless(program: Program, entry: str, args: Mapping[str, Any] | None) -> li
 
 
 def _candidates(function: Operation) -> Iterator[_Candidate]:
+    """Barriers, pairs of flags inside a block, and the flags of an event in several blocks."""
+    paired: set[Operation] = set()
     for op in function.walk():
         for region in op.regions:
             for block in region.blocks:
-                yield from _of_block(block.ops)
+                for candidate in _of_block(block.ops):
+                    paired.update(candidate.ops)
+                    yield candidate
+    events: dict[FlagKey, list[Operation]] = {}
+    for op in function.walk():
+        if op.name in ("pto.set_flag", "pto.wait_flag"):
+            events.setdefault(flag_key(op), []).append(op)
+    for ops in events.values():
+        if any(op not in paired for op in ops):
+            yield _Candidate(tuple(ops), "event, set and waited for in several blocks,")
 
 
 def _of_block(ops: Sequence[Operation]) -> Iterator[_Candidate]:
@@ -131,7 +142,10 @@ def _finding(
         "PTO5301",
         f"this {candidate.what} orders nothing that is not ordered without it{price}",
         first,
-        more=tuple(Label(span, "and this wait") for span in others),
+        more=tuple(
+            Label(span, f"and this {op.name.removeprefix('pto.').removesuffix('_flag')}")
+            for span, op in zip(others, candidate.ops[1:], strict=True)
+        ),
         notes=("taken alone: of two that do the same, one has to stay",),
         help=f"remove the {candidate.what}",
         fixes=tuple(Fix(_line_of(source, op), "") for op in candidate.ops),
@@ -150,22 +164,60 @@ def _line_of(source: Source, op: Operation) -> Span:
 
 
 def _pressure(front: Front, function: Operation) -> Iterator[Diagnostic]:
-    """Pairs of pipes that have no event id left."""
-    used: dict[tuple[str, str], dict[str, Operation]] = {}
-    for op in function.walk():
-        if op.name == "pto.set_flag":
-            source, target, number = flag_key(op)
-            used.setdefault((source, target), {}).setdefault(number, op)
-    for (source, target), numbers in used.items():
-        if len(numbers) < EVENT_IDS:
-            continue
-        last = list(numbers.values())[-1]
+    """How many event ids each pair of pipes uses, in all and in each loop."""
+    for (source, target), uses in _uses(function).items():
+        ids = {number for numbers in uses.values() for number in numbers}
+        last = max((op for numbers in uses.values() for op in numbers.values()), key=_start)
+        loops = {
+            front.source.line_column(loop.start)[0]: sorted(numbers)
+            for loop, numbers in uses.items()
+            if loop is not function
+        }
+        full = len(ids) >= EVENT_IDS
+        count = f"all {EVENT_IDS}" if full else f"{len(ids)} of {EVENT_IDS}"
         yield note(
-            "PTO5302",
-            f"all {EVENT_IDS} event ids from {source} to {target} are in use",
+            "PTO5302" if full else "PTO5303",
+            f"{count} event ids from {source} to {target} are in use",
             Span(front.source, last.start, last.name_end),
             label="the last one is taken here",
-            notes=("one more dependence between these pipes needs a barrier of all pipes",),
-            help="use an id again where its wait lies before the next set",
-            context={"from": source, "to": target, "ids": sorted(numbers)},
+            notes=(
+                *(
+                    f"loop in line {line}: {len(used)} ({_listed(used)})"
+                    for line, used in loops.items()
+                ),
+                *_FULL[: int(full)],
+            ),
+            help="use an id again where its wait lies before the next set" if full else None,
+            context={
+                "from": source,
+                "to": target,
+                "ids": sorted(ids),
+                "loops": [{"line": line, "ids": used} for line, used in loops.items()],
+            },
         )
+
+
+_FULL = ("one more dependence between these pipes needs a barrier of all pipes",)
+
+
+def _uses(function: Operation) -> dict[tuple[str, str], dict[Operation, dict[str, Operation]]]:
+    """The ids of each pair of pipes that are set or waited for in the function and in each loop
+    (with the loops inside it), with an operation that does so."""
+    found: dict[tuple[str, str], dict[Operation, dict[str, Operation]]] = {}
+    for around in function.walk():
+        if around is not function and around.name not in ("scf.for", "scf.while"):
+            continue
+        for op in around.walk():
+            if op.name in ("pto.set_flag", "pto.wait_flag"):
+                source, target, number = flag_key(op)
+                uses = found.setdefault((source, target), {}).setdefault(around, {})
+                uses.setdefault(number, op)
+    return found
+
+
+def _start(op: Operation) -> int:
+    return op.start
+
+
+def _listed(ids: Sequence[str]) -> str:
+    return ", ".join(i.strip("<>").removeprefix("EVENT_ID") for i in ids)

@@ -14,6 +14,9 @@ from ptosim.isa.schema import OpDef
 from ptosim.passes.bind import describe
 from ptosim.views.op_card import card
 
+_WIDE = 400
+"""Columns of the list in a pipe or a file: more than the longest line."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
@@ -36,7 +39,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if terminal.format == "json":
         terminal.json([_facts(d) for d in rows])
     else:
-        terminal.print_renderables(_table(rows))
+        # One line for each operation, for grep; a screen cuts what it is to what fits.
+        terminal.print_renderables(_table(rows), None if terminal.is_screen() else _WIDE)
     return 0
 
 
@@ -102,7 +106,7 @@ def _table(rows: list[OpDef]) -> list[Any]:
         "pipe",
         "what",
     ):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="ellipsis", no_wrap=True)
     for d in rows:
         pipes = "/".join(dict.fromkeys(p.pipe for p in d.pipes))
         statuses = [str(d.status[t]) for t in TARGETS]

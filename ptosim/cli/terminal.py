@@ -39,9 +39,13 @@ class Terminal:
             return False
         return stream.isatty()
 
+    def is_screen(self) -> bool:
+        """True if the report goes to a screen, whose width bounds its lines."""
+        return self._target is None and sys.stdout.isatty()
+
     def width(self) -> int:
         """Return the columns of the report."""
-        if self._target is None and sys.stdout.isatty():
+        if self.is_screen():
             with contextlib.suppress(OSError):
                 return os.get_terminal_size(sys.stdout.fileno()).columns
         return int(os.environ.get("COLUMNS", WIDTH))
@@ -60,30 +64,19 @@ class Terminal:
         """Write a value as JSON."""
         self.write(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str) + "\n")
 
-    def print_renderables(self, renderables: Iterable[Any]) -> None:
+    def print_renderables(self, renderables: Iterable[Any], width: int | None = None) -> None:
         """Write rich renderables as one report."""
-        self.write(self.render(renderables))
+        self.write(self.render(renderables, width))
 
-    def render(self, renderables: Iterable[Any]) -> str:
-        """Return rich renderables as text."""
-        import io
+    def render(self, renderables: Iterable[Any], width: int | None = None) -> str:
+        """Return rich renderables as text, of the report's width unless another is given."""
+        from ptosim.views.console import text_console, text_of
 
-        from rich.console import Console
-
-        buffer = io.StringIO()
         color = self._target is None and self.uses_color(sys.stdout)
-        console = Console(
-            file=buffer,
-            width=self.width(),
-            force_terminal=color,
-            no_color=not color,
-            highlight=False,
-            legacy_windows=False,
-        )
+        console, buffer = text_console(width or self.width(), color=color)
         for renderable in renderables:
             console.print(renderable)
-        text = buffer.getvalue()
-        return text if color else "\n".join(line.rstrip() for line in text.split("\n"))
+        return text_of(buffer, color=color)
 
     def busy(self, what: str) -> AbstractContextManager[object]:
         """Show on a terminal, from the first second on, that `what` goes on and for how long."""

@@ -3,34 +3,23 @@ has."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-from rich.console import Console
-
 from ptosim.debug.sheet import Line
+from ptosim.views.console import text_console, text_of
 
 
 def rendered(parts: Sequence[Any], width: int, *, color: bool) -> str:
     """Return tables and lines as text; lines are not broken, blanks at line ends are dropped where
     there are no colours."""
-    buffer = io.StringIO()
-    console = Console(
-        file=buffer,
-        width=width,
-        force_terminal=color,
-        no_color=not color,
-        highlight=False,
-        legacy_windows=False,
-    )
+    console, buffer = text_console(width, color=color)
     for part in parts:
         if isinstance(part, Line):
             console.print(part.text, soft_wrap=True)
         else:
             console.print(part)
-    text = buffer.getvalue()
-    return text if color else "\n".join(line.rstrip() for line in text.split("\n"))
+    return text_of(buffer, color=color)
 
 
 class Screen:

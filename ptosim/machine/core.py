@@ -143,6 +143,7 @@ class CoreState:
     tokens: dict[int, int]
     queues: dict[str, tuple[Any, ...]]
     stalled: Any
+    log: Any  # of accesses of a vector region that has not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,7 @@ def snapshot(machine: Machine) -> MachineState:
             dict(core.tokens),
             {pipe: tuple(queue) for pipe, queue in core.queues.items()},
             core.stalled,
+            core.ub.logged() if core.ub is not None else None,
         )
         for core in machine.cores
     )
@@ -197,6 +199,7 @@ def restore(machine: Machine, state: MachineState) -> None:
         core.stalled = saved.stalled
         if core.ub is not None:
             core.ub.order_all()
+            core.ub.log_again(saved.log)
         for name in core.spaces.keys() - saved.spaces.keys():
             fresh = MemorySpace(
                 name, core.spaces[name].size, core.uninit, core.seed * 1000 + core.index

@@ -175,6 +175,17 @@ class VectorWindow:
         if self.log:
             self.forget()
 
+    def logged(self) -> tuple[bytes, list[tuple[int, np.ndarray, int]]] | None:
+        """Return what the log says in the middle of a region, for `log_again`."""
+        return (self.log.tobytes(), list(self.parts)) if self.log else None
+
+    def log_again(self, entries: tuple[bytes, list[tuple[int, np.ndarray, int]]] | None) -> None:
+        """Put back what the log said."""
+        self.forget()
+        if entries is not None and self.log is not None:
+            self.log.frombytes(entries[0])
+            self.parts.extend(entries[1])
+
     def forget(self) -> None:
         """Empty the log."""
         if self.log is not None:

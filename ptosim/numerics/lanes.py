@@ -7,6 +7,7 @@ log and square root of f16 are computed in f32 and rounded once more."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
@@ -51,6 +52,27 @@ _MAXIMUM = _with_zeros(np.maximum, np.bitwise_and)
 _MINIMUM = _with_zeros(np.minimum, np.bitwise_or)
 
 
+def maximum_of(lanes: np.dtype, scalar: float) -> Function:
+    """Return the larger of a register and of a number that never changes, in every lane: only a
+    zero needs care."""
+    if is_float(lanes) and scalar == 0:
+        if math.copysign(1, scalar) < 0:
+            return _MAXIMUM
+        zero = lanes.type(0)
+
+        def larger(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+            result = np.maximum(first, second)
+            return np.add(result, zero, out=result)  # -0 + 0 is +0
+
+        return larger
+    return np.maximum
+
+
+def minimum_of(lanes: np.dtype, scalar: float) -> Function:
+    """Return the smaller of a register and of a number that never changes, in every lane."""
+    return _MINIMUM if is_float(lanes) and scalar == 0 else np.minimum
+
+
 def maximum(lanes: np.dtype) -> Function:
     """Return the larger of two registers; NaN if either is NaN."""
     return _MAXIMUM if is_float(lanes) else np.maximum
@@ -81,7 +103,7 @@ def absolute(lanes: np.dtype) -> Function:
     """|x|; the smallest integer stays as it is, a float loses its sign bit."""
     if lanes.kind == "u":
         return np.copy
-    if not is_float(lanes):
+    if lanes.kind != "V" and lanes != BF16:
         return np.abs
     bits = unsigned(lanes)
     keep = bits.type((1 << (lanes.itemsize * 8 - 1)) - 1)

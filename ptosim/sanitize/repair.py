@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ptosim.diagnostics.model import Fix
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
+from ptosim.sanitize.nesting import Nesting, Path
 from ptosim.source import Source, Span
 
 EVENT_IDS = 8
@@ -39,10 +40,9 @@ class _Places:
 class Repairs:
     """Knows the text of a program and the event ids it uses."""
 
-    def __init__(self, resolved: ResolvedModule) -> None:
-        self.resolved = resolved
+    def __init__(self, resolved: ResolvedModule, nesting: Nesting) -> None:
         self._source: Source = resolved.module.source
-        self._parents: dict[Operation, tuple[Operation, int]] | None = None
+        self._nesting = nesting
 
     def between(
         self, first: Operation, second: Operation, source: str, target: str, same_core: bool
@@ -92,7 +92,7 @@ class Repairs:
     # -- places -----------------------------------------------------------------------------------
 
     def _places(self, first: Operation, second: Operation) -> _Places | None:
-        one, two = self._path(first), self._path(second)
+        one, two = self._nesting.path(first), self._nesting.path(second)
         depth = 0
         while depth < min(len(one), len(two)) and one[depth] == two[depth]:
             depth += 1
@@ -106,24 +106,9 @@ class Repairs:
                 return _Places(give, take, loop)
         return None
 
-    def _at(self, path: list[tuple[Operation, int]], depth: int, op: Operation) -> Operation:
+    def _at(self, path: Path, depth: int, op: Operation) -> Operation:
         """The operation of the block at a depth that is, or contains, another one."""
         return path[depth][0] if depth < len(path) else op
-
-    def _path(self, op: Operation) -> list[tuple[Operation, int]]:
-        """The operations around one, outermost first, with the number of the region it lies in."""
-        if self._parents is None:
-            self._parents = {}
-            for owner in self.resolved.module.walk():
-                for number, region in enumerate(owner.regions):
-                    for inner in region.ops:
-                        self._parents[inner] = owner, number
-        path: list[tuple[Operation, int]] = []
-        found = self._parents.get(op)
-        while found is not None:
-            path.insert(0, found)
-            found = self._parents.get(found[0])
-        return path
 
     # -- text -------------------------------------------------------------------------------------
 

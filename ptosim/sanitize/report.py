@@ -11,6 +11,7 @@ from ptosim.ir.program import ResolvedModule
 from ptosim.machine.core import Core, Machine
 from ptosim.sanitize.access import CLOBBERED, HIDDEN, PADDING, SCRATCHED
 from ptosim.sanitize.clocks import Clocks
+from ptosim.sanitize.nesting import Nesting
 from ptosim.sanitize.repair import Repairs
 from ptosim.sanitize.shadow import Atom, Footprint
 from ptosim.source import Span
@@ -32,7 +33,8 @@ class Reporter:
         self.machine = machine
         self.sink = sink
         self.clocks = clocks
-        self.repairs = Repairs(resolved)
+        self.nesting = Nesting(resolved)
+        self.repairs = Repairs(resolved, self.nesting)
 
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
@@ -93,8 +95,8 @@ class Reporter:
                 "kind": kind,
                 "space": print_.shadow.name,
                 "bytes": list(extent),
-                "first": _side(one, earlier[3], source, other),
-                "second": _side(two, later[3], target, print_),
+                "first": self._side(one, earlier[3], source, other),
+                "second": self._side(two, later[3], target, print_),
             },
         )
 
@@ -104,8 +106,25 @@ class Reporter:
 
     def _when(self, access: Any, execution: int, pipe: str) -> str:
         core = f", core {access.core.index}" if len(self.machine.cores) > 1 else ""
+        loops = self.nesting.iterations(access.inst.op, execution) or ()
         count = f", execution {execution}" if execution > 1 else ""
+        if loops:
+            count = f"{count or ', execution 1'}: {', '.join(map(str, loops))}"
         return f" (PIPE_{pipe}{core}{count})"
+
+    def _side(self, access: Any, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
+        low, high = print_.span
+        loops = self.nesting.iterations(access.inst.op, execution)
+        return {
+            "op": access.inst.op.name,
+            "core": access.core.index,
+            "pipe": pipe,
+            "execution": execution,
+            "iterations": None if loops is None else {i.variable: i.number for i in loops},
+            "operand": print_.name,
+            "tile": operand_name(access, print_),
+            "bytes": [low, high],
+        }
 
     # -- undefined bytes --------------------------------------------------------------------------
 
@@ -292,16 +311,3 @@ def _rule(code: str, source: str, target: str) -> tuple[str, ...]:
     return (
         f"PIPE_{source} and PIPE_{target} run independently: only a flag or a barrier orders them",
     )
-
-
-def _side(access: Any, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
-    low, high = print_.span
-    return {
-        "op": access.inst.op.name,
-        "core": access.core.index,
-        "pipe": pipe,
-        "execution": execution,
-        "operand": print_.name,
-        "tile": operand_name(access, print_),
-        "bytes": [low, high],
-    }

@@ -6,7 +6,7 @@ names the load or the store; that a load finds values is checked in the order of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_KNOWN = 4096
 """Entries of a log that is kept, with what it was found to say."""
+MAX_TRIED = 1024
+"""Loads of an instruction that are looked at where the region stores bytes of them itself."""
 
 Log = np.ndarray
 Part = tuple[int, np.ndarray, int]
@@ -145,24 +147,30 @@ class VectorWatch:
     ) -> None:
         """Report the first load of each instruction that finds bytes without a value. Where only
         lanes that a mask may leave out have none, nothing is known to be wrong."""
-        ub = core.ub
-        poor = shadow.states(np.arange(shadow.bytes)) != DEFINED
-        written = np.full(shadow.bytes, len(ub.log or ()), np.int64)
-        accesses = list(_in_order(ub))
-        for number, (code, starts, size) in reversed(list(enumerate(accesses))):
-            if table[code].is_store:
-                for start in starts.tolist():
-                    written[start : start + size] = number
-        told: set[int] = set()
-        for number, (code, starts, size) in enumerate(accesses):
-            row = table[code]
-            if row.is_store or code in told:
+        runs = _in_order(core.ub)
+        low, high = int(runs.starts.min()), int((runs.starts + runs.sizes).max())
+        runs = runs._replace(starts=runs.starts - low)
+        poor = shadow.states(np.arange(low, high)) != DEFINED
+        before = np.concatenate(([0], np.cumsum(poor)))
+        is_store = np.isin(runs.codes, [c for c, row in table.items() if row.is_store])
+        ends = runs.starts + runs.sizes
+        lost = before[ends] - before[runs.starts]
+        stores = np.flatnonzero(is_store)
+        for code, row in table.items():
+            chosen = runs.codes == code
+            if row.is_store or not chosen.any():
                 continue
-            places = (starts[:, None] + np.arange(size)).reshape(-1)
-            wrong = poor[places] & (written[places] > number)
-            if wrong.all() if not row.is_whole else wrong.any():
-                told.add(code)
-                self._report(shadow, row, entries[row], places[wrong])
+            least = 1 if row.is_whole else runs.sizes
+            for at in np.flatnonzero(chosen & (lost >= least))[:MAX_TRIED].tolist():
+                places = np.arange(int(runs.starts[at]), int(ends[at]))
+                wrong = poor[places]
+                earlier = stores[runs.numbers[stores] < runs.numbers[at]]
+                over = (runs.starts[earlier] < ends[at]) & (ends[earlier] > runs.starts[at])
+                for store in earlier[over].tolist():
+                    wrong &= (places < runs.starts[store]) | (places >= ends[store])
+                if wrong.sum() >= (1 if row.is_whole else len(places)):
+                    self._report(shadow, row, entries[row], low + places[wrong])
+                    break
 
     def _report(
         self, shadow: Shadow, row: _Instruction, entry: tuple[Any, ...], places: np.ndarray
@@ -204,10 +212,29 @@ def _grouped(log: Log, parts: list[Part]) -> Iterator[Part]:
         yield code, np.unique(np.concatenate(starts)), size
 
 
-def _in_order(ub: VectorWindow) -> Iterator[Part]:
-    """Accesses in the order of execution."""
-    for value in ub.log or ():
-        if value < 0:
-            yield ub.parts[-1 - value]
-        else:
-            yield value >> 32, np.array([value & 0xFFFFF]), value >> 20 & 0xFFF
+class _Runs(NamedTuple):
+    """Runs of bytes that were accessed, and by which access, counted from 0."""
+
+    numbers: np.ndarray
+    codes: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+
+
+def _in_order(ub: VectorWindow) -> _Runs:
+    """Every run in the order of execution."""
+    log = _entries(ub)
+    numbers = np.arange(len(log))
+    single = log >= 0
+    found = [_Runs(numbers[single], *_unpacked(log[single]))]
+    for number in numbers[~single].tolist():
+        code, starts, size = ub.parts[-1 - int(log[number])]
+        same = np.ones(len(starts), np.int64)
+        found.append(_Runs(same * number, same * code, np.asarray(starts), same * size))
+    runs = _Runs(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    order = np.argsort(runs.numbers, kind="stable")
+    return _Runs(*(column[order] for column in runs))
+
+
+def _unpacked(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return log >> 32, log & 0xFFFFF, log >> 20 & 0xFFF

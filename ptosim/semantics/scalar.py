@@ -67,6 +67,17 @@ def _wrapping(function: Callable[[int, int], int]) -> Maker:
     return make
 
 
+def _bitwise(function: Callable[[int, int], int]) -> Maker:
+    """Bits of signed numbers in range give one in range."""
+
+    def make(operand: DType, result: DType) -> Function:
+        if operand.kind == "int" and operand.name != "i1":
+            return function
+        return _on_bits(function)(operand, result)
+
+    return make
+
+
 def _on_bits(function: Callable[[int, int], int]) -> Maker:
     def make(operand: DType, result: DType) -> Function:
         return lambda a, b: wrap(function(unsigned(a, operand), unsigned(b, operand)), operand)
@@ -282,9 +293,9 @@ MAKERS: dict[str, Maker] = {
     "arith.ceildivsi": _on_signed(_checked(lambda a, b: -(-a // b))),
     "arith.ceildivui": _on_bits(_checked(lambda a, b: -(-a // b))),
     "arith.floordivsi": _on_signed(_checked(operator.floordiv)),
-    "arith.andi": _on_bits(operator.and_),
-    "arith.ori": _on_bits(operator.or_),
-    "arith.xori": _on_bits(operator.xor),
+    "arith.andi": _bitwise(operator.and_),
+    "arith.ori": _bitwise(operator.or_),
+    "arith.xori": _bitwise(operator.xor),
     "arith.shli": _shift(operator.lshift, signed=False),
     "arith.shrsi": _shift(operator.rshift, signed=True),
     "arith.shrui": _shift(operator.rshift, signed=False),

@@ -20,7 +20,7 @@ class Busy:
 
     def __init__(self, what: str, *, color: bool) -> None:
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TimeElapsedColumn(),
             console=Console(file=sys.stderr, no_color=not color),

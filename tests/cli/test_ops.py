@@ -36,3 +36,12 @@ def test_a_card_shows_only_the_element_rules_of_its_form(
 def test_every_row_has_a_card(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ops", name]) == 0
     assert "source" in capsys.readouterr().out
+
+
+def test_the_list_has_a_line_for_each_operation(capsys):
+    """In a pipe: what `grep` finds is whole, brackets included."""
+    assert main(["ops"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    for name in isa().names():
+        definition = isa().get(name)
+        assert lines[definition.mnemonic].endswith(definition.summary), name

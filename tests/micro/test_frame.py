@@ -62,7 +62,10 @@ def test_a_mixed_kernel_is_a_cube_core_and_both_vector_cores():
     assert result.outputs["o"].tolist() == [2, 12, 10]
 
 
-WRAPPED = {"arith.addi": operator.add, "arith.subi": operator.sub, "arith.muli": operator.mul}
+WRAPPED = {
+    "arith.addi": operator.add, "arith.subi": operator.sub, "arith.muli": operator.mul,
+    "arith.andi": operator.and_, "arith.ori": operator.or_, "arith.xori": operator.xor,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRAPPED)

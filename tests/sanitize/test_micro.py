@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptosim.isa.machines import machine as machine_def
+from ptosim.machine.core import Cluster, Core, Machine, restore, snapshot
 from tests.support.micro import kernel, run
 
 V, P, M = "!pto.vreg<64xf32>", "!pto.ptr<f32, ub>", "!pto.mask<b32>"
@@ -137,6 +139,23 @@ def test_gathers_and_blocks():
     block = f"%x0 = pto.vsldb %p, %bs, %rs, %m : {P}, i16, i16, {M} -> {V}"
     even = f"pto.mte_gm_ub %g, %p, 0, 32 nburst(8, 32, 64) : {GM}, {P}"
     assert codes(*UB, strides, FILL, *flag("MTE2", "V"), even, *region(block, store(0, 0))) == []
+
+
+def test_going_back_into_a_region_keeps_what_it_did():
+    """A state in the middle of a region: what was logged until then is there again."""
+    core = Core(0, "vector", Cluster(0), 0, machine_def("a5"), "zero", 0)
+    machine = Machine(machine_def("a5"), [core])
+    core.open_vector_region()
+    core.ub.watch()
+    core.ub.log.extend((1 << 32 | 256 << 20, 2 << 32 | 256 << 20 | 64))
+    core.ub.note(3, np.array([4, 8]), 4)
+    state, entries = snapshot(machine), core.ub.log.tolist()
+    core.open_vector_region()
+    assert core.ub.log.tolist() == []
+    restore(machine, state)
+    assert core.ub.log.tolist() == entries
+    ((code, starts, size),) = core.ub.parts
+    assert (code, starts.tolist(), size) == (3, [4, 8], 4)
 
 
 # -- bytes without a value -------------------------------------------------------------------------

@@ -130,6 +130,17 @@ def test_the_back_edge_of_a_loop():
     assert codes(loop(f"{take}\n{body}\n{give}", give, take)) == []
 
 
+def test_a_report_names_the_iterations():
+    """The second execution of the load is iteration %i = 1; the store before it is %i = 0."""
+    (found,) = [f for f in findings(loop(f"LOAD\n{pair('MTE2', 'MTE3')}\nSTORE")) if f.fixes]
+    assert "(PIPE_MTE2, execution 2: %i = 1)" in found.labels[0].text
+    assert "(PIPE_MTE3, execution 1: %i = 0)" in found.labels[1].text
+    assert found.context["second"]["iterations"] == {"i": 2}
+    inner = loop(loop(f"LOAD\n{pair('MTE2', 'MTE3')}\nSTORE").replace("%i", "%j"))
+    (found,) = [f for f in findings(inner) if f.fixes]
+    assert "%i = 0, %j = 1" in found.labels[0].text
+
+
 def test_bytes_that_do_not_meet_do_not_race():
     """Exact to the byte: two tiles of 32 bytes side by side."""
     small = "!pto.tile_buf<vec, 1x8xf32>"

@@ -41,6 +41,9 @@ _PAIRS: dict[str, Make] = {
 """Functions of two operands by the name of the operation without `v` and, with a scalar, without
 `s`."""
 
+_OF_NUMBER = {"max": numerics.maximum_of, "min": numerics.minimum_of}
+"""Functions of a register and a number of the text that are simpler than those of two registers."""
+
 _SINGLES: dict[str, Make] = {
     "abs": numerics.absolute,
     "neg": numerics.negated,
@@ -96,8 +99,10 @@ def register_and_scalar(ctx: VectorContext) -> Run:
     """dst = function of a register and a scalar in every lane."""
     name = ctx.op.name.removeprefix("pto.v")
     name = name if name == "lrelu" else name.removesuffix("s")
-    lanes = _lanes(ctx, "src", name)
-    return ctx.lane_wise(_PAIRS[name](lanes), "src", "scalar", lanes=lanes)
+    lanes, const = _lanes(ctx, "src", name), ctx.const("scalar")
+    of_number = _OF_NUMBER.get(name) if isinstance(const, (int, float)) else None
+    function = of_number(lanes, const) if of_number is not None else _PAIRS[name](lanes)
+    return ctx.lane_wise(function, "src", "scalar", lanes=lanes)
 
 
 @vector("pto.vshls", "pto.vshrs")
