@@ -135,9 +135,9 @@ def _reached(name: str, value: Any, values: Mapping[str, Any]) -> list[Range]:
 
 
 def fixed_part(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Return a key of operands that fixes the cost and the bytes of the core's own memories, or None
-    if some of them are no tiles, views or numbers. Tiles are their own keys; of windows of global
-    memory the place is left out."""
+    """Return a key of operands that fixes the cost and the bytes of the core's own memories, or
+    None if some of them are no tiles, views or numbers. Tiles are their own keys; of windows of
+    global memory the place is left out."""
     if inst.op is None or is_micro(inst.op.name):
         return None
     key = []
