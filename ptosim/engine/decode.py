@@ -273,7 +273,10 @@ class _Decoder:
                     "PTO8001",
                     f"'{op.name}' cannot be executed on {self.resolved.target} in this version",
                     span,
-                    notes=(f"status of the operation: {status}",),
+                    notes=(
+                        f"status of the operation: {status}",
+                        *(definition.notes if definition else ()),
+                    ),
                     help="`ptosim ops` lists what is executed; `ptosim check` accepts the program",
                 )
             )

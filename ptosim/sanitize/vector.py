@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_KNOWN = 4096
 """Entries of a log that is kept, with what it was found to say."""
+MAX_LOGS = 256
+"""Logs that are kept."""
 MAX_TRIED = 1024
 """Loads of an instruction that are looked at where the region stores bytes of them itself."""
 
@@ -133,6 +135,8 @@ class VectorWatch:
             access.reads, access.writes = ((), reached) if row.is_store else (reached, ())
             found.append((row, access))
         if key[2] and not ub.parts:
+            if len(self._known) >= MAX_LOGS:
+                self._known.clear()
             self._known[key] = found
         return found
 

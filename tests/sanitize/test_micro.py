@@ -93,7 +93,10 @@ def test_a_race_names_load_and_copy_and_what_to_add():
     assert found.context["first"]["pipe"] == "MTE2"
     assert found.context["second"]["pipe"] == "V"
     assert found.context["second"]["tile"] == "%p"
-    assert "pto.set_flag[<PIPE_MTE2>, <PIPE_V>" in (found.help or "")
+    flag_of = "pto.{}_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID0>]"
+    edits = {fix.replacement.strip(): fix.span.line for fix in found.fixes}
+    copy = found.labels[1].span.line
+    assert edits == {flag_of.format("set"): copy, flag_of.format("wait"): copy + 1}, "not inside"
 
 
 def test_a_buffer_is_filled_again_too_early():

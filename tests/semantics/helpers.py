@@ -22,6 +22,7 @@ ARRAYS = {
     "ui32": np.dtype(np.uint32),
     "i64": np.dtype(np.int64),
     "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
     "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
 }
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import ptosim
+from tests.semantics.pair_harness import Pair
+from tests.semantics.test_fifo import args, frontend, given, half
 from tests.support.text import LAYOUTS, Kernel, Tile
 
 
@@ -50,9 +52,16 @@ CODES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", STATIC)
-def test_rejected_in_the_text(what):
-    target, line = STATIC[what]
+ON_BOTH = ("locations of a product", "a move without a path", "k of both factors",
+           "m of the result", "runs that are no multiple of 64")  # fmt: skip
+REJECTED = [(what, STATIC[what][0]) for what in STATIC] + [
+    (what, {"a5": "a2a3", "a2a3": "a5"}[STATIC[what][0]]) for what in ON_BOTH
+]
+
+
+@pytest.mark.parametrize(("what", "target"), REJECTED)
+def test_rejected_in_the_text(what, target):
+    line = STATIC[what][1]
     listed = [t for part in line.replace(" outs(", ", ").split(" : ")[1:] for t in _types(part)]
     args = ", ".join(f"%{n}: {t}" for n, t in zip(_order(line), listed, strict=False))
     text = (
@@ -90,8 +99,9 @@ def stopped(k: Kernel, args: dict) -> str:
 
 @pytest.mark.parametrize("place", [256, -1, 2**31 - 1])
 @pytest.mark.parametrize("op", ["tgather", "tscatter"])
-def test_an_index_that_names_no_element(op, place):
-    k = Kernel("a5")
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_an_index_that_names_no_element(target, op, place):
+    k = Kernel(target)
     src, index = k.tile("src", "f32", 1, 256), k.tile("index", "i32", 1, 256)
     tmp, dst = k.tile("tmp", "i32", 1, 256), k.tile("dst", "f32", 1, 256)
     k.load("x", index)
@@ -99,3 +109,41 @@ def test_an_index_that_names_no_element(op, place):
     x = np.arange(256, dtype=np.int32)[None]
     x[0, 77] = place
     assert stopped(k, {"x": x}).startswith("PTO6")
+
+
+@pytest.mark.parametrize("sizes", [(33, 32, 16), (16, 49, 16), (16, 32, 33), (-1, 16, 16)])
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_sizes_of_a_product_that_the_run_gets_wrong(target, sizes):
+    """m, k and n beyond the tiles, known only to the run."""
+    k = Kernel(target)
+    m, depth, n = (k.arg(v, "index") for v in "mkn")
+    nz = {"blayout": "col_major", "slayout": "row_major"}
+    left = k.dynamic("left", "f16", 32, 48, (m, depth), loc="left", **nz)
+    right = k.dynamic("right", "f16", 48, 32, (depth, n), loc="right", slayout="col_major")
+    acc = k.tile("acc", "f32", 32, 32, layout="nz", fractal=1024, loc="acc")
+    k.op("pto.tmatmul", [left, right], [acc])
+    assert stopped(k, dict(zip("mkn", sizes, strict=True))) == "PTO6004"
+
+
+@pytest.mark.parametrize("length", [0, 63, -64])
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_run_length_that_only_the_run_knows(target, length):
+    k = Kernel(target)
+    src, dst = k.tile("src", "f32", 1, 256), k.tile("dst", "f32", 1, 256)
+    k.op("pto.tmrgsort", [src, (k.arg("length", "i32"), "i32")], [dst])
+    assert stopped(k, {"length": length}) == "PTO6411"
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_pop_without_a_push_is_a_deadlock_that_names_the_fifo(target):
+    pair = Pair(target)
+    frontend(pair, 1)
+    t = half(pair.vector, "t", 0)
+    pair.vector.line(f"%t = pto.tpop_from_aic {{split = 0}} -> {t.type}")
+    pair.vector.line("pto.tfree_from_aic {split = 0}")
+    with pytest.raises(ptosim.Trap) as trap:
+        pair.run(given(pair, args()), uninit="zero")
+    finding = trap.value.diagnostics[-1]
+    assert finding.code == "PTO5006"
+    assert finding.span is not None
+    assert any("a tile in its FIFO (c2v)" in label.text for label in finding.labels)

@@ -120,7 +120,7 @@ OWN: dict[str, dict[str, str]] = {
         {
             "edges": "test_cube_moves:test_an_accumulator_with_a_scale_for_each_column",
             "empty": "test_cube_moves:test_rows_that_only_the_run_knows",
-            "switches": "test_fixpipe_rules:test_clip_to_nine_bits",
+            "switches": "test_fixpipe_rules:test_every_setting_in_every_form",
         },
     ),
     **alike(
@@ -128,7 +128,7 @@ OWN: dict[str, dict[str, str]] = {
         {
             "edges": "test_cube_moves:test_a_window_of_an_accumulator",
             "outside": "test_cube_moves:test_windows_outside_stop_the_run",
-            "switches": "test_fixpipe_rules:test_sign_of_the_offset",
+            "switches": "test_fixpipe_rules:test_every_setting_in_every_form",
         },
     ),
     **alike(
@@ -136,7 +136,7 @@ OWN: dict[str, dict[str, str]] = {
         {
             "edges": "test_cube_moves:test_an_accumulator_into_a_window",
             "outside": "test_cube_moves:test_windows_outside_stop_the_run",
-            "switches": "test_fixpipe_rules:test_where_relu_stands",
+            "switches": "test_fixpipe_rules:test_every_setting_in_every_form",
         },
     ),
     **{
@@ -147,6 +147,9 @@ OWN: dict[str, dict[str, str]] = {
             "dynamic": "test_matmul_shapes:test_sizes_that_only_the_run_knows",
             "in place": "test_matmul:test_an_accumulator_in_another_place",
             "switches": "test_matmul_shapes:test_named_orders_of_the_sums",
+            "specials": "test_matmul_shapes:test_an_operand_that_is_no_ordinary_number",
+            "accumulator": "test_matmul_shapes:test_the_accumulator_of_every_form",
+            "outside": "test_matmul_shapes:test_sizes_beyond_the_tiles_stop_the_run",
         }
         for op in ("tmatmul", "tgemv")
         for form in ("", ".acc", ".bias", ".mx", ".mx.acc", ".mx.bias")
@@ -220,6 +223,7 @@ OWN: dict[str, dict[str, str]] = {
         "outside": "test_memory_windows:test_outside_the_buffer_is_a_trap",
         "empty": "test_memory_windows:test_an_empty_tile_moves_nothing",
         "switches": "test_memory_windows:test_infinite_padding_by_switch",
+        "padding": "test_memory_windows:test_the_cpu_simulator_fills_the_whole_tile",
     },
     "tprefetch": {"edges": "test_memory_windows:test_a_prefetch_changes_nothing"},
     "tstore": {
@@ -236,6 +240,7 @@ OWN: dict[str, dict[str, str]] = {
         "empty": "test_convert:test_only_valid_elements_are_written",
         "in place": "test_convert:test_in_place",
         "switches": "test_convert:test_saturation_off_for_wide_integers",
+        "nan": "test_convert:test_nan_to_an_integer",
     },
     "tdequant": {
         "edges": "test_convert:test_dequantise",
@@ -246,7 +251,11 @@ OWN: dict[str, dict[str, str]] = {
         "microscaling": "test_quantize_mx:test_groups_along_columns",
         "in place": "test_quantize_int8:test_a5_keeps_its_source_unless_it_is_the_destination",
         "tails": "test_quantize_int8:test_only_valid_elements_are_written",
-        "switches": "test_quantize_mx_operands:test_the_pages_largest_exponent",
+        "switches": "test_quantize_mx_operands:test_both_settings_for_numbers_that_they_concern",
+        "exponent": "test_quantize_mx_operands:test_the_pages_largest_exponent",
+        "rounding": "test_quantize_mx_operands:test_stochastic_rounding_depends_on_the_seed_only",
+        "header": "test_quantize_mx_operands:test_defects_of_the_library_by_switch",
+        "page": "test_quantize_int8:test_the_pages_division_and_late_offset",
     },
 }
 

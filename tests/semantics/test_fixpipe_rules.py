@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptosim.isa.registry import isa
 from tests.oracle import cube
 from tests.semantics.acc_harness import Filled, word
 from tests.semantics.helpers import ARRAYS
@@ -148,3 +149,81 @@ def test_overflow_is_clipped(dst):
     values = np.full(SHAPE, np.float32(3.4e38))
     got = run(values, dst).astype(np.float32)
     assert np.isfinite(got).all()
+
+
+# -- every form with words for its columns -----------------------------------------------------------
+
+FORMS = ("tmov", "tmov.fp", "tstore_fp", "tstore.fp", "textract_fp", "textract.fp", "tinsert_fp",
+         "tinsert.fp")  # fmt: skip
+SCALES = [-0.5, 2.0, 1.0, -0.25, 0.5, 3.0, 0.0078125, 1.5] * 2
+OFFSETS = [-20, 0, 255, -256, -200, 7, 1, -1] * 2
+WORDS = [word(s, offset=o) for s, o in zip(SCALES, OFFSETS, strict=True)]
+READINGS = {
+    "relu": ("before", "scaled", "last"),
+    "s9": ("on", "off"),
+    "offset": ("signed", "unsigned"),
+    "product": ("exact", "f32"),
+    "channel": ("column", "row"),
+}
+
+
+def through(target: str, name: str, switch: str, setting: str) -> np.ndarray:
+    """VALUES as i8 after an operation with a word for each column."""
+    k = Kernel(target, switches={f"fixpipe.{switch}": setting})
+    acc = k.tile("acc", "f32", 16, 32, SHAPE, layout="nz", fractal=1024, loc="acc")
+    words, fp = k.tile("words", "i64", 1, 16, loc="mat"), k.tile("fp", "i64", 1, 16, loc="scaling")
+    k.load("w", words)
+    k.op("pto.tmov", [words], [fp])
+    args = {"w": np.array(WORDS, np.int64)}
+    attrs = "reluPreMode = #pto<relu_pre_mode normal_relu>" if switch == "relu" else ""
+    ins: list = [acc, fp]
+    if "tract" in name or "insert" in name:
+        ins += [(k.const(0), "index")] * 2
+    if "store" in name:
+        k.op(f"pto.{name}", ins, [k.view("y", "i8", SHAPE)], attrs)
+        args["y"] = np.zeros(SHAPE, np.int8)
+        return k.run(args, observers=[Filled(VALUES)]).outputs["y"]
+    mat = k.tile("mat", "i8", 16, 32, (16, 16), layout="nz", loc="mat")
+    seen = []
+
+    class Look:
+        def on_commit(self, core, inst, bound) -> None:
+            if inst.op.name == f"pto.{name}" and bound.binding.values["dst"].type.loc == "mat":
+                base = bound.binding.values["dst"].addr
+                seen.append(
+                    np.frombuffer(core.space("mat").data, np.int8)[base : base + 512].copy()
+                )
+
+    k.op(f"pto.{name}", ins, [mat], attrs)
+    k.run(args, uninit="zero", observers=[Filled(VALUES), Look()])
+    return seen[-1].reshape(16, 32)[:, :16]
+
+
+def reading(switch: str, setting: str) -> np.ndarray:
+    """What the description of a setting makes of VALUES."""
+    result = np.zeros(SHAPE, np.int8)
+    for r, c in np.ndindex(SHAPE):
+        at = r if (switch, setting) == ("channel", "row") else c
+        value, scale, offset = float(VALUES[r, c]), SCALES[at], OFFSETS[at]
+        if (switch, setting) == ("offset", "unsigned"):
+            offset &= 0x1FF
+        if (switch, setting) == ("product", "f32"):
+            with np.errstate(all="ignore"):
+                value, scale = float(np.float32(np.float64(value) * scale)), 1.0
+        result[r, c] = cube.requantised(
+            value, scale, offset, signed=True,
+            relu=setting if switch == "relu" else None,
+            clip_first=(switch, setting) != ("s9", "off"),
+        )  # fmt: skip
+    return result
+
+
+@pytest.mark.parametrize(("switch", "setting"), [(s, v) for s in READINGS for v in READINGS[s]])
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_every_setting_in_every_form(target, switch, setting):
+    wanted = reading(switch, setting)
+    takes_relu = [n for n in FORMS if "reluPreMode" in isa().get(f"pto.{n}").attrs]
+    for name in takes_relu if switch == "relu" else FORMS:
+        np.testing.assert_array_equal(through(target, name, switch, setting), wanted, name)
+    if setting not in ("scaled", "on", "signed", "exact", "column", "f32"):
+        assert (wanted != reading("s9", "on")).any()

@@ -215,8 +215,10 @@ def test_more_hits_than_columns_stop_the_run():
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "ui8", "i32"])
 @pytest.mark.parametrize("target", TARGETS)
-def test_blocks_of_32_bytes_by_byte_offset(target, dtype):
-    """A2/A3 write whole blocks, A5 the valid columns."""
+@pytest.mark.parametrize("tail", [None, "blocks", "valid"])
+def test_blocks_of_32_bytes_by_byte_offset(target, dtype, tail):
+    """A2/A3 write whole blocks, A5 the valid columns, or as the switch says."""
+    switches = {"tgatherb.tail": tail} if tail else None
     size = np_dtype(dtype).itemsize
     cols, room = 128 // size, 6 * 128
     for valid in ((4, cols), (3, cols - 3), (1, 1), (0, cols)):
@@ -226,7 +228,7 @@ def test_blocks_of_32_bytes_by_byte_offset(target, dtype):
             "offset": Spec("ui32", 4, 8, (valid[0], 4), values=offsets),
             "dst": spec(dtype, 4, cols, valid, seed=5, dynamic=valid[0] == 3),
         }
-        Case("tgatherb", target, operands).check()
+        Case("tgatherb", target, operands, switches=switches).check()
 
 
 @pytest.mark.parametrize(

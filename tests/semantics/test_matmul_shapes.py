@@ -3,6 +3,7 @@ named orders of the sums. Operands are written into the memories, at the address
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ NAMES = [
 class Memories:
     """Writes operands before the product and reads the accumulator behind it."""
 
-    def __init__(self, contents: dict[str, bytes]) -> None:
+    def __init__(self, contents: dict[str, bytes], values: Sequence[np.ndarray]) -> None:
         self.contents = contents
+        self.values = values
         self.result = np.zeros(0, np.float32)
 
     def on_issue(self, core, inst, bound) -> None:
@@ -90,11 +92,15 @@ def product(target: str, name: str, dtype: str, data: dict[str, np.ndarray], siz
         ins = [left, sa, right, sb]
     if name.endswith(".acc"):
         ins = [acc, *ins]
+    if "other" in data:
+        other = k.dynamic("other", "f32", M, N, (m, n), loc="acc", fractal=1024, **NZ)
+        ins[0] = other
+        contents["acc"] = image(data["other"], "nz", 1024)
     if name.endswith(".bias"):
         ins.append(k.tile("bias", "f32", 1, N, loc="bias"))
         contents["bias"] = data["bias"].tobytes()
     k.op(f"pto.{name}", ins, [acc])
-    look = Memories(contents)
+    look = Memories(contents, list(data.values()))
     k.run(dict(zip("mkn", sizes, strict=True)), uninit="zero", observers=[look])
     return look.result
 
@@ -141,27 +147,74 @@ def test_sizes_that_only_the_run_knows(target, name):
             same(product(target, name, dtype, data, sizes), expected(name, data, sizes))
 
 
+SPECIALS = (np.nan, np.inf, -np.inf, -0.0, 65504.0, -(2.0**-24))
+
+
+@pytest.mark.parametrize("special", SPECIALS)
+@pytest.mark.parametrize(("target", "name"), NAMES)
+def test_an_operand_that_is_no_ordinary_number(target, name, special):
+    """It meets one row; zeros of a row alone keep the rules of IEEE sums."""
+    rows = 1 if "gemv" in name else 3
+    dtype = "f8E5M2" if ".mx" in name else "f16"
+    data = operands(dtype, specials=False)
+    data["a"][0, 0] = special
+    if special == 0:
+        data["a"][0] = special
+    sizes = (rows, 64, 5)
+    with np.errstate(invalid="ignore"):
+        same(product(target, name, dtype, data, sizes), expected(name, data, sizes))
+
+
+def in_order(name: str, data: dict[str, np.ndarray], sizes, step: int) -> np.ndarray:
+    """The accumulator rounded to f32 after every `step` products along k."""
+    m, depth, n = sizes
+    a, b = number(data["a"][:m, :depth]), number(data["b"][:depth, :n])
+    if ".mx" in name:
+        a = cube.scaled(a, data["sa"][:m, : depth // 32], 1)
+        b = cube.scaled(b, data["sb"].T[: depth // 32, :n], 0)
+    total = np.zeros((m, n), np.float32)
+    if name.endswith((".acc", ".bias")):
+        total += data["c"][:m, :n] if name.endswith(".acc") else data["bias"][:, :n]
+    for k in range(0, depth, step):
+        total = cube.matmul(a[:, k : k + step], b[k : k + step], total)
+    return total
+
+
 @pytest.mark.parametrize("order", ["f64", "sequential", "blocks"])
-def test_named_orders_of_the_sums(order):
-    """A sum of f32 depends on its order: once rounded, product by product, or by blocks of 16."""
-    data = operands("f16", specials=False)
-    data["a"] = (RNG.standard_normal((M, K)) * 100).astype(np.float16)
-    data["b"] = (RNG.standard_normal((K, N)) * 100).astype(np.float16)
-    a, b = number(data["a"]), number(data["b"])
-    got = product("a5", "tmatmul", "f16", data, (M, K, N), switches={"matmul.order": order})
-    if order == "f64":
-        same(got, cube.matmul(a, b))
-        return
-    if order == "sequential":
-        same(got, cube.matmul_in_order(a, b))
-        return
-    total = np.zeros((M, N), np.float32)
-    for k in range(0, K, 16):
-        total = total + cube.matmul(a[:, k : k + 16], b[k : k + 16])
-    bound = K * 2.0**-24 * (np.abs(a) @ np.abs(b))
-    assert (np.abs(got - cube.matmul(a, b)) <= bound).all()
-    assert (np.abs(got - total) <= bound).all()
-    assert (got != cube.matmul(a, b)).any()
+@pytest.mark.parametrize(("target", "name"), NAMES)
+def test_named_orders_of_the_sums(target, name, order):
+    """A sum of f32 depends on its order: once rounded, product by product, or by blocks of 16. The
+    products are exact in f32, the sum of a block of 16 in f64."""
+    dtype = "f8E4M3FN" if ".mx" in name else "f16"
+    sizes = (1 if "gemv" in name else 3, K, 7)
+    data = operands(dtype, specials=False)
+    if dtype == "f16":
+        data["a"] = (RNG.standard_normal((M, K)) * 100).astype(np.float16)
+        data["b"] = (RNG.standard_normal((K, N)) * 100).astype(np.float16)
+    data["c"] = (RNG.standard_normal((M, N)) * 1000).astype(np.float32)
+    data["bias"] = (RNG.standard_normal((1, N)) * 1000).astype(np.float32)
+    m, _, n = sizes
+    got = product(target, name, dtype, data, sizes, switches={"matmul.order": order})[:m, :n]
+    wanted = {
+        o: in_order(name, data, sizes, s)
+        for o, s in (("f64", K), ("sequential", 1), ("blocks", 16))
+    }
+    same(got, wanted[order])
+    if dtype == "f16" and name == "tmatmul":
+        assert len({w.tobytes() for w in wanted.values()}) == 3
+
+
+@pytest.mark.parametrize("setting", ["operand", "dst"])
+@pytest.mark.parametrize(("target", "name"), [n for n in NAMES if n[1].endswith(".acc")])
+def test_the_accumulator_of_every_form(target, name, setting):
+    """An accumulator in another place than the result: it is added, or what lies in the result."""
+    dtype = "f8E4M3FN" if ".mx" in name else "f16"
+    data, sizes = operands(dtype, specials=False), (1 if "gemv" in name else 3, 64, 5)
+    data["other"] = RNG.integers(-99, 99, (M, N)).astype(np.float32)
+    got = product(target, name, dtype, data, sizes, switches={"matmul.accumulator": setting})
+    begin = data | ({"c": data["other"]} if setting == "operand" else {})
+    m, _, n = sizes
+    same(got[:m, :n], expected(name, begin, sizes)[:m, :n])
 
 
 @pytest.mark.parametrize("sizes", [(16, 129, 32), (17, 16, 32)])

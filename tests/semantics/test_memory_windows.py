@@ -251,18 +251,20 @@ def test_columns_are_padded_downwards():
     np.testing.assert_array_equal(image.view(np.uint32), expected)
 
 
-def test_infinite_padding_by_switch():
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_infinite_padding_by_switch(target):
     image, _ = loaded_image(
-        "a5", "f32", (1, 8), counting("f32", 5), {"sizes": (1, 5)},
+        target, "f32", (1, 8), counting("f32", 5), {"sizes": (1, 5)},
         valid=(1, 5), pad=3, options={"switches": {"pad.float": "inf"}},
     )  # fmt: skip
     assert image.view(np.uint32)[5:].tolist() == [0xFF800000] * 3
 
 
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize(("pad", "pattern"), [(0, 0), (2, 0x7F800000)])
-def test_the_cpu_simulator_fills_the_whole_tile(pad, pattern):
+def test_the_cpu_simulator_fills_the_whole_tile(target, pad, pattern):
     image, _ = loaded_image(
-        "a5", "f32", (8, 32), counting("f32", 15), {"sizes": (3, 5)},
+        target, "f32", (8, 32), counting("f32", 15), {"sizes": (3, 5)},
         valid=(3, 5), pad=pad, options={"profile": "cpu"},
     )  # fmt: skip
     got = image.view(np.uint32).reshape(8, 32)

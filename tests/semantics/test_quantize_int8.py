@@ -287,12 +287,13 @@ def test_scratch_counts_on_a2a3_only():
 # -- switches -------------------------------------------------------------------------------------
 
 
-def test_the_pages_division_and_late_offset():
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_the_pages_division_and_late_offset(target):
     x = source((8, 32))
     scale = np.array([0.3, 3, 7, 1.5, 2, 0.7, 1, 5], np.float32)
     shift = np.arange(8, dtype=np.float32) + np.float32(0.5)
     switches = {"tquant.int8_scale": "div", "tquant.int8_offset": "post"}
-    k = kernel("a5", (8, 32), (8, 1, "dn"), asym=True, switches=switches)
+    k = kernel(target, (8, 32), (8, 1, "dn"), asym=True, switches=switches)
     got, _ = run(k, x, scale, shift)
     with np.errstate(all="ignore"):
         whole = np.rint((x / scale[:, None]).astype(np.float64))

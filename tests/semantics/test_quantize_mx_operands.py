@@ -157,3 +157,25 @@ def test_defects_of_the_library_by_switch():
         kernel.lines = [line.replace("OcpMxFp4E2M1", "NvMxFp4E2M1") for line in kernel.lines]
     np.testing.assert_array_equal(outputs(k)[1], outputs(ocp)[1])
     assert (outputs(plain)[1] != outputs(ocp)[1]).any()
+
+
+@pytest.mark.parametrize(
+    ("switch", "setting", "first", "exponent", "code"),
+    [
+        ("nan_group", "poison", np.nan, 255, 0x7F),
+        ("nan_group", "ignore", np.nan, 119, 0x7F),
+        ("zero_sign", "keep", -0.0, 119, 0x80),
+        ("zero_sign", "drop", -0.0, 119, 0x00),
+        ("ftz", "off", 2.0**-130, 0, 0x20),
+        ("ftz", "on", 2.0**-130, 0, 0x00),
+    ],
+)
+def test_both_settings_for_numbers_that_they_concern(switch, setting, first, exponent, code):
+    """A group of ones behind one special number; a group of subnormals, 2^-130 times 2^127."""
+    x = np.full((16, 128), first if switch == "ftz" else 1.0, ml_dtypes.bfloat16)
+    x[0, 0] = first
+    k = simple(4, switches={f"tquant.{switch}": setting})
+    args = {"x": x, "y": np.zeros((16, 128), ARRAYS["f8E4M3FN"]), "e": np.zeros(64, np.uint8)}
+    result = k.run(args)
+    assert int(result.outputs["e"][0]) == exponent
+    assert int(result.outputs["y"].view(np.uint8).reshape(-1)[0]) == code

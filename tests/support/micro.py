@@ -170,6 +170,8 @@ class Lanes:
     def run(self, *lines: str, setup: Sequence[str] = (), **options: Any) -> dict[str, list[bytes]]:
         """Run; return the bytes of each result in each batch."""
         args = {f"g_{name}": array for name, array in self._args.items()}
+        # Bytes are compared here, nothing else: other tests watch and time.
+        options = {"sanitize": "none", "timing": False, **options}
         result = run(self.text(*lines, setup=setup), args, **options)
         found = {}
         for name in self._outs:

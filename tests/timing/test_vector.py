@@ -106,7 +106,7 @@ PUBLISHED = {
     "vabs": (5, 5), "vrelu": (5, 5), "vnot": (5, 5), "vneg": (8, 8), "vadd": (7, 7), "vsub": (7, 7),
     "vadds": (7, 7), "vaddc": (7, 7), "vsubc": (7, 7), "vmul": (8, 8), "vmuls": (8, 8), "vdiv": (17, 22),
     "vexp": (16, 21), "vln": (18, 23), "vsqrt": (17, 22), "vcadd": (19, 21), "vcmax": (19, 21),
-    "vcmin": (19, 21), "vcpadd": (19, 21), "vcvt": (7, 7), "vgather2": (27, 27), "vscatter": (17, 17),
+    "vcmin": (19, 21), "vcpadd": (19, 21), "vcvt": (7, 7), "vgather2": (27, 27), "vgatherb": (21, 21), "vscatter": (17, 17), "vstsx2": (12, 12),
     "vlds": (9, 9), "vldsx2": (9, 9), "vsldb": (9, 9), "vsts": (9, 9), "vsstb": (9, 9), "vstus": (9, 9),
 }  # fmt: skip
 """Cycles to the result of 32-bit and of 16-bit floats: the vendor's cycle-accurate simulator."""

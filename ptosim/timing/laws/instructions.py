@@ -63,11 +63,12 @@ def timed(step: VectorStep, table: CostTable) -> Timed:
 
 
 def _access(table: CostTable, name: str, memory: str) -> Timed:
-    """A load or store: gathers and scatters by rows of their own, else that of all of them."""
-    for word in ("vgather", "vscatter"):
-        if name.startswith(word):
-            row = table[f"instruction.{word}"]
-            return Timed(row["latency"], row["busy"], 0, memory, row.confidence)
+    """A load or store: by a row of its own or that of gathers, else that of all of them."""
+    known = table.rows.get(f"instruction.{name}")
+    if known is None and name.startswith("vgather"):
+        known = table["instruction.vgather"]
+    if known is not None:
+        return Timed(known["latency"], known["busy"], 0, memory, known.confidence)
     row = table[f"function.{memory}"]
     return Timed(row["cycles"], 1, 0, memory, row.confidence)
 
