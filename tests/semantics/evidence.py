@@ -45,6 +45,17 @@ def evidence(place: str) -> Evidence:
     return found
 
 
+def equal(left: np.ndarray, right: np.ndarray) -> bool:
+    """Equal bit patterns; NaN of any pattern is NaN."""
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    same = left.view(f"u{left.itemsize}") == right.view(f"u{left.itemsize}")
+    if left.dtype.kind not in "iu":
+        with np.errstate(all="ignore"):
+            same |= np.isnan(left.astype(np.float64)) & np.isnan(right.astype(np.float64))
+    return bool(same.all())
+
+
 def _seeded(module: Any, name: str, arguments: dict[str, Any]) -> Witness:
     """One call of a test, whose random numbers begin anew."""
     with pytest.MonkeyPatch.context() as patch, Witness() as seen:

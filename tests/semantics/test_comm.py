@@ -106,20 +106,24 @@ def test_a_put_can_add(dtype):
     np.testing.assert_array_equal(got.astype(np.float64), exact.astype(kind).astype(np.float64))
 
 
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("op", ["Sum", "Max", "Min"])
-def test_ranks_are_combined_in_their_order(op):
+def test_ranks_are_combined_in_their_order(target, op):
     """A sum of f32 shows the order: the large values cancel before the small one comes, or not."""
-    ranks = np.array([[1e8, 1, -0.0, 3], [-1e8, 1e8, -0.0, np.nan], [1, -1e8, 0.0, 1]], np.float32)
-    k = Kernel("a2a3")
-    sources = [k.view("x", "f32", (1, 4), shape=(3, 4), offsets=(n, 0)) for n in range(3)]
+    top = float(np.finfo(np.float32).max)
+    columns = [(1e8, -1e8, 1), (1, 1e8, -1e8), (-0.0, -0.0, 0.0), (3, np.nan, 1), (np.inf, 1, -1),
+               (top, top, -top)]  # fmt: skip
+    ranks = np.array(columns, np.float32).T.copy()
+    k = Kernel(target)
+    sources = [k.view("x", "f32", (1, 6), shape=(3, 6), offsets=(n, 0)) for n in range(3)]
     scratch = k.tile("t", "f32", 1, 8)
-    dst = k.view("y", "f32", (1, 4))
+    dst = k.view("y", "f32", (1, 6))
     k.op("pto.treduce", [*sources, scratch], [dst], f"op = #pto<reduce_op {op}>")
-    got = k.run({"x": ranks, "y": np.zeros((1, 4), np.float32)}, uninit="zero").outputs["y"][0]
+    got = k.run({"x": ranks, "y": np.zeros((1, 6), np.float32)}, uninit="zero").outputs["y"][0]
     expected = {
-        "Sum": [1, 0, 0, np.nan],
-        "Max": [1e8, 1e8, 0, np.nan],
-        "Min": [-1e8, -1e8, 0, np.nan],
+        "Sum": [1, 0, 0, np.nan, np.inf, np.inf],
+        "Max": [1e8, 1e8, 0, np.nan, np.inf, top],
+        "Min": [-1e8, -1e8, 0, np.nan, -1, -top],
     }
     np.testing.assert_array_equal(got, np.array(expected[op], np.float32))
 

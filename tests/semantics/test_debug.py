@@ -104,12 +104,16 @@ def test_trap_stops_the_run():
         k.run({})
 
 
+VALUES = [("f32", -2.5), ("f16", 0.25), ("i32", -7), ("bf16", 1.5), ("ui8", 200)]
+
+
 @pytest.mark.parametrize(
-    ("dtype", "value"), [("f32", -2.5), ("bf16", 1.5), ("f16", 0.25), ("i32", -7), ("ui8", 200)]
+    ("target", "dtype", "value"),
+    [("a5", *v) for v in VALUES] + [("a2a3", *v) for v in VALUES[:3]],  # as tadds has them
 )
-def test_one_element_is_read_in_memory_order(dtype, value):
+def test_one_element_is_read_in_memory_order(target, dtype, value):
     """The value goes through a scalar of the program into a second tile."""
-    k = Kernel("a5")
+    k = Kernel(target)
     width = 256 // int(dtype.lstrip("bfiu"))
     x, y, z = (
         k.tile("x", dtype, 2, width),

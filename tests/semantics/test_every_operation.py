@@ -64,11 +64,13 @@ def alike(names: Sequence[str], tests: dict[str, str]) -> dict[str, dict[str, st
 # Operations with tests of their own: situation -> module and test.
 OWN: dict[str, dict[str, str]] = {
     "tsort32": {
+        "outside": "test_sort:test_room_is_checked_where_only_the_run_shows_it",
         "edges": "test_sort:test_blocks_of_32",
         "empty": "test_sort:test_a_dynamic_and_an_empty_valid_shape",
         "switches": "test_sort:test_extreme_scores_in_order",
     },
     "tmrgsort": {
+        "outside": "test_sort:test_runs_that_do_not_fit_stop_the_program",
         "edges": "test_sort:test_two_to_four_lists",
         "in place": "test_sort:test_runs_merge_in_place",
         "switches": "test_sort:test_four_runs_become_one",
@@ -91,6 +93,7 @@ OWN: dict[str, dict[str, str]] = {
     },
     "thistogram": {"edges": "test_gather:test_a_histogram_of_a_byte"},
     "mgather": {
+        "outside": "test_tables:test_undefined_reaches_behind_the_view_with_a_warning_and_behind_the_buffer_not_at_all",
         "edges": "test_tables:test_gathering_rows_and_elements",
         "empty": "test_tables:test_an_empty_tile_moves_nothing",
     },
@@ -101,10 +104,13 @@ OWN: dict[str, dict[str, str]] = {
         "switches": "test_tables:test_the_nan_rule_of_atomic_extremes_is_the_switch",
     },
     "textract": {
+        "l0": "test_cube_moves:test_a_window_to_the_memories_of_the_cube",
+        "l0 stop": "test_cube_moves:test_windows_that_l0_cannot_take",
         "edges": "test_rearrange:test_a_window_of_a_tile",
         "outside": "test_rearrange:test_a_window_outside_the_tile_stops_the_run",
     },
     "tinsert": {
+        "acc": "test_cube_moves:test_an_accumulator_into_a_window",
         "edges": "test_rearrange:test_a_window_of_a_tile",
         "outside": "test_rearrange:test_a_window_outside_the_tile_stops_the_run",
     },
@@ -212,8 +218,15 @@ OWN: dict[str, dict[str, str]] = {
         ("tpush_to_aic", "tpop_from_aiv", "tfree_from_aiv"),
         {"edges": "test_fifo:test_there_and_back"},
     ),
-    "tmov.v2v": {"edges": "test_rearrange:test_copy_by_its_manual_name"},
+    "tmov.v2v": {
+        "dynamic": "test_move:test_a_shape_that_only_the_run_knows",
+        "edges": "test_rearrange:test_copy_by_its_manual_name",
+    },
     "tmov": {
+        "dynamic": "test_move:test_a_shape_that_only_the_run_knows",
+        "words": "test_fixpipe_rules:test_every_setting_in_every_form",
+        "word": "test_fixpipe_rules:test_every_setting_with_one_word",
+        "cube": "test_cube_moves:test_to_the_memories_of_the_cube",
         "edges": "test_move:test_a2a3_copies_whole_blocks",
         "exponents": "test_move:test_exponents_of_rows",
         "layouts": "test_move:test_to_nz",
@@ -227,6 +240,7 @@ OWN: dict[str, dict[str, str]] = {
     },
     "tprefetch": {"edges": "test_memory_windows:test_a_prefetch_changes_nothing"},
     "tstore": {
+        "word": "test_fixpipe_rules:test_every_setting_with_one_word",
         "edges": "test_memory_windows:test_store_of_rows",
         "atomic": "test_memory_windows:test_atomic_addition",
         "empty": "test_memory_windows:test_an_empty_tile_moves_nothing",

@@ -28,7 +28,7 @@ def run(
 ) -> np.ndarray:
     k = Kernel(target, switches={f"fixpipe.{n.rstrip('_')}": v for n, v in switches.items()})
     src = "f32" if values.dtype == np.float32 else "i32"
-    acc = k.tile("acc", src, *SHAPE, layout="nz", fractal=1024, loc="acc")
+    acc = k.tile("acc", src, 16, 32, SHAPE, layout="nz", fractal=1024, loc="acc")
     mat = k.tile("mat", dst, *SHAPE[:1], 32, (16, 16), layout="nz", loc="mat")
     args = {}
     ins: list = [acc]
@@ -127,12 +127,13 @@ def test_the_word_of_a_column_or_of_a_row(setting):
         assert got[r, c] == cube.requantised(float(VALUES[r, c]), scale, 0, signed=True)
 
 
-def test_a_word_in_the_register():
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_word_in_the_register(target):
     lines = (
         f"%q = arith.constant {word(0.25, offset=3)} : i64",
         "pto.set_quant_scalar ins(%q : i64)",
     )
-    got = run(VALUES, "i8", before=lines)
+    got = run(VALUES, "i8", target=target, before=lines)
     np.testing.assert_array_equal(got, expected(VALUES, scale=0.25, offset=3, signed=True))
 
 
@@ -167,6 +168,19 @@ READINGS = {
 }
 
 
+class Mat:
+    """The 16x16 bytes that the last operation `name` left in L1."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.result = name, np.zeros(SHAPE, np.int8)
+
+    def on_commit(self, core, inst, bound) -> None:
+        if inst.op.name == self.name and bound.binding.values["dst"].type.loc == "mat":
+            base = bound.binding.values["dst"].addr
+            whole = np.frombuffer(core.space("mat").data, np.int8)[base : base + 512].copy()
+            self.result = whole.reshape(16, 32)[:, :16]
+
+
 def through(target: str, name: str, switch: str, setting: str) -> np.ndarray:
     """VALUES as i8 after an operation with a word for each column."""
     k = Kernel(target, switches={f"fixpipe.{switch}": setting})
@@ -184,27 +198,20 @@ def through(target: str, name: str, switch: str, setting: str) -> np.ndarray:
         args["y"] = np.zeros(SHAPE, np.int8)
         return k.run(args, observers=[Filled(VALUES)]).outputs["y"]
     mat = k.tile("mat", "i8", 16, 32, (16, 16), layout="nz", loc="mat")
-    seen = []
-
-    class Look:
-        def on_commit(self, core, inst, bound) -> None:
-            if inst.op.name == f"pto.{name}" and bound.binding.values["dst"].type.loc == "mat":
-                base = bound.binding.values["dst"].addr
-                seen.append(
-                    np.frombuffer(core.space("mat").data, np.int8)[base : base + 512].copy()
-                )
-
+    look = Mat(f"pto.{name}")
     k.op(f"pto.{name}", ins, [mat], attrs)
-    k.run(args, uninit="zero", observers=[Filled(VALUES), Look()])
-    return seen[-1].reshape(16, 32)[:, :16]
+    k.run(args, uninit="zero", observers=[Filled(VALUES), look])
+    return look.result
 
 
-def reading(switch: str, setting: str) -> np.ndarray:
+def reading(
+    switch: str, setting: str, scales: list[float] = SCALES, offsets: list[int] = OFFSETS
+) -> np.ndarray:
     """What the description of a setting makes of VALUES."""
     result = np.zeros(SHAPE, np.int8)
     for r, c in np.ndindex(SHAPE):
         at = r if (switch, setting) == ("channel", "row") else c
-        value, scale, offset = float(VALUES[r, c]), SCALES[at], OFFSETS[at]
+        value, scale, offset = float(VALUES[r, c]), scales[at], offsets[at]
         if (switch, setting) == ("offset", "unsigned"):
             offset &= 0x1FF
         if (switch, setting) == ("product", "f32"):
@@ -227,3 +234,36 @@ def test_every_setting_in_every_form(target, switch, setting):
         np.testing.assert_array_equal(through(target, name, switch, setting), wanted, name)
     if setting not in ("scaled", "on", "signed", "exact", "column", "f32"):
         assert (wanted != reading("s9", "on")).any()
+
+
+WORD = word(-0.5, offset=-20)
+
+
+def by_one_word(target: str, name: str, switch: str, setting: str) -> np.ndarray:
+    """VALUES as i8 after an operation with one word."""
+    k = Kernel(target, switches={f"fixpipe.{switch}": setting})
+    acc = k.tile("acc", "f32", 16, 32, SHAPE, layout="nz", fractal=1024, loc="acc")
+    k.line(f"%word = arith.constant {WORD} : i64")
+    attrs = "reluPreMode = #pto<relu_pre_mode normal_relu>" if switch == "relu" else ""
+    ins = [acc, ("%word", "i64")]
+    if name == "tstore":
+        k.op("pto.tstore", ins, [k.view("y", "i8", SHAPE)], attrs)
+        args = {"y": np.zeros(SHAPE, np.int8)}
+        return k.run(args, observers=[Filled(VALUES)]).outputs["y"]
+    look = Mat("pto.tmov")
+    k.op("pto.tmov", ins, [k.tile("mat", "i8", 16, 32, SHAPE, layout="nz", loc="mat")], attrs)
+    k.run({}, uninit="zero", observers=[Filled(VALUES), look])
+    return look.result
+
+
+@pytest.mark.parametrize(
+    ("switch", "setting"),
+    [(s, v) for s in READINGS if s != "channel" for v in READINGS[s]]
+    + [("scale", "fp19"), ("scale", "f32")],
+)
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_every_setting_with_one_word(target, switch, setting):
+    scales = [-0.5] * 16, [-20] * 16
+    wanted = reading(switch, setting, *scales)
+    for name in ("tmov", "tstore"):
+        np.testing.assert_array_equal(by_one_word(target, name, switch, setting), wanted, name)

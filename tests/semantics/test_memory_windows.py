@@ -155,10 +155,11 @@ def test_load_of_column_blocks(name):
 
 
 @pytest.mark.parametrize("name", [n for n in ND if n != "repeated row"])
-def test_store_of_rows(name):
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_store_of_rows(target, name):
     shape, valid, window, findings = ND[name]
     source = counting("f32", prod(shape))
-    k = Kernel("a5")
+    k = Kernel(target)
     whole = k.tile("whole", "f32", *shape, addr=0)
     tile = k.tile("tile", "f32", *shape, valid, addr=0)
     k.load("x", whole)
@@ -323,8 +324,9 @@ def test_a_row_longer_than_its_window_stays_inside_the_buffer():
         loaded_image("a5", "f32", (16, 32), source, {"sizes": (16, 24)}, valid=(16, 32))
 
 
-def test_an_empty_tile_moves_nothing():
-    k = Kernel("a5")
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_an_empty_tile_moves_nothing(target):
+    k = Kernel(target)
     rows = k.arg("rows", "index")
     tile = k.dynamic("tile", "f32", 16, 32, (rows, rows))
     k.load("x", tile, (16, 32))

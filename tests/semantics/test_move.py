@@ -10,6 +10,7 @@ import pytest
 
 import ptosim
 from tests.oracle import layouts
+from tests.semantics.harness import mixture
 from tests.semantics.helpers import BACKGROUND, BITS, Image, background, codes, counting, patterns
 from tests.support.text import Kernel
 
@@ -64,6 +65,27 @@ def test_a5_copies_valid_elements_only(dtype):
     expected[:6, :33] = values.reshape(8, 64)[:6, :33]
     np.testing.assert_array_equal(image.view(expected.dtype), expected.reshape(-1))
     assert not codes(result)
+
+
+@pytest.mark.parametrize("name", ["pto.tmov", "pto.tmov.v2v"])
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_shape_that_only_the_run_knows(target, name):
+    """Whole blocks on A2/A3, valid elements on A5; nothing of an empty shape. Bits of any kind."""
+    x = mixture("f32", 8 * 32, 3)
+    for rows, cols in ((3, 5), (8, 32), (0, 5), (3, 0)):
+        k = Kernel(target)
+        image = Image(k, 8 * 32 * 4)
+        image.fill(BACKGROUND)
+        k.load("x", k.tile("whole", "f32", 8, 32, addr=0x4000))
+        extents = (k.arg("rows", "index"), k.arg("cols", "index"))
+        src = k.dynamic("src", "f32", 8, 32, extents, addr=0x4000)
+        k.op(name, [src], [k.dynamic("dst", "f32", 8, 32, extents, addr=0)])
+        image.read()
+        result = k.run({"x": x, "rows": rows, "cols": cols, **image.args})
+        expected = background("f32", 8 * 32).reshape(8, 32)
+        wide = -(-cols // 8) * 8 if target == "a2a3" and rows else cols
+        expected[:rows, :wide] = patterns(x).reshape(8, 32)[:rows, :wide]
+        np.testing.assert_array_equal(image.of(result, np.uint32).reshape(8, 32), expected)
 
 
 @pytest.mark.parametrize("target", ["a5", "a2a3"])

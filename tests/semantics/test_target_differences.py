@@ -1,7 +1,6 @@
 """A2/A3 and A5 differ exactly where the list says: the same program text and data on both targets, for
-every operation that both have; and the element types of every row.
-
-`target_differences.toml` is the list."""
+every operation with generated operands that both have; and the element types of every row.
+Operations with tests of their own: `test_shown`. `target_differences.toml` is the list."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ import pytest
 import ptosim
 from ptosim.isa.registry import isa
 from ptosim.isa.schema import OpDef
-from tests.semantics.evidence import evidence
+from tests.semantics.evidence import equal
 from tests.semantics.harness import Case, Spec
 from tests.semantics.operands import BUILDERS, Situation, case, kinds
 from tests.semantics.rows import TARGETS, executed
-from tests.semantics.test_every_operation import OWN, REDUCTIONS, WITHOUT_SOURCE
+from tests.semantics.test_every_operation import REDUCTIONS, WITHOUT_SOURCE
 
 LIST = tomllib.loads(Path(__file__).with_name("target_differences.toml").read_text())
 TYPES = ("f32", "f16", "i32", "i16")
@@ -32,17 +31,6 @@ Arrays = dict[str, np.ndarray]
 
 def on_both(op: str) -> bool:
     return all(executed(op, target) for target in TARGETS)
-
-
-def equal(left: np.ndarray, right: np.ndarray) -> bool:
-    """Equal bit patterns; NaN of any pattern is NaN."""
-    if left.shape != right.shape or left.dtype != right.dtype:
-        return False
-    same = left.view(f"u{left.itemsize}") == right.view(f"u{left.itemsize}")
-    if left.dtype.kind not in "iu":
-        with np.errstate(all="ignore"):
-            same |= np.isnan(left.astype(np.float64)) & np.isnan(right.astype(np.float64))
-    return bool(same.all())
 
 
 # -- operations with generated operands ------------------------------------------------------------
@@ -125,31 +113,6 @@ def test_types_for_which_values_differ(op):
     assert set(differing_types(op)) == VALUES.get(op, set())
 
 
-# -- operations with tests of their own ------------------------------------------------------------
-
-
-def differs(place: str) -> bool:
-    """Whether a test has other outputs on one target than on the other, for the same arguments."""
-    for runs in evidence(place).outputs.values():
-        if len(runs) < len(TARGETS):
-            continue
-        left, right = (runs[target] for target in TARGETS)
-        assert len(left) == len(right)
-        for one, other in zip(left, right, strict=True):
-            if not all(equal(one[n], other[n]) for n in one.keys() & other.keys()):
-                return True
-    return False
-
-
-PLACES = {place: [op for op in OWN if place in OWN[op].values()] for place in sorted(
-    {place for named in OWN.values() for place in named.values()})}  # fmt: skip
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_programs_of_other_tests(place):
-    assert differs(place) == (place in LIST["tests"]), PLACES[place]
-
-
 # -- what is accepted ------------------------------------------------------------------------------
 
 
@@ -176,4 +139,3 @@ def test_types_of_every_row():
 
 def test_every_entry_has_a_reason():
     assert all(entry["why"] for entry in LIST["values"])
-    assert all(LIST["tests"].values())

@@ -8,8 +8,10 @@ words below, taken from the arguments, the types and the switches of every progr
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from typing import Any, Self
 
 import ml_dtypes
@@ -24,7 +26,7 @@ from ptosim.program import Program
 KINDS = (
     "negative", "tied", "nan", "zeros", "infinite", "extreme",  # of data
     "tail", "empty", "dynamic",  # of shapes
-    "in place", "stopped",
+    "in-place", "stopped",
 )  # fmt: skip
 FLOAT_KINDS = frozenset(("nan", "zeros", "infinite"))
 _ALIASES = frozenset(("pto.treshape", "pto.bitcast", "pto.talias"))
@@ -66,17 +68,20 @@ class Witness:
             row = op.definition
             if row is not None:
                 kinds = self.kinds[row.mnemonic, program.target]
-                kinds |= found | ({"in place"} if _in_place(op) else set())
+                kinds |= found | ({"in-place"} if _in_place(op) else set())
                 kinds.update(f"{name}={program.profile[name]}" for name in row.switches)
 
 
 def calls(function: Callable[..., Any], **fixed: Any) -> list[dict[str, Any]]:
-    """Arguments of a parametrised test: its first ones, and each other value of each parameter with
-    the first ones of the rest; only those that agree with `fixed`, as far as it has the name."""
+    """Arguments of a parametrised test: all, or, where they are many, its first ones and each other
+    value of each parameter with the first ones of the rest; only those that agree with `fixed`, as
+    far as it has the name."""
     choices = [_choices(m) for m in getattr(function, "pytestmark", ()) if m.name == "parametrize"]
     kept = [[c for c in mark if _agrees(c, fixed)] for mark in choices]
     if not all(kept):
         return []
+    if math.prod(map(len, kept)) <= 12:
+        return [{k: v for part in parts for k, v in part.items()} for parts in product(*kept)]
     first = [mark[0] for mark in kept]
     found = [first]
     for place, mark in enumerate(kept):
