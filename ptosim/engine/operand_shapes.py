@@ -134,6 +134,39 @@ def _reached(name: str, value: Any, values: Mapping[str, Any]) -> list[Range]:
     return [(place, start, start + reach)] if reach > 0 else []
 
 
+def fixed_part(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Return a key of operands that fixes the cost and the bytes of the core's own memories, or
+    None if some of them are no tiles, views or numbers. Tiles are their own keys; of windows of
+    global memory the place is left out."""
+    if inst.op is None or is_micro(inst.op.name):
+        return None
+    key = []
+    for value in values.values():
+        if value.__class__ is tuple:
+            if not value or value[0].__class__ is not ViewSpec:
+                return None
+            value = value[0]
+        key.append(value if value.__class__ in _FIXED else None)
+    return tuple(key)
+
+
+_FIXED = (TileRef, ViewSpec)
+
+
+def far_ranges(op: Operation, values: Mapping[str, Any]) -> Ranges:
+    """Return the bytes of global memory that an operation reads and those that it writes."""
+    reads: list[Range] = []
+    writes: list[Range] = []
+    for name, role in roles(op):
+        value = values.get(name)
+        if value.__class__ is tuple:
+            if role in (Role.IN, Role.INOUT):
+                reads += _bytes_of(value)
+            if role is not Role.IN:
+                writes += _bytes_of(value)
+    return tuple(reads), tuple(writes)
+
+
 def near_ranges(ranges: Ranges) -> Ranges:
     """Return those of the core's own memories; the very same object if that is all."""
     reads, writes = ranges

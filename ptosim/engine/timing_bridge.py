@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptosim.engine.fifo_events import fifo_events, is_fifo, popped_range
-from ptosim.engine.operand_shapes import forms_of, near_ranges, ranges_of, shape_of
+from ptosim.engine.operand_shapes import (
+    far_ranges,
+    fixed_part,
+    forms_of,
+    near_ranges,
+    ranges_of,
+    shape_of,
+)
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.engine.regions import RegionPlan
 from ptosim.ir.core import Operation
@@ -64,6 +71,7 @@ class TimingBridge:
         self._regions: dict[VectorWork, Cost] = {}
         self._plans: dict[int, RegionPlan] = {}
         self._shared: dict[tuple[Any, ...], Step] = {}
+        self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
         self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
         totals = self._totals(share)
@@ -157,6 +165,25 @@ class TimingBridge:
         sync = binding.sync
         if sync is not None or binding.signals or binding.awaits:
             return self._sync_step(core, inst, binding)
+        values = binding.values
+        part = fixed_part(inst, values)
+        if part is None:
+            return self._new_step(core, inst, binding)
+        key = (core.index, inst.pc, part)
+        known = self._known.get(key)
+        if known is None:
+            step = self._new_step(core, inst, binding)
+            self._known[key] = step.base
+            return step
+        if not self.is_ordered:
+            return known
+        reads, writes = far_ranges(inst.op, values)  # type: ignore[arg-type]
+        if not (reads or writes):
+            return known
+        near = known.ranges
+        return known.at((near[0] + reads, near[1] + writes))
+
+    def _new_step(self, core: Core, inst: Inst, binding: Any) -> Step:
         cost = self.cost(inst, binding.values, binding.attributes)
         return self._made(core, inst, cost, inst.pipe, ranges_of(inst.op, binding.values))  # type: ignore[arg-type]
 

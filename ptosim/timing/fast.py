@@ -93,10 +93,9 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
 
     def issue(step: Step, scalars: int) -> None:  # noqa: C901 - hot, so in one piece
         reach, pipe = step.reach, step.pipe
-        if (
-            reach is None or reach.quick != order.version
-            or timer.gate is not None or queues[pipe] is not None
-        ):  # fmt: skip
+        if reach is None or reach.quick != order.version:
+            reach = order.reach(step)
+        if reach.quick < 0 or timer.gate is not None or queues[pipe] is not None:
             general(step, scalars)
             return
         now, start = timer.clock + scalars * each, free[pipe]
@@ -129,8 +128,9 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
         free_record[pipe] = number
         end += step.latency
         if end >= done[pipe]:
-            done[pipe], done_record[pipe] = end, number
-        given = done[pipe], done_record[pipe]
+            done[pipe], done_record[pipe] = given = end, number
+        else:
+            given = done[pipe], done_record[pipe]
         for cell in reach.read:
             cell.readers[pipe] = given
         for cell in reach.written:
@@ -146,17 +146,21 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
 def _waiter(timer: CoreTimer) -> Callable[[int, int, int, Given], tuple[int, int]]:
     """Return the function that lets a pipe wait for an operation before: from when the pipe is free
     and when its operation was issued, when it starts and because of which record."""
-    stall, waits, sources, index = timer.stall, timer.waits, timer.wait_sources, timer.index
-    steps = timer.steps
+    index, steps = timer.index, timer.steps
+    add_wait, add_source = timer.waits.append, timer.wait_sources.append
+    scalar = [(pipe, "scalar unit") for pipe in range(len(timer.free))]
+    data = [(pipe, "data") for pipe in range(len(timer.free))]
 
     def wait(pipe: int, start: int, now: int, given: Given) -> tuple[int, int]:
-        when, record = given
+        stalls = timer.stalls
         if now > start:
-            stall(pipe, "scalar unit", now - start)
+            stalls[scalar[pipe]] = stalls.get(scalar[pipe], 0) + now - start
             start = now
-        stall(pipe, "data", when - start)
-        waits.extend((len(steps), pipe))
-        sources.extend((index, record))
-        return when, record
+        stalls[data[pipe]] = stalls.get(data[pipe], 0) + given[0] - start
+        add_wait(len(steps))
+        add_wait(pipe)
+        add_source(index)
+        add_source(given[1])
+        return given
 
     return wait

@@ -156,7 +156,7 @@ class DataOrder:
             if writes:
                 for by, spans in far.readers.items():
                     if by != pipe:
-                        best = max(best, *spans.over(first, end), key=_when)
+                        best = max((best, *spans.over(first, end)), key=_when)
         return best if best[0] > after else NEVER
 
     def drained(self, reach: Reach, pipe: int, start: int, cause: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import ptosim
 from tests.cli.programs import PART, TILE, copy_program
 from tests.sanitize.test_races import ADD, LOAD_ADD_STORE, flag, loop, pair
 from tests.semantics.test_sync import program
-from tests.support.sarif_schema import SCHEMA
+from tests.support.sarif_schema import SCHEMA, published
 
 RACY = program(LOAD_ADD_STORE.replace(f"{pair('V', 'MTE3')}\n", ""))
 OLD = (
@@ -157,6 +157,7 @@ def sarif(cli, *arguments) -> dict:
     log = json.loads(cli("check", *arguments, "--format", "sarif").out)
     jsonschema.Draft7Validator.check_schema(SCHEMA)
     jsonschema.validate(log, SCHEMA)
+    published().validate(log)
     return log["runs"][0]
 
 
@@ -182,6 +183,15 @@ def test_sarif_of_anything_follows_the_schema(cli, write, text):
     run = sarif(cli, write(text), "--fail-on", "never")
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert [rules[r["ruleIndex"]] for r in run["results"]] == [r["ruleId"] for r in run["results"]]
+
+
+def test_the_published_schema_refuses_what_it_does_not_know(cli, write):
+    """The check of the check: a wrong level, a place without a file."""
+    log = json.loads(cli("check", write(RACY), "--format", "sarif").out)
+    result = log["runs"][0]["results"][0]
+    for key, value in (("level", "fatal"), ("locations", [{"where": 1}]), ("ruleIndex", "0")):
+        wrong = {**log, "runs": [{**log["runs"][0], "results": [{**result, key: value}]}]}
+        assert not published().is_valid(wrong), key
 
 
 def test_sarif_of_the_broken_gallery_follows_the_schema(cli):

@@ -279,8 +279,10 @@ def test_row_as_left_operand():
 # -- block scales ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(18, 33, 96), (5, 32, 40)])
-@pytest.mark.parametrize("op", ["mad_mx", "mad_mx_acc", "mad_mx_bias"])
+@pytest.mark.parametrize(
+    ("op", "m", "n", "k"),
+    [("mad_mx", 18, 33, 96), ("mad_mx", 5, 32, 40), ("mad_mx_acc", 5, 32, 40), ("mad_mx_bias", 5, 32, 40)],
+)  # fmt: skip
 def test_block_scales(op, m, n, k):
     """2^(code - 127) for each row or column and group of 32 along k; code 255 is NaN."""
     elem, groups, rng = "f8E4M3FN", -(-k // 32), random.Random(f"{op}{m}")

@@ -1,13 +1,14 @@
 """Which executed operations are ordered, by a graph: slow, and independent of the vector clocks.
 
 Every operation of every core is a node. What must be done before it may begin is a set of nodes,
-kept as a whole number with one bit for each. Pipes are walked one operation at a time until nothing
-moves: a wait goes on when the set it belongs to has been done.
+kept as a whole number with one bit for each. Cores and pipes are walked one operation at a time
+until nothing moves: a wait goes on when the set it belongs to has been done.
 
 The rules (PTO ISA documentation, events and pipes): a pipe begins an operation behind the one
 before it, on the A2/A3 vector pipe without waiting for its end; the scalar unit issues in order and
-goes on behind its own waits, its loads and barriers of all pipes; a flag fires when everything that
-its pipe was given before is done."""
+goes on behind its own waits, its loads and barriers of all pipes; a flag, between pipes or between
+cores, fires when everything that its pipe was given before is done; so does the data of a FIFO; all
+cores that meet know what each had done. Slots that come back order nothing here."""
 
 from __future__ import annotations
 
@@ -19,34 +20,52 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Event:
-    """An executed operation: its pipe, and what it synchronises (`kind` with pipes and number)."""
+    """An executed operation: its core and pipe, what it synchronises (`kind` with pipes and number),
+    and the tokens that it gives to other cores and takes from them."""
 
     pipe: str
     sync: tuple[Any, ...] | None = None
+    core: int = 0
+    gives: tuple[Any, ...] = ()
+    takes: tuple[Any, ...] = ()
 
     @property
-    def lane(self) -> str:
+    def lane(self) -> tuple[int, str]:
         """The pipe in whose order it stands: a barrier of one pipe stands on that pipe."""
         if self.sync is not None and self.sync[0] == "barrier":
-            return "S" if self.sync[1] == "ALL" else self.sync[1]
-        return self.pipe
+            return self.core, "S" if self.sync[1] == "ALL" else self.sync[1]
+        return self.core, self.pipe
+
+    @property
+    def flag(self) -> tuple[Any, ...] | None:
+        """The flag inside its core that it sets or waits for; one within a pipe is none."""
+        if self.sync is None or self.sync[0] not in ("set", "wait") or self.sync[1] == self.sync[2]:
+            return None
+        return (self.core, *self.sync[1:])
+
+    @property
+    def orders(self) -> bool:
+        """True for what is no work of its own: flags, barriers, tokens."""
+        return self.sync is not None or bool(self.gives or self.takes)
 
 
 class Ordering:
-    """The order of the events of one core; `before[j]` has bit i if i is done when j begins."""
+    """The order of events; `before[j]` has bit i if i is done when j begins."""
 
     def __init__(self, events: Sequence[Event], target: str) -> None:
         self.events = events
-        self.in_order = {e.lane: not (target == "a2a3" and e.lane == "V") for e in events}
+        lanes = {e.lane for e in events}
+        self.in_order = {lane: not (target == "a2a3" and lane[1] == "V") for lane in lanes}
         self.before = [0] * len(events)
         self.done = [0] * len(events)
         self.stuck = False
-        self._lanes: dict[str, deque[int]] = {}
+        self._lanes: dict[tuple[int, str], deque[int]] = {lane: deque() for lane in lanes}
         self._given: dict[int, int] = {}  # what an operation knew when it was issued
-        self._known: dict[str, int] = dict.fromkeys(self.in_order, 0)
-        self._issued: dict[str, int] = dict.fromkeys(self.in_order, 0)
+        self._known: dict[tuple[int, str], int] = dict.fromkeys(lanes, 0)
+        self._issued: dict[tuple[int, str], int] = dict.fromkeys(lanes, 0)
         self._sets: dict[tuple[Any, ...], deque[int]] = {}
-        self._scalar = 0
+        self._arrived: set[int] = set()
+        self._scalar = {e.core: 0 for e in events}
         self._walk()
 
     def is_ordered(self, first: int, second: int) -> bool:
@@ -54,56 +73,84 @@ class Ordering:
         return bool(self.before[second] >> first & 1)
 
     def _walk(self) -> None:
-        """Issue in order; an operation of the scalar unit that cannot go on holds up all issue."""
+        """Each core issues in order; an operation of its scalar unit that cannot go on holds up all
+        its issue."""
+        left: dict[int, deque[int]] = {}
         for number, event in enumerate(self.events):
-            lane = event.lane
-            self._given[number] = self._scalar
-            self._lanes.setdefault(lane, deque()).append(number)
-            self._move()
-            if lane == "S" and self._lanes[lane]:
-                self.stuck = True
-                return
-        self.stuck = any(self._lanes.values())
-
-    def _move(self) -> None:
+            left.setdefault(event.core, deque()).append(number)
         moved = True
+        while moved:
+            moved = self._move()
+            for core, numbers in left.items():
+                while numbers and not self._lanes.get((core, "S")):
+                    number = numbers.popleft()
+                    self._given[number] = self._scalar[core]
+                    self._lanes[self.events[number].lane].append(number)
+                    self._move()
+                    moved = True
+        self.stuck = any(self._lanes.values()) or any(left.values())
+
+    def _move(self) -> bool:
+        any_moved, moved = False, True
         while moved:
             moved = False
             for lane, queue in self._lanes.items():
                 while queue and self._is_ready(queue[0]):
                     self._finish(lane, queue.popleft())
-                    moved = True
+                    moved = any_moved = True
+        return any_moved
 
     def _is_ready(self, number: int) -> bool:
-        sync = self.events[number].sync
-        if sync is None:
-            return True
-        if sync[0] == "wait":
-            return sync[1] == sync[2] or bool(self._sets.get(sync[1:]))
-        if sync == ("barrier", "ALL"):
-            return not any(q for lane, q in self._lanes.items() if lane != "S")
-        return True
+        event = self.events[number]
+        if event.flag is not None and event.sync[0] == "wait":
+            return bool(self._sets.get(event.flag))
+        if event.sync == ("barrier", "ALL"):
+            mine = (
+                q for (core, lane), q in self._lanes.items() if core == event.core and lane != "S"
+            )
+            if any(mine):
+                return False
+            if event.gives and number not in self._arrived:  # a meeting: arrive, then wait
+                self._arrived.add(number)
+                self.done[number] = self._knows(number) | 1 << number
+                self._give(number)
+        return all(self._sets.get(key) for key in event.takes)
 
-    def _finish(self, lane: str, number: int) -> None:
-        sync = self.events[number].sync
-        before = start = self._given[number] | self._known[lane]
-        own = 1 << number
-        if sync is not None and sync[0] in ("set", "barrier"):
-            before |= self._issued[lane]
-        if sync == ("barrier", "ALL"):
-            for other in self._issued.values():
-                before |= other
-        if sync is not None and sync[0] == "wait" and sync[1] != sync[2]:
-            before |= self.done[self._sets[sync[1:]].popleft()]
+    def _give(self, number: int) -> None:
+        for key in self.events[number].gives:
+            self._sets.setdefault(key, deque()).append(number)
+
+    def _knows(self, number: int) -> int:
+        """What is done when an operation begins, but for what it takes from others."""
+        event = self.events[number]
+        before = self._given[number] | self._known[event.lane]
+        kind = event.sync[0] if event.sync is not None else ""
+        if kind in ("set", "barrier") or event.gives:
+            before |= self._issued[event.lane]
+        if event.sync == ("barrier", "ALL"):
+            for lane, issued in self._issued.items():
+                before |= issued if lane[0] == event.core else 0
+        return before
+
+    def _finish(self, lane: tuple[int, str], number: int) -> None:
+        event = self.events[number]
+        start = self._given[number] | self._known[lane]
+        before = self._knows(number)
+        waits = event.flag if event.sync is not None and event.sync[0] == "wait" else None
+        for key in (*((waits,) if waits is not None else ()), *event.takes):
+            before |= self.done[self._sets[key].popleft()]
         self.before[number] = before
-        self.done[number] = before | own
-        if sync is not None and sync[0] == "set":
-            self._sets.setdefault(sync[1:], deque()).append(number)
+        self.done[number] = before | 1 << number
+        if event.flag is not None and waits is None:
+            self._sets.setdefault(event.flag, deque()).append(number)
+        if number not in self._arrived:
+            self._give(number)
         self._issued[lane] |= self.done[number]
-        orders = sync is not None and sync[0] in ("wait", "barrier")
+        kind = event.sync[0] if event.sync is not None else ""
+        orders = kind in ("wait", "barrier") or bool(event.takes)
         self._known[lane] |= self.done[number] if orders or self.in_order[lane] else start
-        if lane == "S" and (orders or sync is None):
-            self._scalar |= self.done[number]
+        if lane[1] == "S" and (orders or not event.orders):
+            self._scalar[event.core] |= self.done[number]
 
 
 @dataclass(frozen=True)
@@ -129,7 +176,8 @@ def conflicts(events: Sequence[Event], accesses: Sequence[Access], target: str) 
             if write_write and early.is_atomic and late.is_atomic:
                 write_write = False
             read_late = _meets(early.writes, late.reads)
-            same = events[first].pipe == events[second].pipe
+            one, two = events[first], events[second]
+            same = (one.core, one.pipe) == (two.core, two.pipe)
             write_late = not same and _meets(early.reads, late.writes)
             if write_write or read_late or write_late:
                 found.append((first, second))

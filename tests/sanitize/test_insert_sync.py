@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import numpy as np
 import pytest
 
@@ -24,7 +27,7 @@ def cases() -> list:
     for name in shipped_names():
         beside = sidecar_of(source_path(f"@{name}"))
         if beside is None or beside.exit_code or name.startswith(("broken/", "page/")):
-            continue  # the page's tiles get their shape from the arguments
+            continue  # the page's tiles get their shape from the arguments: see below
         found += [pytest.param(name, t, id=f"{name}-{t}") for t in beside.targets]
     return found
 
@@ -59,6 +62,46 @@ def test_shipped_programs(name, target):
         assert hazards(twin) == []
         for key, array in manual.outputs.items():
             assert twin.outputs[key].tobytes() == array.tobytes(), (key, commit)
+
+
+# The page leaves the types open; with the shapes that its sidecars bind, flags can be inserted.
+QP = {"asymmetric": "16x2xf32"}
+DST = {"asymmetric": "16x64xui8"}
+
+
+def concrete(name: str, text: str) -> str:
+    """A text of the page with shapes, and with the assembly's names for operations."""
+    shapes = itertools.cycle(("16x64xf32", QP.get(name, "16x1xf32"), DST.get(name, "16x64xi8")))
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            line = re.sub(
+                r"!pto\.tile(_buf)?<\.\.\.>", lambda _: f"!pto.tile<{next(shapes)}>", line
+            )
+            line = line.replace("TQuant", "pto.tquant").replace("TMOV", "pto.tmov")
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+PAGE = [n for n in shipped_names() if n.startswith("page/")]
+
+
+@pytest.mark.parametrize("name", PAGE)
+def test_the_page(name):
+    path = source_path(f"@{name}")
+    beside = sidecar_of(path)
+    text = concrete(name.removeprefix("page/"), path.read_text(encoding="utf-8"))
+    for target in beside.targets:
+        original = run(path, beside, target)
+        assert hazards(original) == []
+        flagged, _ = rewritten(
+            Source("k", text), FrontOptions(target), plan=False, insert_sync=True
+        )
+        for commit in ("program", "retire"):
+            twin = run(flagged, beside, target, sync="manual", commit=commit)
+            assert hazards(twin) == []
+            for key, array in original.outputs.items():
+                assert twin.outputs[key].tobytes() == array.tobytes(), (key, commit)
 
 
 ADD = f"pto.tadd ins(%a, %a : {TILE}, {TILE}) outs(%a : {TILE})"

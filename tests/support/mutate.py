@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-SYNC = re.compile(r"\s*pto\.(set_flag|wait_flag|barrier)\b")
+SYNC = re.compile(r"\s*pto\.(set_flag|wait_flag|barrier|sync\.set|sync\.wait|syncall)\b")
 _EVENT = re.compile(r"EVENT_ID(\d)")
+_CROSS = re.compile(r"(sync\.(?:set|wait) <PIPE_\w+>, )(\d+)")
 KINDS = ("drop", "double", "up", "down", "renumber")
 
 
@@ -42,9 +43,10 @@ def _changed(lines: list[str], at: int, kind: str) -> list[str] | None:
     if kind == "double":
         return [*lines[:at], line, *lines[at:]]
     if kind == "renumber":
-        if "EVENT_ID" not in line:
-            return None
         other = _EVENT.sub(lambda m: f"EVENT_ID{(int(m[1]) + 3) % 8}", line)
+        other = _CROSS.sub(lambda m: f"{m[1]}{(int(m[2]) + 3) % 11}", other)
+        if other == line:
+            return None
         return [*lines[:at], other, *lines[at + 1 :]]
     step = -1 if kind == "up" else 1
     beside = lines[at + step]

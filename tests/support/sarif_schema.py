@@ -1,11 +1,27 @@
-"""The part of the SARIF 2.1.0 schema that concerns what ptosim writes, from the property tables of
-the OASIS standard (Static Analysis Results Interchange Format Version 2.1.0, sections 3.13 to 3.57).
+"""The schema of SARIF 2.1.0, and the part of it that concerns what ptosim writes.
 
-Closed objects everywhere: a property that the standard does not know is an error."""
+`published()` is the schema of the OASIS standard (revision rtm.5), as the npm package
+@microsoft/jest-sarif distributes it under the MIT licence; the file beside this one is its copy.
+`SCHEMA` is narrower, from the property tables of the standard (sections 3.13 to 3.57): closed
+objects, text that has to be there, characters that a URI may have."""
 
 from __future__ import annotations
 
+import json
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import jsonschema
+
+
+@cache
+def published() -> jsonschema.Draft4Validator:
+    """A validator of the published schema."""
+    path = Path(__file__).with_name("sarif-2.1.0-rtm.5.json")
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.Draft4Validator.check_schema(schema)
+    return jsonschema.Draft4Validator(schema)
 
 
 def obj(required: str, **properties: Any) -> dict[str, Any]:

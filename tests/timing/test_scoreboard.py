@@ -126,8 +126,8 @@ def test_order_by_data_over_much_global_memory():
     rng = random.Random(12)
     for _ in range(20):
         draining = rng.choice((frozenset(), frozenset(("V",))))
-        body = [data_act(rng, ("vec", 0, 1), 300) for _ in range(rng.randrange(100, 250))]
-        check_order(rng, body, 1, draining)
+        body = [data_act(rng, ("vec", 0, 1), 300) for _ in range(rng.randrange(80, 160))]
+        check_order(rng, body, rng.randrange(1, 3), draining)
 
 
 def test_stretches_joined_for_their_number_order_more_and_never_less(monkeypatch):
