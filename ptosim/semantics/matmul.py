@@ -19,7 +19,6 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.numerics.mantissa import keep_mantissa
 from ptosim.numerics.matmul import operand, product, scaled
-from ptosim.numerics.widen import WIDEN
 from ptosim.semantics.access import tile_array
 from ptosim.semantics.binding import Binding, OpFault
 from ptosim.semantics.registry import Commit, kernel, nothing
@@ -109,13 +108,14 @@ def _reader(op: Binding, role: str, rows: int, cols: int) -> Reader:
     if boxes is None or name not in ("f32", "f16", "bf16"):
         read: Reader = lambda: operand(tile.read(rows, cols), name)  # noqa: E731
     else:
-        read = _from_boxes(op, role, boxes, name)
+        read = _from_boxes(op, role, boxes)
     return _shortened(op, read) if name == "f32" else read
 
 
-def _from_boxes(op: Binding, role: str, boxes: np.ndarray, name: str) -> Reader:
-    """A factor of whole boxes. A line of a box is one item of memory: rows of the factor, or its
-    columns, which give it turned round."""
+def _from_boxes(op: Binding, role: str, boxes: np.ndarray) -> Reader:
+    """A factor of whole boxes. A line of a box is one item of memory, part of a row of the factor
+    or of a column, which gives it turned round. Lines are put together first: NumPy converts long
+    rows faster than short ones."""
     size = boxes.dtype.itemsize
     turned = boxes.strides[3] != size
     lines = boxes.transpose(2, 3, 0, 1) if turned else boxes
@@ -125,16 +125,10 @@ def _from_boxes(op: Binding, role: str, boxes: np.ndarray, name: str) -> Reader:
     whole = np.dtype((np.void, lines.shape[3] * size))
     plain = op.machine.scratch_array(f"{role}.plain", shape, lines.dtype)
     target, source = plain.reshape(lines.shape).view(whole), lines.view(whole)
-    widen = WIDEN.get(name)
-    bits = plain.view(f"u{size}")
-    scratch = op.machine.scratch_array(f"{role}.wide", shape, np.dtype(np.int32))
 
     def read() -> np.ndarray:
         np.copyto(target, source)
-        if widen is None:
-            np.copyto(out, plain)
-        else:
-            widen(bits, scratch, out)
+        np.copyto(out, plain)
         return result
 
     return read
