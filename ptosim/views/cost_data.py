@@ -54,9 +54,16 @@ def to_csv(reports: Sequence[CostReport]) -> str:
     return text.getvalue()
 
 
+def _unit(report: CostReport, core: Any) -> str:
+    """The unit that a core which may be either is used as: a vector core where no pipe of a cube
+    core has work."""
+    used = {use.pipe for use in report.pipes if use.core == core.name}
+    return "AIC" if used & {"M", "MTE1", "FIX"} else "AIV0"
+
+
 def _row(report: CostReport, core: Any) -> dict[str, Any]:
     words = core.name.split()
-    unit = words[2].replace("core", "AIC")
+    unit = words[2] if words[2] != "core" else _unit(report, core)
     start = min(core.starts, default=0)
     end = max(core.dones, default=0)
     row: dict[str, Any] = dict.fromkeys(COLUMNS, 0)

@@ -149,6 +149,15 @@ def test_csv_has_the_columns_of_the_public_simulator(cli):
     assert len(lines) == 2
 
 
+@pytest.mark.parametrize(("name", "unit"), [("basics/vadd", "AIV0"), ("cube/gemm_int8", "AIC")])
+def test_csv_names_the_unit_by_the_pipes_at_work(cli, name, unit):
+    head, *rows = cli("cost", f"@{name}", "--target", "a5", "--format", "csv").out.splitlines()
+    loads = head.split(",").index(f"mte2_{unit[:3].lower()}_cycles")
+    for row in rows:
+        assert row.split(",")[3] == unit
+        assert int(row.split(",")[loads]) > 0
+
+
 def test_the_micro_level_costs_what_the_tile_level_does():
     """A product of 64x64x64 f16 and a copy of 16 rows of 512 bytes, as tiles and as instructions."""
     from ptosim.isa.costs import cost_table
