@@ -118,6 +118,8 @@ class Machine:
     buffers: list[GmBuffer] = field(default_factory=list)
     # Arrays that operations use again and again for intermediate values; no state.
     scratch: dict[Any, np.ndarray] = field(default_factory=dict)
+    # The bytes whose conversion lies in such an array.
+    kept: dict[Any, bytes] = field(default_factory=dict)
 
     def scratch_array(
         self, role: str, shape: tuple[int, ...], dtype: np.dtype = _WIDE

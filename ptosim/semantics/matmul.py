@@ -108,14 +108,15 @@ def _reader(op: Binding, role: str, rows: int, cols: int) -> Reader:
     if boxes is None or name not in ("f32", "f16", "bf16"):
         read: Reader = lambda: operand(tile.read(rows, cols), name)  # noqa: E731
     else:
-        read = _from_boxes(op, role, boxes)
+        read = _from_boxes(op, f"{role}.{name}", boxes)
     return _shortened(op, read) if name == "f32" else read
 
 
 def _from_boxes(op: Binding, role: str, boxes: np.ndarray) -> Reader:
     """A factor of whole boxes. A line of a box is one item of memory, part of a row of the factor
     or of a column, which gives it turned round. Lines are put together first: NumPy converts long
-    rows faster than short ones."""
+    rows faster than short ones. One of two factors often stays while the other goes on, so what a
+    conversion gave is kept for as long as the bytes are the same."""
     size = boxes.dtype.itemsize
     turned = boxes.strides[3] != size
     lines = boxes.transpose(2, 3, 0, 1) if turned else boxes
@@ -125,10 +126,14 @@ def _from_boxes(op: Binding, role: str, boxes: np.ndarray) -> Reader:
     whole = np.dtype((np.void, lines.shape[3] * size))
     plain = op.machine.scratch_array(f"{role}.plain", shape, lines.dtype)
     target, source = plain.reshape(lines.shape).view(whole), lines.view(whole)
+    kept = op.machine.kept
 
     def read() -> np.ndarray:
         np.copyto(target, source)
-        np.copyto(out, plain)
+        now = plain.tobytes()
+        if kept.get((role, shape)) != now:
+            np.copyto(out, plain)
+            kept[role, shape] = now
         return result
 
     return read
