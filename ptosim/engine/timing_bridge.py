@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptosim.engine.fifo_events import fifo_events, is_fifo, popped_range
+from ptosim.engine.loops import loops_of
 from ptosim.engine.operand_shapes import (
     far_ranges,
     fixed_part,
@@ -39,7 +40,6 @@ from ptosim.timing.steps import PIPE_INDEX, Flag, Step
 TIMED_ACTIONS = frozenset(("pto.tgetval", "pto.tsetval"))
 """Operations that the scalar unit executes itself on data of the pipes."""
 
-_LOOPS = frozenset(("scf.for", "scf.while"))
 # Pipes that hand a buffer back to the pipe in front of them.
 _BEHIND = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 
@@ -66,7 +66,7 @@ class TimingBridge:
         self.table = table
         self.buffers = buffers
         self._sites: list[Site | None] = [None] * len(program.insts)
-        self._loops: dict[Operation, Loop] = {}
+        self._loops: dict[Operation, Loop] | None = None  # found when a place is asked for
         self._costs: dict[tuple[Any, ...], Cost] = {}
         self._regions: dict[VectorWork, Cost] = {}
         self._plans: dict[int, RegionPlan] = {}
@@ -317,8 +317,8 @@ class TimingBridge:
         """Return where an instruction stands in the program."""
         site = self._sites[inst.pc]
         if site is None:
-            if not self._loops:
-                self._find_loops()
+            if self._loops is None:
+                self._loops = loops_of(self.resolved)
             op = inst.op
             assert op is not None
             source = self.resolved.module.source
@@ -329,21 +329,6 @@ class TimingBridge:
             )
             self._sites[inst.pc] = site
         return site
-
-    def _find_loops(self) -> None:
-        for function in self.resolved.functions.values():
-            self._walk(function.op, None)
-
-    def _walk(self, op: Operation, loop: Loop | None) -> None:
-        if op.name in _LOOPS:
-            line, _ = self.resolved.module.source.line_column(op.start)
-            loop = Loop(line, loop)
-        for region in op.regions:
-            for block in region.blocks:
-                for inner in block.ops:
-                    if loop is not None:
-                        self._loops[inner] = loop
-                    self._walk(inner, loop)
 
 
 # A vector region reads and writes by computed addresses; it may touch all of UB.
