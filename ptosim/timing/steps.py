@@ -105,8 +105,11 @@ class Step:
     def at(self, ranges: Any) -> Step:
         """Return the step of executions that use other bytes; it is recorded as this one."""
         step = Step.__new__(Step)
-        for name in Step.__slots__:
-            setattr(step, name, getattr(self, name))
+        step.pipe, step.site, step.cost, step.busy = self.pipe, self.site, self.cost, self.busy
+        step.latency, step.issue, step.carry = self.latency, self.issue, self.carry
+        step.takes, step.gives, step.drains = self.takes, self.gives, self.drains
+        step.is_work, step.is_plain, step.flag = self.is_work, self.is_plain, self.flag
+        step.shared, step.base, step.then = self.shared, self.base, self.then
         step.ranges, step.reach = ranges, None
         return step
 
