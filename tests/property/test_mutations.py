@@ -139,8 +139,9 @@ def bytes_of(core, inst, binding, target: str) -> Access:
         if where in CUBE_SPACES and owner.kind == "vector":  # L1 is the cube core's
             cores = (c for c in binding.machine.cores if c.cluster is owner.cluster)
             owner = next((c for c in cores if c.kind == "cube"), owner)
-        size = owner.space(where).size
-        return _SHADOWS.setdefault((owner.index, where), Shadow(f"{owner.index} {where}", size, 1))
+        size = owner.space(where).size  # of the target: the next program may have another
+        name = f"{owner.index} {where}"
+        return _SHADOWS.setdefault((name, size), Shadow(name, size, 1))
 
     if binding.touches is not None:
         found = pointer_access(core, inst, binding, shadow)
