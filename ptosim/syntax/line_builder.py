@@ -34,6 +34,8 @@ class LineBuilder:
             op.start = results.start
         for part in parts[2 if results is not None else 1 :]:
             _add(op, part)
+        if any(map(_is_word, op.ins)):  # operations on pipes have operands of no type
+            op.form, op.items, op.ins = "items", op.ins, []
         return op
 
     def types(self, parts: list[Any]) -> Node:
@@ -44,6 +46,9 @@ class LineBuilder:
 
     def indexed(self, parts: list[Any]) -> Node:
         return Node("indexed", parts, parts[0].start)
+
+    def list(self, parts: list[Any]) -> Node:
+        return Node("list", parts, parts[0].start)
 
     def symbol(self, parts: list[Any]) -> Any:
         return Node("symbol", parts, parts[0].start) if len(parts) > 1 else parts[0]
@@ -56,6 +61,10 @@ class LineBuilder:
 
     def pair(self, parts: list[Any]) -> Attr:
         return Attr(parts[0], parts[1] if len(parts) > 1 else None)
+
+
+def _is_word(part: Any) -> bool:
+    return part.kind == "list" if part.__class__ is Node else part.type == "ANGLE_ENUM"
 
 
 def _add(op: Operation, part: Any) -> None:

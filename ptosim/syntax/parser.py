@@ -61,8 +61,8 @@ _STARTING_KEYWORDS = frozenset(
         "SECTION_VECTOR", "STRICT_VECSCOPE", "REINTERPRET", )
 )  # fmt: skip
 _LINE_ORDER = (
-    "COMMENT", "NL", "RESULTS", "SSA", "HASHKV", "ATTR", "TYPE", "SYMBOL", "STRING", "HEX", "FLOAT",
-    "INT", "ARROW", "NAME",
+    "COMMENT", "NL", "RESULTS", "SSA", "HASHKV", "ATTR", "TYPE", "ANGLE_ENUM", "SYMBOL", "STRING",
+    "HEX", "FLOAT", "INT", "ARROW", "NAME",
 )  # fmt: skip
 
 

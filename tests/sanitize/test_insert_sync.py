@@ -70,7 +70,7 @@ DST = {"asymmetric": "16x64xui8"}
 
 
 def concrete(name: str, text: str) -> str:
-    """A text of the page with shapes, and with the assembly's names for operations."""
+    """A text of the page with shapes."""
     shapes = itertools.cycle(("16x64xf32", QP.get(name, "16x1xf32"), DST.get(name, "16x64xi8")))
     lines = []
     for line in text.splitlines():
@@ -78,7 +78,6 @@ def concrete(name: str, text: str) -> str:
             line = re.sub(
                 r"!pto\.tile(_buf)?<\.\.\.>", lambda _: f"!pto.tile<{next(shapes)}>", line
             )
-            line = line.replace("TQuant", "pto.tquant").replace("TMOV", "pto.tmov")
         lines.append(line)
     return "\n".join(lines) + "\n"
 
