@@ -35,7 +35,7 @@ def read_source(source: str | Path, filename: str | None = None) -> Source:
 
 
 def _names_file(text: str) -> bool:
-    if "\n" in text or len(text) > 4096:
+    if not text or "\n" in text or len(text) > 4096:
         return False
     return text.endswith(".pto") or Path(text).exists()
 

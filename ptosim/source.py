@@ -49,11 +49,6 @@ class Source:
         """Return the number of lines (a text without a line end has one)."""
         return len(self._starts())
 
-    def offset_of_line(self, line: int) -> int:
-        """Return the offset of the first character of a 1-based line."""
-        starts = self._starts()
-        return starts[min(max(line, 1), len(starts)) - 1]
-
 
 @dataclass(frozen=True, slots=True)
 class Span:

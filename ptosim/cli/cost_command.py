@@ -6,13 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ptosim import api
 from ptosim.cli import launching
 from ptosim.cli import options as shared
-from ptosim.cli.sources import open_source, source_path
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.errors import ProgramError, UsageError
-from ptosim.sidecar import Sidecar, sidecar_of
+from ptosim.sidecar import Sidecar
 from ptosim.views.cost_tables import BY, VIEWS
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
@@ -43,17 +41,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Time the program on every target asked for, side by side."""
-    sidecar = None if options.file == "-" else sidecar_of(source_path(options.file))
+    sidecar = launching.sidecar(options)
     asked = shared.targets(options.target)
     if asked == [None] and sidecar is not None and sidecar.targets:
         asked = list(sidecar.targets)
-    source = open_source(options.file)
     what_if = _what_if(options.what_if)
     timed: list[tuple[Any, Any]] = []
     rejected: dict[str, ProgramError] = {}
     for target in asked:
         try:
-            timed.append(_time(options, source, target, sidecar, what_if))
+            timed.append(_time(options, target, sidecar, what_if))
         except ProgramError as problem:
             if len(asked) == 1:
                 raise
@@ -68,23 +65,12 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 def _time(
     options: argparse.Namespace,
-    source: Any,
     target: str | None,
     sidecar: Sidecar | None,
     what_if: dict[str, float],
 ) -> tuple[Any, Any]:
     defaults = sidecar.options if sidecar is not None else {}
-    program = api.load(
-        source.text,
-        filename=source.name,
-        target=target,
-        level=options.level or defaults.get("level"),
-        profile=defaults.get("profile", options.profile)
-        if options.profile == "hw"
-        else options.profile,
-        sync=options.sync or defaults.get("sync"),
-        switches=shared.switches(options.set),
-    )
+    program = launching.load(options, target, sidecar)
     report = program.cost(
         entry=options.entry or defaults.get("entry"),
         args=launching.arguments(options, sidecar),

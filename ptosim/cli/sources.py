@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import sys
+from functools import lru_cache
 from pathlib import Path
+from typing import BinaryIO
 
 from ptosim.api import read_source
 from ptosim.errors import UsageError
@@ -14,14 +16,16 @@ from ptosim.source import Source
 
 def open_source(name: str) -> Source:
     """Return the source that a FILE argument names; raises UsageError if it cannot be read."""
-    if name == "-":
-        try:
-            return Source("<stdin>", sys.stdin.buffer.read().decode("utf-8"))
-        except UnicodeDecodeError as problem:
-            raise UsageError(
-                f"standard input is not UTF-8 text (byte {problem.start})"
-            ) from problem
-    return read_source(source_path(name))
+    return _text_of(sys.stdin.buffer) if name == "-" else read_source(source_path(name))
+
+
+@lru_cache(maxsize=1)
+def _text_of(stream: BinaryIO) -> Source:
+    """Standard input can be read once, and each of several targets asks for it."""
+    try:
+        return Source("<stdin>", stream.read().decode("utf-8"))
+    except UnicodeDecodeError as problem:
+        raise UsageError(f"standard input is not UTF-8 text (byte {problem.start})") from problem
 
 
 def source_path(name: str) -> Path:

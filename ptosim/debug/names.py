@@ -66,10 +66,6 @@ class Names:
         at = bisect_left(self._sorted, line)
         return self._sorted[at] if at < len(self._sorted) else None
 
-    def is_entry(self, inst: Inst) -> bool:
-        """True for the first instruction of its operation."""
-        return inst.op is None or self.firsts[inst.op] is inst
-
     def frame(self, op: Operation | None) -> Operation | None:
         """Return the innermost loop, section or function around an operation."""
         outer = self.parents.get(op) if op is not None else None

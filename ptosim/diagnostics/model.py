@@ -142,11 +142,6 @@ def _key(diagnostic: Diagnostic) -> tuple[object, ...]:
     return diagnostic.code, diagnostic.message, place
 
 
-def worst_severity(diagnostics: Sequence[Diagnostic]) -> Severity | None:
-    """Return the highest severity present, or None for no findings."""
-    return max((d.severity for d in diagnostics), default=None)
-
-
 def make(
     severity: Severity,
     code: str,

@@ -136,9 +136,7 @@ class Engine:
         with np.errstate(all="ignore"):
             self._run_fast(core, limit)
 
-    def _run_fast(  # noqa: C901 - the one hot loop
-        self, core: Core, limit: int = UNLIMITED
-    ) -> None:
+    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:  # noqa: C901 - hot loop
         """Execute a core until it ends, waits, or has executed `limit` instructions."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
         scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC

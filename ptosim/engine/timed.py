@@ -69,9 +69,7 @@ class TimedEngine(Engine):
 
     # -- execution --------------------------------------------------------------------------------
 
-    def _run_fast(  # noqa: C901 - the one hot loop
-        self, core: Core, limit: int = UNLIMITED
-    ) -> None:
+    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:  # noqa: C901 - hot loop
         """Execute a core until it ends, waits, or has executed `limit` instructions; each is issued
         before it takes effect."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds

@@ -175,6 +175,14 @@ class Operation:
                 for op in block.ops:
                     yield from op.walk()
 
+    def operand_values(self) -> Iterator[Value]:
+        """Yield the values that the operands name, in the order of the row; of lists each."""
+        for bound in self.bound.values():
+            for operand in bound if isinstance(bound, list) else (bound,):
+                value = getattr(operand, "value", None)
+                if isinstance(value, Value):
+                    yield value
+
 
 class Module:
     """A parsed file: top-level operations, aliases, comments, and the source they come from."""

@@ -12,6 +12,16 @@ from ptosim.numerics.choices import require
 from ptosim.numerics.formats import BF16
 from ptosim.numerics.rounding import narrow
 
+COMPARISONS: dict[str, np.ufunc] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+"""By the word of the assembly; NaN is unequal to everything."""
+
 
 @np.errstate(all="ignore")
 def divide_int(dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.diagnostics.model import error
-from ptosim.errors import UnsupportedError, UsageError
+from ptosim.errors import UnsupportedError
 from ptosim.quant.engine import Options, quantize_array
 from ptosim.quant.inverse import dequantize
 from ptosim.quant.mlir_types import StorageSpec, UniformType, float_array
@@ -104,15 +104,3 @@ def _expressed(type_: UniformType) -> np.dtype:
             ]
         )
     return array
-
-
-def check_shape(type_: UniformType, shape: tuple[int, ...]) -> None:
-    """Raise UsageError unless a tensor of a shape can hold a type."""
-    from ptosim.quant.mlir_ops import verify_cast
-    from ptosim.quant.mlir_types import Builtin, Container
-
-    kind = "tensor" if shape else ""
-    plain = Container(kind, shape, Builtin(type_.expressed))
-    wrong = verify_cast("quant.qcast", plain, plain.with_element(type_))
-    if wrong:
-        raise UsageError(wrong)

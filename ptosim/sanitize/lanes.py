@@ -6,8 +6,6 @@ reduction under a mask with all lanes set, or under none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ptosim.ir.core import Operation, Value
 
 _LOADS = ("pto.vld", "pto.vsld")
@@ -20,9 +18,9 @@ _EVERY = ("pto.pset_b", "pto.pge_b")
 def loads_used_whole(region: Operation) -> set[Operation]:
     """Return the loads of a region whose every lane is used."""
     users: dict[Value, list[Operation]] = {}
-    ops = list(_walk(region))
+    _, *ops = region.walk()
     for op in ops:
-        for value in _values(op):
+        for value in op.operand_values():
             users.setdefault(value, []).append(op)
     return {
         op
@@ -66,19 +64,3 @@ def _leaves_out(op: Operation) -> bool:
 def _is_point(op: Operation) -> bool:
     """True for a store of one lane."""
     return "1PT" in str(op.attrs.get("dist", ""))
-
-
-def _walk(op: Operation) -> Iterator[Operation]:
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield inner
-                yield from _walk(inner)
-
-
-def _values(op: Operation) -> Iterator[Value]:
-    for bound in op.bound.values():
-        for operand in bound if isinstance(bound, list) else (bound,):
-            value = getattr(operand, "value", None)
-            if isinstance(value, Value):
-                yield value

@@ -181,10 +181,6 @@ class Binding:
             )
         return GmAccess(buffer, spec, offset)
 
-    def gm_view(self, name: str) -> GmView:
-        """Return a GM view operand as a value."""
-        return self.values[name]
-
     def scalar(self, name: str) -> Any:
         """Return a scalar operand as a Python number."""
         return self.values[name]

@@ -18,18 +18,11 @@ import numpy as np
 
 from ptosim.ir.core import Operation, Value
 from ptosim.machine.tile import Tile
+from ptosim.numerics.elementwise import COMPARISONS
 from ptosim.semantics.access import tile_array
 from ptosim.semantics.binding import Binding, OpFault, typed_scalar
 from ptosim.semantics.registry import Commit, kernel, nothing
 
-_MODES: dict[str, np.ufunc] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
 _INT32 = (np.dtype(np.int32), np.dtype(np.uint32))
 _INT16 = (np.dtype(np.int16), np.dtype(np.uint16))
 
@@ -44,7 +37,7 @@ def _comparison(op: Binding, dtype: np.dtype) -> np.ufunc:
             help="compare in f32, or as the sign of a difference",
         )
         mode = "eq"
-    return _MODES[mode]
+    return COMPARISONS[mode]
 
 
 @kernel("pto.tcmp")

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from ptosim.diagnostics.model import Sink, error
-from ptosim.ir.core import Attr, Module, Operation
+from ptosim.ir.core import Attr, Module
 from ptosim.isa.cache import cached
 from ptosim.isa.paths import isa_directory
 from ptosim.source import Source, Span
@@ -181,12 +181,6 @@ def _too_large(source: Source) -> Any:
         notes=("programs above this size are refused before anything is built",),
         help="split the module into several files",
     )
-
-
-def iterate_ops(ops: list[Operation]) -> Iterator[Operation]:
-    """Yield all operations, nested ones included, in program order."""
-    for op in ops:
-        yield from op.walk()
 
 
 def grammar_driver(grammar: str, builder: Any) -> tuple[Driver, tables.Tables]:

@@ -223,9 +223,6 @@ def _dps(op: Operation) -> str:
     return text + (f" -> {_arrow(op.arrow)}" if op.arrow else "")
 
 
-_NO_COMMA_BEFORE = frozenset(("clause", "keyword", "list", "paren"))
-
-
 def _items(op: Operation) -> str:
     text = op.name
     previous: Any = None

@@ -141,16 +141,7 @@ class CoreTimer:
             self.stall(pipe, "scalar unit", now - start)
             start, cause = now, self.gate_record
         self.causes.append(cause)
-        steps = self.steps
-        number = len(steps)
-        steps.append(step.base)
-        self.starts.append(start)
-        self.free[pipe] = end = start + step.busy
-        self.free_record[pipe] = number
-        done = end + step.latency
-        if done >= self.done[pipe]:
-            self.done[pipe] = done
-            self.done_record[pipe] = number
+        self._record(step, start, start + step.busy)
 
     def _record(self, step: Step, start: int, end: int) -> None:
         """Append the record of an operation whose cause has been appended."""

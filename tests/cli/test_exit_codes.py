@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import ptosim
 from tests.cli.programs import copy_program
 
 
@@ -189,3 +193,20 @@ def test_6_arguments_too_large_to_make_up(cli, tmp_path):
     done = cli("run", path)
     assert done.code == 6
     assert "too many to make up" in done.err
+
+
+@pytest.mark.parametrize("command", ["run", "cost"])
+def test_standard_input_for_two_targets(command):
+    """What can be read only once is a program for each target."""
+    text = (Path(__file__).parents[2] / "programs/basics/vadd.pto").read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-m", "ptosim", command, "-", "--target", "a2a3,a5"],
+        input=text, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    heads = [line for line in done.stdout.decode().splitlines() if line.startswith("ptosim ")]
+    assert [head.split(" · ")[1] for head in heads] == ["target a2a3", "target a5"]
+
+
+def test_an_empty_text_is_no_folder():
+    assert ptosim.check("") is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptosim.diagnostics.model import Diagnostic, Label, Sink, error
-from ptosim.ir.core import Operation, Value
+from ptosim.ir.core import Operation
 from ptosim.ir.program import Function, ResolvedModule
 from ptosim.ir.types import (
     AbstractTileType,
@@ -43,7 +43,7 @@ def is_register(type_: Type | None) -> bool:
 
 def has_registers(op: Operation) -> bool:
     """True if an operation makes or takes registers."""
-    return _has_registers(op) or any(is_register(v.type) for v in _operand_values(op))
+    return _has_registers(op) or any(is_register(v.type) for v in op.operand_values())
 
 
 def _visit(op: Operation, scope: Operation | None, source: Source, sink: Sink) -> None:
@@ -131,22 +131,14 @@ def _inside(op: Operation, scope: Operation, source: Source) -> Iterator[Diagnos
             help="move it out of the region, or load from the tile's address",
         )
     elif op.name in ("func.call", "func.return") and any(
-        is_register(v.type) for v in _operand_values(op)
+        is_register(v.type) for v in op.operand_values()
     ):
         yield _leaves(f"'{op.name}' op passes a register on", span, around)
 
 
 def _is_tile_op(op: Operation) -> bool:
-    values = [*op.results, *_operand_values(op)]
+    values = [*op.results, *op.operand_values()]
     return any(isinstance(v.type, (TileType, AbstractTileType, ViewType)) for v in values)
-
-
-def _operand_values(op: Operation) -> Iterator[Value]:
-    for bound in op.bound.values():
-        for operand in bound if isinstance(bound, list) else (bound,):
-            value = getattr(operand, "value", None)
-            if isinstance(value, Value):
-                yield value
 
 
 # -- regions ------------------------------------------------------------------------------------

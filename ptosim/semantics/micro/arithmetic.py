@@ -14,6 +14,7 @@ import numpy as np
 from ptosim.machine.core import Core
 from ptosim.machine.vector import Mask
 from ptosim.numerics import lanes as numerics
+from ptosim.numerics.elementwise import COMPARISONS
 from ptosim.numerics.fused import multiply_add
 from ptosim.numerics.lanes import is_float, unsigned
 from ptosim.semantics.micro.context import Function, Run, VectorContext
@@ -244,15 +245,6 @@ def vexpdif(ctx: VectorContext) -> Run:
 
 # -- compare and select ----------------------------------------------------------------------------
 
-_COMPARE = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
-
 
 @vector("pto.vcmp", "pto.vcmps")
 def compare(ctx: VectorContext) -> Run:
@@ -260,7 +252,7 @@ def compare(ctx: VectorContext) -> Run:
     first, second = ("lhs", "rhs") if ctx.op.name == "pto.vcmp" else ("src", "scalar")
     lanes = ctx.lanes(first)
     lhs, rhs = ctx.register(first, lanes), ctx.register(second, lanes)
-    function = _COMPARE[ctx.word("predicate")]
+    function = COMPARISONS[ctx.word("predicate")]
     mask, target = ctx["mask"], ctx["dst"]
     active, inactive = ctx.active(lanes.itemsize), ctx.inactive(lanes.itemsize)
 

@@ -7,7 +7,7 @@ executed in order here; what depends on that order is reported."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,7 @@ class Place:
 
 def places_of(region: Operation) -> dict[Operation, Place]:
     """Return the places of all operations in a vector region."""
-    ops = list(_walk(region))
+    _, *ops = region.walk()
     counts = [1, FIRST_STORE]
     numbers: dict[Operation, int] = {}
     for op in ops:
@@ -83,14 +83,6 @@ def _known(numbers: Iterable[int]) -> bytes:
     return bytes(sorted({0, *MANY, *numbers}))
 
 
-def _walk(op: Operation) -> Iterator[Operation]:
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield inner
-                yield from _walk(inner)
-
-
 def _sources(ops: list[Operation]) -> dict[Operation, set[Operation]]:
     """The operations whose results each one takes. A loop or branch takes what its region passes
     on, and what is inside takes what a loop carries."""
@@ -102,21 +94,13 @@ def _sources(ops: list[Operation]) -> dict[Operation, set[Operation]]:
                 makers.update(dict.fromkeys(block.values, op))
     found: dict[Operation, set[Operation]] = {}
     for op in ops:
-        taken = set(_values(op))
+        taken = set(op.operand_values())
         for region in op.regions:
             for block in region.blocks:
                 if block.ops and block.ops[-1].name in ("scf.yield", "scf.condition"):
-                    taken.update(_values(block.ops[-1]))
+                    taken.update(block.ops[-1].operand_values())
         found[op] = {makers[v] for v in taken if v in makers}
     return found
-
-
-def _values(op: Operation) -> Iterator[Value]:
-    for bound in op.bound.values():
-        for operand in bound if isinstance(bound, list) else (bound,):
-            value = getattr(operand, "value", None)
-            if isinstance(value, Value):
-                yield value
 
 
 def _behind(op: Operation, sources: dict[Operation, set[Operation]]) -> set[Operation]:

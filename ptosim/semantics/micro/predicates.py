@@ -11,12 +11,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.core import Core
-from ptosim.machine.vector import EVERY, Mask, first_lanes, lane_count, mask_of_bits
+from ptosim.machine.vector import Mask, first_lanes, lane_count, mask_of_bits
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.registry import vector
 
-_ALL = (1 << 256) - 1
-_EVEN = EVERY[2]
 _HALF = (1 << 128) - 1
 
 
