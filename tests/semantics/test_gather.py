@@ -320,3 +320,5 @@ def test_a_histogram_of_any_byte_of_wide_keys(byte):
     operands["src"] = Spec("ui32", 4, 64, values=keys)
     Case("thistogram", "a5", operands, attrs=attrs).check()
     Case("thistogram", "a5", operands).check()
+    found = Case("thistogram", "a5", operands).run().findings
+    assert "PTO6607" in [f.code for f in found]  # the column of idx is assumed

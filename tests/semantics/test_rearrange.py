@@ -66,6 +66,11 @@ def test_as_many_bytes_as_the_counts_say(target, dtype, index):
     counted(dtype, target, [(3, 5), (32, 32), (0, 7), (1, 0)], index).check()
 
 
+def test_a_form_that_rests_on_an_assumption_says_so():
+    """Where the counts lie is assumed: the run has a note."""
+    assert "PTO6607" in [f.code for f in counted("f32", "a5", [(1, 1)]).run().findings]
+
+
 @pytest.mark.parametrize("wrong", [(33, 1), (-1, 1), (0, 33), (0.5, 1)])
 def test_counts_that_a_row_does_not_have_stop_the_run(wrong):
     """More than the row, fewer than none, a part of an element."""
