@@ -42,8 +42,7 @@ def text(part: str, sizes: str, tile: str, strides: str = "[%c64, %c1]", store: 
         "pto.tadd ins(%a, %a : !TILE, !TILE) outs(%b : !TILE)",
         f"pto.tstore ins(%b : !TILE) outs(%py : {part}){store}",
     ]  # fmt: skip
-    body = (_HEAD + "\n".join(lines) + "\n" + _TAIL).replace("!TILE", tile)
-    return body
+    return (_HEAD + "\n".join(lines) + "\n" + _TAIL).replace("!TILE", tile)
 
 
 _ROWS = text("!pto.partition_tensor_view<8x60xf32>", "[%c8, %c60]",
