@@ -120,7 +120,7 @@ def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in
         if best[0] >= HELD:
             general(placed, scalars)
             return
-        timer.clock, cause = now + step.issue, free_record[pipe]
+        timer.clock, cause, number = now + step.issue, free_record[pipe], len(steps)
         if draining[pipe]:
             if not reach.is_own:
                 order.note(reach, pipe)
@@ -128,11 +128,10 @@ def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in
                 barrier[pipe] += done[pipe] - start
                 start, cause = done[pipe], done_record[pipe]
         if best[0] > start:
-            start, cause = wait(pipe, start, now, best)
+            start, cause = wait(number, pipe, start, now, best)
         elif now > start:
             late[pipe] += now - start
             start, cause = now, timer.gate_record
-        number = len(steps)
         add_step(step)
         add_start(start)
         add_cause(cause)
@@ -154,19 +153,19 @@ def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in
     return general if order.buffers else issue
 
 
-def _waiter(timer: CoreTimer) -> Callable[[int, int, int, Given], tuple[int, int]]:
-    """Return the function that lets a pipe wait for an operation before: from when the pipe is free
-    and when its operation was issued, when it starts and because of which record."""
-    index, steps = timer.index, timer.steps
+def _waiter(timer: CoreTimer) -> Callable[[int, int, int, int, Given], tuple[int, int]]:
+    """Return the function that lets a record on a pipe wait for an operation before: from when the
+    pipe is free and when it was issued, when it starts and because of which record."""
+    index = timer.index
     add_wait, add_source = timer.waits.append, timer.wait_sources.append
     late, data = timer.stalls_for(SCALAR), timer.stalls_for("data")
 
-    def wait(pipe: int, start: int, now: int, given: Given) -> tuple[int, int]:
+    def wait(number: int, pipe: int, start: int, now: int, given: Given) -> tuple[int, int]:
         if now > start:
             late[pipe] += now - start
             start = now
         data[pipe] += given[0] - start
-        add_wait(len(steps))
+        add_wait(number)
         add_wait(pipe)
         add_source(index)
         add_source(given[1])
