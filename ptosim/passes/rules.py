@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from ptosim.isa.conversions import conversion
+
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
@@ -207,6 +209,15 @@ def supported_tmov(src: Any, dst: Any, target: str) -> bool:
     """The target has a path between the two memories."""
     pair = (src.loc, dst.loc)
     return pair in _TMOV_PAIRS or (target == "a5" and pair == ("vec", "mat"))
+
+
+@_predicate("PTO8002", "converts no {names} of these element types on this target")
+def converts(src: Any, dst: Any, target: str) -> bool:
+    """The target's library has an instruction, or a sequence of them, for the pair."""
+    pair = [getattr(v.type, "dtype", None) for v in _present((src, dst))]
+    if len(pair) != 2 or None in pair:
+        return True
+    return conversion(pair[0], pair[1], target) is not None
 
 
 @_predicate("PTO2016", "expects {names} to be a static flat contiguous logical 1D GM memref")
