@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from ptosim.ir.types import TileType
 from ptosim.isa.conversions import conversion
 
 
@@ -214,10 +215,8 @@ def supported_tmov(src: Any, dst: Any, target: str) -> bool:
 @_predicate("PTO8002", "converts no {names} of these element types on this target")
 def converts(src: Any, dst: Any, target: str) -> bool:
     """The target's library has an instruction, or a sequence of them, for the pair."""
-    pair = [getattr(v.type, "dtype", None) for v in _present((src, dst))]
-    if len(pair) != 2 or None in pair:
-        return True
-    return conversion(pair[0], pair[1], target) is not None
+    pair = [v.type.dtype for v in _present((src, dst)) if isinstance(v.type, TileType)]
+    return len(pair) != 2 or conversion(*pair, target) is not None
 
 
 @_predicate("PTO2016", "expects {names} to be a static flat contiguous logical 1D GM memref")
