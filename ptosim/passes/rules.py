@@ -216,7 +216,7 @@ def supported_tmov(src: Any, dst: Any, target: str) -> bool:
 def converts(src: Any, dst: Any, target: str) -> bool:
     """The target's library has an instruction, or a sequence of them, for the pair."""
     pair = [v.type.dtype for v in _present((src, dst)) if isinstance(v.type, TileType)]
-    return len(pair) != 2 or conversion(*pair, target) is not None
+    return len(pair) != 2 or conversion(pair[0], pair[1], target) is not None
 
 
 @_predicate("PTO2016", "expects {names} to be a static flat contiguous logical 1D GM memref")
