@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ptosim.diagnostics.model import Sink
+from ptosim.engine.bound import Moved
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.ir.program import ResolvedModule
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
@@ -70,7 +71,8 @@ class Monitor:
 
     def bind(self, core: Core, inst: Inst, bound: Any) -> None:
         """Wrap the effect of a new binding."""
-        binding = bound.binding
+        first = bound.first if bound.__class__ is Moved else bound
+        binding = first.binding
         commit, agent = bound.commit, self.clocks.agent(core, self.vector.pipe_of(inst))
         if binding.sync is not None or binding.signals or binding.awaits:
             check = self._pushed(core, inst, agent, binding)
@@ -86,9 +88,12 @@ class Monitor:
 
             bound.commit = ordered
             return
-        access = self._access(core, inst, binding)
-        if self.chosen.defined and binding.touches is None:
-            self.overlaps.look(access)
+        if first is not bound and first.access is not None:
+            access = first.access.moved(bound.distance)
+        else:
+            access = first.access = self._access(core, inst, binding)
+            if self.chosen.defined and binding.touches is None:
+                self.overlaps.look(access)
         check = self._check(agent, access, inst)
         spreads = copier(binding.touches, self.shadow)
         numbers = quant.check_of(binding) if self.chosen.quant else None
