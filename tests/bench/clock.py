@@ -27,17 +27,17 @@ def on_top() -> list[Figure]:
     loop = calibration()
     figures = []
     programs = (
-        ("data", add_loop(), 4_000, 1, x),
-        ("data of a pipeline", without_flags(), 1_000, 4, x),
-        ("data of a stream", stream_loop(), 1_000, 4, wide),
-        ("data of a stream in place", stream_loop("x"), 1_000, 4, wide),
-        ("flags", flag_loop(), 1_000, EACH, x),
+        ("data", add_loop(), 20_000, 1, x),
+        ("data of a pipeline", without_flags(), 4_000, 4, x),
+        ("data of a stream", stream_loop(), 4_000, 4, wide),
+        ("data of a stream in place", stream_loop("x"), 4_000, 4, wide),
+        ("flags", flag_loop(), 4_000, EACH, x),
     )
     for what, text, count, each, array in programs:
         run = partial(ptosim.load(text, target="a5").run,
                       {"x": array, "y": x, "z": array, "n": count}, sanitize="none")  # fmt: skip
         executed = run().executed
-        timed, plain = best(partial(run, timing=True), 15), best(partial(run, timing=False), 15)
+        timed, plain = best(partial(run, timing=True), 7), best(partial(run, timing=False), 7)
         extra = timed - plain
         figures.append(
             Figure(
