@@ -13,14 +13,15 @@ from ptosim.isa.data import read_toml
 CONFIDENCES = ("measured", "documented", "fitted", "derived", "assumed", "what-if")
 """Best first; a total is as good as the worst number in it."""
 
-_PROVENANCE = frozenset(("source", "confidence", "like"))
+_PROVENANCE = frozenset(("source", "confidence", "like", "fitted"))
 GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
     """Numbers that belong together, with their source. The name of a number says its unit. A row
-    that is `like` another has the numbers of that one where it has none of its `own`."""
+    that is `like` another has the numbers of that one where it has none of its `own`; `fitted` are
+    those of its own that were fitted to published measurements."""
 
     name: str
     values: Mapping[str, float]
@@ -28,6 +29,7 @@ class CostRow:
     confidence: str
     own: frozenset[str] = frozenset()
     like: str = ""
+    fitted: frozenset[str] = frozenset()
 
     def __getitem__(self, key: str) -> float:
         return self.values[key]
@@ -115,7 +117,10 @@ def _row(
     if like and like not in before:
         raise IsaDataError(f"isa/{file}: {name} is like {like}, which no row above it is called")
     values = {**before[like].values, **own} if like else own
-    return CostRow(name, values, row["source"], row["confidence"], frozenset(own), like)
+    fitted = frozenset(row.get("fitted", own if row["confidence"] == "fitted" else ()))
+    if not fitted <= set(own) or (row["confidence"] == "fitted" and not fitted):
+        raise IsaDataError(f"isa/{file}: {name} does not say which of its numbers were fitted")
+    return CostRow(name, values, row["source"], row["confidence"], frozenset(own), like, fitted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
-"""`python -m tests.accuracy [--families] [--quick] [--tquant] [--write]`: predicted against published.
+"""`python -m tests.accuracy [--families] [--quick] [--harder] [--tquant] [--write]`: predicted against
+published.
 
 Without options: single operations (in sample, and with families and shapes left out of the fit),
 monotone costs, whole kernels; about a minute. --families adds a line for every family, --quick leaves
-the cross-validation and flash attention out, --tquant prints the stage table of the README, --write
+the cross-validation and flash attention out, --harder leaves families out in pairs and random halves (two
+minutes more), --tquant prints the stage table of the README, --write
 keeps the summary for `ptosim targets --accuracy` in isa/costs/accuracy.toml."""
 
 from __future__ import annotations
@@ -72,6 +74,23 @@ def left_out(by_family: bool) -> Table:
     return made
 
 
+def harder(by_family: bool) -> Table:
+    """Return the errors of random halves, and of pairs of families that share fitted numbers. (On
+    A2/A3 no number has more than two families, and most points are a family of their own.)"""
+    made = table("single operations, harder: halves and pairs of families out of the fit", "points",
+                 "count", "mean", "median", "worst", "worst point")  # fmt: skip
+    for target in TARGETS:
+        add(made, cross.halves_left_out(target))
+    found = cross.pairs_left_out("a5")
+    add(made, cross.pooled("a5, pairs of", found))
+    for name, row in found.items():
+        if isinstance(row, str):
+            made.add_row(f"  {name}", "", "", "", "", f"only they tell {row}")
+        elif by_family:
+            add(made, row)
+    return made
+
+
 def numbers() -> Table:
     """Return how many numbers were fitted, and whether costs grow with the size."""
     made = table("the laws", "target", "numbers", "fitted", "comparisons of neighbours", "falling")
@@ -115,6 +134,8 @@ def main(options: list[str]) -> None:
     if "--quick" not in options:
         console.print(left_out(by_family))
         console.print(numbers())
+    if "--harder" in options:
+        console.print(harder(by_family))
     console.print(whole("whole kernels of 24 and 32 cores, with the launch", kernels.gemms()))
     if "--quick" not in options:
         console.print(whole("flash attention, rows of 80 us and more", kernels.attentions()))

@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from ptosim.isa.costs import CostRow
 from ptosim.timing.cost import Cost, Stage
-from ptosim.timing.laws.functions import Function, Nest, frame_stage, nest_by_rows, nest_in_line
+from ptosim.timing.laws.functions import (
+    Body,
+    Function,
+    Nest,
+    frame_stage,
+    nest_by_rows,
+    nest_in_line,
+)
 from ptosim.timing.laws.repeats import MAX_REPEATS, chain, instruction_stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.shapes import REPEAT_BYTES, TileShape
@@ -118,43 +125,62 @@ def convert_function(request: Request) -> Cost:
     row = request.table[f"cast.{kind}"]
     timing = Function(request.table)
     line = src.cols == src.type.cols and dst.cols == dst.type.cols
-    loops = nest_by_rows if not line else nest_in_line
-    nest = loops(src.rows, src.cols, _lanes(src, dst, kind))
-    latency = row["latency"] if line else row.get("rows_latency", row["latency"])
-    loop = _loop(timing, row, nest, line)
-    early = timing.figure("forward")
-    total = timing.frame() + latency - early + loop
-    if line:
-        total = max(total, row.get("floor"))
-    stage = Stage(f"vcvt ({kind})", total - timing.frame(), nest.total, row.confidence)
-    return request.cost([frame_stage(timing), stage])
+    loops = nest_in_line if line else nest_by_rows
+    nest = loops(src.rows, src.cols, _lanes(src, dst, kind, line))
+    body = Body(1, 1, ((kind, row),), True)
+    total = timing.chain(body) + _loop(timing, kind, body, nest, merges=_merges(src, kind, line))
+    if line and kind.startswith("widen"):
+        total = max(total, timing.chain(body) + request.table["cast.line"]["entry"])
+    stage = Stage(f"vcvt ({kind})", total, nest.total, row.confidence)
+    return request.cost([frame_stage(timing, body), stage])
 
 
-def _lanes(src: TileShape, dst: TileShape, kind: str) -> int:
+def _merges(src: TileShape, kind: str, line: bool) -> bool:
+    """Rows that get narrower: the results of two registers, or of their halves, are merged."""
+    return not line and (kind == "narrow8" or (kind == "narrow16" and src.bits == 32))
+
+
+def _lanes(src: TileShape, dst: TileShape, kind: str, line: bool) -> int:
     """Elements of an iteration; rows of 32-bit elements that get narrower take two registers at
-    once,
-    4-bit elements are counted in pairs."""
+    once, 4-bit elements are counted in pairs."""
     lanes = lanes_between(src, dst)
-    contiguous = src.is_contiguous and dst.is_contiguous
     if src.bits == 4:
         return lanes * 2
-    if not contiguous and src.bits == 32 and kind in ("narrow16", "narrow8"):
-        return PAIR_LANES
-    return lanes
+    return PAIR_LANES if src.bits == 32 and _merges(src, kind, line) else lanes
 
 
-def _loop(timing: Function, row: CostRow, nest: Nest, line: bool) -> float:
-    """Cycles that all iterations but the first add."""
+def _loop(timing: Function, kind: str, body: Body, nest: Nest, *, merges: bool) -> float:
+    """Cycles that a merge and all iterations but the first add."""
+    row = body.instructions[0][1]
+    merge = 0.0
+    if merges:
+        merge = timing.table["instruction.vlogic"]["latency"] - timing.figure("forward")
     if nest.total <= 1:
-        return 0
+        return merge
+    if kind == "narrow8":
+        return merge + _one_by_one(timing, body, nest)
+    if merges or (kind.startswith("widen") and "nested" in row.values):
+        return merge + _overlapping(timing, row, nest)
+    return timing.loop(body, nest)
+
+
+def _one_by_one(timing: Function, body: Body, nest: Nest) -> float:
+    """Each iteration of a loop waits until the one before has drained; inside of rows nothing at
+    all overlaps."""
+    drain = timing.figure("drain")
+    if nest.rows == 1:
+        return drain * (nest.inner - 1) + 2 * timing.figure("loop")
+    chain = timing.chain(body)
+    alone = timing.frame(body) + chain + drain
+    return (alone * nest.inner + body.instructions[0][1]["row"]) * nest.rows - chain
+
+
+def _overlapping(timing: Function, row: CostRow, nest: Nest) -> float:
+    """Iterations of several instructions; rows start one behind the other."""
     extra = 2 * timing.figure("loop")
     nested = row["nested"]
-    if line:
-        return row.get("line", nested) * (nest.inner - 1) + extra
     if nest.rows == 1:
-        return row.get("flat", row.get("line", nested)) * (nest.inner - 1) + extra
-    inside = nested * nest.inner
-    distance = max(timing.figure("row_gap"), row.get("row") + inside)
-    entry = row.get("entry")
-    first = entry + inside if entry else nested * (nest.inner - 1) + extra
-    return first + distance * (nest.rows - 1)
+        each = row.get("flat", nested) if nest.strided else nested
+        return each * (nest.inner - 1) + extra
+    distance = max(timing.figure("row_gap"), row["row"] + nested * nest.inner)
+    return nested * (nest.inner - 1) + extra + distance * (nest.rows - 1)

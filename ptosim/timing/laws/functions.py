@@ -47,7 +47,10 @@ class Body:
     wide: bool  # elements wider than 16 bits
 
     def latency(self, row: CostRow) -> float:
-        """Cycles from the start of an instruction to its result."""
+        """Cycles from the start of an instruction to its result; a sequence of instructions without
+        a latency of its own takes its time on a port."""
+        if "latency" not in row.values:
+            return self.busy(row) / 2
         return row["latency"] if self.wide else row.get("latency16", row["latency"])
 
     def busy(self, row: CostRow) -> float:
@@ -87,11 +90,16 @@ class Function:
         """Return a number of the pipeline."""
         return self.table[f"function.{name}"][number]
 
-    def frame(self) -> float:
-        """Cycles of a function beside its loop: start, first load, last store, drain."""
+    def frame(self, body: Body | None = None) -> float:
+        """Cycles of a function beside its loop: start, first load, last store, drain; one more to
+        dispatch anything but a load, an instruction of one cycle and a store."""
         early = self.figure("forward")
+        simple = body is not None and body.loads <= 1 and all(
+            body.busy(row) <= 1 for _, row in body.instructions
+        )  # fmt: skip
+        dispatch = 0 if simple else self.figure("dispatch")
         return (
-            self.figure("start") + self.figure("dispatch") + self.figure("load") - early
+            self.figure("start") + dispatch + self.figure("load") - early
             + self.figure("store") + self.figure("drain")
         )  # fmt: skip
 
@@ -103,7 +111,7 @@ class Function:
     def ports(self, body: Body, count: int) -> float:
         """Cycles by which the two ports delay the last of so many iterations."""
         rows = [row for _, row in body.instructions]
-        if len(rows) == 1 and not rows[0].get("sequence"):
+        if len(rows) == 1 and "latency" in rows[0].values:
             busy = body.busy(rows[0])
             return busy * ((count - 1) // 2) + (count - 1) % 2
         each = max(
@@ -124,7 +132,8 @@ class Function:
                 + self.figure("loop")
                 + (1 if nest.strided else min(loads, 2))
             )
-        return (inner - 1) * per_load + (nest.rows - 1) * self.row_distance(body, inner) + 2
+        rows = (nest.rows - 1) * self.row_distance(body, inner)
+        return (inner - 1) * per_load + rows + 2 * self.figure("loop")
 
     def row_distance(self, body: Body, inner: int) -> float:
         """Cycles from the start of a row to the start of the next."""
@@ -170,14 +179,14 @@ def _parts(request: Request) -> tuple[Body, list[TileShape], TileShape, int]:
 def function_cost(request: Request, body: Body, nest: Nest) -> Cost:
     """Return the cost of a function of one loop nest."""
     timing = Function(request.table)
-    return request.cost([frame_stage(timing), *loop_stages(timing, body, nest)])
+    return request.cost([frame_stage(timing, body), *loop_stages(timing, body, nest)])
 
 
-def frame_stage(timing: Function) -> Stage:
+def frame_stage(timing: Function, body: Body | None = None) -> Stage:
     """Return the stage of what a function takes beside its loop."""
     names = ("start", "dispatch", "load", "store", "drain")
     confidence = weakest(timing.table[f"function.{n}"].confidence for n in names)
-    return Stage("start and drain", timing.frame(), 1, confidence)
+    return Stage("start and drain", timing.frame(body), 1, confidence)
 
 
 def loop_stages(timing: Function, body: Body, nest: Nest, name: str = "") -> list[Stage]:
@@ -256,11 +265,11 @@ def select(request: Request) -> Cost:
     contiguous = tile.rows <= 1 or all(t.is_contiguous for t in [tile, *data])
     cols, rows = (tile.rows * tile.cols, 1) if contiguous else (tile.cols, tile.rows)
     repeats = max(-(-cols // tile.lanes), 1)
-    first = line["latency"] + line["nested"] * (repeats - 1)
     if repeats <= PAIR:
-        loop = first + by_row["short"] * repeats * (rows - 1)
+        loop = line["latency"] + line["nested"] * (repeats * rows - 1)
     else:
-        step = by_row["row"] + by_row["nested"] * repeats
+        first = line["latency"] + line["nested"] * (repeats - 1)
+        step = by_row["row"] + line["nested"] * repeats
         loop = max(first, by_row["floor"]) + (rows - 1) * step
     timing = Function(request.table)
     confidence = weakest((line.confidence, by_row.confidence))

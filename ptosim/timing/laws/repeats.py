@@ -146,9 +146,9 @@ def rows(request: Request) -> Cost:
     tile = max(request.shape.tiles((*request.shape.ins, *request.shape.outs)), key=_extent)
     row = request.table.find(f"rows.{request.stages[0]}")
     count = max(-(-tile.cols // tile.lanes), 1)
-    each = row["per_row"] + (row.get("second") if count > 1 else 0)
-    each += row.get("per_repeat") * max(count - 2, 0)
-    start = row["start"] + row.get("cycles") * (count - 1)
+    each = row["per_row"] + row.get("per_repeat") * (count - 1)
+    further = row.get("passes") * request.table["repeat.masked"]["cycles"]
+    start = row["start"] + further * (count - 1)
     stages = [
         Stage("start", start, 1, row.confidence),
         Stage(f"rows of {count} repeats", each * tile.rows, tile.rows, row.confidence),
