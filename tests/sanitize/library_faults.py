@@ -88,6 +88,26 @@ def scratch_too_small_for_a_conversion(k: Kernel, wrong: bool) -> None:
 
 
 @fault("PTO2019", "a2a3", cure="smaller scratch")
+def scratch_too_small_for_a_narrow_conversion(k: Kernel, wrong: bool) -> None:
+    x, y = k.tile("a", "f16", 16, 64), k.tile("y", "i8", 16, 64)
+    tmp = k.tile("t", "f32", 1, 56 if wrong else 64)
+    k.load("gx", x)
+    k.op("pto.tcvt", [x, tmp], [y])
+    k.store(y, "gy")
+
+
+@fault("PTO2019", "a2a3", cure="smaller scratch")
+def scratch_without_a_row_behind_the_last(k: Kernel, wrong: bool) -> None:
+    valid = (16 if wrong else 15, 64)
+    x, slope, y = (k.tile(n, "f32", 16, 64, valid) for n in ("a", "s", "y"))
+    tmp = k.tile("t", "ui8", 16, 64, valid)
+    k.load("gx", x)
+    k.load("gx", slope)
+    k.op("pto.tprelu", [x, slope, tmp], [y])
+    k.store(y, "gy")
+
+
+@fault("PTO2019", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_transposition(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "f32", 16, 32), k.tile("y", "f32", 32, 16)
     tmp = k.tile("t", "f32", 32, 8 if wrong else 16)
