@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.diagnostics.model import Diagnostic
 from ptosim.errors import UsageError
+from ptosim.isa.profiles import make_profile
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.source import Source
 
@@ -16,16 +18,19 @@ if TYPE_CHECKING:
     from ptosim.program import Program
 
 
-def read_source(source: str | Path, filename: str | None = None) -> Source:
+def read_source(source: str | Path | Source, filename: str | None = None) -> Source:
     """Return the text of a path, or of a string that is a program already.
 
-    A string with a line end, or that names no existing file and looks like a program, is text.
+    A string with a line end, or that names no existing file and looks like a program, is text. A
+    byte order mark at the beginning of a file is passed over.
     Raises UsageError for a file that cannot be read or is not UTF-8 text.
     """
+    if isinstance(source, Source):
+        return source
     if isinstance(source, Path) or _names_file(source):
         path = Path(source)
         try:
-            text = path.read_bytes().decode("utf-8")
+            text = path.read_bytes().decode("utf-8-sig")
         except OSError as problem:
             raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
         except UnicodeDecodeError as problem:
@@ -37,11 +42,11 @@ def read_source(source: str | Path, filename: str | None = None) -> Source:
 def _names_file(text: str) -> bool:
     if not text or "\n" in text or len(text) > 4096:
         return False
-    return text.endswith(".pto") or Path(text).exists()
+    return text.endswith(".pto") or os.path.exists(text)  # `Path.exists` raises for long names
 
 
 def load(
-    source: str | Path,
+    source: str | Path | Source,
     *,
     target: str | None = None,
     level: int | None = None,
@@ -89,6 +94,8 @@ def check_source(
     synchronisation could do without. Raises UsageError for options and arguments that mean
     nothing."""
     front = run_frontend(source, FrontOptions(target, level, sync))
+    if profile != "hw" or switches:
+        make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))
     wanted = needless or (front.sync == "manual" if dry_run is None else dry_run)
     if not wanted or front.sink.has_errors:

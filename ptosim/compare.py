@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,12 @@ class Tolerance:
     rtol: float | None = None
     atol: float | None = None
     ulp: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol", "ulp"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise UsageError(f"{name} is {value}; a tolerance is a number from 0 on")
 
     @property
     def is_exact(self) -> bool:

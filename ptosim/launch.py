@@ -15,7 +15,7 @@ from ptosim.engine.decode import decode
 from ptosim.engine.engine import Engine
 from ptosim.engine.retire import RetireEngine
 from ptosim.engine.timed import TimedEngine
-from ptosim.errors import ProgramError, Trap, UnsupportedError, UsageError
+from ptosim.errors import LimitError, ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ir.core import Value
 from ptosim.ir.types import (
     ErrorType,
@@ -54,6 +54,9 @@ from ptosim.semantics.values import default_value
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
 
+MAX_BLOCKS = 65_535
+"""Blocks of a launch: the device counts them in 16 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -77,6 +80,10 @@ class RunOptions:
         parse_sanitize(self.sanitize)
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
+        if self.block_num > MAX_BLOCKS:
+            raise LimitError(
+                f"block_num is {self.block_num}; a launch has at most {MAX_BLOCKS:,} blocks"
+            )
         if self.max_instructions < 1:
             raise UsageError(f"max_instructions is {self.max_instructions}; it is at least 1")
 

@@ -42,7 +42,7 @@ _OPTIONS = ("level", "entry", "block_num", "profile", "seed", "sync")
 def sidecar_of(program: Path) -> Sidecar | None:
     """Return what lies beside a program, None if nothing does. Raises UsageError if it is
     malformed."""
-    path = program.with_suffix(".toml")
+    path = program.with_suffix(".toml") if program.name else program
     if not path.is_file():
         return None
     try:

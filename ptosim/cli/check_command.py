@@ -168,7 +168,7 @@ def _write(reports: list[_Report], options: argparse.Namespace, terminal: Termin
         visible = [d for d in shown if terminal.shows(d)]
         terminal.write(export(visible, options.format, omitted=len(rest), about=about))
     else:
-        if not options.quiet:
+        if terminal.wants_report:
             lines = [_line(r, options) for r in reports]
             terminal.write("\n".join(lines) + "\n" if lines else "")
         terminal.findings(shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def _time(
     report = program.cost(
         entry=options.entry or defaults.get("entry"),
         args=launching.arguments(options, sidecar),
-        block_num=options.block_num or defaults.get("block_num", 1),
+        block_num=launching.block_num(options, defaults),
         what_if=what_if,
         max_instructions=options.max_instructions,
     )
@@ -86,9 +87,12 @@ def _what_if(pairs: list[str]) -> dict[str, float]:
     for pair in pairs:
         key, _, text = pair.partition("=")
         try:
-            found[key.strip()] = float(text)
+            number = float(text)
         except ValueError as problem:
             raise UsageError(f"--what-if takes KEY=NUMBER, not `{pair}`") from problem
+        if not math.isfinite(number):
+            raise UsageError(f"--what-if takes KEY=NUMBER, and `{text}` is no finite number")
+        found[key.strip()] = number
     return found
 
 
@@ -105,7 +109,7 @@ def _write(
         terminal.json(cost_data.to_json(timed, rejected, what_if))
     elif terminal.format == "csv":
         terminal.write(cost_data.to_csv([report for _, report in timed]))
-    elif timed and not terminal.quiet:
+    elif timed and terminal.wants_report:
         views = options.view or ([] if options.by else list(cost_tables.DEFAULT_VIEWS))
         terminal.print_renderables(cost_tables.renderables(timed, views, options.by, what_if))
 

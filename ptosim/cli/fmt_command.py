@@ -11,6 +11,7 @@ from ptosim.cli.sources import open_source, source_path
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.diagnostics.model import Sink
 from ptosim.errors import ProgramError, UsageError
+from ptosim.isa.profiles import make_profile
 from ptosim.source import Source
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
@@ -51,6 +52,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Print, check or rewrite files."""
     if options.in_place and any(f == "-" or f.startswith("@") for f in options.files):
         raise UsageError("--in-place rewrites files; standard input and shipped programs are none")
+    # No profile changes a text, but one that does not exist is a mistake here as everywhere.
+    make_profile(options.profile, "a5", shared.switches(options.set))
     texts: list[str] = []
     changed = 0
     for name in options.files:

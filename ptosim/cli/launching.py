@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+from collections.abc import Mapping
 from typing import Any
 
 from ptosim import api
@@ -63,8 +64,7 @@ def load(options: argparse.Namespace, target: str | None, beside: Sidecar | None
     source = open_source(options.file)
     profile = options.profile
     program = api.load(
-        source.text,
-        filename=source.name,
+        source,
         target=target,
         level=options.level or defaults.get("level"),
         profile=defaults.get("profile", profile) if profile == "hw" else profile,
@@ -94,11 +94,16 @@ def arguments(options: argparse.Namespace, beside: Sidecar | None) -> dict[str, 
     return args
 
 
+def block_num(options: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
+    """Return the blocks of a launch: those asked for, else those beside the program, else one."""
+    return defaults.get("block_num", 1) if options.block_num is None else options.block_num
+
+
 def run_options(options: argparse.Namespace, beside: Sidecar | None) -> dict[str, Any]:
     """Return the keyword arguments of `Program.run` and `Program.debug`."""
     defaults = beside.options if beside is not None else {}
     return {
-        "block_num": options.block_num or defaults.get("block_num", 1),
+        "block_num": block_num(options, defaults),
         "sanitize": options.sanitize,
         "timing": options.timing,
         "commit": options.commit,

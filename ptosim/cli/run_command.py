@@ -182,7 +182,7 @@ def _report(
 
     if terminal.format == "text":
         terminal.findings(result.findings)
-        if not terminal.quiet:
+        if terminal.wants_report:
             parts = run_report.renderables(program, entry, result, comparisons, dumps)
             terminal.print_renderables(parts)
     elif terminal.format == "json":

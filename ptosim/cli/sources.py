@@ -23,7 +23,7 @@ def open_source(name: str) -> Source:
 def _text_of(stream: BinaryIO) -> Source:
     """Standard input can be read once, and each of several targets asks for it."""
     try:
-        return Source("<stdin>", stream.read().decode("utf-8"))
+        return Source("<stdin>", stream.read().decode("utf-8-sig"))
     except UnicodeDecodeError as problem:
         raise UsageError(f"standard input is not UTF-8 text (byte {problem.start})") from problem
 

@@ -39,6 +39,11 @@ class Terminal:
             return False
         return stream.isatty()
 
+    @property
+    def wants_report(self) -> bool:
+        """False if `--quiet` keeps the report from the screen; a file that `-o` names gets it."""
+        return not self.quiet or self._target is not None
+
     def is_screen(self) -> bool:
         """True if the report goes to a screen, whose width bounds its lines."""
         return self._target is None and sys.stdout.isatty()

@@ -151,7 +151,9 @@ def _load(path: Path) -> Any:
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
     except (ValueError, EOFError) as problem:
-        raise UsageError(f"{path} is not a NumPy file: {problem}") from problem
+        pickled = "allow_pickle" in str(problem) or "pickle" in str(problem)
+        why = "it holds Python objects, or something else" if pickled else problem
+        raise UsageError(f"{path} is not a NumPy file of numbers: {why}") from problem
 
 
 def _npz(path: Path, key: str) -> np.ndarray:
@@ -160,6 +162,11 @@ def _npz(path: Path, key: str) -> np.ndarray:
     try:
         archive = _load(path)
         with archive:
+            if not key and len(archive.files) == 1:
+                key = archive.files[0]
+            if not key:
+                names = ", ".join(archive.files)
+                raise UsageError(f"{path} has several arrays", help=f"{path}:NAME, with {names}")
             if key not in archive:
                 raise UsageError(
                     f"{path} has no array `{key}`", help=f"arrays: {', '.join(archive.files)}"

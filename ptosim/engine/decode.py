@@ -16,7 +16,7 @@ from ptosim.engine.records import DecodedFunction, DecodedProgram, Inst, Kind
 from ptosim.engine.slots import Slots
 from ptosim.ir.core import Operand, Operation, Value
 from ptosim.ir.program import Function, ResolvedModule
-from ptosim.ir.types import ScalarType, TileType
+from ptosim.ir.types import ScalarType, TileType, ViewType
 from ptosim.isa.dtypes import dtype
 from ptosim.isa.profiles import Profile
 from ptosim.isa.schema import Status
@@ -252,6 +252,7 @@ class _Decoder:
             semantics=kernel if self.values else self._any_kernel(op),
             # What stands in a vector region is a part of it and has no queue of its own.
             pipe="S" if self.in_vector_region else issue_pipe(op, self.resolved.target),
+            window=_window(op, operands),
         )
 
     @staticmethod
@@ -331,6 +332,17 @@ class _Decoder:
 def _has_kernel(op: Operation) -> bool:
     """True for a variant that a pipe executes, of an operation that can also make a handle."""
     return op.variant is not None and f"{op.name}:{op.variant.name}" in KERNELS
+
+
+def _window(op: Operation, operands: list[tuple[str, Any]]) -> int | None:
+    """Return the place of the only view among the values of an operation on views and tiles."""
+    if any(isinstance(slot, tuple) for _, slot in operands):
+        return None
+    views = [
+        at for at, (name, _) in enumerate(operands)
+        if isinstance(getattr(op.bound.get(name), "type", None), ViewType)
+    ]  # fmt: skip
+    return views[0] if len(views) == 1 and len(operands) > 1 else None
 
 
 def _element(type_: Any) -> Any:

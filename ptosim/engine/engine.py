@@ -13,13 +13,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ptosim.diagnostics.model import Diagnostic, Sink, error, warning
-from ptosim.engine.bound import Bound, Region
+from ptosim.engine.bound import Bound, Moved, Region, has_zero
 from ptosim.engine.deadlock import deadlock
 from ptosim.engine.observers import Listener, Monitor, listeners
 from ptosim.engine.records import DecodedProgram, Inst, Kind
+from ptosim.engine.runtime import executing
 from ptosim.errors import LimitError, Trap
 from ptosim.ir.core import Operation
 from ptosim.ir.program import ResolvedModule
@@ -34,6 +33,8 @@ MAX_BOUND = 256
 """Bindings kept for an instruction; a loop that never repeats its operands must not grow without
 end."""
 
+MAX_TRANSFERS = 4096
+"""Transfers of a core that are kept for windows at other places."""
 
 UNLIMITED = sys.maxsize
 
@@ -80,7 +81,7 @@ class Engine:
         """Execute every core to its end. Raises Trap where the program cannot go on, LimitError
         when `limit` instructions did not bring it to its end."""
         observed = bool(self._on_issue or self._on_commit)
-        with np.errstate(all="ignore"):
+        with executing():
             while (core := self.next_core()) is not None:
                 if self.executed >= limit:
                     raise self._out_of_limit(core, limit)
@@ -133,7 +134,7 @@ class Engine:
     def advance(self, core: Core, limit: int) -> None:
         """Execute a core as `run` does, without observers, until it ends, waits, or has executed
         `limit` instructions. Raises Trap where the program cannot go on."""
-        with np.errstate(all="ignore"):
+        with executing():
             self._run_fast(core, limit)
 
     def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:  # noqa: C901 - hot loop
@@ -192,7 +193,7 @@ class Engine:
         self.executed += 1
         self.issued += 1
         try:
-            with np.errstate(all="ignore"):
+            with executing():
                 self._step(core, inst)
         except (OpFault, ScalarFault) as fault:
             raise self._trap(inst, fault) from fault
@@ -337,6 +338,36 @@ class Engine:
 
     def bind(self, core: Core, inst: Inst) -> Bound:
         """Bind an instruction to the present values of its operands, and keep the binding."""
+        operands = inst.getter(core.slots)  # type: ignore[misc]
+        bound = self._elsewhere(core, inst, operands) if inst.window is not None else None
+        keeps = True
+        if bound is None:
+            bound = self._bind(core, inst)
+            keeps = not has_zero(bound.binding)
+            if bound.binding.moved is not None and keeps:
+                key, place = _without_place(inst, operands), operands[inst.window][2]  # type: ignore[index]
+                _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
+        if self.monitor is not None:
+            self.monitor.bind(core, inst, bound)
+        if keeps:
+            cache = core.bounds[inst.pc]
+            if cache is None:
+                cache = core.bounds[inst.pc] = {}
+            _put(cache, operands, bound, MAX_BOUND)
+        return bound
+
+    def _elsewhere(self, core: Core, inst: Inst, operands: tuple[Any, ...]) -> Bound | None:
+        """Return a transfer that was bound before with its window at another place."""
+        known = core.transfers.get(_without_place(inst, operands))
+        if known is None:
+            return None
+        first, place = known
+        view = operands[inst.window]  # type: ignore[index]
+        commit = first.binding.moved(view[2])
+        distance = (view[2] - place) * view[0].dtype.bits >> 3
+        return Moved(commit, first, view, distance) if commit is not None else None
+
+    def _bind(self, core: Core, inst: Inst) -> Bound:
         slots = core.slots
         values = {
             name: tuple(slots[s] for s in slot) if isinstance(slot, tuple) else slots[slot]
@@ -354,18 +385,7 @@ class Engine:
         binding.prints = self.prints
         binding.emit = self.sink.emit
         binding.slots = self.program.slots
-        bound = Bound(inst.semantics(binding), binding)
-        if self.monitor is not None:
-            self.monitor.bind(core, inst, bound)
-        if _has_zero(binding):
-            return bound
-        cache = core.bounds[inst.pc]
-        if cache is None:
-            cache = core.bounds[inst.pc] = {}
-        elif len(cache) >= MAX_BOUND:
-            cache.clear()
-        cache[inst.getter(slots)] = bound  # type: ignore[misc]
-        return bound
+        return Bound(inst.semantics(binding), binding)
 
     def _attributes(self, inst: Inst) -> dict[str, Any]:
         attrs = self._attrs.get(inst.pc)
@@ -417,15 +437,14 @@ class Engine:
         return error("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
 
 
-def _has_zero(binding: Binding) -> bool:
-    """True if a scalar that the text does not fix is 0.0 or -0.0, which are equal as keys."""
-    return any(
-        value.__class__ is float and value == 0 and _operand(binding.op, name).const is None
-        for name, value in binding.values.items()
-    )
+def _put(cache: dict[Any, Any], key: Any, item: Any, most: int) -> None:
+    if len(cache) >= most:
+        cache.clear()
+    cache[key] = item
 
 
-def _operand(op: Operation, name: str) -> Any:
-    """The operand of a name, or `clause.name`."""
-    clause, dot, inner = name.partition(".")
-    return op.bound[clause][inner] if dot else op.bound[name]
+def _without_place(inst: Inst, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a transfer without the place of its window in the buffer."""
+    at: int = inst.window  # type: ignore[assignment]
+    spec, number, _ = operands[at]
+    return (inst.pc, spec, number, *operands[:at], *operands[at + 1 :])

@@ -26,8 +26,9 @@ class Kind(IntEnum):
 @dataclass(slots=True, eq=False)
 class Inst:
     """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the
-    values that its binding depends on, in the order of `operands`, and is issued to `pipe`. `end`
-    is where a vector region ends."""
+    values that its binding depends on, in the order of `operands`, and is issued to `pipe`;
+    `window` is the place among them of the only view of global memory. `end` is where a vector
+    region ends."""
 
     pc: int
     kind: Kind
@@ -37,6 +38,7 @@ class Inst:
     operands: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
     semantics: Any = None
     pipe: str = "S"
+    window: int | None = None
     end: int = -1
 
 

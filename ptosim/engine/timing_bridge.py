@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ptosim.engine.bound import Moved
 from ptosim.engine.fifo_events import fifo_events, is_fifo, popped_range
 from ptosim.engine.loops import loops_of
 from ptosim.engine.operand_shapes import (
@@ -35,7 +36,7 @@ from ptosim.timing.model import TimingModel
 from ptosim.timing.order import DataOrder, Ranges
 from ptosim.timing.shapes import VectorWork
 from ptosim.timing.sites import Loop, Site
-from ptosim.timing.steps import PIPE_INDEX, Flag, Step
+from ptosim.timing.steps import PIPE_INDEX, Flag, Issued, Step
 
 TIMED_ACTIONS = frozenset(("pto.tgetval", "pto.tsetval"))
 """Operations that the scalar unit executes itself on data of the pipes."""
@@ -124,9 +125,15 @@ class TimingBridge:
             return ordered_issuer(self._orders[core.index])
         return issuer(self.model.cores[core.index])
 
-    def prepare(self, core: Core, inst: Inst, bound: Any) -> Step:
+    def prepare(self, core: Core, inst: Inst, bound: Any) -> Issued:
         """Return the step of an instruction with its operands, and keep it there. A pop hands out
         another slot every time: where data order the program, it has a step for each execution."""
+        if bound.__class__ is Moved:
+            step: Any = bound.first.cost or self.prepare(core, inst, bound.first)
+            if self.is_ordered:
+                step = step.moved(bound.distance)
+            bound.cost = step
+            return step
         binding = bound.binding
         if is_fifo(binding):
             step = self._fifo_step(core, inst, binding)
@@ -137,7 +144,7 @@ class TimingBridge:
         bound.cost = step
         return step
 
-    def action(self, core: Core, inst: Inst) -> Step:
+    def action(self, core: Core, inst: Inst) -> Issued:
         """Return the step of an operation of the scalar unit on a tile."""
         names = ("src", "dst")
         slots = self.program.slots
@@ -149,7 +156,7 @@ class TimingBridge:
         cost = self.cost(inst, values, {})
         return self._made(core, inst, cost, "S", ranges_of(inst.op, values))  # type: ignore[arg-type]
 
-    def region(self, core: Core, inst: Inst) -> Step:
+    def region(self, core: Core, inst: Inst) -> Issued:
         """Return the step of a vector region on the values that the core has now."""
         plan = self._plans.get(inst.pc)
         if plan is None:
@@ -161,7 +168,7 @@ class TimingBridge:
             cost = self._regions[work] = region_cost(work, self.table)
         return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
 
-    def _step(self, core: Core, inst: Inst, binding: Any) -> Step:
+    def _step(self, core: Core, inst: Inst, binding: Any) -> Issued:
         sync = binding.sync
         if sync is not None or binding.signals or binding.awaits:
             return self._sync_step(core, inst, binding)
@@ -177,17 +184,13 @@ class TimingBridge:
             return step
         if not self.is_ordered:
             return known
-        reads, writes = far_ranges(inst.op, values)  # type: ignore[arg-type]
-        if not (reads or writes):
-            return known
-        near = known.ranges
-        return known.at((near[0] + reads, near[1] + writes))
+        return self._orders[core.index].placed(known, far_ranges(inst.op, values))  # type: ignore[arg-type]
 
-    def _new_step(self, core: Core, inst: Inst, binding: Any) -> Step:
+    def _new_step(self, core: Core, inst: Inst, binding: Any) -> Issued:
         cost = self.cost(inst, binding.values, binding.attributes)
         return self._made(core, inst, cost, inst.pipe, ranges_of(inst.op, binding.values))  # type: ignore[arg-type]
 
-    def _fifo_step(self, core: Core, inst: Inst, binding: Any) -> Step:
+    def _fifo_step(self, core: Core, inst: Inst, binding: Any) -> Issued:
         """A copy into or out of a slot, or bookkeeping, with the events of the FIFO."""
         values = binding.values
         results = inst.op.results  # type: ignore[union-attr]
@@ -211,7 +214,7 @@ class TimingBridge:
         ranges: Ranges,
         takes: tuple[Flag, ...] = (),
         gives: tuple[Flag, ...] = (),
-    ) -> Step:
+    ) -> Issued:
         """Return the step of an execution; where data order the program, executions that use other
         bytes of global memory have steps of their own, which are recorded as one."""
         near = near_ranges(ranges)
@@ -233,7 +236,7 @@ class TimingBridge:
                 carry=self._carry() if gives else 0,
             )
             step.ranges = near
-        return step if near is ranges or not self.is_ordered else step.at(ranges)
+        return self._orders[core.index].placed(step, ranges) if self.is_ordered else step
 
     def _carry(self) -> int:
         return round(self.table["machine.cross"]["cycles"])

@@ -7,7 +7,7 @@ source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ptosim.source import Source, Span
@@ -169,11 +169,7 @@ class Operation:
 
     def walk(self) -> Iterator[Operation]:
         """Yield this operation and all operations inside it, in program order."""
-        yield self
-        for region in self.regions:
-            for block in region.blocks:
-                for op in block.ops:
-                    yield from op.walk()
+        return walk((self,))
 
     def operand_values(self) -> Iterator[Value]:
         """Yield the values that the operands name, in the order of the row; of lists each."""
@@ -208,5 +204,19 @@ class Module:
 
     def walk(self) -> Iterator[Operation]:
         """Yield every operation in program order."""
-        for op in self.ops:
-            yield from op.walk()
+        return walk(self.ops)
+
+
+def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
+    """Yield operations and all operations inside them, in program order. The operations of a block
+    must not change meanwhile."""
+    waiting = [iter(ops)]
+    while waiting:
+        for op in waiting[-1]:
+            yield op
+            if op.regions:
+                blocks = [iter(b.ops) for region in op.regions for b in region.blocks]
+                waiting.extend(reversed(blocks))
+                break
+        else:
+            waiting.pop()

@@ -56,8 +56,8 @@ class Core:
 
     __slots__ = (
         "block", "bounds", "cluster", "flags", "halted", "index", "kind", "machine_def", "pc",
-        "queues", "registers", "seed", "slots", "spaces", "stalled", "sub_block", "tokens", "ub",
-        "uninit",
+        "queues", "registers", "seed", "slots", "spaces", "stalled", "sub_block", "tokens",
+        "transfers", "ub", "uninit",
     )  # fmt: skip
 
     def __init__(
@@ -88,7 +88,10 @@ class Core:
         self.halted = False
         self.registers: dict[str, int] = {"ctrl": 0}
         self.ub: VectorWindow = None  # type: ignore[assignment]  # vector regions fill it
+        # Instructions bound to operands: by place in the program, and transfers without the place
+        # of their window.
         self.bounds: list[Any] = []
+        self.transfers: dict[Any, Any] = {}
 
     def open_vector_region(self) -> None:
         """Make UB ready for vector instructions; accesses of earlier regions are over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -89,6 +90,10 @@ class Naming(ABC):
 
     def _report_type(self, tok: Tok, fault: str, hint: str | None) -> None:
         unknown_alias = tok.value.startswith("!") and "." not in tok.value
+        if unknown_alias:
+            close = difflib.get_close_matches(tok.value, self.module.type_aliases, n=1)
+            define = f"define it above the functions: `{tok.value} = !pto.tile_buf<…>`"
+            hint = f"did you mean `{close[0]}`?" if close else define
         self.sink.emit(
             error(
                 "PTO1006",

@@ -106,6 +106,9 @@ class _Resolver(Structured):
         )
 
     def _module(self, op: Operation) -> None:
+        if self._function is not None:
+            self._not_in_a_function("a module stands in a function", op.start, op.name_end)
+            return
         for region in op.regions:
             for inner in region.ops:
                 self._operation(inner)
@@ -114,7 +117,9 @@ class _Resolver(Structured):
         symbol = next(t for t in op.items if t.type == "SYMBOL")
         function = self.resolved.functions.get(token_value(symbol).name)
         if function is None:
-            self._nested_function(symbol)
+            self._not_in_a_function(
+                f"function `{symbol.value}` stands in another function", symbol.start, symbol.end
+            )
             return
         if function.op is not op or not op.regions:
             return
@@ -131,14 +136,14 @@ class _Resolver(Structured):
         self._function = None
         self.scope.restore(outer)
 
-    def _nested_function(self, symbol: Tok) -> None:
+    def _not_in_a_function(self, problem: str, start: int, end: int) -> None:
         if any(d.code < "PTO1" for d in self.sink):
             return  # a missing brace makes everything behind it a part of the function
         self.sink.emit(
             error(
                 "PTO1020",
-                f"function `{symbol.value}` stands in another function",
-                Span(self.source, symbol.start, symbol.end),
+                problem,
+                Span(self.source, start, end),
                 notes=("functions stand side by side in a module",),
                 help="close the function above it with `}`",
             )

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from ptosim.ir.types import TileType
+from ptosim.isa.conversions import conversion
+
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
@@ -207,6 +210,13 @@ def supported_tmov(src: Any, dst: Any, target: str) -> bool:
     """The target has a path between the two memories."""
     pair = (src.loc, dst.loc)
     return pair in _TMOV_PAIRS or (target == "a5" and pair == ("vec", "mat"))
+
+
+@_predicate("PTO8002", "converts no {names} of these element types on this target")
+def converts(src: Any, dst: Any, target: str) -> bool:
+    """The target's library has an instruction, or a sequence of them, for the pair."""
+    pair = [v.type.dtype for v in _present((src, dst)) if isinstance(v.type, TileType)]
+    return len(pair) != 2 or conversion(pair[0], pair[1], target) is not None
 
 
 @_predicate("PTO2016", "expects {names} to be a static flat contiguous logical 1D GM memref")

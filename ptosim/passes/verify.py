@@ -29,7 +29,7 @@ from ptosim.passes.clauses import is_complete
 from ptosim.passes.operands import check_lists, check_results, check_words
 from ptosim.passes.rules import PREDICATES
 from ptosim.passes.type_lists import check_commas, check_type_lists
-from ptosim.passes.views import attribute, environment, result_values
+from ptosim.passes.views import OperandView, attribute, environment, result_values
 from ptosim.source import Source, Span
 from ptosim.syntax.token import Tok
 
@@ -73,8 +73,10 @@ class _Verifier:
         self.sink.extend(faults)
         if faults or not attributes_fit or not is_complete(op) or not self._has_only_tiles(op):
             return
+        if not (op.variant.elements or op.variant.rules):
+            return
         names = environment(op, self.target)
-        if any(getattr(v, "kind", None) == "error" for v in names.values()):
+        if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
             return
         for rule in op.variant.elements:
             self._element_rule(op, definition, rule, names)

@@ -62,7 +62,7 @@ class Binding:
 
     __slots__ = (
         "_attrs", "_tiles", "at_issue", "awaits", "core", "emit", "findings", "guard", "machine",
-        "made", "op", "prints", "profile", "signals", "slots", "source", "sync", "touches",
+        "made", "moved", "op", "prints", "profile", "signals", "slots", "source", "sync", "touches",
         "values",
     )  # fmt: skip
 
@@ -98,11 +98,26 @@ class Binding:
         self.awaits: tuple[Any, ...] = ()
         # Bytes that it reaches through pointers; those of tiles and views follow from its row.
         self.touches: Touches | None = None
+        # The effect with its one window of global memory at another place (an offset in elements),
+        # None where that has to be bound anew. Kernels of transfers set it.
+        self.moved: Callable[[int], Callable[[], object] | None] | None = None
         self.findings: list[Diagnostic] = []
         # An engine puts its own sink in here.
         self.emit: Callable[[Diagnostic], None] = self.findings.append
         self.prints: list[str] = []  # where tprint and print write
         self._tiles: dict[str, Tile] = {}
+
+    def elsewhere(self, view: GmView) -> Binding:
+        """Return the same operation with its window of global memory at another place."""
+        values = {
+            name: view if value.__class__ is tuple and value[:2] == view[:2] else value
+            for name, value in self.values.items()
+        }
+        made = Binding(
+            self.op, values, self._attrs, self.core, self.machine, self.profile, self.source
+        )
+        made.prints, made.emit, made.slots = self.prints, self.emit, self.slots
+        return made
 
     @property
     def attributes(self) -> Mapping[str, Any]:

@@ -32,7 +32,9 @@ def tcvt_support(op: Operation, profile: Profile) -> str | None:
     name = conversion_name(src.dtype)
     target = profile.target
     known = [d for (s, d), row in conversions().items() if s == name and target in row.targets]
-    return f"{target} converts {name} to {', '.join(known) or 'nothing'}, not to {dst.dtype}"
+    if not known:
+        return f"{target} converts {name} to no other type"
+    return f"{target} converts {name} to {', '.join(known)}, not to {dst.dtype}"
 
 
 def _tile_type(op: Operation, name: str) -> TileType | None:

@@ -19,10 +19,11 @@ from ptosim.semantics.registry import Commit, kernel, nothing
 from ptosim.semantics.transfer import (
     check_elements,
     from_logical,
-    gm_array,
+    gm_window,
     is_matched,
     logical_sizes,
     matched,
+    on_window,
     to_logical,
     warn_pair,
 )
@@ -44,25 +45,33 @@ def tload(op: Binding) -> Commit:
     if not is_matched(op, view, tile):
         return _load_logical(op, view, tile)
     pair = matched(op, view, tile)
-    copy = partial(np.copyto, pair.tile, pair.window)
-    pad = _padding(op, tile, pair.lines)
-    if pad is None:
-        return copy
+    target, pad = pair.tile, _padding(op, tile, pair.lines)
 
-    def load() -> None:
-        copy()
-        pad()
+    def load_from(window: np.ndarray) -> Commit:
+        copy = partial(np.copyto, target, window)
+        return copy if pad is None else _both(copy, pad)
 
-    return load
+    return on_window(op, view, pair.window, load_from)
+
+
+def _both(first: Commit, then: Commit) -> Commit:
+    def run() -> None:
+        first()
+        then()
+
+    return run
 
 
 def _load_logical(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     if not _converts(op, view, tile):
         warn_pair(op, view, tile)
     sizes, _, _ = logical_sizes(op, view, tile, view.layout)
-    window = gm_array(op, view, tile, sizes)
     layout, bits = view.layout, tile.bits
-    return lambda: tile.write(to_logical(window, sizes, layout, bits))
+
+    def load_from(window: np.ndarray) -> Commit:
+        return lambda: tile.write(to_logical(window, sizes, layout, bits))
+
+    return on_window(op, view, gm_window(op, view, tile, sizes), load_from)
 
 
 def _converts(op: Binding, view: GmAccess, tile: Tile) -> bool:
@@ -94,10 +103,13 @@ def tstore(op: Binding) -> Commit:
     if not is_matched(op, view, tile):
         warn_pair(op, view, tile)
         sizes, rows, cols = logical_sizes(op, view, tile, view.layout)
-        window = gm_array(op, view, tile, sizes)
-        return lambda: write(window, _window_values(tile.read(rows, cols), sizes, view, tile))
+
+        def store_to(window: np.ndarray) -> Commit:
+            return lambda: write(window, _window_values(tile.read(rows, cols), sizes, view, tile))
+
+        return on_window(op, view, gm_window(op, view, tile, sizes), store_to)
     pair = matched(op, view, tile)
-    return partial(write, pair.window, pair.tile)
+    return on_window(op, view, pair.window, lambda window: partial(write, window, pair.tile))
 
 
 def _window_values(

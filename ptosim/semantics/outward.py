@@ -14,7 +14,13 @@ from ptosim.semantics.boxes import read_window, write_window
 from ptosim.semantics.cluster import owned_tile, vector_cores
 from ptosim.semantics.fixpipe import stored
 from ptosim.semantics.registry import Commit
-from ptosim.semantics.transfer import from_logical, layout_for_acc, logical_sizes
+from ptosim.semantics.transfer import (
+    GmWindow,
+    from_logical,
+    layout_for_acc,
+    logical_sizes,
+    on_window,
+)
 
 _ATOMIC_TYPES = ("f32", "f16", "bf16", "i32", "i16", "i8")
 _WHOLE = slice(None)
@@ -31,13 +37,27 @@ def store_accumulator(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     convert = stored(op, tile, view.dtype)
     layout = layout_for_acc(view, tile)
     sizes, rows, cols = logical_sizes(op, view, tile, layout)
-    write = _writer(op, view, sizes)
     dtype = view_dtype(view.dtype)
 
-    def store() -> None:
-        write(from_logical(convert(tile.read(rows, cols)), sizes, layout).view(dtype))
+    def results() -> np.ndarray:
+        return from_logical(convert(tile.read(rows, cols)), sizes, layout).view(dtype)
 
-    return store
+    window = GmWindow(view, dtype, sizes, view.spec.strides)
+    if not window.is_inside:
+        first, end = window.ends
+        raise OpFault(
+            "PTO6001",
+            f"'{op.op.name}' reaches outside `{view.buffer.name}`: elements [{first}, {end}) of "
+            f"{window.count}",
+        )
+    if op.attr("atomicType") != "atomic_add":
+        return on_window(op, view, window, lambda place: lambda: np.copyto(place, results()))
+    check_atomic(view)
+    if all(n == 1 or s for n, s in zip(sizes, view.spec.strides, strict=True)):
+        return on_window(
+            op, view, window, lambda place: lambda: np.copyto(place, place + results())
+        )
+    return _adding_again(view, sizes, results)
 
 
 def check_atomic(view: GmAccess) -> None:
@@ -50,28 +70,17 @@ def check_atomic(view: GmAccess) -> None:
         )
 
 
-def _writer(op: Binding, view: GmAccess, sizes: tuple[int, ...]) -> Callable[[np.ndarray], None]:
-    strides = view.spec.strides
+def _adding_again(
+    view: GmAccess, sizes: tuple[int, ...], results: Callable[[], np.ndarray]
+) -> Commit:
+    """A window that repeats a place adds to it once for each repetition."""
     dtype = view_dtype(view.dtype)
-    count = len(view.buffer.data) // dtype.itemsize
-    reach = [(n - 1) * s for n, s in zip(sizes, strides, strict=True)]
-    low, high = (view.offset + sum(f(r, 0) for r in reach) for f in (min, max))
-    if low < 0 or high >= count:
-        raise OpFault("PTO6001", f"'{op.op.name}' reaches outside `{view.buffer.name}`")
-    start = view.offset * dtype.itemsize
-    steps = tuple(s * dtype.itemsize for s in strides)
-    window = np.ndarray(sizes, dtype, view.buffer.data, start, steps)
-    if op.attr("atomicType") != "atomic_add":
-        return lambda values: np.copyto(window, values)
-    check_atomic(view)
-    if all(n == 1 or s for n, s in zip(sizes, strides, strict=True)):
-        return lambda values: np.copyto(window, window + values)
-    # A window that repeats a place adds to it once for each repetition.
-    whole = np.ndarray((count,), dtype, view.buffer.data)
+    whole = np.ndarray((len(view.buffer.data) // dtype.itemsize,), dtype, view.buffer.data)
     places = np.full(sizes, view.offset, np.int64)
-    for axis, step in zip(np.ogrid[tuple(slice(n) for n in sizes)], strides, strict=True):
+    axes = np.ogrid[tuple(slice(n) for n in sizes)]
+    for axis, step in zip(axes, view.spec.strides, strict=True):
         places += axis * step
-    return lambda values: np.add.at(whole, places, values)
+    return lambda: np.add.at(whole, places, results())
 
 
 # -- to other tiles --------------------------------------------------------------------------------

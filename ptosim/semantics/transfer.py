@@ -9,6 +9,7 @@ headers are debug assertions that real programs do not obey.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +19,80 @@ from ptosim.machine.storage import unpack_nibbles
 from ptosim.machine.tile import Tile
 from ptosim.semantics.access import tile_array
 from ptosim.semantics.binding import Binding, GmAccess, OpFault
+from ptosim.semantics.registry import Commit
 
 Shape = tuple[int, ...]
+
+
+class GmWindow:
+    """The elements of global memory that a transfer moves: shape and strides, and the place where
+    they begin (in elements). The view that they belong to may reach farther."""
+
+    __slots__ = ("_high", "_low", "_size", "data", "dtype", "offset", "shape", "strides")
+
+    def __init__(
+        self,
+        view: GmAccess,
+        dtype: np.dtype,
+        sizes: Shape,
+        strides: Shape,
+    ) -> None:
+        self.data = view.buffer.data
+        self.dtype = dtype
+        self.offset = view.offset
+        self._size = view.dtype.bits
+        self.shape, steps = sizes, strides
+        if self._size == 4:
+            self.shape = (*sizes[:-1], sizes[-1] // 2)
+            steps = (*(s // 2 for s in strides[:-1]), 1)
+        self.strides = tuple(s * dtype.itemsize for s in steps)
+        low, high = _reach(sizes, strides)
+        self._low, self._high = low, high
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first element and the one behind the last."""
+        return self.offset + self._low, self.offset + self._high + 1
+
+    @property
+    def count(self) -> int:
+        """Elements of the buffer."""
+        return len(self.data) * 8 // self._size
+
+    @property
+    def is_inside(self) -> bool:
+        """True if the buffer has all of it."""
+        first, end = self.ends
+        return first >= 0 and end <= self.count
+
+    def array(self, offset: int) -> np.ndarray:
+        """Return the elements with the window at a place."""
+        start = offset * self._size // 8
+        return np.ndarray(self.shape, self.dtype, self.data, start, self.strides)
+
+    def limits(self, view: GmAccess) -> range:
+        """Return the places where both the window and its view lie in the buffer; none for elements
+        of half a byte, which have rules of their own."""
+        if self._size == 4:
+            return range(0)
+        low, high = _reach(view.sizes, view.spec.strides)
+        return range(-min(low, self._low), self.count - max(high, self._high))
+
+
+def _reach(sizes: Shape, strides: Shape) -> tuple[int, int]:
+    """Return how far elements lie before and behind the first one."""
+    reach = [(n - 1) * s for n, s in zip(sizes, strides, strict=True)]
+    return sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
+
+
+def on_window(
+    op: Binding, view: GmAccess, window: GmWindow, effect: Callable[[np.ndarray], Commit]
+) -> Commit:
+    """Return the effect of a transfer on its window. The binding keeps how it would be on the same
+    window at another place: the rest of what was bound and checked does not depend on it."""
+    places = window.limits(view)
+    op.moved = lambda place: effect(window.array(place)) if place in places else None
+    return effect(window.array(window.offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +100,7 @@ class Matched:
     """Window and tile as two views of one five-dimensional shape. `lines` rows of the tile (columns
     of a DN tile) take part."""
 
-    window: np.ndarray
+    window: GmWindow
     tile: np.ndarray
     lines: int
 
@@ -101,7 +174,7 @@ def matched(op: Binding, view: GmAccess, tile: Tile) -> Matched:
     sizes = _moved(name, view, tile)
     _compare(op, name, view, tile)
     strides = _TILE_STRIDES[name](tile, sizes)
-    window = gm_array(op, view, tile, sizes, name == "nz")
+    window = gm_window(op, view, tile, sizes, name == "nz")
     if tile.bits == 4:
         sizes = (*sizes[:-1], sizes[-1] // 2)
     size = tile.dtype.itemsize
@@ -160,9 +233,9 @@ def _compare(op: Binding, name: str, view: GmAccess, tile: Tile) -> None:
         )
 
 
-def gm_array(
+def gm_window(
     op: Binding, view: GmAccess, tile: Tile, sizes: Shape, contiguous: bool = False
-) -> np.ndarray:
+) -> GmWindow:
     """Return the elements of a window with the sizes that the transfer moves (packed 4-bit: bytes);
     a longer row reads on in global memory. Column blocks are contiguous whatever strides say."""
     strides = view.spec.strides
@@ -177,23 +250,16 @@ def gm_array(
                 "takes every column block as contiguous; the view's strides say otherwise",
                 notes=("the transfer of an NZ tile uses the strides between blocks only",),
             )
-    reach = [(n - 1) * s for n, s in zip(sizes, strides, strict=True)]
-    low = view.offset + sum(min(r, 0) for r in reach)
-    high = view.offset + sum(max(r, 0) for r in reach)
-    count = len(view.buffer.data) * 8 // view.dtype.bits
-    if low < 0 or high >= count:
+    window = GmWindow(view, tile.dtype, sizes, strides)
+    if not window.is_inside:
+        first, end = window.ends
         raise OpFault(
             "PTO6001",
-            f"'{op.op.name}' reaches outside `{view.buffer.name}`: elements [{low}, {high + 1}) of "
-            f"{count}",
+            f"'{op.op.name}' reaches outside `{view.buffer.name}`: elements [{first}, {end}) of "
+            f"{window.count}",
             notes=("the length of a row is the tile's valid size, not the window's",),
         )
-    if view.dtype.bits == 4:
-        sizes = (*sizes[:-1], sizes[-1] // 2)
-        strides = (*(s // 2 for s in strides[:-1]), 1)
-    size = tile.dtype.itemsize
-    start = view.offset * view.dtype.bits // 8
-    return np.ndarray(sizes, tile.dtype, view.buffer.data, start, tuple(s * size for s in strides))
+    return window
 
 
 def _nd_strides(tile: Tile, sizes: Shape) -> Shape:

@@ -7,20 +7,25 @@ bandwidth, events that nobody gave yet) goes to the general functions."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ptosim.timing.model import NO_CAUSE, CoreTimer
 from ptosim.timing.order import DataOrder
-from ptosim.timing.places import HELD, NEVER, Given
-from ptosim.timing.steps import S, Step
+from ptosim.timing.places import FRESH, HELD, NEVER, Given
+from ptosim.timing.steps import Issued, S, Step
 
 Issue = Callable[[Step, int], None]
+SCALAR = "scalar unit"
+"""Why a pipe waits for the next operation of the program."""
+
+OrderedIssue = Callable[[Issued, int], None]
 
 
 def issuer(timer: CoreTimer) -> Issue:
     """Return the function that issues the next operation of a core's program."""
     free, done, queues = timer.free, timer.done, timer.queues
     free_record, done_record = timer.free_record, timer.done_record
-    general, place, take, stall = timer.issue, _placer(timer), timer.take, timer.stall
+    general, place, take, late = timer.issue, _placer(timer), timer.take, timer.stalls_for(SCALAR)
     each, index, model = timer.scalar_cycles, timer.index, timer.model
 
     def issue(step: Step, scalars: int) -> None:
@@ -35,7 +40,7 @@ def issuer(timer: CoreTimer) -> Issue:
             if start >= now:
                 place(step, pipe, start, free_record[pipe])
             else:
-                stall(pipe, "scalar unit", now - start)
+                late[pipe] += now - start
                 place(step, pipe, now, timer.gate_record)
             return
         flag = step.flag
@@ -82,46 +87,53 @@ def _placer(timer: CoreTimer) -> Callable[[Step, int, int, int], None]:
     return place
 
 
-def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one piece
+def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in one piece
     """Return the function that issues behind everything that an operation's data depend on."""
     timer, general = order.timer, order.issue
     free, done, queues = timer.free, timer.done, timer.queues
     free_record, done_record = timer.free_record, timer.done_record
-    steps, stall, each, wait = timer.steps, timer.stall, timer.scalar_cycles, _waiter(timer)
+    steps, each, wait = timer.steps, timer.scalar_cycles, _waiter(timer)
+    late, barrier = timer.stalls_for(SCALAR), timer.stalls_for("barrier")
     add_step, add_start, add_cause = steps.append, timer.starts.append, timer.causes.append
     draining = [pipe in order.draining for pipe in range(len(free))]
+    others = [~(1 << pipe) for pipe in range(len(free))]
 
-    def issue(step: Step, scalars: int) -> None:  # noqa: C901 - hot, so in one piece
+    def issue(placed: Any, scalars: int) -> None:  # noqa: C901 - hot, so in one piece
+        step, buffer = placed.base, placed.buffer
         reach, pipe = step.reach, step.pipe
         if reach is None or reach.quick != order.version:
             reach = order.reach(step)
-        if reach.quick < 0 or timer.gate is not None or queues[pipe] is not None:
-            general(step, scalars)
+            if reach.quick < 0:
+                general(placed, scalars)
+                return
+        if timer.gate is not None or queues[pipe] is not None or not placed.is_quick:
+            general(placed, scalars)
             return
         now, start = timer.clock + scalars * each, free[pipe]
-        after = start if start > now else now  # what is done by then orders nothing
-        best = order.far_before(reach, pipe, after) if reach.far else NEVER
-        for cell in reach.looked:
-            if cell.given[0] > after and cell.by != pipe and cell.given[0] > best[0]:
-                best = cell.given
-        for cell in reach.written:
-            if cell.readers:
-                for by, event in cell.readers.items():
-                    if event[0] > after and by != pipe and event[0] > best[0]:
-                        best = event
+        best, after = NEVER, start if start > now else now  # what is done by then orders nothing
+        for last in reach.waits:
+            if last.given[0] > after:
+                best = last.given
+                after = best[0]
+        if buffer is not None and buffer.used[placed.writes] & others[pipe]:
+            best = buffer.latest(placed, pipe, after, best)
         if best[0] >= HELD:
-            general(step, scalars)
+            general(placed, scalars)
             return
         timer.clock, cause = now + step.issue, free_record[pipe]
         if draining[pipe]:
-            start, cause = order.drained(reach, pipe, start, cause)
+            if not reach.is_own:
+                order.note(reach, pipe)
+            if done[pipe] > start and reach.is_own:
+                barrier[pipe] += done[pipe] - start
+                start, cause = done[pipe], done_record[pipe]
         if best[0] > start:
             start, cause = wait(pipe, start, now, best)
         elif now > start:
-            stall(pipe, "scalar unit", now - start)
+            late[pipe] += now - start
             start, cause = now, timer.gate_record
         number = len(steps)
-        add_step(step.base)
+        add_step(step)
         add_start(start)
         add_cause(cause)
         free[pipe] = end = start + step.busy
@@ -131,14 +143,13 @@ def ordered_issuer(order: DataOrder) -> Issue:  # noqa: C901 - hot, so in one pi
             done[pipe], done_record[pipe] = given = end, number
         else:
             given = done[pipe], done_record[pipe]
-        for cell in reach.read:
-            cell.readers[pipe] = given
-        for cell in reach.written:
-            cell.by, cell.given = pipe, given
-            if cell.readers:
-                cell.readers.clear()
-        for far, first, end, writes in reach.far:
-            far.mark(pipe, first, end, given, writes=writes)
+        reach.given = given
+        for last in reach.marks:
+            last.given = given
+        if buffer is not None:
+            buffer.fresh.append((pipe, placed.first, placed.end, given, placed.writes))
+            if len(buffer.fresh) >= FRESH:
+                buffer.settle()
 
     return general if order.buffers else issue
 
@@ -148,15 +159,13 @@ def _waiter(timer: CoreTimer) -> Callable[[int, int, int, Given], tuple[int, int
     and when its operation was issued, when it starts and because of which record."""
     index, steps = timer.index, timer.steps
     add_wait, add_source = timer.waits.append, timer.wait_sources.append
-    scalar = [(pipe, "scalar unit") for pipe in range(len(timer.free))]
-    data = [(pipe, "data") for pipe in range(len(timer.free))]
+    late, data = timer.stalls_for(SCALAR), timer.stalls_for("data")
 
     def wait(pipe: int, start: int, now: int, given: Given) -> tuple[int, int]:
-        stalls = timer.stalls
         if now > start:
-            stalls[scalar[pipe]] = stalls.get(scalar[pipe], 0) + now - start
+            late[pipe] += now - start
             start = now
-        stalls[data[pipe]] = stalls.get(data[pipe], 0) + given[0] - start
+        data[pipe] += given[0] - start
         add_wait(len(steps))
         add_wait(pipe)
         add_source(index)

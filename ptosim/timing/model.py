@@ -36,7 +36,7 @@ class CoreTimer:
     __slots__ = (
         "backlog", "blocked", "causes", "clock", "done", "done_record", "free", "free_record",
         "gate", "gate_record", "index", "model", "name", "queues", "scalar_cycles", "slowed",
-        "stalls", "starts", "steps", "wait_sources", "waits",
+        "stalled", "starts", "steps", "wait_sources", "waits",
     )  # fmt: skip
 
     def __init__(self, model: TimingModel, index: int, name: str) -> None:
@@ -55,7 +55,7 @@ class CoreTimer:
         self.gate: tuple[Step, int] | None = None  # where the scalar unit itself waits
         self.gate_record = NO_CAUSE  # what the scalar unit waited for last
         self.backlog: deque[tuple[Step, int]] = deque()
-        self.stalls: dict[tuple[int, str], int] = {}
+        self.stalled: dict[str, list[int]] = {}  # by reason, the cycles of each pipe
         self.steps: list[Step] = []
         self.starts = array("q")
         self.slowed: dict[int, int] = {}  # ends of transfers that share bandwidth, by record
@@ -159,8 +159,24 @@ class CoreTimer:
     def stall(self, pipe: int, reason: str, cycles: int) -> None:
         """Count cycles that a pipe waits."""
         if cycles > 0:
-            key = (pipe, reason)
-            self.stalls[key] = self.stalls.get(key, 0) + cycles
+            self.stalls_for(reason)[pipe] += cycles
+
+    def stalls_for(self, reason: str) -> list[int]:
+        """Return the cycles that each pipe waited for a reason; they can be added to."""
+        found = self.stalled.get(reason)
+        if found is None:
+            found = self.stalled[reason] = [0] * len(self.free)
+        return found
+
+    @property
+    def stalls(self) -> dict[tuple[int, str], int]:
+        """Cycles that pipes waited, by pipe and reason."""
+        return {
+            (pipe, reason): cycles
+            for reason, each in self.stalled.items()
+            for pipe, cycles in enumerate(each)
+            if cycles
+        }
 
     # -- operations that wait or give --------------------------------------------------------------
 

@@ -5,12 +5,12 @@ This stands for the flags and barriers that the assembler would insert."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ptosim.timing.model import CoreTimer
-from ptosim.timing.places import HELD, NEVER, NOBODY, Cell, Cells, Far, Given, stretched
-from ptosim.timing.steps import Flag, S, Step
+from ptosim.timing.places import HELD, NEVER, Cell, Cells, Far, Given, Last
+from ptosim.timing.steps import Flag, Issued, Placed, S, Spread, Step, Stretch
 
 Range = tuple[Any, int, int]
 """A memory (space name, or number of a GM buffer), first byte, byte behind the last."""
@@ -18,45 +18,43 @@ Range = tuple[Any, int, int]
 Ranges = tuple[tuple[Range, ...], tuple[Range, ...]]
 """What an operation reads and what it writes."""
 
+ANOTHER = -1
+"""Any pipe but the own one."""
+
 Saved = tuple[dict[Any, list[Cell]], dict[Any, Far]]
-
-Stretches = tuple[tuple[Far, int, int, bool], ...]
-"""Buffers of global memory with the first byte, the end, and whether it is written."""
-
-KEPT = 64
-"""Cells of a buffer of global memory."""
 
 
 class Reach:
-    """What an operation touches: the cells of the core's memories that it may wait for (`looked`),
-    those that it only reads and those that it writes, and stretches of global memory (buffer, first
-    byte, end, whether it writes). It holds for one `version` of the cells; `quick` is the same
-    where the step needs nothing but order. `is_own`: an earlier operation of its own pipe used the
-    same bytes; `is_noted`: the cells know its pipe."""
+    """What a step touches of the core's memories: the cells that it may wait for (`looked`), reads,
+    writes, and fills (writes without reading). `waits` are the uses by other pipes that it waits
+    for, `marks` its own that others wait for, `lasts` all of its own; `given` is when it was done
+    last. It holds for one `version` of the cells; `quick` is the same where the step needs nothing
+    but order. `is_own`: an earlier operation of its own pipe used the same bytes (kept for pipes
+    that drain)."""
 
     __slots__ = (
-        "far", "filled", "is_noted", "is_own", "looked", "quick", "read", "version", "written",
+        "filled", "given", "is_own", "lasts", "looked", "marks", "quick", "read",
+        "version", "waits", "written",
     )  # fmt: skip
 
-    def __init__(self, version: int, reads: list[Cell], writes: list[Cell], far: Stretches) -> None:
-        self.version = version
+    def __init__(self, reads: Iterable[Cell], writes: Iterable[Cell]) -> None:
         self.looked = tuple(dict.fromkeys((*reads, *writes)))
         self.written = tuple(dict.fromkeys(writes))
         self.read = tuple(cell for cell in dict.fromkeys(reads) if cell not in self.written)
         self.filled = tuple(cell for cell in self.written if cell not in reads)
-        self.far = far
+        self.given: Given = NEVER
         self.is_own = False
-        self.is_noted = False
-        self.quick = -1
+        self.version = self.quick = -1
+        self.waits: tuple[Last, ...] = ()
+        self.marks: tuple[Last, ...] = ()
+        self.lasts: tuple[Last, ...] = ()
 
-    def beside(self, far: Stretches) -> Reach:
-        """Return the same of the core's memories with stretches of global memory."""
-        reach = Reach.__new__(Reach)
-        reach.version, reach.far = self.version, far
-        reach.looked, reach.read = self.looked, self.read
-        reach.written, reach.filled = self.written, self.filled
-        reach.is_own, reach.is_noted, reach.quick = self.is_own, self.is_noted, self.quick
-        return reach
+    def kinds(self) -> Iterator[tuple[Cell, bool]]:
+        """Yield the cells that it reads only and those that it writes."""
+        for cell in self.read:
+            yield cell, False
+        for cell in self.written:
+            yield cell, True
 
 
 class DataOrder:
@@ -70,16 +68,102 @@ class DataOrder:
         self.draining = draining
         self.buffers = buffers
         self.version = 0  # of the cells: what a step found out about its own holds until it changes
-        self._near: dict[Any, Cells] = {}
+        self._near: dict[str, Cells] = {}
         self._far: dict[Any, Far] = {}
 
-    def issue(self, step: Step, scalars: int) -> None:
+    # -- what a step touches -----------------------------------------------------------------------
+
+    def placed(self, step: Step, ranges: Ranges) -> Issued:
+        """Return what is issued of a step for an execution on some bytes. Those of the core's own
+        memories are the same for every execution of a step."""
+        near: tuple[list[Range], ...] = ([], [])
+        far: list[Stretch] = []
+        for writes, part in enumerate(ranges):
+            for place in part:
+                if isinstance(place[0], str):
+                    near[writes].append(place)
+                else:
+                    far.append((self._buffer(place[0]), place[1], place[2], bool(writes)))
+        if step.ranges is None:
+            step.ranges = tuple(near[0]), tuple(near[1])
+        if not far:
+            return step
+        for buffer, _, _, writes in far:
+            buffer.use(step.pipe, writes=writes)
+        if len(far) > 1 or step.pipe in self.draining:
+            return Spread(step, tuple(far))
+        return Placed(step, *far[0])
+
+    def _buffer(self, number: Any) -> Far:
+        far = self._far.get(number)
+        if far is None:
+            far = self._far[number] = Far()
+        return far
+
+    def reach(self, step: Step) -> Reach:
+        """Return what a step touches of the core's memories."""
+        reach = step.reach
+        if reach is not None and reach.version == self.version:
+            return reach
+        reads, writes = step.ranges
+        for place in (*reads, *writes):
+            self._touch(place)  # which may cut other cells: first all, then find them
+        reach = step.reach = Reach(self._cells(reads), self._cells(writes))
+        self._join(step, reach)
+        reach.version = self.version
+        if step.is_plain and step.pipe != S:
+            reach.quick = self.version
+        return reach
+
+    def _touch(self, place: Range) -> None:
+        """Let cells begin and end where an operand does."""
+        name, first, end = place
+        memory = self._near.setdefault(name, Cells())
+        before = memory.cuts
+        memory.of(first, end)
+        if memory.cuts != before:
+            self.version += 1
+
+    def _cells(self, places: Iterable[Range]) -> list[Cell]:
+        return [cell for name, first, end in places for cell in self._near[name].of(first, end)]
+
+    def _join(self, step: Step, reach: Reach) -> None:
+        """Find the uses that a step waits for, and let others know of its own."""
+        pipe = step.pipe
+        lasts = []
+        for cell, writes in reach.kinds():
+            last = cell.uses.get((pipe, writes))
+            if last is None:
+                last = cell.uses[pipe, writes] = Last(is_watched=bool(self.buffers))
+                self.version += 1  # whoever uses the cell may have to wait for it
+            lasts.append(last)
+        waits = []
+        for cell in reach.looked:
+            writes = cell in reach.written
+            for (by, wrote), last in cell.uses.items():
+                if by != pipe and (wrote or writes):
+                    waits.append(last)
+        for last in waits:
+            if not last.is_watched:
+                last.watch()
+                self.version += 1  # whoever uses it so has to mark it
+        for last in lasts:
+            if not last.is_watched:
+                last.use(step, reach)
+        reach.waits, reach.lasts = tuple(waits), tuple(lasts)
+        reach.marks = tuple(last for last in lasts if last.is_watched)
+
+    # -- issue -------------------------------------------------------------------------------------
+
+    def issue(self, placed: Issued, scalars: int) -> None:
         """Issue a step behind everything that its data depend on."""
+        step, far = placed.base, placed.far
         timer, pipe = self.timer, step.pipe
         reach = self.reach(step)
         best, pending = NEVER, []
         own = False
-        for by, event in self._refilled(reach) if self.buffers else self._before(reach):
+        uses = self._refilled(reach, far) if self.buffers else self._before(reach, far)
+        for by, event in uses:
             if by == pipe:
                 own = True
                 continue
@@ -91,155 +175,95 @@ class DataOrder:
                 event = flag.times[0][0], flag.times[0][2]
             if event[0] > best[0]:
                 best = event
-        drains = pipe in self.draining and (own if self.buffers else self.is_own(reach, pipe))
+        drains = pipe in self.draining and (own if self.buffers else self.is_own(reach, far, pipe))
         given: Given
         if step.is_plain and not pending and timer.gate is None and timer.queues[pipe] is None:
             given = timer.run_behind(step, scalars, best, drains=drains)
         else:
             given = HELD, self._wait(step, scalars, best, pending, drains=drains)
-        self._mark(reach, pipe, given)
+        self._mark(reach, far, pipe, given)
 
-    def reach(self, step: Step) -> Reach:
-        """Return what a step touches."""
-        reach = step.reach
-        if reach is not None and reach.version == self.version:
-            return reach
-        base, far = step.base, self._stretches(step.ranges)
-        if base is not step and far is not None:
-            reach = self.reach(base).beside(far)
-        else:
-            reach = self._reach(step)
-        step.reach = reach
-        if not step.is_plain or step.pipe == S or (reach.far and step.pipe in self.draining):
-            reach.quick = -1
-        else:
-            reach.quick = self.version
-        return reach
-
-    def _reach(self, step: Step) -> Reach:
-        """Find the cells of a step."""
-        for part in step.ranges:
-            for place in part:
-                self._touch(place)  # which may cut other cells: first all, then find them
-        near: list[list[Cell]] = [[], []]
-        far: list[tuple[Far, int, int, bool]] = []
-        for writes, part in enumerate(step.ranges):
-            for number, first, end in part:
-                if number in self._far:
-                    far.append((self._far[number], first, end, bool(writes)))
-                else:
-                    near[writes] += self._near[number].of(first, end)
-        return Reach(self.version, near[0], near[1], tuple(far))
-
-    def _stretches(self, ranges: Ranges) -> Stretches | None:
-        """Return the global memory among some ranges if all of it is stretches."""
-        found = []
-        for writes, part in enumerate(ranges):
-            for number, first, end in part:
-                if number.__class__ is not str:
-                    far = self._far.get(number)
-                    if far is None:
-                        return None
-                    found.append((far, first, end, bool(writes)))
-        return tuple(found)
-
-    def far_before(self, reach: Reach, pipe: int, after: int) -> Given:
-        """Return the last operation of another pipe on the same global memory that is done later
-        than a cycle, as far as a reader or writer waits for it; one that is not placed in time
-        counts as the last."""
-        best = NEVER
-        for far, first, end, writes in reach.far:
-            if far.writers.ends and far.wrote != 1 << pipe:
-                for by, event in far.writers.over(first, end):
-                    if event[0] > after and by != pipe and event[0] > best[0]:
-                        best = event
-            if writes:
-                for by, spans in far.readers.items():
-                    if by != pipe:
-                        best = max((best, *spans.over(first, end)), key=_when)
-        return best if best[0] > after else NEVER
-
-    def drained(self, reach: Reach, pipe: int, start: int, cause: int) -> tuple[int, int]:
-        """Return when a pipe that drains goes on behind an operation of its own, and why."""
-        timer = self.timer
-        if timer.done[pipe] > start and (reach.is_own or self.is_own(reach, pipe)):
-            timer.stall(pipe, "barrier", timer.done[pipe] - start)
-            start, cause = timer.done[pipe], timer.done_record[pipe]
-        if not reach.is_noted:
-            self.note(reach, pipe)
-        return start, cause
-
-    def is_own(self, reach: Reach, pipe: int) -> bool:
+    def is_own(self, reach: Reach, far: tuple[Stretch, ...], pipe: int) -> bool:
         """True if an operation of the same pipe used the bytes before, in a way that orders."""
         if not reach.is_own:
-            bit = 1 << pipe
-            reach.is_own = (
-                any(cell.wrote & bit for cell in reach.looked)
-                or any(cell.read & bit for cell in reach.written)
-                or any(far.is_own(pipe, a, b, writes=w) for far, a, b, w in reach.far)
-            )
-        return reach.is_own
+            self.note(reach, pipe)
+        return reach.is_own or any(
+            buffer.is_own(pipe, first, end, writes=writes) for buffer, first, end, writes in far
+        )
 
-    def note(self, reach: Reach, pipe: int) -> None:
-        """Let the cells know the pipe."""
-        reach.is_noted = True
+    @staticmethod
+    def note(reach: Reach, pipe: int) -> None:
+        """Find out for an operation on a pipe that drains whether an earlier one of the same pipe
+        used its bytes, and let the cells know of this one."""
         bit = 1 << pipe
+        reach.is_own = any(cell.wrote & bit for cell in reach.looked) or any(
+            cell.read & bit for cell in reach.written
+        )
         for cell in reach.read:
             cell.read |= bit
         for cell in reach.written:
             cell.wrote |= bit
 
-    def _before(self, reach: Reach) -> Iterator[tuple[int, Given]]:
-        for cell in reach.looked:
-            yield cell.by, cell.given
-        for cell in reach.written:
-            yield from cell.readers.items()
-        for far, first, end, writes in reach.far:
-            yield from far.events(first, end, writes=writes)
+    @staticmethod
+    def _before(reach: Reach, far: tuple[Stretch, ...]) -> Iterator[tuple[int, Given]]:
+        """Yield what a step waits for: pipe (of its own memories just another one) and time."""
+        for last in reach.waits:
+            yield ANOTHER, last.given
+        for buffer, first, end, writes in far:
+            yield from buffer.before(first, end, writes=writes)
 
-    def _refilled(self, reach: Reach) -> list[tuple[int, Given]]:
+    def _refilled(self, reach: Reach, far: tuple[Stretch, ...]) -> list[tuple[int, Given]]:
         """Return what a step waits for where bytes have more buffers than one."""
-        found = [(cell.by, cell.given) for cell in reach.looked if cell not in reach.filled]
-        for cell in reach.written:
+        found: list[tuple[int, Given]] = []
+        for cell in reach.looked:
             if cell not in reach.filled:
-                found += cell.readers.items()
+                writes = cell in reach.written
+                found += [
+                    (by, last.given) for (by, wrote), last in cell.uses.items()
+                    if (wrote or writes) and last.given is not NEVER
+                ]  # fmt: skip
         for cell in reach.filled:
             past = cell.past
             if len(past) >= self.buffers:
-                by, given, readers = past[-self.buffers]
-                found += [(by, given), *readers.items()]
-            past.append((cell.by, cell.given, cell.readers))
+                found += [
+                    (by, given) for (by, _), given in past[-self.buffers].items()
+                    if given is not NEVER
+                ]  # fmt: skip
+            past.append(cell.filling())
             del past[: -self.buffers]
-            cell.by, cell.given, cell.readers = NOBODY, NEVER, {}
-        for far, first, end, writes in reach.far:
-            found += far.events(first, end, writes=writes)
+            for last in cell.uses.values():
+                last.given = NEVER
+        for buffer, first, end, writes in far:
+            found += buffer.before(first, end, writes=writes)
         return found
 
-    def _mark(self, reach: Reach, pipe: int, given: Given) -> None:
-        for cell in reach.read:
-            cell.readers[pipe] = given
-        for cell in reach.written:
-            cell.by, cell.given = pipe, given
-            cell.readers.clear()
-        if not reach.is_noted:
-            self.note(reach, pipe)
-        for far, first, end, writes in reach.far:
-            far.mark(pipe, first, end, given, writes=writes)
+    def _mark(self, reach: Reach, far: tuple[Stretch, ...], pipe: int, given: Given) -> None:
+        reach.given = given
+        if given[0] >= HELD:
+            self._watch(reach.lasts)
+        for last in reach.lasts:
+            if last.is_watched:
+                last.given = given
+        if self.buffers:
+            self._overwrite(reach, pipe)
+        for buffer, first, end, writes in far:
+            buffer.mark(pipe, first, end, given, writes)
 
-    def _touch(self, place: Range) -> None:
-        """Let cells begin and end where an operand does. A buffer of global memory of which ever
-        new parts are used comes to be one of stretches."""
-        number, first, end = place
-        if number in self._far:
-            return
-        memory = self._near.setdefault(number, Cells())
-        before = memory.cuts
-        memory.of(first, end)
-        if memory.cuts == before:
-            return
-        self.version += 1
-        if len(memory.cells) > KEPT and not isinstance(number, str):
-            self._far[number] = stretched(self._near.pop(number), self.draining)
+    def _watch(self, lasts: Iterable[Last]) -> None:
+        """What is not placed in time has to be marked: only the event says when it was."""
+        for last in lasts:
+            if not last.is_watched:
+                last.uses.clear()
+                last.is_watched = True
+                self.version += 1
+
+    @staticmethod
+    def _overwrite(reach: Reach, pipe: int) -> None:
+        """Who used bytes before they were written orders nothing any more."""
+        for cell in reach.written:
+            for key, last in cell.uses.items():
+                if key != (pipe, True):
+                    last.given = NEVER
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -249,23 +273,22 @@ class DataOrder:
         return near, {number: far.copy() for number, far in self._far.items()}
 
     def restore(self, saved: Saved) -> None:
-        """Go back to a state of this run; steps have to find out anew what they touch."""
+        """Go back to a state of this run; steps have to find out anew what they touch. Buffers of
+        global memory keep their identity, because executions refer to them."""
         self.version += 1
         near, far = saved
         self._near = {n: Cells(c.copy(c.first, c.end) for c in m) for n, m in near.items()}
-        self._far = {number: one.copy() for number, one in far.items()}
+        for number, buffer in self._far.items():
+            buffer.set(far.get(number) or Far())
 
     def events(self) -> Iterator[Flag]:
         """Yield the events that stand for operations which are not placed in time yet."""
         for memory in self._near.values():
             for cell in memory.cells:
-                for _, event in (*cell.events(), *_earlier(cell)):
-                    if event[0] >= HELD:
-                        yield event[1]
+                for filling in (cell.filling(), *cell.past):
+                    yield from _held(filling.values())
         for far in self._far.values():
-            for _, event in far.everything():
-                if event[0] >= HELD:
-                    yield event[1]
+            yield from _held(far.everything())
 
     # -- waiting -----------------------------------------------------------------------------------
 
@@ -284,12 +307,7 @@ class DataOrder:
         return event
 
 
-def _when(given: Given) -> int:
-    return given[0]
-
-
-def _earlier(cell: Cell) -> Iterator[tuple[int, Given]]:
-    """Yield who used the bytes of earlier fillings."""
-    for by, given, readers in cell.past:
-        yield by, given
-        yield from readers.items()
+def _held(uses: Iterable[Given]) -> Iterator[Flag]:
+    for when, event in uses:
+        if when >= HELD:
+            yield event

@@ -1,14 +1,16 @@
-"""Bytes, and who used them last: cells where the same bytes are used again and again, stretches
-where ever new ones are.
+"""Bytes, and who used them last: cells of the memories of a core, stretches of global memory.
 
 On a pipe results are complete in order, and whoever writes waits for everyone before. So of bytes
-only the last writer counts and those who read since then, of each pipe the last."""
+only the last use by each pipe counts, in reading and in writing; a use that somebody has waited for
+since may stay and orders nothing more."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from ptosim.timing.steps import Placed
 
 HELD = 1 << 62
 """The time of an operation that is not placed in time yet; an event stands for its record."""
@@ -17,38 +19,73 @@ Given = tuple[int, Any]
 """When an operation is done, and its record; or HELD and the event that says it."""
 
 NEVER: Given = (-1, -1)
-NOBODY = -1
 
 MOST = 1 << 16
 """Stretches of a memory that are kept apart."""
 
+FRESH = 1 << 9
+"""Uses of a buffer that are kept as they come, while nobody has to wait for them."""
+
+
+class Last:
+    """The last use of a cell by one pipe, in reading or in writing. As long as no other pipe has to
+    wait for it nobody marks it, and each step knows of its own last use (`uses`, by step)."""
+
+    __slots__ = ("given", "is_watched", "uses")
+
+    def __init__(self, given: Given = NEVER, *, is_watched: bool = False) -> None:
+        self.given = given
+        self.is_watched = is_watched
+        self.uses: dict[Any, Any] = {}
+
+    def use(self, step: Any, reach: Any) -> None:
+        """Let a step find out by itself when it used the cell last."""
+        if (old := self.uses.get(step)) is not None and old.given > self.given:
+            self.given = old.given
+        self.uses[step] = reach
+
+    def watch(self) -> None:
+        """From now on every use is marked."""
+        self.given = self.found()
+        self.is_watched = True
+        self.uses.clear()
+
+    def found(self) -> Given:
+        """Return the last use."""
+        return max((self.given, *(reach.given for reach in self.uses.values())))
+
+
+Uses = dict[tuple[int, bool], Last]
+"""By pipe and by whether it writes."""
+
+Filling = dict[tuple[int, bool], Given]
+
 
 class Cell:
-    """Bytes of a core that are always used together: the pipe that wrote them last and when, and
-    those that read them since. `wrote` and `read` are the pipes (bits) that ever did."""
+    """Bytes of a core that are always used together, and who used them last. `wrote` and `read` are
+    the pipes (bits) that ever did; `past` are the uses of earlier fillings, where bytes stand for
+    several buffers."""
 
-    __slots__ = ("by", "end", "first", "given", "past", "read", "readers", "wrote")
+    __slots__ = ("end", "first", "past", "read", "uses", "wrote")
 
     def __init__(self, first: int, end: int) -> None:
         self.first = first
         self.end = end
-        self.by = NOBODY
-        self.given = NEVER
-        self.readers: dict[int, Given] = {}
+        self.uses: Uses = {}
         self.wrote = 0
         self.read = 0
-        self.past: list[tuple[int, Given, dict[int, Given]]] = []
+        self.past: list[Filling] = []
 
     def copy(self, first: int, end: int) -> Cell:
         """Return a part of the cell, with what happened to it."""
         part = Cell(first, end)
-        part.by, part.given, part.readers = self.by, self.given, self.readers.copy()
+        part.uses = {k: Last(last.found(), is_watched=True) for k, last in self.uses.items()}
         part.wrote, part.read, part.past = self.wrote, self.read, list(self.past)
         return part
 
-    def events(self) -> Iterable[tuple[int, Given]]:
-        """Return who used the bytes last, as pipes with times."""
-        return (*self.readers.items(), (self.by, self.given))
+    def filling(self) -> Filling:
+        """Return the uses since the bytes were filled."""
+        return {key: last.found() for key, last in self.uses.items()}
 
 
 class Cells:
@@ -91,39 +128,36 @@ class Cells:
 
 
 class Spans:
-    """Stretches of a memory that do not overlap, each with an item; a new one replaces what it
-    covers."""
+    """Stretches of a memory that do not overlap, each with the time and the record of a use; a new
+    one replaces what it covers."""
 
-    __slots__ = ("ends", "firsts", "items", "last")
+    __slots__ = ("ends", "firsts", "items", "latest")
 
     def __init__(self) -> None:
+        self.latest = -1  # the time of the latest item
         self.firsts: list[int] = []
         self.ends: list[int] = []
-        self.items: list[Any] = []
-        self.last = 0  # where the last one was put
+        self.items: list[Given] = []
 
-    def put(self, first: int, end: int, item: Any) -> None:
+    def put(self, first: int, end: int, item: Given) -> None:
         """Set the item of a stretch."""
-        at = self.last
-        if at < len(self.firsts) and self.firsts[at] == first and self.ends[at] == end:
-            self.items[at] = item
-            return
-        if not self.ends or first >= self.ends[-1]:
-            self.last = len(self.ends)
-            self.firsts.append(first)
-            self.ends.append(end)
+        firsts, ends = self.firsts, self.ends
+        if item[0] > self.latest:
+            self.latest = item[0]
+        if not ends or first >= ends[-1]:
+            firsts.append(first)
+            ends.append(end)
             self.items.append(item)
         else:
-            self.last = self._replace(first, end, [(first, end, item)])
-        if len(self.ends) > MOST:
+            at = bisect_left(firsts, first)
+            if at < len(firsts) and firsts[at] == first and ends[at] == end:
+                self.items[at] = item
+                return
+            self._replace(first, end, item)
+        if len(ends) > MOST:
             self._join()
 
-    def clear(self, first: int, end: int) -> None:
-        """Forget a stretch."""
-        if self.ends and first < self.ends[-1]:
-            self._replace(first, end, [])
-
-    def over(self, first: int, end: int) -> list[Any]:
+    def over(self, first: int, end: int) -> list[Given]:
         """Return the items of everything that overlaps a stretch."""
         low = bisect_right(self.ends, first)
         return self.items[low : bisect_left(self.firsts, end, low)]
@@ -131,26 +165,23 @@ class Spans:
     def copy(self) -> Spans:
         """Return the same stretches; items are shared."""
         made = Spans()
-        made.firsts, made.ends = list(self.firsts), list(self.ends)
-        made.items, made.last = list(self.items), self.last
+        made.firsts, made.ends, made.items = list(self.firsts), list(self.ends), list(self.items)
+        made.latest = self.latest
         return made
 
-    def _replace(self, first: int, end: int, new: list[tuple[int, int, Any]]) -> int:
-        """Put new stretches in the place of others; return where they are."""
+    def _replace(self, first: int, end: int, item: Given) -> None:
+        """Put a stretch in the place of what it covers."""
         low = bisect_right(self.ends, first)
         high = bisect_left(self.firsts, end, low)
-        before = after = 0
+        new = [(first, end, item)]
         if low < high:
             if self.firsts[low] < first:
                 new = [(self.firsts[low], first, self.items[low]), *new]
-                before = 1
             if self.ends[high - 1] > end:
                 new = [*new, (end, self.ends[high - 1], self.items[high - 1])]
-                after = 1
         self.firsts[low:high] = [n[0] for n in new]
         self.ends[low:high] = [n[1] for n in new]
         self.items[low:high] = [n[2] for n in new]
-        return low + before if len(new) > before + after else 0
 
     def _join(self) -> None:
         """Join neighbours in pairs; the later of the two counts for both."""
@@ -159,87 +190,91 @@ class Spans:
         self.items = [*(max(pair, key=_when) for pair in pairs), *odd]
         self.ends = [*self.ends[1::2], *(self.ends[-1:] if odd else [])]
         self.firsts = self.firsts[::2]
-        self.last = 0
 
 
-def _when(item: Any) -> int:
-    """The time of an item: of a reader, or of a writer with its pipe."""
-    if item is True:
-        return 0
-    return item[1][0] if isinstance(item[1], tuple) else item[0]
+def _when(given: Given) -> int:
+    return given[0]
 
 
 class Far:
-    """A buffer of global memory: the last writer of its bytes, and by pipe the readers since then.
-    `wrote` are the pipes (bits) that ever wrote it; `used` the bytes that the pipes of `draining`
-    ever read (False) and wrote (True)."""
+    """A buffer of global memory: by pipe and by whether it writes, the last use of each stretch.
 
-    __slots__ = ("draining", "readers", "used", "writers", "wrote")
+    Most buffers are only read, or only written by one pipe. So uses are kept as they come (`fresh`)
+    until somebody has to wait for them. `used` are the pipes (bits) for which a reader may have to
+    wait (0), those that write, and for which a writer may have to (1), all."""
 
-    def __init__(self, draining: frozenset[int]) -> None:
-        self.draining = draining
-        self.writers = Spans()
-        self.wrote = 0
-        self.readers: dict[int, Spans] = {}
-        self.used: dict[tuple[int, bool], Spans] = {}
+    __slots__ = ("fresh", "spans", "used")
+
+    def __init__(self) -> None:
+        self.spans: dict[tuple[int, bool], Spans] = {}
+        self.used = [0, 0]
+        self.fresh: list[tuple[int, int, int, Given, bool]] = []
+
+    def set(self, saved: Far) -> None:
+        """Take over the uses of another one."""
+        self.spans = {key: spans.copy() for key, spans in saved.spans.items()}
+        self.used = [a | b for a, b in zip(self.used, saved.used, strict=True)]
+        self.fresh[:] = saved.fresh
 
     def copy(self) -> Far:
         """Return the same, apart."""
-        made = Far(self.draining)
-        made.writers, made.wrote = self.writers.copy(), self.wrote
-        made.readers = {pipe: spans.copy() for pipe, spans in self.readers.items()}
-        made.used = {key: spans.copy() for key, spans in self.used.items()}
+        made = Far()
+        made.set(self)
         return made
 
-    def events(self, first: int, end: int, *, writes: bool) -> Iterable[tuple[int, Given]]:
-        """Yield who used the bytes before so that a reader or a writer has to wait: pipe, time."""
-        if self.writers.ends:
-            yield from self.writers.over(first, end)
+    def use(self, pipe: int, *, writes: bool) -> None:
+        """A pipe is going to read or write the buffer."""
+        self.used[1] |= 1 << pipe
         if writes:
-            for pipe, spans in self.readers.items():
-                for given in spans.over(first, end):
-                    yield pipe, given
+            self.used[0] |= 1 << pipe
 
-    def everything(self) -> Iterable[tuple[int, Given]]:
-        """Yield who used any of the bytes."""
-        yield from self.writers.items
-        for pipe, spans in self.readers.items():
-            for given in spans.items:
-                yield pipe, given
+    def mark(self, pipe: int, first: int, end: int, given: Given, writes: bool) -> None:
+        """Let a pipe be the last that read or wrote the bytes."""
+        self.fresh.append((pipe, first, end, given, writes))
+        if len(self.fresh) >= FRESH:
+            self.settle()
+
+    def latest(self, placed: Placed, pipe: int, after: int, best: Given) -> Given:
+        """Return the last use of the bytes by another pipe that is done later than a cycle, as far
+        as a reader or a writer waits for it (`best` if there is none); one that is not placed in
+        time counts as the last."""
+        if self.fresh:
+            self.settle()
+        first, end, writes = placed.first, placed.end, placed.writes
+        for (by, wrote), spans in self.spans.items():
+            if by != pipe and (wrote or writes) and spans.latest > after and first < spans.ends[-1]:
+                for event in spans.over(first, end):
+                    if event[0] > after:
+                        best = event
+                        after = event[0]
+        return best
+
+    def before(self, first: int, end: int, *, writes: bool) -> list[tuple[int, Given]]:
+        """Return who used the bytes before so that a reader or a writer has to wait: pipe, time."""
+        if self.fresh:
+            self.settle()
+        found = []
+        for (pipe, wrote), spans in self.spans.items():
+            if wrote or writes:
+                found += [(pipe, given) for given in spans.over(first, end)]
+        return found
 
     def is_own(self, pipe: int, first: int, end: int, *, writes: bool) -> bool:
         """True if the pipe itself ever used the bytes in a way that orders."""
-        kinds = (True, False) if writes else (True,)
-        used = [self.used.get((pipe, kind)) for kind in kinds]
-        return any(spans is not None and spans.over(first, end) for spans in used)
+        return any(by == pipe for by, _ in self.before(first, end, writes=writes))
 
-    def mark(self, pipe: int, first: int, end: int, given: Given, *, writes: bool) -> None:
-        """Let a pipe be the last that read or wrote the bytes."""
-        if writes:
-            self.writers.put(first, end, (pipe, given))
-            self.wrote |= 1 << pipe
-            for spans in self.readers.values():
-                spans.clear(first, end)
-        else:
-            spans = self.readers.get(pipe)
+    def everything(self) -> Iterator[Given]:
+        """Yield the uses of any of the bytes."""
+        for _, _, _, given, _ in self.fresh:
+            yield given
+        for spans in self.spans.values():
+            yield from spans.items
+
+    def settle(self) -> None:
+        """Sort the uses that are kept as they came into stretches."""
+        for pipe, first, end, given, writes in self.fresh:
+            spans = self.spans.get((pipe, writes))
             if spans is None:
-                spans = self.readers[pipe] = Spans()
+                spans = self.spans[pipe, writes] = Spans()
             spans.put(first, end, given)
-        if pipe in self.draining:
-            self.used.setdefault((pipe, writes), Spans()).put(first, end, True)
-
-
-def stretched(memory: Cells, draining: frozenset[int]) -> Far:
-    """Return the same memory as stretches."""
-    far = Far(draining)
-    for cell in memory.cells:
-        if cell.by != NOBODY:
-            far.mark(cell.by, cell.first, cell.end, cell.given, writes=True)
-        for pipe, given in cell.readers.items():
-            far.mark(pipe, cell.first, cell.end, given, writes=False)
-        for pipe in draining:
-            for writes, bits in ((True, cell.wrote), (False, cell.read)):
-                if bits >> pipe & 1:
-                    used = far.used.setdefault((pipe, writes), Spans())
-                    used.put(cell.first, cell.end, True)
-    return far
+        self.fresh.clear()

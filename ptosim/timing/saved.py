@@ -67,7 +67,7 @@ def _saved_core(core: CoreTimer) -> dict[str, Any]:
     state["lengths"] = [len(getattr(core, name)) for name in _COLUMNS]
     state["queues"] = [q and list(q) for q in core.queues]
     state["backlog"] = list(core.backlog)
-    state["stalls"] = dict(core.stalls)
+    state["stalled"] = {reason: list(each) for reason, each in core.stalled.items()}
     state["slowed"] = dict(core.slowed)
     return state
 
@@ -79,7 +79,10 @@ def _restore_core(core: CoreTimer, state: dict[str, Any]) -> None:
         getattr(core, name)[:] = state[name]
     core.queues[:] = [deque(q) if q is not None else None for q in state["queues"]]
     core.backlog = deque(state["backlog"])
-    core.stalls = dict(state["stalls"])
+    for reason, each in core.stalled.items():
+        each[:] = state["stalled"].get(reason) or [0] * len(each)
+    for reason in state["stalled"].keys() - core.stalled.keys():
+        core.stalled[reason] = list(state["stalled"][reason])
     core.slowed = dict(state["slowed"])
 
 

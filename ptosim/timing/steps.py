@@ -51,6 +51,11 @@ class Flag:
         self.held[:] = held
 
 
+Stretch = tuple[Any, int, int, bool]
+"""Global memory: who used the buffer, first byte, byte behind the last, and whether it is
+written."""
+
+
 class Step:
     """An operation as the pipes see it; equal operations of a core share one object.
 
@@ -61,9 +66,9 @@ class Step:
     """
 
     __slots__ = (
-        "base", "busy", "carry", "cost", "drains", "flag", "gives", "is_plain", "is_work", "issue",
-        "latency", "pipe",
-        "ranges", "reach", "shared", "site", "takes", "then",
+        "base", "buffer", "busy", "carry", "cost", "drains", "far", "flag", "gives", "is_plain",
+        "is_quick", "is_work", "issue", "latency", "pipe", "ranges", "reach", "shared", "site",
+        "takes", "then",
     )  # fmt: skip
 
     def __init__(
@@ -99,19 +104,13 @@ class Step:
         self.flag: Flag | None = events[0] if is_flag else None
         self.base: Step = self
         self.then: Step | None = None  # a second step of the same operation
-        self.ranges: Any = None  # bytes read and written, where data order the program
-        self.reach: Any = None  # and who used them
-
-    def at(self, ranges: Any) -> Step:
-        """Return the step of executions that use other bytes; it is recorded as this one."""
-        step = Step.__new__(Step)
-        step.pipe, step.site, step.cost, step.busy = self.pipe, self.site, self.cost, self.busy
-        step.latency, step.issue, step.carry = self.latency, self.issue, self.carry
-        step.takes, step.gives, step.drains = self.takes, self.gives, self.drains
-        step.is_work, step.is_plain, step.flag = self.is_work, self.is_plain, self.flag
-        step.shared, step.base, step.then = self.shared, self.base, self.then
-        step.ranges, step.reach = ranges, None
-        return step
+        # Where data order the program: the bytes of the core's memories that it reads and writes,
+        # who used them, and global memory (see `Placed`).
+        self.ranges: Any = None
+        self.reach: Any = None
+        self.buffer: Any = None
+        self.far: tuple[Stretch, ...] = ()
+        self.is_quick = True
 
     def ordered(self, takes: tuple[Flag, ...], gives: tuple[Flag, ...], *, drains: bool) -> Step:
         """Return the step of one execution with events of its own; it is recorded as this one."""
@@ -133,3 +132,52 @@ class Step:
 
     def __repr__(self) -> str:
         return f"Step({PIPES[self.pipe]}, {self.cost!r})"
+
+
+class Placed:
+    """An execution of a step (`base`) with the global memory that it uses, where data order the
+    program: a stretch of a buffer that it reads or `writes`. `is_quick`: nothing else is to be
+    looked at."""
+
+    __slots__ = ("base", "buffer", "end", "first", "is_quick", "writes")
+
+    def __init__(self, base: Step, buffer: Any, first: int, end: int, writes: bool) -> None:
+        self.base = base
+        self.buffer = buffer
+        self.first = first
+        self.end = end
+        self.writes = writes
+        self.is_quick = True
+
+    @property
+    def far(self) -> tuple[Stretch, ...]:
+        """What it uses."""
+        return ((self.buffer, self.first, self.end, self.writes),)
+
+    def moved(self, distance: int) -> Placed:
+        """Return an execution that uses global memory so many bytes farther on."""
+        return Placed(
+            self.base, self.buffer, self.first + distance, self.end + distance, self.writes
+        )
+
+
+class Spread:
+    """The same with several stretches, or on a pipe that drains."""
+
+    __slots__ = ("base", "buffer", "far", "is_quick")
+
+    def __init__(self, base: Step, far: tuple[Stretch, ...]) -> None:
+        self.base = base
+        self.far = far
+        self.buffer = None
+        self.is_quick = False
+
+    def moved(self, distance: int) -> Spread:
+        """Return an execution that uses global memory so many bytes farther on."""
+        return Spread(
+            self.base, tuple((f, a + distance, b + distance, w) for f, a, b, w in self.far)
+        )
+
+
+Issued = Step | Placed | Spread
+"""What is issued where data order the program."""

@@ -1,4 +1,4 @@
-"""Slow, independent model of the number formats and of MX and INT8 quantization.
+"""Slow, independent model of the number formats and their conversions.
 
 Everything is exact arithmetic on Python integers and fractions, one element at a time, from the
 definitions of the formats. Nothing is imported from ptosim, and no array library is used.
@@ -57,6 +57,7 @@ INT_RANGES = {
 }
 
 
+@cache
 def power_of_two(exponent: int) -> Fraction:
     return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
@@ -120,12 +121,16 @@ def _hif8_normal(exponent: str, fraction: str) -> Fraction:
 
 def round_to_int(value: Fraction, mode: str) -> int:
     """Integer next to `value` that the rounding mode picks."""
-    below, rest = divmod(value.numerator, value.denominator)
+    return _round_ratio(value.numerator, value.denominator, mode)
+
+
+def _round_ratio(numerator: int, denominator: int, mode: str) -> int:
+    below, rest = divmod(numerator, denominator)
     if rest == 0:
         return below
-    negative = value < 0
+    negative = numerator < 0
     if mode in ("rint", "round"):
-        twice = 2 * rest - value.denominator
+        twice = 2 * rest - denominator
         tie_up = below % 2 == 1 if mode == "rint" else not negative
         up = twice > 0 or (twice == 0 and tie_up)
     elif mode == "odd":
@@ -135,31 +140,59 @@ def round_to_int(value: Fraction, mode: str) -> int:
     return below + up
 
 
-def _exponent_of(magnitude: Fraction) -> int:
+def exponent_of(magnitude: Fraction) -> int:
     """floor(log2(magnitude)), exactly."""
-    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
-    return exponent if power_of_two(exponent) <= magnitude else exponent - 1
+    above, below = magnitude.numerator, magnitude.denominator
+    exponent = above.bit_length() - below.bit_length()
+    reached = below << exponent <= above if exponent >= 0 else below <= above << -exponent
+    return exponent if reached else exponent - 1
+
+
+class _Steps(NamedTuple):
+    """`count` steps of 2**`place`."""
+
+    count: int
+    place: int
+
+    def exceeds(self, other: _Steps) -> bool:
+        """Whether the magnitude is larger than another one."""
+        shift = self.place - other.place
+        left, right = abs(self.count), abs(other.count)
+        return left << shift > right if shift >= 0 else left > right << -shift
+
+
+def _rounded(value: Fraction, name: str, mode: str) -> _Steps | str:
+    """A value that is not zero in steps of the format, or an infinity.
+
+    Also the unbounded result rounded to the format's precision decides about overflow."""
+    form = FORMATS[name]
+    place = max(exponent_of(abs(value)), 1 - form.bias) - form.mantissa_bits
+    above, below = value.numerator, value.denominator
+    count = _round_ratio(above << max(-place, 0), below << max(place, 0), mode)
+    found, highest = _Steps(count, place), _highest_steps(name)
+    if not found.exceeds(highest):
+        return found
+    negative = value < 0
+    if mode in ("trunc", "odd", "ceil" if negative else "floor"):
+        return highest._replace(count=-highest.count if negative else highest.count)
+    return "-inf" if negative else "inf"
+
+
+@cache
+def _highest_steps(name: str) -> _Steps:
+    form, value = FORMATS[name], highest_of(name)
+    place = exponent_of(value) - form.mantissa_bits
+    return _Steps(int(value / power_of_two(place)), place)
 
 
 def round_to_format(value: Fraction, name: str, mode: str) -> Value:
-    """Value of the IEEE format that the rounding mode picks; overflow as IEEE defines it.
-
-    Also the unbounded result rounded to the format's precision decides about overflow.
-    """
-    form = FORMATS[name]
+    """Value of the IEEE format that the rounding mode picks; overflow as IEEE defines it."""
     if value == 0:
         return value
-    exponent = max(_exponent_of(abs(value)), 1 - form.bias)
-    step = power_of_two(exponent - form.mantissa_bits)
-    rounded = round_to_int(value / step, mode) * step
-    highest = highest_of(name)
-    if abs(rounded) > highest:
-        inwards = {"trunc", "odd", "floor" if value > 0 else "ceil"}
-        limit: Value = highest if mode in inwards else "inf"
-        if value > 0:
-            return limit
-        return -highest if limit == highest else "-inf"
-    return _signed(value < 0, abs(rounded))
+    found = _rounded(value, name, mode)
+    if isinstance(found, str):
+        return found
+    return _signed(value < 0, abs(found.count) * power_of_two(found.place))
 
 
 @cache
@@ -190,11 +223,17 @@ def encode_exact(value: Value, name: str) -> int:
         return magnitude | (sign if value.startswith("-") else 0)
     if value == 0:
         return 0
-    exponent = max(_exponent_of(abs(value)), 1 - form.bias)
-    units = abs(value) / power_of_two(exponent - form.mantissa_bits)
+    place = max(exponent_of(abs(value)), 1 - form.bias) - form.mantissa_bits
+    units = value / power_of_two(place)
     assert units.denominator == 1, f"{value} is not a value of {name}"
-    magnitude = ((exponent + form.bias - 1) << form.mantissa_bits) + units.numerator
-    return magnitude | (sign if value < 0 else 0)
+    return _pattern(_Steps(units.numerator, place), form, negative=value < 0)
+
+
+def _pattern(steps: _Steps, form: FloatFormat, *, negative: bool) -> int:
+    """Fields of a number; a count with one bit more carries into the exponent."""
+    exponent = steps.place + form.mantissa_bits + form.bias - 1
+    magnitude = (exponent << form.mantissa_bits) + abs(steps.count)
+    return magnitude | (1 << (form.bits - 1) if negative else 0)
 
 
 class _Ladder(NamedTuple):
@@ -285,9 +324,11 @@ def to_float(value: Value, name: str, mode: str, *, saturate: bool) -> int | Non
     """TCVT of one value into a narrower IEEE format: its pattern, or None for any NaN."""
     if isinstance(value, str) and value.endswith("nan"):
         return None
-    result = value if isinstance(value, str) else round_to_format(value, name, mode)
+    result = value if isinstance(value, str) or value == 0 else _rounded(value, name, mode)
     if saturate and result in ("inf", "-inf"):
         result = highest_of(name) if result == "inf" else -highest_of(name)
+    if isinstance(result, _Steps):
+        return _pattern(result, FORMATS[name], negative=value < 0)  # type: ignore[operator]
     return encode_exact(result, name)
 
 
@@ -309,107 +350,6 @@ def low_bits(number: int, name: str) -> int:
 def to_low_bits(value: Value, name: str, mode: str) -> int:
     """Low bits of the exact integer; infinities and NaN give 0."""
     return 0 if isinstance(value, str) else low_bits(round_to_int(value, mode), name)
-
-
-# --- MX quantization, one group at a time -----------------------------------------------------
-
-
-class MxGroup(NamedTuple):
-    """Maximum (pattern without sign), exponent, scale (pattern) and codes of one group."""
-
-    maximum: int
-    exponent: int
-    scale: int
-    codes: list[int]
-
-
-_EMAX = {"f8E4M3FN": 8, "f4E2M1FN": 2}
-_LIMIT = {"f8E4M3FN": 448, "f4E2M1FN": 6}
-
-
-def _f32_of(value: Fraction) -> int:
-    return encode_exact(round_to_format(value, "f32", "rint"), "f32")
-
-
-def _bf16_truncated(pattern: int) -> int:
-    value = decode(pattern, "f16")
-    if value == "nan":
-        return 0x7FC0
-    if value == "inf":
-        return 0x7F80
-    assert isinstance(value, Fraction)
-    return encode_exact(round_to_format(value, "bf16", "trunc"), "bf16")
-
-
-def _ocp_exponent(maximum: Value, emax: int) -> int:
-    if maximum == "nan":
-        return 255
-    if maximum == "inf":
-        return 255 - emax
-    if maximum == 0:
-        return 0
-    assert isinstance(maximum, Fraction)
-    return max(_exponent_of(maximum) + 127 - emax, 0)
-
-
-def _nv_exponent(maximum: Value, limit: int) -> int:
-    if isinstance(maximum, str):
-        return 255 if maximum == "nan" else 254
-    reciprocal = decode(_f32_of(Fraction(1, limit)), "f32")
-    assert isinstance(reciprocal, Fraction)
-    quotient = decode(_f32_of(maximum * reciprocal), "f32")
-    assert isinstance(quotient, Fraction)
-    exponent = 0
-    while power_of_two(exponent - 127) < quotient:
-        exponent += 1
-    return exponent
-
-
-def mx_group(patterns: list[int], src: str, dst: str, algorithm: str) -> MxGroup:
-    """All three stages for the 32 bit patterns of one group."""
-    sign = 1 << (FORMATS[src].bits - 1)
-    largest = max(pattern & (sign - 1) for pattern in patterns)
-    stored_as = "bf16" if (src, algorithm) == ("f16", "ocp") else src
-    stored = _bf16_truncated(largest) if stored_as != src else largest
-    maximum = decode(stored, stored_as)
-    if algorithm == "ocp":
-        exponent = _ocp_exponent(maximum, _EMAX[dst])
-    else:
-        exponent = _nv_exponent(maximum, _LIMIT[dst])
-    narrow = src != "f32"
-    if exponent == 255:
-        e4m3 = dst == "f8E4M3FN"
-        scale = (0x7F81 if e4m3 else 0x7FC0) if narrow else 0x7FC00000
-        return MxGroup(stored, exponent, scale, [0x7F if e4m3 else 7] * len(patterns))
-    factor = power_of_two(127 - exponent)
-    scale = encode_exact(factor, "bf16" if narrow else "f32")
-    codes = [_scaled_code(decode(pattern, src), factor, dst) for pattern in patterns]
-    return MxGroup(stored, exponent, scale, codes)
-
-
-def _scaled_code(value: Value, factor: Fraction, dst: str) -> int:
-    product = value if isinstance(value, str) else value * factor
-    return to_code(product, dst)
-
-
-# --- INT8 quantization ------------------------------------------------------------------------
-
-
-def int8_code(x: Value, scale: Fraction, offset: Fraction | None) -> int:
-    """One element: round the product, then the sum, to f32, then to an integer, then clamp.
-
-    `scale` is positive.
-    """
-    total = x if isinstance(x, str) else _f32_value(x * scale)
-    if offset is not None and isinstance(total, Fraction):
-        total = _f32_value(total + offset)
-    low, high = INT_RANGES["i8" if offset is None else "ui8"]
-    return min(max(to_int(total, "i32", "rint"), low), high)
-
-
-def _f32_value(value: Fraction) -> Value:
-    rounded = round_to_format(value, "f32", "rint")
-    return Fraction(0) if rounded == "-0" else rounded
 
 
 # --- random words -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.oracle import numerics
+from tests.oracle import groups
 
 GROUP = 32
 
@@ -114,7 +114,7 @@ class MxImages:
     def _group(self, places: list[tuple[int, int]], exp: int, index: int) -> None:
         """Quantise one group; `index` is its element of the scratch tiles."""
         patterns = [self.src[r][c] if c < self._limit else 0 for r, c in places]
-        result = numerics.mx_group(patterns, self.form, self.dst, self.rule)
+        result = groups.mx_group(patterns, self.form, self.dst, self.rule)
         self.writes["exp"][exp] = result.exponent
         self._put("max", index * self.size, result.maximum, self.size)
         for i in range(self._scales_each):

@@ -29,6 +29,7 @@ from ptosim.engine.records import Kind
 from ptosim.errors import UsageError
 from ptosim.machine.core import CUBE_SPACES
 from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.program import make_program
 from ptosim.sanitize.access import access_of, pointer_access
 from ptosim.sanitize.footprint import tile_bytes
 from ptosim.sanitize.shadow import Shadow
@@ -317,7 +318,7 @@ def observed(case: Case, text: str, *, watches: bool) -> tuple[Trace, set[str]]:
     """What a text executes and what is found; on values where data decide the path."""
     front = run_frontend(Source("k", text), FrontOptions(case.target, case.level, "manual"))
     assert not front.sink.has_errors, list(front.sink)
-    loaded = ptosim.load(text, target=case.target, level=case.level, sync="manual")
+    loaded = make_program(front, case.profile)
     trace = Trace(case.target, watches=watches)
     outcome = dry_run(front, loaded.profile, loaded.entry(case.entry), case.args, observers=[trace])
     findings = outcome.findings

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from tests.oracle import groups
 from tests.oracle import numerics as oracle
 from tests.oracle.quantisation import clobbered_source, int8_stages
 from tests.semantics.helpers import Image, codes
@@ -60,7 +61,7 @@ def expected(x: np.ndarray, scale: np.ndarray, offset: np.ndarray | None = None)
     for at in np.ndindex(x.shape):
         value = oracle.decode(int(x[at].view(np.uint32)), "f32")
         z = None if shift is None else oracle.Fraction(float(shift[at]))
-        out[at] = oracle.int8_code(value, oracle.Fraction(float(scale[at])), z)
+        out[at] = groups.int8_code(value, oracle.Fraction(float(scale[at])), z)
     return out
 
 

@@ -7,8 +7,6 @@ import pytest
 
 import ptosim
 from ptosim.cli.main import main
-from ptosim.timing.cost import Cost, Stage
-from ptosim.timing.steps import Step
 from tests.bench.programs import stream_loop
 
 _COPY = """module attributes {pto.target_arch = "a5"} {
@@ -59,12 +57,3 @@ def test_unknown_figures_list_the_keys_in_groups(capsys):
     assert "instruction.vadd.slope" in next(line for line in lines if "nearest:" in line)
     assert any(line.strip().startswith("machine. clock.mhz") for line in lines)
     assert max(map(len, lines)) <= 120
-
-
-def test_a_step_at_other_bytes_differs_in_them_alone():
-    """Whatever a step gets one day, `at` hands on."""
-    step = Step(1, None, Cost("work", (Stage("work", 40),), "derived"), issue=3, carry=2)
-    other = step.at(((("vec", 0, 4),), ()))
-    for name in set(Step.__slots__) - {"ranges", "reach"}:
-        assert getattr(other, name) is getattr(step, name), name
-    assert (other.ranges, other.reach) == (((("vec", 0, 4),), ()), None)

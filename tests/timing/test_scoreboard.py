@@ -122,7 +122,7 @@ def test_order_by_data_is_the_definition():
 
 
 def test_order_by_data_over_much_global_memory():
-    """Ever new bytes of a buffer: cells become stretches, and the order stays that of the bytes."""
+    """Ever new bytes of a buffer, and of the memory of a core."""
     rng = random.Random(12)
     for _ in range(20):
         draining = rng.choice((frozenset(), frozenset(("V",))))
@@ -148,9 +148,7 @@ def ordered(rng: random.Random, body: list[Act], rounds: int, draining: frozense
     model = TimingModel(["core"])
     order = DataOrder(model.cores[0], frozenset(PIPE_INDEX[p] for p in draining))
     issue = rng.choice((order.issue, ordered_issuer(order)))
-    steps = [step_of(model, act) for act in body]
-    for step, act in zip(steps, body, strict=True):
-        step.ranges = (act.reads, act.writes)
+    steps = [order.placed(step_of(model, act), (act.reads, act.writes)) for act in body]
     for number in range(rounds * len(body)):
         issue(steps[number % len(body)], 0)
     return model.makespan
@@ -176,11 +174,9 @@ def test_transfers_that_share_bandwidth_keep_their_events():
     for core in model.cores:
         order = DataOrder(core, frozenset())
         load = Step(PIPE_INDEX["MTE2"], SITE, cost, shared=("read", 100.0))
-        load.ranges = ((), (("vec", 0, 64),))
-        order.issue(load, 0)
+        order.issue(order.placed(load, ((), (("vec", 0, 64),))), 0)
         add = Step(PIPE_INDEX["V"], SITE, Cost("add", (Stage("vadd", 10),), "derived"))
-        add.ranges = ((("vec", 0, 64),), ())
-        order.issue(add, 0)
+        order.issue(order.placed(add, ((("vec", 0, 64),), ())), 0)
     model.settle()
     assert not any(True for _ in model.stuck())
     assert model.makespan == 2010

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ptosim.numerics.affine import dequantize, half_image, quantize_int8
+from tests.oracle import groups
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import array, from_patterns, hexes, patterns_of
 
@@ -90,7 +91,7 @@ class TestInt8:
             factor = Fraction(float(scale[row]))
             zero = Fraction(float(offset[row])) if asymmetric else None
             expected = [
-                oracle.int8_code(oracle.decode(pattern, "f32"), factor, zero)
+                groups.int8_code(oracle.decode(pattern, "f32"), factor, zero)
                 for pattern in patterns[row].tolist()
             ]
             assert got[row] == expected, f"row {row}"

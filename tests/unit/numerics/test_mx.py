@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ptosim.numerics import mx
 from ptosim.numerics.formats import lookup
+from tests.oracle import groups
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import array, from_patterns, hexes, patterns_of
 
@@ -330,8 +331,8 @@ class TestAgainstTheOracle:
         patterns = hard_patterns(src, 5, 120)
         result = mx.quantizer(src, dst, algorithm)(from_patterns(src, patterns.tolist()))
         for row, values in enumerate(patterns.tolist()):
-            expected = oracle.mx_group(values, src, dst, algorithm)
-            got = oracle.MxGroup(
+            expected = groups.mx_group(values, src, dst, algorithm)
+            got = groups.MxGroup(
                 int(result.maxima[row, 0]),
                 int(result.exponents[row, 0]),
                 int(result.scales[row, 0]),

@@ -191,6 +191,11 @@ def test_a_function_in_a_function() -> None:
     assert [d.code for d in ptosim.check(text, target="a5")] == ["PTO1020"]
 
 
+def test_a_module_in_a_function() -> None:
+    text = "func.func @a() { module { %c = arith.constant 1 : index } return }"
+    assert [d.code for d in ptosim.check(text, target="a5")] == ["PTO1020"]
+
+
 def test_a_result_that_nobody_names() -> None:
     body = """pto.vecscope {
     %m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>

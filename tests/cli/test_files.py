@@ -1,0 +1,132 @@
+"""Files and options as users have them: marks, line ends, links, devices, names that are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+
+PROGRAM = "%y = pto.tneg %x : !pto.tile<16x64xf32> -> !pto.tile<16x64xf32>\n"
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "neg.pto"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xef\xbb\xbf" + PROGRAM.encode(),
+        PROGRAM.replace("\n", "\r\n").encode(),
+        (PROGRAM + "// " + "long " * 1000).replace("\n", "\r").encode(),
+        b"// what see.pto says\r" + PROGRAM.strip().encode() + b" // not see.pto",
+    ],
+    ids=["mark", "crlf", "cr", "one-line"],
+)
+def test_marks_and_line_ends(cli, tmp_path, text):
+    """A byte order mark and every kind of line end are read; a text is never taken for a path."""
+    path = tmp_path / "neg.pto"
+    path.write_bytes(text)
+    assert [cli(c, path, "-q").code for c in ("check", "run", "cost")] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["", ".", "/"])
+@pytest.mark.parametrize("command", ["check", "run", "cost", "map"])
+def test_2_names_that_are_no_files(cli, command, name):
+    outcome = cli(command, name)
+    assert outcome.code == 2
+    assert "Is a directory" in outcome.err
+
+
+def test_a_link_stays_a_link(cli, program, tmp_path):
+    """What a link points to is written, and keeps its permissions."""
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    assert cli("fmt", program, "-o", link).code == 0
+    assert link.is_symlink()
+    assert "tneg" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_is_written_to(cli, program, tmp_path):
+    """What is no regular file is written to, not replaced by one."""
+    import os
+    import threading
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    assert cli("fmt", program, "-o", pipe).code == 0
+    reader.join()
+    assert "tneg" in read[0]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("command", ["check", "run", "cost"])
+def test_quiet_keeps_the_screen_clear_not_the_file(cli, program, tmp_path, command):
+    """`-o` names a file for the report: it is written, or it is an error that it cannot be."""
+    report = tmp_path / "report.txt"
+    outcome = cli(command, program, "-q", "-o", report)
+    assert (outcome.code, outcome.out) == (0, "")
+    assert "neg.pto" in report.read_text() or "cycles" in report.read_text()
+    assert cli(command, program, "-q", "-o", tmp_path / "none" / "report.txt").code == 2
+
+
+@pytest.mark.parametrize("command", ["check", "run", "cost", "map", "fmt", "stats"])
+@pytest.mark.parametrize(
+    "options", [("--profile", "x"), ("--set", "a=b"), ("--set", "tquant.rounding=up")]
+)
+def test_2_profiles_and_switches_that_are_none(cli, program, command, options):
+    """Every command refuses them, whether or not it needs their values."""
+    outcome = cli(command, program, *options)
+    assert outcome.code == 2
+    assert "help: " in outcome.err
+
+
+def test_the_api_refuses_them_too():
+    with pytest.raises(ptosim.UsageError):
+        ptosim.check(PROGRAM, profile="x")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "word"),
+    [
+        (("--block-num", "0"), 2, "at least one block"),
+        (("--block-num", "65536"), 6, "65,535 blocks"),
+        (("--rtol", "-1"), 2, "rtol is -1.0"),
+        (("--atol", "nan"), 2, "atol is nan"),
+    ],
+)
+def test_numbers_out_of_range(cli, program, options, code, word):
+    outcome = cli("run", program, *options)
+    assert outcome.code == code
+    assert word in outcome.err
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e400"])
+def test_2_figures_that_are_not_finite(cli, program, value):
+    assert cli("cost", program, "--what-if", f"clock={value}").code == 2
+
+
+def test_archives_and_files_of_objects(cli, program, tmp_path):
+    """One array of an archive needs no name, of several one is named; objects are not read."""
+    x = np.ones((16, 64), np.float32)
+    one, two, objects = tmp_path / "one.npz", tmp_path / "two.npz", tmp_path / "o.npy"
+    np.savez(one, x=x)
+    np.savez(two, a=x, b=x)
+    np.save(objects, np.array([{}], object), allow_pickle=True)
+    assert cli("run", program, "-q", "--arg", f"x={one}").code == 0
+    several = cli("run", program, "--arg", f"x={two}")
+    assert several.code == 2
+    assert f"{two}:NAME, with a, b" in several.err
+    refused = cli("run", program, "--arg", f"x={objects}")
+    assert refused.code == 2
+    assert "allow_pickle" not in refused.err
