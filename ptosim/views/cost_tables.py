@@ -90,7 +90,7 @@ def _error(report: CostReport) -> str:
         if error is not None:
             known += use.cycles
             weighted += use.cycles * error.mean
-    if not known:
+    if known < 0.005 * total or not known:
         return "nothing published"
     return f"{weighted / known:.1%} (of {known / total:.0%} of the cycles)"
 
@@ -124,6 +124,7 @@ def _side_by_side(reports: Sequence[CostReport]) -> Table:
             *(f"{t:.2f}" for t in times),
             ratio,
         )
+    _rest(made, names)
     return made
 
 
@@ -141,9 +142,9 @@ def _uses(title: str, what: str, rows: Sequence[Use]) -> Table:
     return made
 
 
-def _rest(made: Table, rows: Sequence[Any]) -> None:
-    if len(rows) > SHOWN:
-        made.add_row(f"… and {len(rows) - SHOWN} more")
+def _rest(made: Table, rows: Sequence[Any], shown: int = SHOWN) -> None:
+    if len(rows) > shown:
+        made.add_row(f"… and {len(rows) - shown} more")
 
 
 def _ops(report: CostReport, suffix: str) -> Table:
@@ -172,6 +173,7 @@ def _stages(report: CostReport, suffix: str) -> Table:
             name, row.stage, f"{row.count:,}", f"{row.cycles:,.0f}", f"{row.share:.1%}",
             row.confidence,
         )  # fmt: skip
+    _rest(made, report.stages, 2 * SHOWN)
     return made
 
 
