@@ -90,6 +90,18 @@ def test_a_pipe_that_nothing_takes_over_from_bounds_the_roofline():
     assert roof.bandwidth == pytest.approx(roof.bytes / busy["MTE2"], rel=0.01)
 
 
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_transfers_that_data_order_share_bandwidth(cli, target):
+    """Events of transfers that are placed last wake everyone who waits, also behind one who waits for
+    two of them."""
+    wide, narrow = (
+        json.loads(cli("cost", "@basics/softmax", "--target", target, "--format", "json",
+                       "--what-if", f"bandwidth={total}").out)["cycles"]
+        for total in (1000, 10)
+    )  # fmt: skip
+    assert narrow > 2 * wide
+
+
 def test_work_in_one_piece_is_serial():
     """Load, compute and store once each: nothing overlaps, and a second buffer would not help."""
     found = loaded(added("a2a3")).cost().hints
