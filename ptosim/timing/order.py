@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ptosim.timing.model import CoreTimer
-from ptosim.timing.places import HELD, NEVER, Cell, Cells, Far, Given, Last
+from ptosim.timing.places import HELD, MANY, NEVER, Cell, Cells, Far, Given, Last
 from ptosim.timing.steps import Flag, Issued, Placed, S, Spread, Step, Stretch
 
 Range = tuple[Any, int, int]
@@ -151,6 +151,9 @@ class DataOrder:
         for last in lasts:
             if not last.is_watched:
                 last.use(step, reach)
+                if len(last.uses) > MANY:
+                    last.watch()
+                    self.version += 1
         reach.waits, reach.lasts = tuple(waits), tuple(lasts)
         reach.marks = tuple(last for last in lasts if last.is_watched)
 
