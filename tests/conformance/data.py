@@ -20,6 +20,18 @@ import pytest
 _DEFAULT = Path(__file__).parents[2].parent / "shared" / "conformance"
 ROOT = Path(os.environ.get("PTOSIM_CONFORMANCE", _DEFAULT))
 
+NAMES = {
+    "s8": "i8",
+    "s16": "i16",
+    "s32": "i32",
+    "s64": "i64",
+    "e4m3": "f8E4M3FN",
+    "e5m2": "f8E5M2",
+    "e2m1": "f4E2M1FN",
+    "e1m2": "f4E1M2FN",
+}
+"""Element types in the names of files that are called otherwise here."""
+
 COMPARED: Counter[str] = Counter()
 """What was compared, by group: arrays, elements, and elements left out by a rule."""
 

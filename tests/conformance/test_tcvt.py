@@ -17,22 +17,12 @@ import pytest
 
 import ptosim
 from tests.conformance import data
-from tests.conformance.data import COMPARED, arrays, assert_bits, files, stem
+from tests.conformance.data import COMPARED, NAMES, arrays, assert_bits, files, stem
 from tests.oracle import numerics as oracle
 from tests.support.text import Kernel
 
 pytestmark = data.required("numerics_manifest.json")
 
-NAMES = {
-    "s8": "i8",
-    "s16": "i16",
-    "s32": "i32",
-    "s64": "i64",
-    "e4m3": "f8E4M3FN",
-    "e5m2": "f8E5M2",
-    "e2m1": "f4E2M1FN",
-    "e1m2": "f4E1M2FN",
-}
 ARRAYS = {
     "f32": np.dtype(np.float32),
     "f16": np.dtype(np.float16),

@@ -104,3 +104,22 @@ def stored(name: str, elem: str, at: int) -> str:
         f"pto.vsts %{name}, %{elem}[{at // (bits_of(elem) // 8)}], %full : {vreg(elem)}, "
         f"!pto.ptr<{elem}, ub>, {mask_type(min(bits_of(elem), 32))}"
     )
+
+
+def shown_by_vector_cores(ub: str, size: int) -> str:
+    """The end of a section of the cube core and of its function: both vector cores wait for it, and
+    each stores what it has in UB behind that of the other; `%n` is the size."""
+    return f"""\
+      pto.sync.set <PIPE_FIX>, 0
+      pto.sync.set <PIPE_FIX>, 16
+    }}
+    pto.section.vector {{
+      pto.sync.wait <PIPE_V>, 0
+      %sub = pto.get_subblock_idx
+      %i = arith.index_cast %sub : i64 to index
+      %first = arith.muli %i, %n : index
+      %out = pto.addptr %o, %first : !pto.ptr<ui8> -> !pto.ptr<ui8>
+      pto.mte_ub_gm {ub}, %out, {size} nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>
+    }}
+    return
+  }}"""

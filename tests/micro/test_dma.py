@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tests.micro.data import shown_by_vector_cores
 from tests.support.micro import in_ub, kernel, run
 
 SIZE = 8192
@@ -179,19 +180,7 @@ _MIXED = """
     pto.section.cube {{
       pto.mte_gm_l1 %g, %l, {size} nburst(1, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, l1>
       {cube}
-      pto.sync.set <PIPE_FIX>, 0
-      pto.sync.set <PIPE_FIX>, 16
-    }}
-    pto.section.vector {{
-      pto.sync.wait <PIPE_V>, 0
-      %sub = pto.get_subblock_idx
-      %i = arith.index_cast %sub : i64 to index
-      %first = arith.muli %i, %n : index
-      %out = pto.addptr %o, %first : !pto.ptr<ui8> -> !pto.ptr<ui8>
-      pto.mte_ub_gm %u, %out, {half} nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>
-    }}
-    return
-  }}
+{shown}
 """
 
 
@@ -204,7 +193,7 @@ def test_from_l1_to_a_vector_core(core):
         text = f"pto.copy_cbuf_to_ubuf %l, %u, {core}, 3, 2, 1, 2 : !pto.ptr<ui8, l1>, !pto.ptr<ui8, ub>"
     data = noise("l1", 2048)
     module = 'module attributes {pto.target_arch = "a5"} {' + _MIXED.format(
-        size=2048, half=512, cube=text
+        size=2048, half=512, cube=text, shown=shown_by_vector_cores("%u", 512)
     )
     result = run(
         module + "}",

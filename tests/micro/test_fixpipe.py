@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from tests.micro.data import shown_by_vector_cores
 from tests.oracle import fractals as model
 from tests.oracle import lanes as one
 from tests.oracle.numerics import decode
@@ -291,19 +292,7 @@ def test_to_the_vector_cores(mode):
       pto.mte_l1_l0b %ol, %b0, {n}, {n} {{transpose = true}} : !pto.ptr<f32, mat>, !pto.ptr<f32, right>
       pto.mad %a0, %b0, %acc, {m}, {n}, {n} disable_gemv : !pto.ptr<f32, left>, !pto.ptr<f32, right>, !pto.ptr<f32, acc>
       {out}
-      pto.sync.set <PIPE_FIX>, 0
-      pto.sync.set <PIPE_FIX>, 16
-    }}
-    pto.section.vector {{
-      pto.sync.wait <PIPE_V>, 0
-      %sub = pto.get_subblock_idx
-      %i = arith.index_cast %sub : i64 to index
-      %first = arith.muli %i, %n : index
-      %out = pto.addptr %o, %first : !pto.ptr<ui8> -> !pto.ptr<ui8>
-      pto.mte_ub_gm %ur, %out, {4 * m * pitch} nburst(1, 0, 0) : !pto.ptr<ui8, ub>, !pto.ptr<ui8>
-    }}
-    return
-  }}
+{shown_by_vector_cores("%ur", 4 * m * pitch)}
 }}"""
     args = {
         "x": np.frombuffer(_raw(acc), np.float32),

@@ -1,7 +1,7 @@
 """The shared conformance arrays, straight through the numerics functions.
 
 The arrays come from test generators (`gen_`), a model of the recommended results (`rec_`) and the
-public CPU simulator (`cpu_`). They are found through PTOSIM_CONFORMANCE, or beside the checkout.
+public CPU simulator (`cpu_`). Where they lie says `tests.conformance.data`.
 
 Where a generator contradicts the rules of the hardware, the element is left out here and the rule
 is tested elsewhere. Every such mask is written down in `MASKS` with its reason.
@@ -9,11 +9,7 @@ is tested elsewhere. Every such mask is written down in `MASKS` with its reason.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,53 +19,17 @@ from ptosim.numerics.convert import TARGETS, converter, pairs
 from ptosim.numerics.cpu_model import cpu_converter
 from ptosim.numerics.formats import lookup, pack_nibbles, unpack_nibbles
 from ptosim.numerics.mx import quantizer
+from tests.conformance.data import NAMES, arrays, files, required, stem
 
-ROOT = Path(
-    os.environ.get("PTOSIM_CONFORMANCE", Path(__file__).parents[4] / "shared" / "conformance")
-)
-pytestmark = pytest.mark.skipif(
-    not (ROOT / "numerics_manifest.json").is_file(),
-    reason=f"no conformance arrays in {ROOT}; set PTOSIM_CONFORMANCE",
-)
+pytestmark = required("numerics_manifest.json")
 
-NAMES = {
-    "s8": "i8",
-    "s16": "i16",
-    "s32": "i32",
-    "s64": "i64",
-    "e4m3": "f8E4M3FN",
-    "e5m2": "f8E5M2",
-    "e2m1": "f4E2M1FN",
-    "e1m2": "f4E1M2FN",
-}
 CPU_ONLY = {"f32_to_s8", "bf16_to_s8", "f16_to_e4m3", "bf16_to_e4m3", "f16_to_bf16"}
 # The generator arrays for 4-bit decoding widen to f32; the target's conversion is to bf16.
 DECODE_FP4 = {"e2m1_to_f32", "e1m2_to_f32"}
 
 
-@cache
-def manifest() -> list[dict]:
-    if not (ROOT / "numerics_manifest.json").is_file():
-        return []
-    return json.loads((ROOT / "numerics_manifest.json").read_text(encoding="utf-8"))
-
-
-@cache
-def arrays(file: str) -> dict[str, np.ndarray]:
-    with np.load(ROOT / file) as data:
-        return dict(data)
-
-
-def files(op: str, origin: str) -> list[dict]:
-    return [entry for entry in manifest() if entry["op"] == op and entry["origin"] == origin]
-
-
-def ids(entry: dict) -> str:
-    return Path(entry["file"]).stem
-
-
 def conversion(entry: dict) -> tuple[str, str]:
-    src, dst = Path(entry["file"]).stem.split("_to_")
+    src, dst = stem(entry).split("_to_")
     return NAMES.get(src, src), NAMES.get(dst, dst)
 
 
@@ -168,7 +128,9 @@ def is_nan(values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    "entry", [e for e in files("tcvt", "gen_data") if ids(e) not in CPU_ONLY | DECODE_FP4], ids=ids
+    "entry",
+    [e for e in files("tcvt", "gen_data") if stem(e) not in CPU_ONLY | DECODE_FP4],
+    ids=stem,
 )
 def test_tcvt_generators(entry, target):
     src, dst = conversion(entry)
@@ -205,7 +167,7 @@ def test_pairs_of_the_cpu_simulator_do_not_exist_on_the_targets(name):
     assert not any((src, dst) in pairs(target) for target in TARGETS)
 
 
-@pytest.mark.parametrize("entry", files("tcvt", "cpu_sim"), ids=ids)
+@pytest.mark.parametrize("entry", files("tcvt", "cpu_sim"), ids=stem)
 def test_tcvt_of_the_cpu_simulator(entry):
     src, dst = conversion(entry)
     data = arrays(entry["file"])
@@ -237,7 +199,7 @@ def mx_result(entry: dict, **switches):
     return result, codes
 
 
-@pytest.mark.parametrize("entry", files("tquant", "model"), ids=ids)
+@pytest.mark.parametrize("entry", files("tquant", "model"), ids=stem)
 def test_mx_recommended_results(entry):
     data = arrays(entry["file"])
     result, codes = mx_result(entry)
@@ -246,7 +208,7 @@ def test_mx_recommended_results(entry):
 
 
 @pytest.mark.parametrize(
-    "entry", [e for e in files("tquant", "cpu_sim") if e["mode"].startswith("MX")], ids=ids
+    "entry", [e for e in files("tquant", "cpu_sim") if e["mode"].startswith("MX")], ids=stem
 )
 def test_mx_of_the_cpu_simulator(entry):
     data = arrays(entry["file"])
