@@ -196,7 +196,7 @@ class _Placer:
     # -- tiles that the planner places ------------------------------------------------------------
 
     def arguments(self, function: Function) -> None:
-        """Tile arguments of a function that runs on its own; a called one has its caller's tiles."""
+        """Tile arguments of a function that runs on its own; a called one gets its caller's."""
         for value in () if function.name in self.called else function.args:
             if isinstance(value.type, TileType) and value not in self._pinned:
                 self._tile(value, value.type, value.start)
