@@ -14,7 +14,7 @@ class Bound:
     """An instruction with the operands of one execution: its effect, the guard that must hold first
     (None: always), and what it was made of."""
 
-    __slots__ = ("at_issue", "binding", "commit", "cost", "guard")
+    __slots__ = ("access", "at_issue", "binding", "commit", "cost", "guard")
 
     def __init__(self, commit: Callable[[], object], binding: Binding) -> None:
         self.commit = commit
@@ -22,6 +22,7 @@ class Bound:
         self.guard = binding.guard
         self.at_issue = binding.at_issue
         self.cost: Any = None  # for the timing model
+        self.access: Any = None  # for the sanitizers
 
 
 class Moved(Bound):

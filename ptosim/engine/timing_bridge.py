@@ -79,7 +79,8 @@ class TimingBridge:
         scalar = round(table["machine.scalar"]["cycles"])
         self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals)
         self._issue = round(table["machine.issue"]["cycles"])
-        self._orders = [DataOrder(t, self._draining(), buffers) for t in self.model.cores]
+        cores = self.model.cores if is_ordered else ()
+        self._orders = [DataOrder(t, self._draining(), buffers) for t in cores]
         self.timed = self._timed_actions()
 
     def _totals(self, share: int) -> dict[str, float]:

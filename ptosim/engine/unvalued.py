@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ptosim.engine.bound import Bound
-from ptosim.engine.engine import MAX_BOUND, UNLIMITED
+from ptosim.engine.engine import UNLIMITED
 from ptosim.engine.operand_shapes import forms_of
 from ptosim.engine.records import Inst, Kind
 from ptosim.engine.timed import TimedEngine
@@ -18,7 +18,7 @@ from ptosim.engine.unknown import NeedsValue, Unknown
 from ptosim.errors import UsageError
 from ptosim.machine.core import Core
 from ptosim.semantics.fifo import counted
-from ptosim.semantics.registry import KERNELS, nothing
+from ptosim.semantics.registry import KERNELS, Commit, nothing
 
 # Operands that say where something lies, and so cost nothing: an unknown one counts as 0.
 PLACES: Mapping[str, tuple[str, ...]] = {
@@ -37,7 +37,9 @@ _MODULES = {"ptosim.semantics.sync": "sync", "ptosim.semantics.fifo": "fifo"}
 class Shell:
     """What is left of a binding without values."""
 
-    __slots__ = ("at_issue", "attributes", "awaits", "guard", "op", "signals", "sync", "values")
+    __slots__ = (
+        "at_issue", "attributes", "awaits", "guard", "moved", "op", "signals", "sync", "values",
+    )  # fmt: skip
 
     def __init__(self, op: Any, values: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
         self.op = op
@@ -48,6 +50,7 @@ class Shell:
         self.sync: tuple[Any, ...] | None = None
         self.signals: tuple[Any, ...] = ()
         self.awaits: tuple[Any, ...] = ()
+        self.moved: Any = None
 
 
 class UnvaluedEngine(TimedEngine):
@@ -139,14 +142,14 @@ class UnvaluedEngine(TimedEngine):
 
     # -- binding -----------------------------------------------------------------------------------
 
-    def bind(self, core: Core, inst: Inst) -> Bound:
+    def _bind(self, core: Core, inst: Inst) -> Bound:
         """Bind synchronisation as with values, everything else to the shapes of its operands only;
         of FIFOs the counters move."""
         kind = self._kinds[inst.pc]
         if kind == "sync":
-            return super().bind(core, inst)
+            return super()._bind(core, inst)
         if kind == "fifo":
-            bound = super().bind(core, inst)
+            bound = super()._bind(core, inst)
             bound.commit = counted(bound.binding)
             return bound
         slots = core.slots
@@ -158,15 +161,16 @@ class UnvaluedEngine(TimedEngine):
         bound = None if self.bridge.is_ordered else self._bounds_by_form.get(form)
         if bound is None:
             shell = Shell(inst.op, values, self._attributes(inst))
+            if inst.window is not None:
+                shell.moved = _nothing_at
             bound = Bound(nothing, shell)  # type: ignore[arg-type]
             self._bounds_by_form[form] = bound
-        cache = core.bounds[inst.pc]
-        if cache is None:
-            cache = core.bounds[inst.pc] = {}
-        elif len(cache) >= MAX_BOUND:
-            cache.clear()
-        cache[inst.getter(slots)] = bound  # type: ignore[misc]
         return bound
+
+
+def _nothing_at(place: int) -> Commit:
+    """A transfer moves nothing, wherever its window lies."""
+    return nothing
 
 
 def _kind(inst: Inst) -> str:

@@ -49,6 +49,17 @@ class Access:
         self.spoils: tuple[tuple[Footprint, int | None], ...] = ()
         self.is_atomic = False
 
+    def moved(self, distance: int) -> Access:
+        """Return the accesses of the same operation with its window of global memory so many bytes
+        farther on."""
+        made = Access(self.core, self.inst)
+        made.reads = tuple(p.moved(distance) for p in self.reads)
+        made.writes = tuple(p.moved(distance) for p in self.writes)
+        made.found = tuple(p.moved(distance) for p in self.found)
+        made.spoils = self.spoils
+        made.is_atomic = self.is_atomic
+        return made
+
     @property
     def is_empty(self) -> bool:
         """True if it touches no memory."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ptosim.diagnostics.model import Sink
+from ptosim.engine.bound import Moved
 from ptosim.engine.records import DecodedProgram, Inst, Kind
 from ptosim.ir.program import ResolvedModule
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
@@ -70,7 +71,8 @@ class Monitor:
 
     def bind(self, core: Core, inst: Inst, bound: Any) -> None:
         """Wrap the effect of a new binding."""
-        binding = bound.binding
+        first = bound.first if bound.__class__ is Moved else bound
+        binding = first.binding
         commit, agent = bound.commit, self.clocks.agent(core, self.vector.pipe_of(inst))
         if binding.sync is not None or binding.signals or binding.awaits:
             check = self._pushed(core, inst, agent, binding)
@@ -86,9 +88,7 @@ class Monitor:
 
             bound.commit = ordered
             return
-        access = self._access(core, inst, binding)
-        if self.chosen.defined and binding.touches is None:
-            self.overlaps.look(access)
+        access = self._access(core, inst, bound, first)
         check = self._check(agent, access, inst)
         spreads = copier(binding.touches, self.shadow)
         numbers = quant.check_of(binding) if self.chosen.quant else None
@@ -107,10 +107,20 @@ class Monitor:
 
         bound.commit = watched
 
-    def _access(self, core: Core, inst: Inst, binding: Any) -> Access:
+    def _access(self, core: Core, inst: Inst, bound: Any, first: Any) -> Access:
+        """Return what a binding touches; operands that share bytes are reported the first time."""
+        if first is not bound and first.access is not None:
+            return first.access.moved(bound.distance)
+        binding = bound.binding
         if binding.touches is not None:
             return pointer_access(core, inst, binding, self.shadow)
-        return access_of(core, inst, binding.values, binding.attributes, self.target, self.shadow)
+        values, attrs = binding.values, binding.attributes
+        access = access_of(core, inst, values, attrs, self.target, self.shadow)
+        if self.chosen.defined:
+            self.overlaps.look(access)
+        if first is bound:
+            first.access = access
+        return access
 
     def enter_later(self, core: Core, inst: Inst) -> None:
         """A vector region is issued to a pipe that waits."""

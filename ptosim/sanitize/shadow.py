@@ -140,6 +140,13 @@ class Footprint:
             self._version = self.shadow.version
         return self._atoms
 
+    def moved(self, distance: int) -> Footprint:
+        """Return the same bytes of global memory farther on; the very same of other memories."""
+        if not self.shadow.is_global:
+            return self
+        parts = tuple(Strided(p.start + distance, p.run, p.dims) for p in self.parts)
+        return Footprint(self.shadow, parts, self.name, self.owner)
+
     @property
     def span(self) -> tuple[int, int]:
         """The first byte and the one behind the last."""

@@ -16,7 +16,7 @@ from ptosim.ir.core import Operation
 from ptosim.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
 from ptosim.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import GmView, five_dims, strided_view, view_spec
+from ptosim.machine.gm import GmView, ViewSpec, five_dims, strided_view, view_spec
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.binding import OpFault
 from ptosim.semantics.registry import value
@@ -158,35 +158,59 @@ def partition_view(ctx: ValueContext) -> Action:
     source, result = ctx.slots["source"], ctx.result
     offsets = ctx.slots["offsets"] or ()
     sizes = ctx.slots["sizes"] or ()
-    rank = max(len(offsets), len(sizes))
+    first = 5 - max(len(offsets), len(sizes))
+    # Loops move a window of one size along a view: what does not depend on the place is kept.
+    known: dict[Any, tuple[ViewSpec, Axes]] = {}
+
+    def window(spec: ViewSpec, lengths: list[int]) -> tuple[ViewSpec, Axes]:
+        whole = list(spec.sizes)
+        whole[first : first + len(lengths)] = lengths
+        axes = [(slot, spec.strides[i], spec.sizes[i] - whole[i], whole[i])
+                for i, slot in enumerate(offsets, first)]  # fmt: skip
+        for axis, (_, _, _, size) in enumerate(axes):
+            if size < 0:
+                raise OpFault(
+                    "PTO6002", f"partition size {size} along dimension {axis} is negative"
+                )
+        if len(known) >= MAX_WINDOWS:
+            known.clear()
+        found = view_spec(tuple(whole), spec.strides, spec.dtype, spec.layout), tuple(axes)
+        known[spec, *lengths] = found
+        return found
 
     def run(core: Core) -> None:
         slots = core.slots
         spec, buffer, at = slots[source]
-        first = 5 - rank
-        window = list(spec.sizes)
-        for i, slot in enumerate(sizes):
-            window[first + i] = slots[slot]
-        for i, slot in enumerate(offsets):
+        lengths = [slots[s] for s in sizes]
+        inner, axes = known.get((spec, *lengths)) or window(spec, lengths)
+        for slot, stride, room, _ in axes:
             offset = slots[slot]
-            at += offset * spec.strides[first + i]
-            _check_window(ctx, i, spec.sizes[first + i], offset, window[first + i])
-        inner = view_spec(tuple(window), spec.strides, spec.dtype, spec.layout)
+            at += offset * stride
+            if not 0 <= offset <= room:
+                _warn_outside(ctx, slots, axes)
         slots[result] = (inner, buffer, at)
 
     return run
 
 
-def _check_window(ctx: ValueContext, axis: int, limit: int, offset: int, size: int) -> None:
-    if size < 0:
-        raise OpFault("PTO6002", f"partition size {size} along dimension {axis} is negative")
-    if offset < 0 or offset + size > limit:
-        ctx.warn(
-            "PTO6101",
-            f"the window [{offset}, {offset + size}) leaves its view along dimension {axis} "
-            f"(size {limit})",
-            "correct the offset, or give the view the size that its buffer has",
-        )
+Axes = tuple[tuple[int, int, int, int], ...]
+"""Of each dimension of a window that has an offset: its slot, the stride, the largest offset inside
+the view, and the size of the window."""
+
+MAX_WINDOWS = 256
+"""Sizes that are kept for an operation."""
+
+
+def _warn_outside(ctx: ValueContext, slots: list[Any], axes: Axes) -> None:
+    for axis, (slot, _, room, size) in enumerate(axes):
+        offset = slots[slot]
+        if not 0 <= offset <= room:
+            ctx.warn(
+                "PTO6101",
+                f"the window [{offset}, {offset + size}) leaves its view along dimension {axis} "
+                f"(size {room + size})",
+                "correct the offset, or give the view the size that its buffer has",
+            )
 
 
 @value("pto.get_tensor_view_dim")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ptosim.timing.model import NO_CAUSE, CoreTimer
 from ptosim.timing.order import DataOrder
-from ptosim.timing.places import FRESH, HELD, NEVER, Given
+from ptosim.timing.places import FRESH, HELD, NEVER
 from ptosim.timing.steps import Issued, S, Step
 
 Issue = Callable[[Step, int], None]
@@ -90,23 +90,19 @@ def _placer(timer: CoreTimer) -> Callable[[Step, int, int, int], None]:
 def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in one piece
     """Return the function that issues behind everything that an operation's data depend on."""
     timer, general = order.timer, order.issue
-    free, done, queues = timer.free, timer.done, timer.queues
-    free_record, done_record = timer.free_record, timer.done_record
-    steps, each, wait = timer.steps, timer.scalar_cycles, _waiter(timer)
-    late, barrier = timer.stalls_for(SCALAR), timer.stalls_for("barrier")
+    free, done, queues, steps = timer.free, timer.done, timer.queues, timer.steps
+    free_record, done_record, each = timer.free_record, timer.done_record, timer.scalar_cycles
+    late, barrier, data = map(timer.stalls_for, (SCALAR, "barrier", "data"))
     add_step, add_start, add_cause = steps.append, timer.starts.append, timer.causes.append
     draining = [pipe in order.draining for pipe in range(len(free))]
-    others = [~(1 << pipe) for pipe in range(len(free))]
 
     def issue(placed: Any, scalars: int) -> None:  # noqa: C901 - hot, so in one piece
         step, buffer = placed.base, placed.buffer
         reach, pipe = step.reach, step.pipe
         if reach is None or reach.quick != order.version:
             reach = order.reach(step)
-            if reach.quick < 0:
-                general(placed, scalars)
-                return
-        if timer.gate is not None or queues[pipe] is not None or not placed.is_quick:
+        held = timer.gate is not None or queues[pipe] is not None
+        if held or reach.quick < 0 or not placed.is_quick:
             general(placed, scalars)
             return
         now, start = timer.clock + scalars * each, free[pipe]
@@ -115,24 +111,24 @@ def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in
             if last.given[0] > after:
                 best = last.given
                 after = best[0]
-        if buffer is not None and buffer.used[placed.writes] & others[pipe]:
+        if buffer is not None and buffer.used[placed.writes] & ~(1 << pipe):
             best = buffer.latest(placed, pipe, after, best)
         if best[0] >= HELD:
             general(placed, scalars)
             return
-        timer.clock, cause = now + step.issue, free_record[pipe]
+        timer.clock, cause, number = now + step.issue, free_record[pipe], len(steps)
         if draining[pipe]:
             if not reach.is_own:
                 order.note(reach, pipe)
             if done[pipe] > start and reach.is_own:
                 barrier[pipe] += done[pipe] - start
                 start, cause = done[pipe], done_record[pipe]
-        if best[0] > start:
-            start, cause = wait(pipe, start, now, best)
-        elif now > start:
+        if now > start:
             late[pipe] += now - start
             start, cause = now, timer.gate_record
-        number = len(steps)
+        if best[0] > start:
+            data[pipe] += best[0] - start
+            start, cause = best
         add_step(step)
         add_start(start)
         add_cause(cause)
@@ -140,10 +136,8 @@ def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in
         free_record[pipe] = number
         end += step.latency
         if end >= done[pipe]:
-            done[pipe], done_record[pipe] = given = end, number
-        else:
-            given = done[pipe], done_record[pipe]
-        reach.given = given
+            done[pipe], done_record[pipe] = end, number
+        reach.given = given = done[pipe], done_record[pipe]
         for last in reach.marks:
             last.given = given
         if buffer is not None:
@@ -152,24 +146,3 @@ def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in
                 buffer.settle()
 
     return general if order.buffers else issue
-
-
-def _waiter(timer: CoreTimer) -> Callable[[int, int, int, Given], tuple[int, int]]:
-    """Return the function that lets a pipe wait for an operation before: from when the pipe is free
-    and when its operation was issued, when it starts and because of which record."""
-    index, steps = timer.index, timer.steps
-    add_wait, add_source = timer.waits.append, timer.wait_sources.append
-    late, data = timer.stalls_for(SCALAR), timer.stalls_for("data")
-
-    def wait(pipe: int, start: int, now: int, given: Given) -> tuple[int, int]:
-        if now > start:
-            late[pipe] += now - start
-            start = now
-        data[pipe] += given[0] - start
-        add_wait(len(steps))
-        add_wait(pipe)
-        add_source(index)
-        add_source(given[1])
-        return given
-
-    return wait

@@ -34,7 +34,8 @@ class CoreTimer:
     """
 
     __slots__ = (
-        "backlog", "blocked", "causes", "clock", "done", "done_record", "free", "free_record",
+        "backlog", "blocked", "by_data", "causes", "clock", "done", "done_record", "free",
+        "free_record",
         "gate", "gate_record", "index", "model", "name", "queues", "scalar_cycles", "slowed",
         "stalled", "starts", "steps", "wait_sources", "waits",
     )  # fmt: skip
@@ -45,9 +46,9 @@ class CoreTimer:
         self.scalar_cycles = model.scalar_cycles
         self.index = index
         self.name = name
+        self.by_data = False  # data order what it executes; waits for them are among the causes
         self.clock = 0
-        self.free = [0] * count
-        self.done = [0] * count
+        self.free, self.done = [0] * count, [0] * count
         self.free_record = [NO_CAUSE] * count
         self.done_record = [NO_CAUSE] * count
         self.queues: list[deque[tuple[Step, int]] | None] = [None] * count
@@ -127,8 +128,6 @@ class CoreTimer:
             self.stall(pipe, "data", when - (now if now > free else free))
             self.free[pipe] = when
             self.free_record[pipe] = record
-            self.waits.extend((len(self.steps), pipe))
-            self.wait_sources.extend((self.index, record))
         self.run(step, now)
         return self.done[pipe], self.done_record[pipe]
 

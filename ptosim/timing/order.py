@@ -65,6 +65,7 @@ class DataOrder:
 
     def __init__(self, timer: CoreTimer, draining: frozenset[int], buffers: int = 0) -> None:
         self.timer = timer
+        timer.by_data = True
         self.draining = draining
         self.buffers = buffers
         self.version = 0  # of the cells: what a step found out about its own holds until it changes

@@ -8,6 +8,7 @@ the target.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from ptosim.timing.counters import fifo_levels, levels
@@ -96,13 +97,7 @@ class _Flows:
     def of(self, core: CoreTimer) -> list[dict[str, Any]]:
         """Return the arrows that end on a core."""
         events: list[dict[str, Any]] = []
-        following = _following(core)
-        for number in range(0, len(core.waits), 2):
-            position, pipe = core.waits[number], core.waits[number + 1]
-            giver, record = core.wait_sources[number], core.wait_sources[number + 1]
-            waiter = following(position, pipe)
-            if record < 0 or waiter is None:
-                continue
+        for waiter, giver, record in _waits(core):
             source = self.cores[giver]
             self._count += 1
             common = {"name": "event", "cat": "sync", "id": self._count}
@@ -112,17 +107,34 @@ class _Flows:
                  "ts": start / self.mhz}
             )  # fmt: skip
             events.append(
-                {**common, "ph": "f", "bp": "e", "pid": core.index, "tid": pipe,
-                 "ts": end / self.mhz}
+                {**common, "ph": "f", "bp": "e", "pid": core.index,
+                 "tid": core.steps[waiter].pipe, "ts": end / self.mhz}
             )  # fmt: skip
         return events
+
+
+def _waits(core: CoreTimer) -> list[tuple[int, int, int]]:
+    """Return which records of a core waited for others: record, and the core and the record that it
+    waited for. Where data order the program that is whatever an operation started behind on another
+    pipe."""
+    found = set()
+    following = _following(core)
+    for number in range(0, len(core.waits), 2):
+        giver, record = core.wait_sources[number], core.wait_sources[number + 1]
+        waiter = following(core.waits[number], core.waits[number + 1])
+        if record >= 0 and waiter is not None:
+            found.add((waiter, giver, record))
+    if core.by_data:
+        steps = core.steps
+        for waiter, cause in enumerate(core.causes):
+            if cause >= 0 and steps[cause].pipe != steps[waiter].pipe:
+                found.add((waiter, core.index, cause))
+    return sorted(found)
 
 
 def _following(core: CoreTimer) -> Any:
     """Return a function from a position and a pipe to the first record of that pipe at or behind
     it."""
-    from bisect import bisect_left
-
     numbers: dict[int, list[int]] = {}
     for number, step in enumerate(core.steps):
         numbers.setdefault(step.pipe, []).append(number)

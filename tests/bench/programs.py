@@ -146,7 +146,12 @@ def vector_loop() -> str:
 """
 
 
-def stream_loop() -> str:
+def without_flags() -> str:
+    """Return the same loop without its flags: data order it."""
+    return "".join(line for line in flag_loop().splitlines(True) if "_flag[" not in line)
+
+
+def stream_loop(target: str = "z") -> str:
     """Return %n rounds of a load, two additions and a store, each round on bytes of its own in global
     memory (every 1,024 rounds the same), without any flag: data order it."""
     wide = "!pto.tensor_view<16x65536xf32>"
@@ -155,7 +160,7 @@ def stream_loop() -> str:
     lines = ["%round = arith.muli %i, %c64 : index", "%at = arith.remui %round, %wide : index"]
     lines += [f"%p{n} = pto.partition_view %v{n}, {part} : {wide} -> {_PART}" for n in "xz"]
     lines += [f"pto.tload ins(%px : {_PART}) outs(%a : {_KV})", add, add]
-    lines += [f"pto.tstore ins(%c : {_KV}) outs(%pz : {_PART})"]
+    lines += [f"pto.tstore ins(%c : {_KV}) outs(%p{target} : {_PART})"]
     views = "".join(
         f"%v{n} = pto.make_tensor_view %{n}, shape = [%c16, %wide], strides = [%wide, %c1] : {wide}\n"
         for n in "xz"
