@@ -104,7 +104,9 @@ class _Items:
         items = [i for i in given if not _is_keyword(i)]
         count = sum(map(count_values, items))
         indices = sum(map(count_indices, items))
-        self._literals = len(self._types) == count + sum(map(is_literal, items)) > count
+        plain = not self._types_end_here and all(i.__class__ is Tok for i in items)
+        literals = sum(map(is_literal, items)) if plain else 0
+        self._literals = literals > 0 and len(self._types) == count + literals
         if self._literals:
             count = len(self._types)
         self._with_indices = len(self._types) == count
