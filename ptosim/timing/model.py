@@ -416,6 +416,10 @@ class TimingModel:
         while ready:
             flag = ready.popleft()
             waiters = flag.waiters
+            if flag.keeps:  # whoever waits for something else as well holds up nobody
+                for timer, pipe in tuple(waiters):
+                    timer.woken(pipe)
+                continue
             while waiters and flag.times:
                 before = len(waiters)
                 timer, pipe = waiters[0]

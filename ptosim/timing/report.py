@@ -12,7 +12,7 @@ from ptosim.isa.costs import CostTable, error_of, weakest
 from ptosim.timing.cost import Cost, Movement
 from ptosim.timing.hints import Hint, hints
 from ptosim.timing.model import TimingModel
-from ptosim.timing.path import PathPart, critical_path
+from ptosim.timing.path import PathPart, PathShare, critical_path, path_shares
 from ptosim.timing.roofline import Roof, rooflines
 from ptosim.timing.steps import PIPES, Step
 from ptosim.timing.timeline import RegionUse, region_uses
@@ -140,7 +140,7 @@ class CostReport:
 
     @cached_property
     def stages(self) -> list[StageUse]:
-        """What each stage of each kind of operation costs."""
+        """What each stage of each kind of operation costs; those of a kind stand together."""
         rows: dict[tuple[str, str], list[Any]] = {}
         for step, count, _ in self.executed:
             for stage in step.cost.stages:
@@ -149,9 +149,11 @@ class CostReport:
                 row[1] += stage.cycles * count
                 row[2].append(stage.confidence)
         total = sum(row[1] for row in rows.values()) or 1
+        kinds = list(dict.fromkeys(op for op, _ in rows))
+        together = sorted(rows.items(), key=lambda item: kinds.index(item[0][0]))
         return [
             StageUse(op, stage, count, round(cycles, 1), cycles / total, weakest(sure))
-            for (op, stage), (count, cycles, sure) in rows.items()
+            for (op, stage), (count, cycles, sure) in together
         ]
 
     # -- judgements -------------------------------------------------------------------------------
@@ -191,6 +193,11 @@ class CostReport:
     def path(self) -> list[PathPart]:
         """The critical path, from the first operation to the last."""
         return critical_path(self.model)
+
+    @property
+    def path_shares(self) -> list[PathShare]:
+        """The critical path joined by instruction, dearest first."""
+        return path_shares(self.model)
 
     @cached_property
     def regions(self) -> list[RegionUse]:

@@ -17,7 +17,8 @@ _UNITS = {"V": "vector", "M": "cube"}
 @dataclass(frozen=True, slots=True)
 class Roof:
     """One unit. `ceiling`: operations a cycle if its pipe never waited, for this mix of operations;
-    `bandwidth`: bytes of global memory a cycle if those pipes never waited, for these transfers;
+    `bandwidth`: bytes of global memory a cycle if the busiest of those pipes never waited, for
+    these transfers (pipes that read and write work at the same time, none takes over from another);
     `intensity`: operations a byte; `attainable`: the smaller of ceiling and intensity x bandwidth;
     `achieved`: operations a cycle of the whole launch. `bound` is memory, compute, or waiting if
     less than half of what is attainable is achieved. All cores together."""
@@ -52,16 +53,20 @@ def rooflines(report: CostReport) -> list[Roof]:
 
 
 def _rates(report: CostReport, amount: Any) -> Sequence[float]:
-    """For each core what its pipes that do something of the kind could do in a cycle: those of
-    global memory work at the same time, so the rates of pipes add up."""
-    sums: dict[tuple[int, int], list[float]] = {}
+    """For each core what it could do of the kind in a cycle if the busiest of its pipes that do it
+    never waited."""
+    sums: dict[int, dict[int, list[float]]] = {}
     for step, count, core in report.executed:
         value = amount(step)
         if value:
-            total = sums.setdefault((core, step.pipe), [0.0, 0.0])
+            total = sums.setdefault(core, {}).setdefault(step.pipe, [0.0, 0.0])
             total[0] += value * count
             total[1] += step.busy * count
-    return [value / max(cycles, 1) for value, cycles in sums.values()]
+    found = []
+    for pipes in sums.values():
+        cycles = max(busy for _, busy in pipes.values())
+        found.append(sum(value for value, _ in pipes.values()) / max(cycles, 1))
+    return found
 
 
 def _roof(unit: str, work: int, moved: int, ceiling: float, bandwidth: float, cycles: int) -> Roof:

@@ -90,7 +90,7 @@ def _error(report: CostReport) -> str:
         if error is not None:
             known += use.cycles
             weighted += use.cycles * error.mean
-    if not known:
+    if known < 0.005 * total or not known:
         return "nothing published"
     return f"{weighted / known:.1%} (of {known / total:.0%} of the cycles)"
 
@@ -124,6 +124,7 @@ def _side_by_side(reports: Sequence[CostReport]) -> Table:
             *(f"{t:.2f}" for t in times),
             ratio,
         )
+    _rest(made, names)
     return made
 
 
@@ -141,9 +142,9 @@ def _uses(title: str, what: str, rows: Sequence[Use]) -> Table:
     return made
 
 
-def _rest(made: Table, rows: Sequence[Any]) -> None:
-    if len(rows) > SHOWN:
-        made.add_row(f"… and {len(rows) - SHOWN} more")
+def _rest(made: Table, rows: Sequence[Any], shown: int = SHOWN) -> None:
+    if len(rows) > shown:
+        made.add_row(f"… and {len(rows) - shown} more")
 
 
 def _ops(report: CostReport, suffix: str) -> Table:
@@ -172,6 +173,7 @@ def _stages(report: CostReport, suffix: str) -> Table:
             name, row.stage, f"{row.count:,}", f"{row.cycles:,.0f}", f"{row.share:.1%}",
             row.confidence,
         )  # fmt: skip
+    _rest(made, report.stages, 2 * SHOWN)
     return made
 
 
@@ -198,15 +200,11 @@ def _path(report: CostReport, suffix: str) -> Table:
         ("cycles", "right"), ("share", "right"),
     )  # fmt: skip
     made = table(f"critical path{suffix}: what the total consists of", columns)
-    joined: dict[tuple[Any, ...], list[int]] = {}
-    for part in report.path:
-        row = joined.setdefault((part.op, part.line, part.pipe), [0, 0])
-        row[0] += part.count
-        row[1] += part.end - part.start
-    rows = sorted(joined.items(), key=lambda item: -item[1][1])
-    for (op, line, pipe), (count, cycles) in rows[:SHOWN]:
-        share = f"{cycles / max(report.cycles, 1):.1%}"
-        made.add_row(op, str(line or ""), pipe, f"{count:,}", f"{cycles:,}", share)
+    rows = report.path_shares
+    for row in rows[:SHOWN]:
+        share = f"{row.cycles / max(report.cycles, 1):.1%}"
+        line = str(row.line or "")
+        made.add_row(row.op, line, row.pipe, f"{row.count:,}", f"{row.cycles:,}", share)
     _rest(made, rows)
     return made
 

@@ -82,6 +82,50 @@ def test_hints_name_what_costs(cli):
     assert {"unit", "intensity", "bound"} <= set(report["roofline"][0])
 
 
+def test_a_pipe_that_nothing_takes_over_from_bounds_the_roofline():
+    """The same bytes through one pipe or through two at once: the busiest pipe is the bandwidth."""
+    roof = loaded(added("a2a3")).cost().roofline[0]
+    report = loaded(added("a2a3")).cost()
+    busy = {p.pipe: p.busy for p in report.pipes}
+    assert roof.bandwidth == pytest.approx(roof.bytes / busy["MTE2"], rel=0.01)
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_transfers_that_data_order_share_bandwidth(cli, target):
+    """Events of transfers that are placed last wake everyone who waits, also behind one who waits for
+    two of them."""
+    wide, narrow = (
+        json.loads(cli("cost", "@basics/softmax", "--target", target, "--format", "json",
+                       "--what-if", f"bandwidth={total}").out)["cycles"]
+        for total in (1000, 10)
+    )  # fmt: skip
+    assert narrow > 2 * wide
+
+
+def test_work_in_one_piece_is_serial():
+    """Load, compute and store once each: nothing overlaps, and a second buffer would not help."""
+    found = loaded(added("a2a3")).cost().hints
+    serial = next(h for h in found if h.kind == "serial")
+    assert "pieces" in serial.cure
+    assert serial.cycles < loaded(added("a2a3")).cost().cycles
+
+
+def test_a_barrier_at_the_end_costs_nothing(cli):
+    report = json.loads(cli("cost", "@micro/softmax", "--target", "a5", "--format", "json").out)
+    assert any(use["stalls"].get("barrier") for use in report["pipes"] if use["pipe"] == "S")
+    assert "barrier" not in {h["kind"] for h in report["hints"]}
+
+
+def test_equal_cores_share_a_hint(cli):
+    """Four vector cores with the same barriers: one line, and cycles of one of them."""
+    out = cli("cost", "@cube/flash_attention", "--target", "a2a3", "--format", "json").out
+    report = json.loads(out)
+    found = [h for h in report["hints"] if h["kind"] == "barrier"]
+    assert len(found) == 1
+    assert "and 3 more cores" in found[0]["text"]
+    assert found[0]["cycles"] <= report["cycles"]
+
+
 def test_start_up_of_small_operations_is_named():
     k = Kernel("a5")
     x = k.tile("x", "f32", 1, 64)

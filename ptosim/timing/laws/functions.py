@@ -216,10 +216,10 @@ def row_reduce(request: Request) -> Cost:
     tile = max(sources, key=lambda t: t.rows * t.cols)
     timing = Function(request.table)
     wide = tile.bits > 16
-    *combine, cross = [(n, request.instruction(n, tile)) for n in request.stages]
+    combine, cross = _combine_and_cross(request, tile)
     inner = max(-(-tile.cols // tile.lanes), 1)
     inside = Body(1, 0, tuple(combine), wide)
-    last = Body(0, 1, (cross,), wide)
+    last = Body(0, 1, tuple(cross), wide)
     stages = [frame_stage(timing)]
     if inner > 1:
         each = max(1, timing.figure("several", "per_item") * len(combine))
@@ -228,10 +228,26 @@ def row_reduce(request: Request) -> Cost:
                   (inner - 1) * tile.rows, "derived")
         )  # fmt: skip
     distance = timing.row_distance(Body(1, 1, (), wide), 1) if inner > 1 else 1
-    each = max(last.busy(cross[1]), distance)
-    chain = max(last.latency(cross[1]) - timing.figure("forward"), 0)
-    stages.append(Stage(cross[0], chain + each * (tile.rows - 1), tile.rows, cross[1].confidence))
+    busy = last.busy(cross[0][1]) if len(cross) == 1 else timing.ports(last, 2)
+    name, row = cross[-1]
+    loop = max(busy, distance) * (tile.rows - 1)
+    stages.append(Stage(name, timing.chain(last) + loop, tile.rows, row.confidence))
     return request.cost(stages, work=tile.rows * tile.cols)
+
+
+def _combine_and_cross(
+    request: Request, tile: TileShape
+) -> tuple[list[tuple[str, CostRow]], list[tuple[str, CostRow]]]:
+    """What combines repeats, and what crosses the lanes of the last: one instruction, or a fold for
+    every halving."""
+    names = list(request.stages)
+    fold = request.entry.options.get("fold")
+    if fold is None:
+        combine, cross = names[:-1], names[-1:]
+    else:
+        combine, cross = names, fold.split() * (tile.lanes - 1).bit_length()
+    found = [[(n, request.instruction(n, tile)) for n in part] for part in (combine, cross)]
+    return found[0], found[1]
 
 
 def col_reduce(request: Request) -> Cost:
