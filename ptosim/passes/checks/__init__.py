@@ -11,6 +11,7 @@ from ptosim.passes.checks import (
     layouts,
     levels,
     pipes,
+    popped,
     quant,
     sync,
     tiles,
@@ -28,6 +29,7 @@ _CHECKS = (
     sync.check,
     buffers.check,
     pipes.check,
+    popped.check,
     vecscope.check,
     quant.check,
 )
