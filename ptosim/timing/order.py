@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ptosim.timing.model import CoreTimer
-from ptosim.timing.places import HELD, NEVER, Cell, Cells, Far, Given, Last
+from ptosim.timing.places import HELD, MANY, NEVER, Cell, Cells, Far, Given, Last
 from ptosim.timing.steps import Flag, Issued, Placed, S, Spread, Step, Stretch
 
 Range = tuple[Any, int, int]
@@ -131,28 +131,38 @@ class DataOrder:
     def _join(self, step: Step, reach: Reach) -> None:
         """Find the uses that a step waits for, and let others know of its own."""
         pipe = step.pipe
-        lasts = []
-        for cell, writes in reach.kinds():
-            last = cell.uses.get((pipe, writes))
-            if last is None:
-                last = cell.uses[pipe, writes] = Last(is_watched=bool(self.buffers))
-                self.version += 1  # whoever uses the cell may have to wait for it
-            lasts.append(last)
-        waits = []
+        reach.lasts = tuple(self._own(cell, pipe, writes) for cell, writes in reach.kinds())
+        reach.waits = tuple(self._others(reach, pipe))
+        self._watch(reach.waits)
+        for last in reach.lasts:
+            if not last.is_watched:
+                last.use(step, reach)
+        self._watch(last for last in reach.lasts if len(last.uses) > MANY)
+        reach.marks = tuple(last for last in reach.lasts if last.is_watched)
+
+    def _own(self, cell: Cell, pipe: int, writes: bool) -> Last:
+        """Return the last use of a cell by the own pipe."""
+        last = cell.uses.get((pipe, writes))
+        if last is None:
+            last = cell.uses[pipe, writes] = Last(is_watched=bool(self.buffers))
+            self.version += 1  # whoever uses the cell may have to wait for it
+        return last
+
+    @staticmethod
+    def _others(reach: Reach, pipe: int) -> Iterator[Last]:
+        """Yield the uses by other pipes that a reader or a writer waits for."""
         for cell in reach.looked:
             writes = cell in reach.written
             for (by, wrote), last in cell.uses.items():
                 if by != pipe and (wrote or writes):
-                    waits.append(last)
-        for last in waits:
-            if not last.is_watched:
-                last.watch()
-                self.version += 1  # whoever uses it so has to mark it
+                    yield last
+
+    def _watch(self, lasts: Iterable[Last]) -> None:
+        """Let every use be marked."""
         for last in lasts:
             if not last.is_watched:
-                last.use(step, reach)
-        reach.waits, reach.lasts = tuple(waits), tuple(lasts)
-        reach.marks = tuple(last for last in lasts if last.is_watched)
+                last.watch()
+                self.version += 1  # whoever uses the cell so has to mark it
 
     # -- issue -------------------------------------------------------------------------------------
 
@@ -239,9 +249,9 @@ class DataOrder:
         return found
 
     def _mark(self, reach: Reach, far: tuple[Stretch, ...], pipe: int, given: Given) -> None:
-        reach.given = given
-        if given[0] >= HELD:
+        if given[0] >= HELD:  # only the event says when it was
             self._watch(reach.lasts)
+        reach.given = given
         for last in reach.lasts:
             if last.is_watched:
                 last.given = given
@@ -249,14 +259,6 @@ class DataOrder:
             self._overwrite(reach, pipe)
         for buffer, first, end, writes in far:
             buffer.mark(pipe, first, end, given, writes)
-
-    def _watch(self, lasts: Iterable[Last]) -> None:
-        """What is not placed in time has to be marked: only the event says when it was."""
-        for last in lasts:
-            if not last.is_watched:
-                last.uses.clear()
-                last.is_watched = True
-                self.version += 1
 
     @staticmethod
     def _overwrite(reach: Reach, pipe: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ptosim.timing.model import CoreTimer, TimingModel, cause_of
 from ptosim.timing.steps import PIPES
 
-MAX_PARTS = 1_000_000
-"""Operations that are followed back."""
+MAX_PARTS = 100_000
+"""Parts of a path that are listed; of a longer one the beginning is one part."""
 
 
 @dataclass(slots=True)
@@ -25,27 +26,70 @@ class PathPart:
     end: int
 
 
+@dataclass(slots=True)
+class PathShare:
+    """What the executions of one instruction contribute to the path: how many, and cycles."""
+
+    op: str
+    line: int
+    pipe: str
+    count: int
+    cycles: int
+
+
 def critical_path(model: TimingModel) -> list[PathPart]:
     """Return the path back from the operation that is done last, in the order of time.
 
     Every operation counts from its start to the start of the next one on the path, the last to its
-    end; the time before the first is the scalar unit's."""
+    end; the time before the first is the scalar unit's. What lies before the last `MAX_PARTS` parts
+    is one part, "earlier operations"."""
     parts: list[PathPart] = []
+    count, first = 0, model.makespan
+    for core, record, start, end in _back(model):
+        if len(parts) < MAX_PARTS:
+            _add(parts, core, record, start, end)
+            count, first = 0, start
+        else:
+            count += 1
+    if count:
+        parts.append(PathPart("", "", "earlier operations", 0, count, 0, first))
+    elif first > 0:
+        parts.append(PathPart("", "S", "scalar unit", 0, 1, 0, first))
+    return parts[::-1]
+
+
+def path_shares(model: TimingModel) -> list[PathShare]:
+    """Return the whole path joined by instruction and pipe, dearest first."""
+    shares: dict[tuple[str, int, int], PathShare] = {}
+    first = model.makespan
+    for core, record, start, end in _back(model):
+        step = core.steps[record]
+        key = step.site.mnemonic, step.site.line, step.pipe
+        share = shares.get(key)
+        if share is None:
+            share = shares[key] = PathShare(key[0], key[1], PIPES[step.pipe], 0, 0)
+        share.count += 1
+        share.cycles += end - start
+        first = start
+    found = list(shares.values())
+    if first > 0:
+        found.append(PathShare("scalar unit", 0, "S", 1, first))
+    return sorted(found, key=lambda share: -share.cycles)
+
+
+def _back(model: TimingModel) -> Iterator[tuple[CoreTimer, int, int, int]]:
+    """Yield the records of the path from the last one on: core, record, start, and the start of the
+    one behind it."""
     place = _last(model)
     end = model.makespan
-    for _ in range(MAX_PARTS):
-        if place is None:
-            break
+    while place is not None:
         core, record = model.cores[place[0]], place[1]
         start = core.starts[record]
-        _add(parts, core, record, start, end)
+        yield core, record, start, end
         end = start
         place = cause_of(core.causes[record], core.index)
         if place is not None and model.cores[place[0]].starts[place[1]] > end:
-            break
-    if end > 0:
-        parts.append(PathPart("", "S", "scalar unit", 0, 1, 0, end))
-    return parts[::-1]
+            return
 
 
 def _last(model: TimingModel) -> tuple[int, int] | None:

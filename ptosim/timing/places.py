@@ -27,6 +27,10 @@ FRESH = 1 << 9
 """Uses of a buffer that are kept as they come, while nobody has to wait for them."""
 
 
+MANY = 64
+"""Steps that are asked one by one when they used a cell last."""
+
+
 class Last:
     """The last use of a cell by one pipe, in reading or in writing. As long as no other pipe has to
     wait for it nobody marks it, and each step knows of its own last use (`uses`, by step)."""

@@ -12,7 +12,7 @@ from ptosim.isa.costs import CostTable, error_of, weakest
 from ptosim.timing.cost import Cost, Movement
 from ptosim.timing.hints import Hint, hints
 from ptosim.timing.model import TimingModel
-from ptosim.timing.path import PathPart, critical_path
+from ptosim.timing.path import PathPart, PathShare, critical_path, path_shares
 from ptosim.timing.roofline import Roof, rooflines
 from ptosim.timing.steps import PIPES, Step
 from ptosim.timing.timeline import RegionUse, region_uses
@@ -193,6 +193,11 @@ class CostReport:
     def path(self) -> list[PathPart]:
         """The critical path, from the first operation to the last."""
         return critical_path(self.model)
+
+    @property
+    def path_shares(self) -> list[PathShare]:
+        """The critical path joined by instruction, dearest first."""
+        return path_shares(self.model)
 
     @cached_property
     def regions(self) -> list[RegionUse]:

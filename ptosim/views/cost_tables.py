@@ -200,15 +200,11 @@ def _path(report: CostReport, suffix: str) -> Table:
         ("cycles", "right"), ("share", "right"),
     )  # fmt: skip
     made = table(f"critical path{suffix}: what the total consists of", columns)
-    joined: dict[tuple[Any, ...], list[int]] = {}
-    for part in report.path:
-        row = joined.setdefault((part.op, part.line, part.pipe), [0, 0])
-        row[0] += part.count
-        row[1] += part.end - part.start
-    rows = sorted(joined.items(), key=lambda item: -item[1][1])
-    for (op, line, pipe), (count, cycles) in rows[:SHOWN]:
-        share = f"{cycles / max(report.cycles, 1):.1%}"
-        made.add_row(op, str(line or ""), pipe, f"{count:,}", f"{cycles:,}", share)
+    rows = report.path_shares
+    for row in rows[:SHOWN]:
+        share = f"{row.cycles / max(report.cycles, 1):.1%}"
+        line = str(row.line or "")
+        made.add_row(row.op, line, row.pipe, f"{row.count:,}", f"{row.cycles:,}", share)
     _rest(made, rows)
     return made
 

@@ -11,6 +11,7 @@ import ptosim
 from ptosim.cli.sources import shipped_names
 from ptosim.errors import UsageError
 from ptosim.sidecar import sidecar_of
+from ptosim.timing import path
 from tests.programs.expected import PROGRAMS
 from tests.support.text import Kernel
 
@@ -65,6 +66,19 @@ def test_program_order_bounds_the_makespan_from_both_sides():
         assert sum(p.end - p.start for p in report.path) == report.cycles
         shares = [s.share for s in report.stages]
         assert sum(shares) == pytest.approx(1)
+
+
+def test_a_long_path_is_listed_from_its_end_and_joined_as_a_whole(monkeypatch):
+    """More parts than are listed: the beginning is one part, and nothing of the total is lost."""
+    whole = loaded(added("a5")).cost()
+    monkeypatch.setattr(path, "MAX_PARTS", 2)
+    cut = loaded(added("a5")).cost()
+    first, *rest = cut.path
+    assert (first.op, first.start, rest) == ("earlier operations", 0, whole.path[-2:])
+    assert first.count == sum(p.count for p in whole.path[:-2] if p.pipe != "S")
+    assert sum(p.end - p.start for p in cut.path) == cut.cycles
+    assert cut.path_shares == whole.path_shares
+    assert sum(s.cycles for s in cut.path_shares) == cut.cycles
 
 
 def test_flags_order_the_pipes():

@@ -130,6 +130,14 @@ def test_order_by_data_over_much_global_memory():
         check_order(rng, body, rng.randrange(1, 3), draining)
 
 
+def test_many_steps_on_the_same_bytes():
+    """More steps of a pipe than are asked one by one."""
+    rng = random.Random(14)
+    for _ in range(10):
+        body = [data_act(rng, ("vec",), 3) for _ in range(rng.randrange(300, 400))]
+        check_order(rng, body, rng.randrange(1, 3), frozenset())
+
+
 def test_stretches_joined_for_their_number_order_more_and_never_less(monkeypatch):
     monkeypatch.setattr(places, "MOST", 16)
     rng = random.Random(13)
