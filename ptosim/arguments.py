@@ -113,8 +113,9 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
 def array_argument(name: str, dtype: DType, value: Any) -> np.ndarray:
     """Return an array argument in the array type of an element type.
 
-    Accepted besides the type itself: either sign for signless integers, uint8 codes for 8-bit and
-    narrower floats, and Python numbers where every one is representable.
+    Accepted besides the type itself: either sign for signless integers, codes (uint8 for 8-bit and
+    narrower floats, uint16 for bf16, and the raw bytes that a file of such floats is read as), and
+    Python numbers where every one is representable.
     """
     expected = argument_dtype(dtype)
     if not isinstance(value, (np.ndarray, np.generic)):
@@ -129,10 +130,19 @@ def array_argument(name: str, dtype: DType, value: Any) -> np.ndarray:
         return array.view(expected)
     if dtype.bits <= 8 and dtype.kind in ("float", "scale") and array.dtype in (np.uint8, np.int8):
         return array.view(np.uint8).view(expected)
+    if _holds_codes(array, expected):
+        return array.view(expected)
     raise UsageError(
         f"argument `{name}` is an array of {dtype}, but the array given has {array.dtype}",
         help=f"pass an array of NumPy type {expected}",
     )
+
+
+def _holds_codes(array: np.ndarray, expected: np.dtype) -> bool:
+    """True for bytes of a float that NumPy itself does not have: `np.save` keeps its width only."""
+    if expected.kind != "V" or array.dtype.itemsize != expected.itemsize:
+        return False
+    return array.dtype == np.uint16 or (array.dtype.type is np.void and array.dtype.names is None)
 
 
 def _from_numbers(name: str, dtype: DType, value: np.ndarray, expected: np.dtype) -> np.ndarray:

@@ -77,8 +77,8 @@ def _plain(value: Any) -> Any:
 def compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> Comparison:
     """Compare an output with its expectation; raises UsageError if the shapes cannot be matched.
 
-    The expectation may have any shape of the same number of elements. Codes (uint8) stand for a
-    narrow float of the same width.
+    The expectation may have any shape of the same number of elements. Unsigned integers and raw
+    bytes of the same width are codes, signed ones are codes of a float that NumPy does not have.
     """
     if got.size != expected.size:
         raise UsageError(
@@ -106,7 +106,8 @@ def compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: Toleran
 def _same_kind(name: str, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     if expected.dtype == got.dtype:
         return expected
-    if expected.dtype.itemsize == got.dtype.itemsize and expected.dtype.kind in "uiV":
+    codes = "uiV" if got.dtype.kind in "iubV" else "uV"  # whole numbers are values of f32 and f16
+    if expected.dtype.itemsize == got.dtype.itemsize and expected.dtype.kind in codes:
         return expected.view(got.dtype)
     with np.errstate(all="ignore"):
         converted = expected.astype(got.dtype)

@@ -10,7 +10,7 @@ from ptosim.ir.core import Operand, Operation
 from ptosim.ir.program import Function, ResolvedModule
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.launch import has_abstract, reached_functions
-from ptosim.passes.place import Placement, place
+from ptosim.passes.place import Placement, called_functions, place
 from ptosim.source import Source
 
 _SYNC = frozenset(
@@ -145,25 +145,45 @@ def _write_plan(plan: Plan, edits: Edits) -> None:
 
 
 def _addresses(front: Front, edits: Edits) -> None:
-    number = 0
-    for function in _bodies(front.resolved):
+    """What calls a function decides where its tiles lie: beside those of the caller."""
+    planned: dict[Operation, tuple[int, str]] = {}
+    for function in _roots(front.resolved):
         if function.implicit:
             raise UsageError(
                 "--plan writes addresses into functions; this is a snippet",
                 help="run it as it is: ptosim places its tiles",
             )
-        placement = _placement(front, function)
-        _refuse_values(front, function, placement)
-        for op in function.op.walk():
+        reached = reached_functions(front.resolved, [function])
+        placement = place(front.resolved, reached, Sink())
+        _refuse_values(front, placement)
+        for op in (op for f in reached for op in f.op.walk()):
             if op.name != "pto.alloc_tile" or isinstance(op.bound.get("addr"), Operand):
                 continue
-            at = placement.values[op.results[0]]
-            edits.before(op, f"%ptosim_addr{number} = arith.constant {at} : i64")
-            edits.inside(op.name_end, f" addr = %ptosim_addr{number}")
-            number += 1
+            at, root = planned.setdefault(op, (placement.values[op.results[0]], function.name))
+            if at != placement.values[op.results[0]]:
+                raise _two_places(front, op, root, function.name)
+    for count, (op, (at, _)) in enumerate(planned.items()):
+        edits.before(op, f"%ptosim_addr{count} = arith.constant {at} : i64")
+        edits.inside(op.name_end, f" addr = %ptosim_addr{count}")
 
 
-def _refuse_values(front: Front, function: Function, placement: Placement) -> None:
+def _roots(resolved: ResolvedModule) -> list[Function]:
+    """Functions with a body that no other function calls."""
+    bodies = _bodies(resolved)
+    called = called_functions(bodies)
+    return [f for f in bodies if f.name not in called]
+
+
+def _two_places(front: Front, op: Operation, one: str, two: str) -> UsageError:
+    line, _ = front.source.line_column(op.start)
+    return UsageError(
+        f"--plan: %{op.results[0].name} in line {line} lies at one address for @{one} and at "
+        f"another for @{two}",
+        help="pass the tile as an argument, or give each of them a function of its own",
+    )
+
+
+def _refuse_values(front: Front, placement: Placement) -> None:
     """Only alloc_tile can carry an address."""
     for value in placement.values:
         if value.owner is None or value.owner.name in ("pto.alloc_tile", "pto.tassign"):

@@ -153,7 +153,10 @@ def _load(path: Path) -> Any:
     except (ValueError, EOFError) as problem:
         pickled = "allow_pickle" in str(problem) or "pickle" in str(problem)
         why = "it holds Python objects, or something else" if pickled else problem
-        raise UsageError(f"{path} is not a NumPy file of numbers: {why}") from problem
+        help = None
+        if "descr" in str(problem):
+            help = "a type that NumPy does not have: save its codes, `array.view(numpy.uint8)`"
+        raise UsageError(f"{path} is not a NumPy file of numbers: {why}", help=help) from problem
 
 
 def _npz(path: Path, key: str) -> np.ndarray:

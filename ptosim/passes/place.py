@@ -62,6 +62,7 @@ def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Pl
         for function in functions:
             for op in function.op.walk():
                 step(op)
+    placer.called = called_functions(functions)
     for function in functions:
         placer.function = function
         placer.arguments(function)
@@ -76,6 +77,12 @@ def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Pl
     return placer.placement
 
 
+def called_functions(functions: list[Function]) -> set[str]:
+    """Return the names that calls in the functions reach."""
+    ops = (op for function in functions for op in function.op.walk() if op.name == "func.call")
+    return {str(op.bound.get("callee")) for op in ops}
+
+
 class _Placer:
     def __init__(self, resolved: ResolvedModule, sink: Sink) -> None:
         self.resolved = resolved
@@ -84,6 +91,7 @@ class _Placer:
         self.machine: MachineDef = machine(resolved.target)
         self.placement = Placement()
         self.function: Function | None = None  # whose tiles are being placed
+        self.called: set[str] = set()  # functions that others call
         self._owners: list[tuple[Any, Placed, Function | None]] = []
         self._next: dict[str, int] = {}
         self._pinned: dict[Value, int] = {}
@@ -188,8 +196,8 @@ class _Placer:
     # -- tiles that the planner places ------------------------------------------------------------
 
     def arguments(self, function: Function) -> None:
-        """Tile arguments of a function that runs on its own."""
-        for value in function.args:
+        """Tile arguments of a function that runs on its own; a called one gets its caller's."""
+        for value in () if function.name in self.called else function.args:
             if isinstance(value.type, TileType) and value not in self._pinned:
                 self._tile(value, value.type, value.start)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ptosim.diagnostics.model import Diagnostic, Fix, error
 from ptosim.ir.core import Node, Operation
-from ptosim.passes.written import count_indices, count_values, type_tokens
+from ptosim.passes.written import count_indices, count_values, is_literal, type_tokens
 from ptosim.source import Source, Span
 from ptosim.syntax.token import Tok
 
@@ -30,7 +30,8 @@ def check_type_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
     values = sum(map(count_values, op.items))
     named = sum(count_values(item) for item in op.items if getattr(item, "kind", "") == "keyword")
     indices = sum(map(count_indices, op.items))
-    if len(types) not in (values, values - indices, values - named):
+    literals = sum(map(is_literal, op.items))
+    if len(types) not in (values, values - indices, values - named, values + literals):
         yield _mismatch(op, source, "operand", values, types)
 
 

@@ -98,11 +98,17 @@ class _Items:
         self._next = 0
         self._one_each = False
         self._with_indices = True
+        self._literals = False  # do literals have types, too?
 
     def add_all(self, given: Any) -> None:
         items = [i for i in given if not _is_keyword(i)]
         count = sum(map(count_values, items))
         indices = sum(map(count_indices, items))
+        plain = not self._types_end_here and all(i.__class__ is Tok for i in items)
+        literals = sum(map(is_literal, items)) if plain else 0
+        self._literals = literals > 0 and len(self._types) == count + literals
+        if self._literals:
+            count = len(self._types)
         self._with_indices = len(self._types) == count
         self._one_each = self._with_indices or len(self._types) == count - indices
         if self._one_each and not self._with_indices:
@@ -178,7 +184,7 @@ class _Items:
         return [self._operand(base), *(self._use(index, None) for index in indices)]
 
     def _operand(self, tok: Tok) -> Operand:
-        if tok.type != "SSA":
+        if tok.type != "SSA" and not (self._literals and is_literal(tok)):
             return self._use(tok, None)
         type_ = None
         if self._one_each:
@@ -198,6 +204,11 @@ def count_values(item: Any) -> int:
     if item.__class__ is Node:
         return sum(map(count_values, item.parts))
     return 0
+
+
+def is_literal(item: Any) -> bool:
+    """True for a number that stands as an operand of its own."""
+    return item.__class__ is Tok and item.type in ("INT", "FLOAT")
 
 
 def _put_pointer_in_place(items: Any, types: list[Type]) -> None:

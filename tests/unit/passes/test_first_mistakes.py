@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import ptosim
 
 
@@ -24,3 +26,16 @@ def test_a_conversion_that_the_library_does_not_have() -> None:
     found = finding(text)
     assert (found.code, found.severity.name) == ("PTO8002", "WARNING")
     assert "asks for f32 to i8" in found.message
+
+
+TYPED = "%y = pto.tmuls %x, {literal} : (!pto.tile<16x64xf32>, {type}) -> !pto.tile<16x64xf32>\n"
+
+
+def test_a_literal_with_its_type() -> None:
+    """In the list of types a number may have its type, as every other operand."""
+    assert ptosim.check(TYPED.format(literal="3.0", type="f32"), target="a5") == []
+    assert ptosim.check(TYPED.format(literal="-3", type="f32"), target="a5") == []
+    assert finding(TYPED.format(literal="3.0", type="f32, f32")).code == "PTO1014"
+    x = np.arange(1024, dtype=np.float32).reshape(16, 64)
+    program = ptosim.load(TYPED.format(literal="3.0", type="f32"), target="a5")
+    np.testing.assert_array_equal(program.run({"x": x}).outputs["y"], x * 3)

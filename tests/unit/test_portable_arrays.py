@@ -1,0 +1,50 @@
+"""Arrays of floats that NumPy does not have, as files bring them: raw bytes or codes."""
+
+from __future__ import annotations
+
+import io
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.compare import Tolerance, compare
+
+TYPES = [("bf16", ml_dtypes.bfloat16), ("f8E4M3FN", ml_dtypes.float8_e4m3fn)]
+MOVE = "%y = pto.tmov %x : !pto.tile<16x64x{t}> -> !pto.tile<16x64x{t}>\n"
+
+
+def _through_a_file(array: np.ndarray) -> np.ndarray:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    buffer.seek(0)
+    return np.load(buffer)
+
+
+@pytest.mark.parametrize(("name", "dtype"), TYPES)
+def test_what_a_file_makes_of_them(name, dtype) -> None:
+    """`np.save` keeps the width, not the type: raw bytes and codes are taken for the type."""
+    x = np.arange(16 * 64).reshape(16, 64).astype(np.float32).astype(dtype)
+    program = ptosim.load(MOVE.format(t=name), target="a5")
+    codes = x.view(f"u{x.dtype.itemsize}")
+    for given in (x, _through_a_file(x), codes):
+        got = program.run({"x": given}, timing=False).outputs["y"]
+        assert got.view(codes.dtype).tobytes() == codes.tobytes()
+        assert compare("y", got, _through_a_file(x), Tolerance()).passed
+
+
+def test_other_types_of_the_width_are_refused() -> None:
+    """f16 is not bf16, and codes are no numbers of f32."""
+    program = ptosim.load(MOVE.format(t="bf16"), target="a5")
+    with pytest.raises(ptosim.UsageError):
+        program.run({"x": np.zeros((16, 64), np.float16)})
+    with pytest.raises(ptosim.UsageError):
+        ptosim.load(MOVE.format(t="f32"), target="a5").run({"x": np.zeros((16, 64), np.uint32)})
+
+
+def test_whole_numbers_are_values_of_f32() -> None:
+    """An expectation of signed integers means numbers where NumPy has the output's type."""
+    got = np.array([1.0, 2.0, 3.0], np.float32)
+    assert compare("y", got, np.array([1, 2, 3], np.int32), Tolerance()).passed
+    assert compare("y", got, got.view(np.uint32), Tolerance()).passed
