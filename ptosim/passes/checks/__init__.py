@@ -12,6 +12,7 @@ from ptosim.passes.checks import (
     levels,
     pipes,
     quant,
+    regions,
     sync,
     tiles,
     vecscope,
@@ -21,6 +22,7 @@ from ptosim.passes.checks import (
 _CHECKS = (
     functions.check,
     calls.check,
+    regions.check,
     levels.check,
     views.check,
     layouts.check,
