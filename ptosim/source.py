@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
+
+_LINE_END = re.compile(r"\r\n?|\n")
 
 
 class Source:
@@ -22,12 +25,7 @@ class Source:
 
     def _starts(self) -> list[int]:
         if self._line_starts is None:
-            starts = [0]
-            find = self.text.find
-            at = find("\n")
-            while at >= 0:
-                starts.append(at + 1)
-                at = find("\n", at + 1)
+            starts = [0, *(m.end() for m in _LINE_END.finditer(self.text))]
             self._line_starts = starts
         return self._line_starts
 

@@ -49,10 +49,11 @@ def _refuse_changed(path: Path, source: Source) -> None:
 
 
 def _diff(before: Source, after: Source) -> str:
+    """As git writes it: `patch -p1` takes it in the folder that the names begin in."""
     lines = difflib.unified_diff(
         before.text.splitlines(keepends=True),
         after.text.splitlines(keepends=True),
-        f"a/{before.name}",
-        f"b/{after.name}",
+        f"a/{before.name.lstrip('/')}",
+        f"b/{after.name.lstrip('/')}",
     )
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

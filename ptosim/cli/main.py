@@ -81,8 +81,43 @@ def main(argv: Sequence[str]) -> int:
         return _internal(problem, argv, terminal)
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """Says of a command or an option that it does not know which one is meant."""
+
+    known: Sequence[str] = ()  # the options of the command
+
+    def parse_args(self, args=None, namespace=None):  # type: ignore[override]
+        """Return the options; stops with exit code 2 where one is unknown."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.refuse(unknown)
+        return options
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Stop because of words that no option and no argument takes."""
+        hints = (_similar(w.partition("=")[0], self.known) for w in words if w.startswith("-"))
+        self._stop(f"unrecognized arguments: {' '.join(words)}", next(filter(None, hints), ""))
+
+    def error(self, message: str) -> NoReturn:
+        """Stop with what argparse found wrong."""
+        word = message.partition("argument COMMAND: invalid choice: ")[2].split(" ")[0]
+        if word:
+            message = f"there is no command {word}"
+        self._stop(message, _similar(word.strip("'"), list(COMMANDS)) if word else "")
+
+    def _stop(self, message: str, similar: str) -> NoReturn:
+        hint = f"  help: did you mean `{similar}`?\n" if similar else ""
+        self.exit(2, f"{self.format_usage()}{self.prog}: error: {message}\n{hint}")
+
+
+def _similar(word: str, known: Sequence[str]) -> str:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, known, n=1)), "")
+
+
+def _parser(argv: Sequence[str]) -> _Parser:
+    parser = _Parser(
         prog="ptosim",
         description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend).",
         epilog=_EPILOG,
@@ -100,6 +135,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         )
         if name == chosen:  # the other commands' modules stay unloaded
             _command(name).configure(sub)
+            parser.known = list(sub._option_string_actions)
     return parser
 
 

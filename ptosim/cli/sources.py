@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
@@ -39,11 +40,30 @@ def shipped(name: str) -> Path:
     if path.is_file():
         return path
     names = shipped_names()
-    close = difflib.get_close_matches(name, names, n=1)
-    raise UsageError(
-        f"there is no shipped program `@{name}`",
-        help=f"did you mean `@{close[0]}`?" if close else f"shipped: {', '.join(names)}",
-    )
+    folder = name.strip("/") + "/"
+    inside = [n for n in names if n.startswith(folder)]
+    if inside:
+        raise UsageError(
+            f"`@{name}` is a folder of shipped programs; name one", help=f"it has {_listed(inside)}"
+        )
+    raise UsageError(f"there is no shipped program `@{name}`", help=_nearest(name, names))
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """The programs of like names, also where the folder was left out; else what the folders are."""
+    close = difflib.get_close_matches(name, names, n=3)
+    last = {n.rpartition("/")[2]: n for n in names}
+    close += [last[n] for n in difflib.get_close_matches(name.rpartition("/")[2], last, n=3)]
+    close = list(dict.fromkeys(close))[:3]
+    if close:
+        return f"did you mean {_listed(close, 'or')}?"
+    folders = dict.fromkeys(n.partition("/")[0] for n in names)
+    return f"they lie in {_listed(folders)}; `ptosim run @{next(iter(folders))}` lists a folder"
+
+
+def _listed(names: Iterable[str], word: str = "and") -> str:
+    *rest, last = [f"`@{n}`" for n in names]
+    return f"{', '.join(rest)} {word} {last}" if rest else last
 
 
 def shipped_names() -> list[str]:

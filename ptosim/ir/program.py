@@ -46,5 +46,10 @@ class ResolvedModule:
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
 
     def entries(self) -> list[str]:
-        """Names of the functions that can be run: those with a body that are not private."""
-        return [f.name for f in self.functions.values() if f.has_body and not f.private]
+        """Names of the functions that can be run: those with a body that are not private; a
+        snippet without operations is none."""
+        return [
+            f.name
+            for f in self.functions.values()
+            if f.has_body and not f.private and (self.module.ops or not f.implicit)
+        ]

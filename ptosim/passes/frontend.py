@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ptosim.diagnostics.model import Severity, Sink, error, note
+from ptosim.diagnostics.model import Severity, Sink, error, note, warning
 from ptosim.errors import UsageError
 from ptosim.ir.attributes import Enum, attr_value
 from ptosim.ir.core import Attr, Module, Operation
@@ -61,6 +61,8 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     that mean nothing."""
     sink = Sink()
     module = parse(source, sink)
+    if not module.ops and not sink.has_errors:
+        sink.emit(_empty(source))
     named = check_target_word(options.target) if options.target else _target_of_module(module, sink)
     if named is not None:
         return _check(module, source, named, options, sink)
@@ -113,6 +115,15 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
         )
     )
     return front
+
+
+def _empty(source: Source):
+    return warning(
+        "PTO0006",
+        "the file holds no operation: there is nothing to check or to run",
+        Span(source, 0, 0),
+        help="is it the file that you mean, and was it written to its end?",
+    )
 
 
 def _default_note():

@@ -170,7 +170,7 @@ def _is_line_form(text: str) -> bool:
 
 
 def _without_comments(text: str) -> str:
-    return re.sub(r"//[^\n]*|#(?=[ \t#!\r\n]|$)[^\n]*", "", text)
+    return re.sub(r"//[^\r\n]*|#(?=[ \t#!\r\n]|$)[^\r\n]*", "", text)
 
 
 def _too_large(source: Source) -> Any:

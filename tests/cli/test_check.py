@@ -252,6 +252,8 @@ def test_fix_inserts_the_flags_and_shows_the_diff(cli, write, tmp_path):
     name = write(program(f"LOAD\n{pair('MTE2', 'MTE1')}\n{ADD}\nSTORE"))
     before = (tmp_path / name).read_text()
     shown = cli("check", name, "--diff")
+    whole = cli("check", tmp_path / name, "--diff").out.splitlines()
+    assert whole[0] == f"--- a{tmp_path / name}", "as git writes it, without a second slash"
     assert (tmp_path / name).read_text() == before
     outcome = cli("check", name, "--fix")
     assert outcome.code == 0, outcome.err

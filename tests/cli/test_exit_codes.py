@@ -86,6 +86,12 @@ def test_3_operands_and_types_differ_in_number(cli, tmp_path, command):
         (["run", "KERNEL", "--out", "y=/nowhere/y.npy"], "folder does not exist"),
         (["run", "KERNEL", "--out", "y=y.txt"], ".npy or .bin"),
         (["run", "@no/such"], "no shipped program"),
+        (["run", "@no/such"], "`@basics`, `@broken`"),
+        (["run", "@vad"], "did you mean `@basics/vadd`?"),
+        (["run", "@quant"], "`@quant/int8_asym`"),
+        (["run", "KERNEL", "--sanitise", "all"], "did you mean `--sanitize`?"),
+        (["check", "KERNEL", "--fail-onn=error"], "did you mean `--fail-on`?"),
+        (["chek", "KERNEL"], "did you mean `check`?"),
         (["explain", "PTO0000"], "neither a diagnostic code"),
         (["ops", "tadq"], "unknown operation"),
     ],
@@ -95,6 +101,22 @@ def test_2_usage(cli, kernel, arguments, words):
     assert outcome.code == 2
     assert words in outcome.err
     assert outcome.out == ""
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "// nothing\n\n"])
+def test_2_nothing_to_run(cli, tmp_path, text):
+    """A file without operations breaks no rule, but nothing can be done with it."""
+    path = tmp_path / "empty.pto"
+    path.write_text(text)
+    for command in ("run", "cost", "map", "debug"):
+        outcome = cli(command, path)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert "no function with a body to run" in outcome.err
+    checked = cli("check", path)
+    assert checked.code == 0
+    assert "PTO0006" in checked.err
+    assert cli("check", path, "--strict").code == 3
+    assert (cli("fmt", path).code, path.read_text()) == (0, text)
 
 
 def test_2_several_entries_are_listed(cli, tmp_path):

@@ -6,6 +6,7 @@ import random
 
 from tests.oracle.lanes import bits_of, image, is_float, join, mask_bytes, split
 from tests.oracle.numerics import FORMATS
+from tests.support.micro import mask_type, vreg
 
 _FLOAT_SPECIALS = {
     # ±0, ±1, ±2, smallest and largest subnormal, smallest normal, largest, ±inf, NaN, near the halves
@@ -78,3 +79,28 @@ def same(found: bytes, expected: list[int | None], name: str) -> str | None:
         elif got != want:
             return f"lane {i}: {got:#x}, expected {want:#x}"
     return None
+
+
+SIZE = 4096
+DATA = 0  # what is loaded
+MASK = 1024  # the image of a predicate
+OUT = 2048
+
+
+def memory(seed: object) -> bytearray:
+    """UB with the random bytes of a seed."""
+    return bytearray(random.Random(f"{seed}|ub").randbytes(SIZE))
+
+
+def full(elem: str) -> str:
+    """The line that makes the mask of all lanes."""
+    bits = min(bits_of(elem), 32)
+    return f'%full = pto.pset_b{bits} "PAT_ALL" : {mask_type(bits)}'
+
+
+def stored(name: str, elem: str, at: int) -> str:
+    """A store of a whole register at a byte address."""
+    return (
+        f"pto.vsts %{name}, %{elem}[{at // (bits_of(elem) // 8)}], %full : {vreg(elem)}, "
+        f"!pto.ptr<{elem}, ub>, {mask_type(min(bits_of(elem), 32))}"
+    )

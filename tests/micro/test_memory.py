@@ -1,4 +1,4 @@
-"""Vector loads and stores with every distribution, gathers, blocks and streams, byte by byte."""
+"""Vector loads and stores with every distribution, gathers and blocks, byte by byte."""
 
 from __future__ import annotations
 
@@ -7,33 +7,10 @@ import random
 import pytest
 
 import ptosim
-from tests.micro.data import masks
+from tests.micro.data import MASK, OUT, full, masks, memory, stored
 from tests.oracle import lanes as one
 from tests.oracle import ub as model
 from tests.support.micro import bits_of, in_ub, mask_type, vreg
-
-SIZE = 4096
-DATA = 0  # what is loaded
-MASK = 1024  # the image of a predicate
-OUT = 2048
-
-
-def memory(seed: object) -> bytearray:
-    return bytearray(random.Random(f"{seed}|ub").randbytes(SIZE))
-
-
-def _full(elem: str) -> str:
-    bits = min(bits_of(elem), 32)
-    return f'%full = pto.pset_b{bits} "PAT_ALL" : {mask_type(bits)}'
-
-
-def stored(name: str, elem: str, at: int) -> str:
-    """A store of a whole register at a byte address."""
-    return (
-        f"pto.vsts %{name}, %{elem}[{at // (bits_of(elem) // 8)}], %full : {vreg(elem)}, "
-        f"!pto.ptr<{elem}, ub>, {mask_type(min(bits_of(elem), 32))}"
-    )
-
 
 LOADS = {
     "NORM": "f32 ui8", "BRC_B8": "ui8 f32", "BRC_B16": "f16 f32", "BRC_B32": "f32", "BRC_BLK": "f32",
@@ -50,7 +27,7 @@ def test_loads(word, elem):
     offset = 3 if word.startswith("BRC_B") and word != "BRC_BLK" else 8
     after, codes = in_ub(
         bytes(before),
-        _full(elem),
+        full(elem),
         f'%r = pto.vlds %{elem}[{offset}] {{dist = "{word}"}} : !pto.ptr<{elem}, ub> -> {vreg(elem)}',
         stored("r", elem, OUT),
     )
@@ -68,7 +45,7 @@ def test_loads_of_two(word, elem):
     before, v = memory(word), vreg(elem)
     after, _ = in_ub(
         bytes(before),
-        _full(elem),
+        full(elem),
         f'%r, %s = pto.vldsx2 %{elem}[16], "{word}" : !pto.ptr<{elem}, ub>, index -> {v}, {v}',
         stored("r", elem, OUT),
         stored("s", elem, OUT + 256),
@@ -88,7 +65,7 @@ def test_fixed_strides(word, elem):
     v, p = vreg(elem), f"!pto.ptr<{elem}, ub>"
     after, _ = in_ub(
         bytes(before),
-        _full(elem),
+        full(elem),
         f'%r = pto.vsld %{elem}[0], "{word}" : {p} -> {v}',
         stored("r", elem, OUT),
     )
@@ -170,7 +147,7 @@ def test_blocks(bits, stride, repeat):
     v, k = vreg("f32"), "!pto.mask<b32>"
     after, _ = in_ub(
         bytes(before),
-        _full("f32"),
+        full("f32"),
         f'%m = pto.plds %ui8[{MASK}], "NORM" : !pto.ptr<ui8, ub>, index -> {k}',
         f"%r = pto.vsldb %f32, %bs, %rs, %m : !pto.ptr<f32, ub>, i16, i16, {k} -> {v}",
         stored("r", "f32", OUT),
@@ -200,7 +177,7 @@ def test_gathered_blocks():
     v, k = vreg("f32"), "!pto.mask<b32>"
     after, _ = in_ub(
         bytes(before),
-        _full("f32"),
+        full("f32"),
         f'%m = pto.plds %ui8[{MASK}], "NORM" : !pto.ptr<ui8, ub>, index -> {k}',
         "%o = pto.vlds %ui32[320] : !pto.ptr<ui32, ub> -> !pto.vreg<64xui32>",
         f"%r = pto.vgatherb %f32, %o, %m : !pto.ptr<f32, ub>, !pto.vreg<64xui32>, {k} -> {v}",
@@ -223,7 +200,7 @@ def test_gather_and_scatter(elem, index):
         before[MASK : MASK + 32] = image
         after, _ = in_ub(
             bytes(before),
-            _full(elem),
+            full(elem),
             f'%m = pto.plds %ui8[{MASK}], "NORM" : !pto.ptr<ui8, ub>, index -> {k}',
             f"%x = pto.vlds %{index}[{1280 // (bits_of(index) // 8)}] : !pto.ptr<{index}, ub> -> {x}",
             f"%r = pto.vgather2 %{elem}, %x, %m : {p}, {x}, {k} -> {v}",
@@ -246,149 +223,6 @@ def test_gather_and_scatter(elem, index):
                 at = OUT + 1024 + i * w
                 expected[at : at + w] = before[256 + lane * w : 256 + lane * w + w]
         assert after == expected
-
-
-# -- streams ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("start", [0, 4, 28, 60])
-def test_unaligned_loads(start):
-    before = memory(start)
-    v, p = vreg("f32"), "!pto.ptr<f32, ub>"
-    after, _ = in_ub(
-        bytes(before),
-        _full("f32"),
-        f"%q = pto.addptr %f32, %n : {p} -> {p}",
-        f"%l0 = pto.vldas %q : {p} -> !pto.align",
-        f"%a, %l1, %q1 = pto.vldus %q, %l0 : {p}, !pto.align -> {v}, !pto.align, {p}",
-        f"%b, %l2 = pto.vldus %q1, %l1 : {p}, !pto.align -> {v}, !pto.align",
-        stored("a", "f32", OUT),
-        stored("b", "f32", OUT + 256),
-        setup=[f"%n = arith.constant {start // 4} : index"],
-    )
-    assert after[OUT : OUT + 512] == before[start : start + 512]
-
-
-@pytest.mark.parametrize("counts", [(24, 24, 3), (1, 1, 1), (64, 5, 64), (0, 7, 0)])
-@pytest.mark.parametrize("start", [OUT, OUT + 4])
-def test_streams_counted_by_operand(counts, start):
-    """vstus appends, the pointer moves with it, vstas writes the rest."""
-    before = memory(counts)
-    v, p, al = vreg("f32"), "!pto.ptr<f32, ub>", "!pto.align"
-    lines = [f"%q0 = pto.addptr %f32, %n : {p} -> {p}", f"%a0 = pto.init_align : {al}"]
-    lines.append(f"%r = pto.vlds %f32[0] : {p} -> {v}")
-    lines += [
-        f"%a{i + 1}, %q{i + 1} = pto.vstus %a{i}, %k{i}, %r, %q{i} : {al}, i32, {v}, {p} -> {al}, {p}"
-        for i in range(3)
-    ]
-    lines.append(f"pto.vstas %a3, %q0, %total : {al}, {p}, i32")
-    after, codes = in_ub(
-        bytes(before),
-        *lines,
-        setup=[
-            f"%n = arith.constant {start // 4} : index",
-            *(f"%k{i} = arith.constant {c} : i32" for i, c in enumerate(counts)),
-            f"%total = arith.constant {sum(counts)} : i32",
-        ],
-    )
-    expected = bytearray(before)
-    stream, at = model.Stream(expected), start
-    for count in counts:
-        stream.append(at, bytes(before[: 4 * count]))
-        at += 4 * count
-    if codes != ["PTO6611"]:
-        stream.flush()
-    assert after == expected
-    assert codes == []
-
-
-@pytest.mark.parametrize("mode", ["POST_UPDATE", "NO_POST_UPDATE"])
-def test_streams_counted_by_squeeze(mode):
-    """AR advances by what vsqz counted, over two appends; sprclr resets it for the next stream."""
-    before = memory(mode)
-    image = random.Random(mode).randbytes(32)
-    before[MASK : MASK + 32] = image
-    v, p, al, k = vreg("f32"), "!pto.ptr<f32, ub>", "!pto.align", "!pto.mask<b32>"
-    on = one.active(one.mask_bits(image), 4)
-    lines = [
-        f'%m = pto.plds %ui8[{MASK}], "NORM" : !pto.ptr<ui8, ub>, index -> {k}',
-        f"%r = pto.vlds %f32[0] : {p} -> {v}",
-        f"%s = pto.vsqz %r, %m : {v}, {k} -> {v}",
-    ]
-    for n, far in ((0, "near"), (1, "far")):
-        lines += [
-            'pto.sprclr "AR"',
-            f"%q{n} = pto.addptr %f32, %{far} : {p} -> {p}",
-            f"%a{n} = pto.init_align : {al}",
-            f'%b{n} = pto.vstur %a{n}, %s, %q{n}, "{mode}" : {al}, {v}, {p} -> {al}',
-        ]
-        last = f"%b{n}"
-        if mode == "POST_UPDATE":
-            lines.append(f'%c{n} = pto.vstur %b{n}, %s, %q{n}, "{mode}" : {al}, {v}, {p} -> {al}')
-            last = f"%c{n}"
-        lines.append(f"pto.vstar {last}, %q{n} : {al}, {p}")
-    after, codes = in_ub(
-        bytes(before),
-        *lines,
-        setup=[f"%near = arith.constant {OUT // 4} : index", f"%far = arith.constant {(OUT + 1024) // 4} : index"],
-    )  # fmt: skip
-    squeezed = b"".join(before[4 * i : 4 * i + 4] for i in range(64) if on[i])
-    expected = bytearray(before)
-    for at in (OUT, OUT + 1024):
-        stream = model.Stream(expected)
-        stream.append(at, squeezed)
-        if mode == "POST_UPDATE":
-            stream.append(at + len(squeezed), squeezed)
-            stream.flush()
-    if mode == "POST_UPDATE":
-        assert after == expected
-        assert codes == []
-    else:  # AR stays 0: the flush is not at the end of the stream, and says so
-        assert codes == ["PTO6611", "PTO6611"]
-
-
-def test_streams_by_offset():
-    """vstu moves the offset that vsta takes."""
-    before = memory("vstu")
-    v, p, al = vreg("f32"), "!pto.ptr<f32, ub>", "!pto.align"
-    after, codes = in_ub(
-        bytes(before),
-        f"%r = pto.vlds %f32[0] : {p} -> {v}",
-        f"%a = pto.init_align : {al}",
-        f'%b, %o = pto.vstu %a, %at, %r, %f32, "POST_UPDATE" : {al}, index, {v}, {p} -> {al}, index',
-        f'%c, %e = pto.vstu %b, %o, %r, %f32, "POST_UPDATE" : {al}, index, {v}, {p} -> {al}, index',
-        f"pto.vsta %c, %f32[%e] : {al}, {p}, index",
-        setup=[f"%at = arith.constant {OUT // 4 + 3} : index"],
-    )
-    expected = bytearray(before)
-    expected[OUT + 12 : OUT + 12 + 512] = before[:256] * 2
-    assert after == expected
-    assert codes == []
-
-
-@pytest.mark.parametrize(("bits", "elem", "size"), [(32, "ui32", 8), (16, "ui16", 16)])
-def test_streams_of_predicates(bits, elem, size):
-    """One bit for each lane; two of them one behind the other."""
-    before = memory(bits)
-    images = [random.Random(f"{bits}{i}").randbytes(32) for i in range(2)]
-    before[MASK : MASK + 64] = b"".join(images)
-    p, al, k = f"!pto.ptr<{elem}, ub>", "!pto.align", mask_type(bits)
-    after, codes = in_ub(
-        bytes(before),
-        *(f'%m{i} = pto.plds %ui8[{MASK + 32 * i}], "NORM" : !pto.ptr<ui8, ub>, index -> {k}' for i in range(2)),
-        f"%a = pto.init_align : {al}",
-        f"%q = pto.addptr %{elem}, %far : {p} -> {p}",
-        f"%b, %q1 = pto.pstu %a, %m0, %q : {al}, {k}, {p} -> {al}, {p}",
-        f"%c, %q2 = pto.pstu %b, %m1, %q1 : {al}, {k}, {p} -> {al}, {p}",
-        f"pto.vstas %c, %q2, %none : {al}, {p}, i32",
-        setup=[f"%far = arith.constant {OUT // (bits // 8)} : index", "%none = arith.constant 0 : i32"],
-    )  # fmt: skip
-    expected = bytearray(before)
-    for i, image in enumerate(images):
-        lanes = one.active(one.mask_bits(image), bits // 8)
-        expected[OUT + i * size : OUT + (i + 1) * size] = one.mask_bytes(lanes)
-    assert after == expected
-    assert codes == []
 
 
 # -- predicates ---------------------------------------------------------------------------------------
@@ -493,7 +327,7 @@ def test_registers_are_values():
     """A register keeps what was loaded when the bytes change behind it."""
     before = memory("value")
     after, _ = in_ub(
-        bytes(before), _full("f32"), _LOAD, "%t = pto.vlds %f32[64] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>",
+        bytes(before), full("f32"), _LOAD, "%t = pto.vlds %f32[64] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>",
         stored("t", "f32", 0), stored("r", "f32", OUT),
     )  # fmt: skip
     assert after[:256] == before[256:512]

@@ -7,8 +7,9 @@ until nothing moves: a wait goes on when the set it belongs to has been done.
 The rules (PTO ISA documentation, events and pipes): a pipe begins an operation behind the one
 before it, on the A2/A3 vector pipe without waiting for its end; the scalar unit issues in order and
 goes on behind its own waits, its loads and barriers of all pipes; a flag, between pipes or between
-cores, fires when everything that its pipe was given before is done; so does the data of a FIFO; all
-cores that meet know what each had done. Slots that come back order nothing here."""
+cores, fires when everything that its pipe was given before is done; so does the data of a FIFO, and
+the release of a buffer token, for which the next holder waits; all cores that meet know what each had
+done. Slots that come back order nothing here."""
 
 from __future__ import annotations
 
@@ -44,6 +45,13 @@ class Event:
         return (self.core, *self.sync[1:])
 
     @property
+    def token(self) -> tuple[Any, ...] | None:
+        """The buffer token that it takes or gives back."""
+        if self.sync is None or self.sync[0] not in ("get", "release"):
+            return None
+        return self.core, self.sync[2]
+
+    @property
     def orders(self) -> bool:
         """True for what is no work of its own: flags, barriers, tokens."""
         return self.sync is not None or bool(self.gives or self.takes)
@@ -59,11 +67,14 @@ class Ordering:
         self.before = [0] * len(events)
         self.done = [0] * len(events)
         self.stuck = False
+        self.misused = False  # a token that nobody holds is released
         self._lanes: dict[tuple[int, str], deque[int]] = {lane: deque() for lane in lanes}
         self._given: dict[int, int] = {}  # what an operation knew when it was issued
         self._known: dict[tuple[int, str], int] = dict.fromkeys(lanes, 0)
         self._issued: dict[tuple[int, str], int] = dict.fromkeys(lanes, 0)
         self._sets: dict[tuple[Any, ...], deque[int]] = {}
+        self._held: set[tuple[Any, ...]] = set()
+        self._released: dict[tuple[Any, ...], int] = {}
         self._arrived: set[int] = set()
         self._scalar = {e.core: 0 for e in events}
         self._walk()
@@ -104,6 +115,8 @@ class Ordering:
         event = self.events[number]
         if event.flag is not None and event.sync[0] == "wait":
             return bool(self._sets.get(event.flag))
+        if event.token is not None and event.sync[0] == "get" and event.token in self._held:
+            return False
         if event.sync == ("barrier", "ALL"):
             mine = (
                 q for (core, lane), q in self._lanes.items() if core == event.core and lane != "S"
@@ -125,7 +138,7 @@ class Ordering:
         event = self.events[number]
         before = self._given[number] | self._known[event.lane]
         kind = event.sync[0] if event.sync is not None else ""
-        if kind in ("set", "barrier") or event.gives:
+        if kind in ("set", "barrier", "release") or event.gives:
             before |= self._issued[event.lane]
         if event.sync == ("barrier", "ALL"):
             for lane, issued in self._issued.items():
@@ -139,18 +152,34 @@ class Ordering:
         waits = event.flag if event.sync is not None and event.sync[0] == "wait" else None
         for key in (*((waits,) if waits is not None else ()), *event.takes):
             before |= self.done[self._sets[key].popleft()]
+        if event.token is not None and event.sync[0] == "get":
+            before |= self._released.get(event.token, 0)
         self.before[number] = before
         self.done[number] = before | 1 << number
         if event.flag is not None and waits is None:
             self._sets.setdefault(event.flag, deque()).append(number)
+        if event.token is not None:
+            self._pass_on(number)
         if number not in self._arrived:
             self._give(number)
         self._issued[lane] |= self.done[number]
         kind = event.sync[0] if event.sync is not None else ""
-        orders = kind in ("wait", "barrier") or bool(event.takes)
+        orders = kind in ("wait", "barrier", "get") or bool(event.takes)
         self._known[lane] |= self.done[number] if orders or self.in_order[lane] else start
         if lane[1] == "S" and (orders or not event.orders):
             self._scalar[event.core] |= self.done[number]
+
+    def _pass_on(self, number: int) -> None:
+        """A token is taken, or given back: who takes it next knows what all its holders did."""
+        event = self.events[number]
+        token = event.token
+        assert token is not None
+        if event.sync[0] == "get":  # type: ignore[index]
+            self._held.add(token)
+            return
+        self.misused = self.misused or token not in self._held
+        self._held.discard(token)
+        self._released[token] = self._released.get(token, 0) | self.done[number]
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,18 @@ class Trace:
             self.accesses.append(access)
 
 
-KNOWN = ("set", "wait", "barrier", "cross_set", "cross_wait", "push", "pop", "free")
+KNOWN = (
+    "set",
+    "wait",
+    "barrier",
+    "cross_set",
+    "cross_wait",
+    "push",
+    "pop",
+    "free",
+    "get",
+    "release",
+)
 
 
 _SHADOWS: dict = {}
@@ -308,7 +319,29 @@ def cores() -> Iterator[Case]:
         yield Case("cores", target, canonical(crossed(target)), {"x": X, "y": np.zeros_like(X)})
 
 
-CASES = [*shipped(), *made(), *cores()]
+def guarded() -> Iterator[Case]:
+    """A5: loads, sums and stores in a loop, each pipe holding the tokens of the tiles it touches."""
+
+    def held(pipe: str, line: str, *tokens: int) -> list[str]:
+        form = 'pto.{}_buf "PIPE_{}", {}, 0'.format
+        return [
+            *(form("get", pipe, t) for t in tokens),
+            line,
+            *(form("rls", pipe, t) for t in tokens),
+        ]
+
+    tiles = [f"%b = pto.alloc_tile : {TILE}"]
+    lines = [
+        *held("MTE2", f"pto.tload ins(%px : {WHOLE}) outs(%a : {TILE})", 0),
+        *held("V", f"pto.tadd ins(%a, %a : {TILE}, {TILE}) outs(%b : {TILE})", 0, 1),
+        *held("MTE3", f"pto.tstore ins(%b : {TILE}) outs(%py : {WHOLE})", 1),
+    ]
+    loop = ["scf.for %i = %c0 to %c2 step %c1 {", *lines, "}"]
+    given = {"x": X, "y": np.zeros_like(X)}
+    yield Case("tokens", "a5", canonical(program("\n".join([*tiles, *loop]), "a5")), given)
+
+
+CASES = [*shipped(), *made(), *cores(), *guarded()]
 
 
 # -- the property ---------------------------------------------------------------------------------
@@ -378,6 +411,10 @@ def verdict(case: Case, mutant, pairs) -> None:
     COUNTS[f"{mutant.kind} tried"] += 1
     raced, stopped = bool(codes & set(RACES)), "PTO5006" in codes
     order = Ordering(trace.events, case.target)
+    assert order.misused == ("PTO5004" in codes), where
+    if order.misused:
+        COUNTS["token that nobody holds"] += 1
+        return
     if stopped:
         COUNTS["deadlock"] += 1
         assert order.stuck, where

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.semantics.harness import Case
 from tests.semantics.rows import TARGETS
 from tests.support.witness import Witness, calls
 
@@ -59,6 +60,7 @@ def equal(left: np.ndarray, right: np.ndarray) -> bool:
 def _seeded(module: Any, name: str, arguments: dict[str, Any]) -> Witness:
     """One call of a test, whose random numbers begin anew."""
     with pytest.MonkeyPatch.context() as patch, Witness() as seen:
+        patch.setattr(Case, "check", Case.run)  # whether it is right says the test itself
         if hasattr(module, "RNG"):
             patch.setattr(module, "RNG", np.random.default_rng(7))
         getattr(module, name)(**arguments)

@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-SYNC = re.compile(r"\s*pto\.(set_flag|wait_flag|barrier|sync\.set|sync\.wait|syncall)\b")
+SYNC = re.compile(
+    r"\s*pto\.(set_flag|wait_flag|barrier|sync\.set|sync\.wait|syncall|get_buf|rls_buf)\b"
+)
 _EVENT = re.compile(r"EVENT_ID(\d)")
 _CROSS = re.compile(r"(sync\.(?:set|wait) <PIPE_\w+>, )(\d+)")
+_TOKEN = re.compile(r"((?:get|rls)_buf\W+\S+, )(\d+)")
 KINDS = ("drop", "double", "up", "down", "renumber")
 
 
@@ -45,6 +48,7 @@ def _changed(lines: list[str], at: int, kind: str) -> list[str] | None:
     if kind == "renumber":
         other = _EVENT.sub(lambda m: f"EVENT_ID{(int(m[1]) + 3) % 8}", line)
         other = _CROSS.sub(lambda m: f"{m[1]}{(int(m[2]) + 3) % 11}", other)
+        other = _TOKEN.sub(lambda m: f"{m[1]}{(int(m[2]) + 1) % 3}", other)
         if other == line:
             return None
         return [*lines[:at], other, *lines[at + 1 :]]

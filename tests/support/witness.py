@@ -48,7 +48,7 @@ class Witness:
             for observer in options.get("observers", ()):
                 found |= set(_written(observer))
             try:
-                result = plain(program, args, **options)
+                result = plain(program, args, **{"timing": False, **options})
             except ptosim.Trap:
                 found = {"stopped"}
                 raise
