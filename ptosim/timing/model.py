@@ -49,8 +49,7 @@ class CoreTimer:
         self.by_data = False  # data order what it executes; waits for them are among the causes
         self.clock = 0
         self.free, self.done = [0] * count, [0] * count
-        self.free_record = [NO_CAUSE] * count
-        self.done_record = [NO_CAUSE] * count
+        self.free_record, self.done_record = [NO_CAUSE] * count, [NO_CAUSE] * count
         self.queues: list[deque[tuple[Step, int]] | None] = [None] * count
         self.blocked = 0  # pipes that hold their queue
         self.gate: tuple[Step, int] | None = None  # where the scalar unit itself waits
@@ -162,10 +161,7 @@ class CoreTimer:
 
     def stalls_for(self, reason: str) -> list[int]:
         """Return the cycles that each pipe waited for a reason; they can be added to."""
-        found = self.stalled.get(reason)
-        if found is None:
-            found = self.stalled[reason] = [0] * len(self.free)
-        return found
+        return self.stalled.setdefault(reason, [0] * len(self.free))
 
     @property
     def stalls(self) -> dict[tuple[int, str], int]:

@@ -148,7 +148,9 @@ class Spans:
         firsts, ends = self.firsts, self.ends
         if item[0] > self.latest:
             self.latest = item[0]
-        if not ends or first >= ends[-1]:
+        if not ends or (first > firsts[-1] and end >= ends[-1]):  # as streams do
+            if ends and first < ends[-1]:
+                ends[-1] = first
             firsts.append(first)
             ends.append(end)
             self.items.append(item)

@@ -137,6 +137,7 @@ def main(options: list[str]) -> None:
     if "--harder" in options:
         console.print(harder(by_family))
     console.print(whole("whole kernels of 24 and 32 cores, with the launch", kernels.gemms()))
+    console.print(whole("TopK, 48 vector cores, with the launch", kernels.topks()))
     if "--quick" not in options:
         console.print(whole("flash attention, rows of 80 us and more", kernels.attentions()))
         share = kernels.starved(Attention(8192, 8192, 24))

@@ -26,7 +26,7 @@ def content() -> str:
     parts += [
         f'[[kernels]]\ntarget = "{k.target}"\nname = "{k.name}"\npublished = {k.published:.1f}\n'
         f"predicted = {k.predicted:.1f}\n"
-        for k in (*kernels.gemms(), *kernels.attentions())
+        for k in (*kernels.gemms(), *kernels.topks(), *kernels.attentions())
     ]
     return "\n".join(parts)
 

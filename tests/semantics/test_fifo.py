@@ -253,6 +253,21 @@ def test_errors_of_the_protocol(pair, data, code):
     assert stopped.value.diagnostics[-1].code == code
 
 
+@pytest.mark.parametrize(
+    ("target", "early", "codes"), [("a5", True, ["PTO5107"]), ("a5", False, []), ("a2a3", True, [])]
+)
+def test_a_slot_is_used_until_it_is_given_back(target, early, codes):
+    """On A5 the popped tile is the slot; on A2/A3 the pop has copied it."""
+    pair = pushing(target, 1, 1, 0)
+    t, y = half(pair.vector, "t0", 1), half(pair.vector, "y", 1)
+    free = "pto.tfree_from_aic {split = 1}"
+    pair.vector.line(f"%y = pto.alloc_tile : {y.type}")
+    pair.vector.lines += [free] if early else []
+    pair.vector.op("pto.tabs", [t], [y])
+    pair.vector.lines += [] if early else [free]
+    assert [d.code for d in ptosim.check(pair.text()) if d.severity.word == "error"] == codes
+
+
 def test_element_types_of_both_ends():
     pair = pushing("a5", 1, 0, 0)
     pair.vector.line("%t = pto.tpop_from_aic {split = 1} -> !pto.tile_buf<vec, 8x64xf16>")

@@ -11,6 +11,7 @@ from ptosim.passes.checks import (
     layouts,
     levels,
     pipes,
+    popped,
     quant,
     regions,
     sync,
@@ -30,6 +31,7 @@ _CHECKS = (
     sync.check,
     buffers.check,
     pipes.check,
+    popped.check,
     vecscope.check,
     quant.check,
 )

@@ -160,6 +160,16 @@ def row_function(request: Request) -> Cost:
     return function_cost(request, body, nest_by_rows(data.rows, data.cols, lanes))
 
 
+def gather(request: Request) -> Cost:
+    """By an index as other functions; by a mask or a comparison over the source."""
+    if not request.selected:
+        return function(request)
+    tile = max(request.shape.tiles(request.shape.ins), key=lambda t: t.rows * t.cols)
+    rows = tuple((n, request.instruction(n, tile)) for n in request.selected)
+    nest = nest_of([tile], tile.rows, tile.cols, tile.lanes)
+    return function_cost(request, Body(1, 1, rows, tile.bits > 16), nest)
+
+
 def _parts(request: Request) -> tuple[Body, list[TileShape], TileShape, int]:
     shape = request.shape
     tile = request.domain

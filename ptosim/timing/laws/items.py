@@ -5,14 +5,14 @@ from __future__ import annotations
 from ptosim.timing.cost import Cost, Stage
 from ptosim.timing.laws.functions import Body, Function, Nest, frame_stage, loop_stages
 from ptosim.timing.laws.request import Request
+from ptosim.timing.shapes import TileShape
 
 
 def items(request: Request) -> Cost:
     """Start-up, and cycles for each item."""
     sources = request.shape.tiles(request.shape.ins)
     tile = max(sources, key=lambda t: t.rows * t.cols)
-    elements = sum(t.rows * t.cols for t in sources if t.bits == tile.bits)
-    count = max(-(-elements // request.entry.options["item"]), 1)
+    count = max(-(-_items(request, sources) // request.entry.options["item"]), 1)
     name = request.stages[0]
     row = request.instruction(name, tile)
     if request.shape.target == "a2a3":
@@ -21,3 +21,11 @@ def items(request: Request) -> Cost:
     timing = Function(request.table)
     body = Body(len(sources), 1, ((name, row),), tile.bits > 16)
     return request.cost([frame_stage(timing), *loop_stages(timing, body, Nest(count, 1, False))])
+
+
+def _items(request: Request, sources: list[TileShape]) -> int:
+    """Return what is sorted: the values of the first operand, or the records of all lists."""
+    record = request.entry.options.get("record")
+    if record is None:
+        return sources[0].rows * sources[0].cols
+    return sum(t.bytes for t in sources if t.bits == sources[0].bits) // record

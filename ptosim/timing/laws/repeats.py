@@ -156,6 +156,19 @@ def rows(request: Request) -> Cost:
     return request.cost(stages, latency=start, work=tile.rows * tile.cols)
 
 
+def gather(request: Request) -> Cost:
+    """By an index a row costs as in `rows`; by a mask or a comparison the source has repeats."""
+    if not request.selected:
+        return rows(request)
+    tile = max(request.shape.tiles(request.shape.ins), key=_extent)
+    repeats = tile.rows * -(-tile.cols // tile.lanes)
+    stages = [
+        instruction_stage(name, request.instruction(name, tile), repeats, tile)
+        for name in request.selected
+    ]
+    return chain(request, stages)
+
+
 def columns(request: Request) -> Cost:
     """Reductions along columns: row by row into the result."""
     tile = max(request.shape.tiles(request.shape.ins), key=_extent)

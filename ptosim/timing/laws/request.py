@@ -33,6 +33,15 @@ class Request:
         return self.entry.stages[self.shape.target]
 
     @property
+    def selected(self) -> tuple[str, ...]:
+        """Names of the stages of a gather that goes through its source and keeps some elements;
+        nothing if it goes by an index."""
+        options, shape = self.entry.options, self.shape
+        if "selected" not in options or shape.tile("indices", "idx") is not None:
+            return ()
+        return tuple(options["selected"][shape.target].split())
+
+    @property
     def domain(self) -> TileShape:
         """The tile whose valid region the operation covers: the largest written one, else the
         largest read one."""
