@@ -13,6 +13,7 @@ from ptosim.passes.checks import (
     pipes,
     popped,
     quant,
+    regions,
     sync,
     tiles,
     vecscope,
@@ -22,6 +23,7 @@ from ptosim.passes.checks import (
 _CHECKS = (
     functions.check,
     calls.check,
+    regions.check,
     levels.check,
     views.check,
     layouts.check,

@@ -1,0 +1,63 @@
+"""Regions hand on what their operation gives, and conditions are truth values."""
+
+from __future__ import annotations
+
+import pytest
+
+import ptosim
+
+PROGRAM = """func.func private @f(%flag: i1, %n: i32) -> f32 {
+  %zero = arith.constant 0 : i32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %one = arith.constant 1.0 : f32
+  %count = scf.while (%i = %zero) : (i32) -> i32 {
+    %go = arith.cmpi slt, %i, %n : i32
+    scf.condition(%go) %i : i32
+  } do {
+  ^bb0(%i: i32):
+    %m = arith.addi %i, %n : i32
+    scf.yield %m : i32
+  }
+  %sum = scf.for %k = %c0 to %c1 step %c1 iter_args(%s = %one) -> (f32) {
+    %t = arith.addf %s, %s : f32
+    scf.yield %t : f32
+  }
+  %r = scf.if %flag -> (f32) {
+    %f = arith.sitofp %count : i32 to f32
+    scf.yield %f : f32
+  } else {
+    scf.yield %sum : f32
+  }
+  return %r : f32
+}
+"""
+
+
+def codes(old: str = "", new: str = "") -> list[str]:
+    """Return the codes of the program with one piece of text replaced."""
+    assert old in PROGRAM
+    found = ptosim.check(PROGRAM.replace(old, new), target="a5")
+    return [d.code for d in found if d.severity is ptosim.Severity.ERROR]
+
+
+def test_regions_that_fit() -> None:
+    assert codes() == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scf.yield %sum : f32", "scf.yield %zero : i32"),
+        ("scf.yield %sum : f32", "scf.yield %sum, %one : f32, f32"),
+        ("scf.yield %sum : f32", "scf.yield"),
+        (" else {\n    scf.yield %sum : f32\n  }", ""),
+        ("scf.if %flag", "scf.if %n"),
+        ("scf.condition(%go) %i : i32", "scf.condition(%n) %i : i32"),
+        ("scf.condition(%go) %i : i32", "scf.condition(%go)"),
+        ("    scf.yield %m : i32\n", ""),
+        ("scf.yield %t : f32", "scf.yield %n : i32"),
+    ],
+)
+def test_regions_that_do_not(old: str, new: str) -> None:
+    assert codes(old, new) == ["PTO1015"]
