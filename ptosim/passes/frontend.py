@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ptosim.diagnostics.model import Severity, Sink, error, note, warning
+from ptosim.diagnostics.model import Diagnostic, Severity, Sink, error, note, warning
 from ptosim.errors import UsageError
 from ptosim.ir.attributes import Enum, attr_value
 from ptosim.ir.core import Attr, Module, Operation
@@ -117,7 +117,7 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
     return front
 
 
-def _empty(source: Source):
+def _empty(source: Source) -> Diagnostic:
     return warning(
         "PTO0006",
         "the file holds no operation: there is nothing to check or to run",
