@@ -14,8 +14,9 @@ from ptosim.syntax.token import Tok
 def constant_value(literal: Any, type_: Type) -> Any:
     """Return the value of a literal in a scalar type, None if it does not fit.
 
-    Integers are taken modulo the width and given with the type's sign; a hexadecimal literal of a
-    float type is its bit pattern.
+    Integers may be written with or without sign: they fit if they lie between the smallest signed
+    and the largest unsigned number of the width (as MLIR has it), and are given with the type's
+    sign. A hexadecimal literal of a float type is its bit pattern.
     """
     if isinstance(type_, VectorType):
         return getattr(literal, "value", None)
@@ -31,6 +32,8 @@ def constant_value(literal: Any, type_: Type) -> Any:
         return None
     if element.name == "i1":
         return bool(value)
+    if not -(1 << element.bits - 1) <= value < 1 << element.bits:
+        return None
     wrapped = value & ((1 << element.bits) - 1)
     if element.kind == "int" and wrapped >> (element.bits - 1):
         wrapped -= 1 << element.bits

@@ -56,7 +56,8 @@ class Structured(Naming):
                     "PTO1008",
                     f"the literal does not fit type {type_}",
                     Span(self.source, op.start, op.end),
-                    help="write an integer for an integer type, a decimal or 0x… for a float",
+                    help="write an integer of the type's range for an integer type, a decimal or "
+                    "0x… for a float",
                 )
             )
         self._results(op, [type_])

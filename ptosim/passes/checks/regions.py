@@ -1,4 +1,5 @@
-"""Control flow: what a region yields fits the results, and a condition is a truth value."""
+"""Control flow: what a region yields fits the results, a condition is a truth value, a loop counts
+up."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from ptosim.diagnostics.model import Diagnostic, Label, Sink, error
 from ptosim.ir.core import Operand, Operation, Region
 from ptosim.ir.program import ResolvedModule
 from ptosim.ir.types import ErrorType, ScalarType, Type
-from ptosim.passes.checks.places import name_span, operand_span
+from ptosim.passes.checks.places import constant, name_span, operand_span
 from ptosim.passes.type_rules import compatible
 from ptosim.source import Source
 
@@ -17,12 +18,14 @@ _WORDS = {"scf.yield": "yields", "scf.condition": "passes on"}
 
 
 def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
-    """Report regions that end without the values that their operation gives, or with others, and
-    conditions that are no i1."""
+    """Report regions that end without the values that their operation gives, or with others,
+    conditions that are no i1, and constant steps that do not count up."""
     source = resolved.module.source
     for op in resolved.module.walk():
         if op.name in ("scf.if", "scf.condition"):
             sink.extend(_truth(op, source))
+        if op.name == "scf.for":
+            sink.extend(_step(op, source))
         if op.name in _ONCE or op.name in ("scf.for", "scf.while"):
             sink.extend(_regions(op, source))
 
@@ -36,6 +39,18 @@ def _truth(op: Operation, source: Source) -> Iterator[Diagnostic]:
             f"the condition of '{op.name}' has type {type_}, not i1",
             operand_span(operand, op, source),
             help="compare it: `arith.cmpi ne, %value, %zero`",
+        )
+
+
+def _step(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    operand = op.bound.get("step")
+    step = constant(operand)
+    if step is not None and step <= 0:
+        yield error(
+            "PTO6006",
+            f"the step of scf.for is {step}; it must be positive",
+            operand_span(operand, op, source),
+            help="count up, and compute the descending number from the loop's variable",
         )
 
 

@@ -61,3 +61,29 @@ def test_regions_that_fit() -> None:
 )
 def test_regions_that_do_not(old: str, new: str) -> None:
     assert codes(old, new) == ["PTO1015"]
+
+
+@pytest.mark.parametrize("step", ["0", "-1"])
+def test_a_constant_step_counts_up(step: str) -> None:
+    """MLIR, scf.for: a constant step must be positive."""
+    text = (
+        "func.func @f() {\n  %a = arith.constant 0 : index\n"
+        f"  %s = arith.constant {step} : index\n  scf.for %i = %a to %a step %s {{\n  }}\n  return\n}}\n"
+    )
+    assert [d.code for d in ptosim.check(text, target="a5")] == ["PTO6006"]
+
+
+@pytest.mark.parametrize(
+    ("literal", "fits"),
+    [
+        ("4294967295 : i32", True), ("4294967296 : i32", False), ("0xFFFFFFFF : i32", True),
+        ("-2147483648 : i32", True), ("-2147483649 : i32", False), ("255 : i8", True),
+        ("256 : i8", False), ("-129 : i8", False), ("18446744073709551615 : index", True),
+        ("99999999999999999999 : index", False),
+    ],
+)  # fmt: skip
+def test_integers_fit_their_width(literal: str, fits: bool) -> None:
+    """MLIR: an integer literal of N bits lies between -2^(N-1) and 2^N - 1."""
+    text = f"func.func @f() {{\n  %a = arith.constant {literal}\n  return\n}}\n"
+    found = [d.code for d in ptosim.check(text, target="a5")]
+    assert found == ([] if fits else ["PTO1008"])
