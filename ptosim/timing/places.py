@@ -177,17 +177,25 @@ class Spans:
 
     def _replace(self, first: int, end: int, item: Given) -> None:
         """Put a stretch in the place of what it covers."""
-        low = bisect_right(self.ends, first)
-        high = bisect_left(self.firsts, end, low)
-        new = [(first, end, item)]
+        firsts, ends, items = self.firsts, self.ends, self.items
+        low = bisect_right(ends, first)
+        high = bisect_left(firsts, end, low)
         if low < high:
-            if self.firsts[low] < first:
-                new = [(self.firsts[low], first, self.items[low]), *new]
-            if self.ends[high - 1] > end:
-                new = [*new, (end, self.ends[high - 1], self.items[high - 1])]
-        self.firsts[low:high] = [n[0] for n in new]
-        self.ends[low:high] = [n[1] for n in new]
-        self.items[low:high] = [n[2] for n in new]
+            before, after = firsts[low] < first, ends[high - 1] > end
+            if before and after and high - low == 1:  # it lies inside of one, which becomes two
+                columns: tuple[list[Any], ...] = (firsts, ends, items)
+                for column in columns:
+                    column.insert(low, column[low])
+                high += 1
+            if before:
+                ends[low] = first
+                low += 1
+            if after:
+                high -= 1
+                firsts[high] = end
+        firsts[low:high] = (first,)
+        ends[low:high] = (end,)
+        items[low:high] = (item,)
 
     def _join(self) -> None:
         """Join neighbours in pairs; the later of the two counts for both."""
