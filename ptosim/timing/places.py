@@ -183,9 +183,9 @@ class Spans:
         if low < high:
             before, after = firsts[low] < first, ends[high - 1] > end
             if before and after and high - low == 1:  # it lies inside of one, which becomes two
-                columns: tuple[list[Any], ...] = (firsts, ends, items)
-                for column in columns:
-                    column.insert(low, column[low])
+                firsts.insert(low, firsts[low])
+                ends.insert(low, ends[low])
+                items.insert(low, items[low])
                 high += 1
             if before:
                 ends[low] = first
