@@ -26,6 +26,7 @@ from ptosim.passes.frontend import Front
 from ptosim.passes.launch import has_abstract, peer_functions, reached_functions
 from ptosim.passes.liveness import lifetimes
 from ptosim.passes.place import Placed, place
+from ptosim.semantics.binding import valid_bytes
 from ptosim.source import Source
 
 Span = tuple[int, int]
@@ -291,9 +292,10 @@ class _Watcher:
         return self._steps
 
     def _index(self, op: Any, name: str, ref: TileRef) -> int:
-        """The buffer that a tile lies in: the smallest one around it that has its name, or any."""
+        """The buffer that a tile, or a window of one, lies in: the smallest one around it that has
+        its name, or any."""
         space, start = ref.type.loc, ref.addr
-        end = start + min(ref.type.bytes, ref.type.dtype.bytes_for(ref.type.rows * ref.type.cols))
+        end = start + min(ref.type.bytes, valid_bytes(ref))
         value = getattr(op.bound.get(name), "value", None)
         around = [
             (f"%{getattr(value, 'name', '')}" != b.name, b.bytes, i)
@@ -302,7 +304,7 @@ class _Watcher:
         ]
         if around:
             return min(around)[2]
-        line = op.start
+        line = self._source.line_column(op.start)[0]
         self.buffers.append(
             Buffer(f"%{getattr(value, 'name', name)}", space, start, end - start, line)
         )

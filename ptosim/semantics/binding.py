@@ -153,7 +153,7 @@ class Binding:
         if ref is None:
             raise OpFault("PTO6003", f"operand {name} of '{self.op.name}' has no tile yet")
         space = (core or self.core).space(ref.type.loc)
-        end = ref.addr + min(ref.type.bytes, _valid_bytes(ref))
+        end = ref.addr + min(ref.type.bytes, valid_bytes(ref))
         if ref.addr < 0 or end > space.size:
             raise OpFault(
                 "PTO4353",
@@ -271,9 +271,9 @@ class Binding:
         self.emit(make(severity, code, f"'{self.op.name}' {message}", span, **details))
 
 
-def _valid_bytes(ref: TileRef) -> int:
-    """Bytes up to the last element of the valid region: a window of a tile has the strides, but not
-    the whole extent, of its static shape."""
+def valid_bytes(ref: TileRef) -> int:
+    """Return the bytes up to the last element of the valid region: a window of a tile has the
+    strides, but not the whole extent, of its static shape."""
     layout = tile_layout(ref.type, ref.v_row, ref.v_col)
     last = layout.offset(max(ref.v_row - 1, 0), max(ref.v_col - 1, 0))
     return ref.type.dtype.bytes_for(last + 1)

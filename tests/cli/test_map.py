@@ -117,3 +117,12 @@ def test_other_faults_are_refused(cli, tmp_path, text, code):
     outcome = cli("map", path)
     assert outcome.code == code
     assert outcome.out == ""
+
+
+def test_windows_lie_in_the_tile_that_they_are_windows_of(cli):
+    """The merge of @sort/topk reads four windows of one tile: they are no tiles of their own."""
+    result = cli("map", "@sort/topk", "--format", "json")
+    (space,) = json.loads(result.out)["spaces"]
+    names = [b["name"] for b in space["buffers"]]
+    assert names == ["%scores", "%places", "%one", "%two", "%tmp", "%top", "%best", "%words"]
+    assert space["overlaps"] == []
