@@ -17,6 +17,7 @@ from ptosim.semantics.registry import Commit
 from ptosim.semantics.transfer import (
     GmWindow,
     from_logical,
+    inside,
     layout_for_acc,
     logical_sizes,
     on_window,
@@ -42,14 +43,7 @@ def store_accumulator(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     def results() -> np.ndarray:
         return from_logical(convert(tile.read(rows, cols)), sizes, layout).view(dtype)
 
-    window = GmWindow(view, dtype, sizes, view.spec.strides)
-    if not window.is_inside:
-        first, end = window.ends
-        raise OpFault(
-            "PTO6001",
-            f"'{op.op.name}' reaches outside `{view.buffer.name}`: elements [{first}, {end}) of "
-            f"{window.count}",
-        )
+    window = inside(op, view, GmWindow(view, dtype, sizes, view.spec.strides))
     if op.attr("atomicType") != "atomic_add":
         return on_window(op, view, window, lambda place: lambda: np.copyto(place, results()))
     check_atomic(view)

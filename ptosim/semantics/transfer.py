@@ -250,16 +250,20 @@ def gm_window(
                 "takes every column block as contiguous; the view's strides say otherwise",
                 notes=("the transfer of an NZ tile uses the strides between blocks only",),
             )
-    window = GmWindow(view, tile.dtype, sizes, strides)
-    if not window.is_inside:
-        first, end = window.ends
-        raise OpFault(
-            "PTO6001",
-            f"'{op.op.name}' reaches outside `{view.buffer.name}`: elements [{first}, {end}) of "
-            f"{window.count}",
-            notes=("the length of a row is the tile's valid size, not the window's",),
-        )
-    return window
+    return inside(op, view, GmWindow(view, tile.dtype, sizes, strides))
+
+
+def inside(op: Binding, view: GmAccess, window: GmWindow) -> GmWindow:
+    """Return a window that its buffer holds as a whole; faults for any other."""
+    if window.is_inside:
+        return window
+    first, end = window.ends
+    raise OpFault(
+        "PTO6001",
+        f"'{op.op.name}' reaches outside `{view.buffer.name}`: elements [{first}, {end}) of "
+        f"{window.count}",
+        notes=("the length of a row is the tile's valid size, not the window's",),
+    )
 
 
 def _nd_strides(tile: Tile, sizes: Shape) -> Shape:
