@@ -55,7 +55,7 @@ MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
 
 MAX_BLOCKS = 65_535
-"""Blocks of a launch: the device counts them in 16 bits."""
+"""Blocks of a launch. Assumed: the device counts them in 16 bits (no document gives a limit)."""
 
 
 @dataclass(frozen=True, slots=True)
