@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from ptosim.ground.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from ptosim.api import check, load
-    from ptosim.arguments import Arg
-    from ptosim.diagnostics.model import Diagnostic, Severity
-    from ptosim.errors import (
+    from ptosim.ground.diagnostics.model import Diagnostic, Severity
+    from ptosim.ground.errors import (
         InternalError,
         IsaDataError,
         LimitError,
@@ -25,30 +24,31 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
-    from ptosim.program import Program
-    from ptosim.quant.engine import quantize
     from ptosim.quant.inverse import dequantize
-    from ptosim.results import Result
+    from ptosim.quant.quantize import quantize
+    from ptosim.run.arguments import Arg
+    from ptosim.run.program import Program
+    from ptosim.run.results import Result
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
 _PUBLIC = {
     "check": "ptosim.api",
     "load": "ptosim.api",
-    "quantize": "ptosim.quant.engine",
+    "quantize": "ptosim.quant.quantize",
     "dequantize": "ptosim.quant.inverse",
-    "Arg": "ptosim.arguments",
-    "Program": "ptosim.program",
-    "Result": "ptosim.results",
-    "Diagnostic": "ptosim.diagnostics.model",
-    "Severity": "ptosim.diagnostics.model",
-    "PtosimError": "ptosim.errors",
-    "ProgramError": "ptosim.errors",
-    "Trap": "ptosim.errors",
-    "UnsupportedError": "ptosim.errors",
-    "UsageError": "ptosim.errors",
-    "LimitError": "ptosim.errors",
-    "IsaDataError": "ptosim.errors",
-    "InternalError": "ptosim.errors",
+    "Arg": "ptosim.run.arguments",
+    "Program": "ptosim.run.program",
+    "Result": "ptosim.run.results",
+    "Diagnostic": "ptosim.ground.diagnostics.model",
+    "Severity": "ptosim.ground.diagnostics.model",
+    "PtosimError": "ptosim.ground.errors",
+    "ProgramError": "ptosim.ground.errors",
+    "Trap": "ptosim.ground.errors",
+    "UnsupportedError": "ptosim.ground.errors",
+    "UsageError": "ptosim.ground.errors",
+    "LimitError": "ptosim.ground.errors",
+    "IsaDataError": "ptosim.ground.errors",
+    "InternalError": "ptosim.ground.errors",
 }
 
 __all__ = [

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptosim.diagnostics.model import Diagnostic
-from ptosim.errors import UsageError
-from ptosim.isa.profiles import make_profile
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
-from ptosim.source import Source
 
 if TYPE_CHECKING:
-    from ptosim.program import Program
+    from ptosim.run.program import Program
 
 
 def read_source(source: str | Path | Source, filename: str | None = None) -> Source:
@@ -61,7 +61,7 @@ def load(
     options that mean nothing or a file that cannot be read."""
     text = read_source(source, filename)
     front = run_frontend(text, FrontOptions(target, level, sync))
-    from ptosim.program import make_program  # brings NumPy; a check does without
+    from ptosim.run.program import make_program  # brings NumPy; a check does without
 
     return make_program(front, profile, switches)
 
@@ -100,8 +100,8 @@ def check_source(
     wanted = needless or (front.sync == "manual" if dry_run is None else dry_run)
     if not wanted or front.sink.has_errors:
         return checked
-    from ptosim.dry import dry_run as follow  # brings NumPy; most checks do without
-    from ptosim.program import make_program
+    from ptosim.run.dry import dry_run as follow  # brings NumPy; most checks do without
+    from ptosim.run.program import make_program
 
     program = make_program(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
@@ -111,7 +111,7 @@ def check_source(
         checked.findings += [d for d in outcome.findings if d not in checked.findings]
         ends.append(f"@{name}: {outcome.ended or 'to its end'}")
         if needless and front.sync == "manual":
-            from ptosim.needless import needless as needless_of
+            from ptosim.analysis.redundant_sync import needless as needless_of
 
             checked.findings += needless_of(program, name, args)
     checked.dry_run = "; ".join(ends)

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ptosim import __version__
 from ptosim.api import Checked, check_source
 from ptosim.cli import fixing
 from ptosim.cli import options as shared
 from ptosim.cli.sources import open_source
 from ptosim.cli.terminal import Terminal
-from ptosim.diagnostics.model import Diagnostic, Severity
-from ptosim.diagnostics.render import count_line
-from ptosim.diagnostics.select import Selection, cap, rest_line, selection
-from ptosim.errors import ProgramError, UsageError
-from ptosim.source import Source
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
+from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.source import Source
+from ptosim.ground.version import __version__
+from ptosim.views.diagnostics.render import count_line
 
 _FORMATS = (*shared.FORMATS, "junit")
 _EPILOG = """A program with synchronisation of its own is followed without values (a dry run) as far
@@ -158,11 +158,11 @@ def _write(reports: list[_Report], options: argparse.Namespace, terminal: Termin
         every.extend(d for d in report.shown if d not in every)
     shown, rest = cap(every, options.max_findings)
     if options.format == "junit":
-        from ptosim.diagnostics.junit import junit
+        from ptosim.views.diagnostics.junit import junit
 
         terminal.write(junit(_suites(reports, shown), lambda d: _is_failure(d, options)))
     elif options.format != "text":
-        from ptosim.diagnostics.export import export
+        from ptosim.views.diagnostics.export import export
 
         about = {"programs": [_fields(r, options) for r in reports]}
         visible = [d for d in shown if terminal.shows(d)]

@@ -10,8 +10,8 @@ from typing import Any
 from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal, trace_text, write_file
-from ptosim.errors import ProgramError, UsageError
-from ptosim.sidecar import Sidecar
+from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.run.sidecar import Sidecar
 from ptosim.views.cost_tables import BY, VIEWS
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
-from ptosim.errors import Trap, UsageError
+from ptosim.ground.errors import Trap, UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.session import Debugger

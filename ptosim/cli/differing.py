@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
+from ptosim.analysis.differences import Choices, Difference, Side, look_at
 from ptosim.cli import options as shared
 from ptosim.cli.launching import arguments
 from ptosim.cli.sources import open_source, source_path
 from ptosim.cli.terminal import Terminal
-from ptosim.compare import Tolerance
-from ptosim.diagnostics.model import Severity
-from ptosim.differences import Choices, Difference, Side, look_at
-from ptosim.errors import ProgramError
-from ptosim.sidecar import sidecar_of
+from ptosim.ground.diagnostics.model import Severity
+from ptosim.ground.errors import ProgramError
+from ptosim.run.compare import Tolerance
+from ptosim.run.sidecar import sidecar_of
 
 _THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ptosim.cli import values
 from ptosim.cli.terminal import write_file
-from ptosim.engine.dump import Dump
-from ptosim.errors import UsageError
+from ptosim.engine.core.dump import Dump
+from ptosim.ground.errors import UsageError
 
 
 def requests(texts: Iterable[str]) -> list[Dump]:

@@ -8,9 +8,9 @@ import textwrap
 
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
-from ptosim.diagnostics.catalog import catalog
-from ptosim.diagnostics.device_errors import DeviceError
-from ptosim.errors import UsageError
+from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.diagnostics.device_errors import DeviceError
+from ptosim.ground.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Print the long text of a code or switch; without one, list them."""
-    from ptosim.isa.profiles import switches
+    from ptosim.ground.isa.profiles import switches
 
     codes = catalog()
     known = switches()
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 def _device_error(topic: str, terminal: Terminal) -> bool:
     """Say what a pasted error of a board means; False if nothing in it is known."""
-    from ptosim.diagnostics.device_errors import matching, set_bits
+    from ptosim.ground.diagnostics.device_errors import matching, set_bits
 
     entries, bits = matching(topic), set_bits(topic)
     if not entries and not bits:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ptosim.cli.sources import source_path
 from ptosim.cli.terminal import Terminal, write_file
-from ptosim.diagnostics.fix import Check, repair
-from ptosim.errors import UsageError
-from ptosim.source import Source
+from ptosim.ground.diagnostics.fix import Check, repair
+from ptosim.ground.errors import UsageError
+from ptosim.ground.source import Source
 
 
 def fix(

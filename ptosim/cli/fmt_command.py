@@ -9,10 +9,10 @@ from pathlib import Path
 from ptosim.cli import options as shared
 from ptosim.cli.sources import open_source, source_path
 from ptosim.cli.terminal import Terminal, write_file
-from ptosim.diagnostics.model import Sink
-from ptosim.errors import ProgramError, UsageError
-from ptosim.isa.profiles import make_profile
-from ptosim.source import Source
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.source import Source
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 
@@ -80,7 +80,7 @@ def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -
     if options.plan or options.insert_sync:
         source = _completed(source, options, terminal)
     if options.to:
-        from ptosim.passes.forms import convert
+        from ptosim.passes.bind.forms import convert
 
         return convert(source, options.to, options.target)
     sink = Sink()
@@ -93,19 +93,19 @@ def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -
 def _quantised(source: Source, options: argparse.Namespace) -> Source:
     """The program after the passes on quantised types."""
     if options.normalize_quant:
-        from ptosim.quant.mlir_passes import normalized, rewritten
-        from ptosim.quant.mlir_types import UniformType
+        from ptosim.quant.mlir.passes import normalized, rewritten
+        from ptosim.quant.mlir.types import UniformType
 
         def simpler(type_: object) -> str:
             return str(normalized(type_) if isinstance(type_, UniformType) else type_)
 
         source = Source(source.name, rewritten(source.text, simpler))
     if options.strip_quant:
-        from ptosim.passes.strip_quant import stripped_signatures
+        from ptosim.passes.rewrite.strip_quant import stripped_signatures
 
         source = Source(source.name, stripped_signatures(source))
     if options.lower_quant:
-        from ptosim.lower.casts import lowered
+        from ptosim.interop.casts import lowered
         from ptosim.passes.frontend import FrontOptions
 
         asked = FrontOptions(options.target, options.level, options.sync)
@@ -115,7 +115,7 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
 
 def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) -> Source:
     """The program with addresses and synchronisation."""
-    from ptosim.auto.write import rewritten
+    from ptosim.analysis.insert_sync.write import rewritten
     from ptosim.passes.frontend import FrontOptions
 
     if options.to == "ssa":

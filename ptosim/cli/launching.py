@@ -11,9 +11,9 @@ from ptosim import api
 from ptosim.cli import options as shared
 from ptosim.cli import values
 from ptosim.cli.sources import open_source, source_path
-from ptosim.launch import MAX_INSTRUCTIONS
-from ptosim.program import Program
-from ptosim.sidecar import Sidecar, sidecar_of
+from ptosim.run.launch import MAX_INSTRUCTIONS
+from ptosim.run.program import Program
+from ptosim.run.sidecar import Sidecar, sidecar_of
 
 
 def add_arguments(group: Any) -> None:

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ptosim import __version__
 from ptosim.cli.terminal import Terminal
-from ptosim.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.version import __version__
 
 # Subcommand -> what it does; the module `ptosim.cli.<name>` has `configure` and `run`.
 COMMANDS = {

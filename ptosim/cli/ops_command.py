@@ -8,10 +8,10 @@ from typing import Any
 
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
-from ptosim.errors import UsageError
-from ptosim.isa.registry import TARGETS, isa
-from ptosim.isa.schema import OpDef
-from ptosim.passes.bind import describe
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.rows import TARGETS, isa
+from ptosim.ground.isa.schema import OpDef
+from ptosim.passes.bind.bind import describe
 from ptosim.views.op_card import card
 
 _WIDE = 400

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ptosim.diagnostics.model import Diagnostic, Severity
-from ptosim.errors import UsageError
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.errors import UsageError
 
 FORMATS = ("text", "json", "jsonl", "sarif")
 _THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}

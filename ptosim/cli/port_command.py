@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from ptosim.analysis.differences import difference
 from ptosim.cli import differing
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
-from ptosim.differences import difference
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 from ptosim.passes.frontend import check_target_word
 
 

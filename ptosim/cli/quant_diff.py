@@ -8,7 +8,7 @@ from typing import Any
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.terminal import Terminal
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 from ptosim.quant.diff import Difference, Example, Report, Row, Setting, compare, examples
 from ptosim.quant.storage import storage
 

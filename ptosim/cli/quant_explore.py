@@ -11,7 +11,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.passes.frontend import check_target_word
 
 if TYPE_CHECKING:
-    from ptosim.lower.explore import Candidate
+    from ptosim.interop.explore import Candidate
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC or randn:dtype:RxC[:seed]; rows
 are those of its last dimension. Every line is a generated program that was run: SQNR is that of its
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run every format and report."""
-    from ptosim.lower.explore import explore
+    from ptosim.interop.explore import explore
 
     targets = [check_target_word(t.strip()) for t in options.target.split(",")]
     x = given.tensor(options.tensor)
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _budget(target: str) -> int:
-    from ptosim.isa.machines import machine
+    from ptosim.ground.isa.targets import machine
 
     return machine(target).spaces["vec"].planner
 

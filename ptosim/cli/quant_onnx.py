@@ -12,11 +12,11 @@ from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.cli.values import parse_spec, split
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 from ptosim.passes.frontend import check_target_word
 
 if TYPE_CHECKING:
-    from ptosim.lower.onnx_run import Line, Outcome
+    from ptosim.interop.onnx_run import Line, Outcome
 
 _EPILOG = """Every node becomes PTO kernels in two forms: fast is what the hardware has
 instructions for, exact computes the oracle's formula step by step. The exit code is 1 if the exact
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Import, run in both forms, compare."""
-    from ptosim.lower import onnx_model, onnx_run
+    from ptosim.interop import onnx_model, onnx_run
 
     targets = [check_target_word(t.strip()) for t in options.target.split(",")]
     graph = onnx_model.load(options.model)
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _emit(folder: Path, outcome: Outcome) -> None:
-    from ptosim.lower.emit import write_programs
+    from ptosim.interop.emit import write_programs
 
     write_programs(
         folder,

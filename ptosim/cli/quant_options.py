@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ptosim.cli.values import parse_spec
-from ptosim.errors import UsageError
-from ptosim.quant.engine import as_array
+from ptosim.ground.errors import UsageError
+from ptosim.quant.quantize import as_array
 from ptosim.quant.storage import Storage
 
 

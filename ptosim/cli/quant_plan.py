@@ -12,11 +12,11 @@ import numpy as np
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.terminal import Terminal
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 from ptosim.passes.frontend import check_target_word
 
 if TYPE_CHECKING:
-    from ptosim.lower.plan import Convolution, Form, Plan, Task
+    from ptosim.interop.plan import Convolution, Form, Plan, Task
 
 _EPILOG = """A product of src [M,K] and weights [K,N], or with --conv a convolution of [N,C,H,W]
 with [O,C/groups,H,W]; both hold i8 or ui8. Attributes that oneDNN's int8 primitives take: scales of
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Plan, run, compare."""
-    from ptosim.lower import plan
+    from ptosim.interop import plan
 
     if options.task is not None:
         _read(options)
@@ -103,9 +103,9 @@ def _read(options: argparse.Namespace) -> None:
 
 
 def _task(options: argparse.Namespace) -> Task:
-    from ptosim.lower.plan import Task
-    from ptosim.quant.onednn import Values
-    from ptosim.quant.onednn_attr import Attributes
+    from ptosim.interop.plan import Task
+    from ptosim.quant.onednn.attributes import Attributes
+    from ptosim.quant.onednn.primitives import Values
     from ptosim.quant.storage import storage
 
     if options.src is None or options.weights is None:
@@ -143,7 +143,7 @@ def _operand(spec: str, what: str) -> np.ndarray:
 
 
 def _convolution(options: argparse.Namespace) -> Convolution:
-    from ptosim.lower.plan import Convolution
+    from ptosim.interop.plan import Convolution
 
     strides, padding, dilation = (
         _whole(getattr(options, n), f"--{n}") for n in ("strides", "padding", "dilation")
@@ -173,7 +173,7 @@ def _one(spec: str, what: str) -> np.float32:
 
 
 def _emit(folder: Path, found: Plan) -> None:
-    from ptosim.lower.emit import write_programs
+    from ptosim.interop.emit import write_programs
 
     write_programs(
         folder,

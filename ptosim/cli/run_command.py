@@ -9,13 +9,13 @@ from typing import Any
 from ptosim.cli import dumping, launching, values
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal, trace_text, write_file
-from ptosim.compare import Comparison, Tolerance, compare
-from ptosim.engine.dump import Dump, Dumper
-from ptosim.errors import Trap, UsageError
-from ptosim.isa.dtypes import dtype
-from ptosim.program import Program
-from ptosim.results import Result
-from ptosim.sidecar import Sidecar
+from ptosim.engine.core.dump import Dump, Dumper
+from ptosim.ground.errors import Trap, UsageError
+from ptosim.ground.isa.dtypes import dtype
+from ptosim.run.compare import Comparison, Tolerance, compare
+from ptosim.run.program import Program
+from ptosim.run.results import Result
+from ptosim.run.sidecar import Sidecar
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
 randn:dtype:RxC[:seed], randint:…, arange:dtype:RxC, or a number for a scalar. Arguments that are

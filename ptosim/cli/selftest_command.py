@@ -14,12 +14,12 @@ from ptosim.cli import options as shared
 from ptosim.cli import values
 from ptosim.cli.sources import shipped, shipped_names
 from ptosim.cli.terminal import Terminal
-from ptosim.compare import Tolerance, compare
-from ptosim.diagnostics.model import Severity
-from ptosim.errors import ProgramError, PtosimError
-from ptosim.isa.registry import TARGETS, isa
-from ptosim.isa.schema import Status
-from ptosim.sidecar import Sidecar, sidecar_of
+from ptosim.ground.diagnostics.model import Severity
+from ptosim.ground.errors import ProgramError, PtosimError
+from ptosim.ground.isa.rows import TARGETS, isa
+from ptosim.ground.isa.schema import Status
+from ptosim.run.compare import Tolerance, compare
+from ptosim.run.sidecar import Sidecar, sidecar_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,8 +50,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 def _data() -> Check:
     start = time.perf_counter()
-    from ptosim.semantics import families
-    from ptosim.semantics.registry import KERNELS, VALUES
+    from ptosim.semantics.base import families
+    from ptosim.semantics.base.functions import KERNELS, VALUES
 
     families.load()
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ptosim.api import read_source
-from ptosim.errors import UsageError
-from ptosim.isa.paths import programs_directory
-from ptosim.source import Source
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.source import Source
 
 
 def open_source(name: str) -> Source:

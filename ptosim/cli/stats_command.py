@@ -10,8 +10,8 @@ import numpy as np
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
-from ptosim.engine.dump import Dumper
-from ptosim.errors import UsageError
+from ptosim.engine.core.dump import Dumper
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.quant.statistics import Statistics

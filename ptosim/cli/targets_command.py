@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
-from ptosim.isa.data import read_toml
-from ptosim.isa.machines import machine
-from ptosim.isa.registry import TARGETS
+from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.rows import TARGETS
+from ptosim.ground.isa.targets import machine
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _accuracy(terminal: Terminal) -> None:
-    from ptosim.isa.costs import accuracy
+    from ptosim.ground.isa.costs import accuracy
     from ptosim.views.accuracy_tables import renderables
 
     operations, kernels = accuracy()

@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
-from ptosim.diagnostics.model import Diagnostic, Severity
-from ptosim.diagnostics.render import ansi, plain, render_all
-from ptosim.files import write_file
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.files import write_file
+from ptosim.views.diagnostics.render import ansi, plain, render_all
 
 WIDTH = 100
 """Columns of a report that does not go to a terminal."""
@@ -101,7 +101,7 @@ class Terminal:
                 paint = ansi if self.uses_color(sys.stderr) else plain
                 sys.stderr.write(render_all(shown, paint) + "\n")
             return
-        from ptosim.diagnostics.export import export
+        from ptosim.views.diagnostics.export import export
 
         self.write(export(diagnostics, self.format))
 

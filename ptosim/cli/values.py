@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.errors import UsageError
-from ptosim.ir.types import DType
-from ptosim.isa.dtypes import dtypes
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.types import DType
+from ptosim.ground.isa.dtypes import dtypes
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 
 

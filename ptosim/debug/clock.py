@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ptosim.debug.places import number
+from ptosim.debug.locations import number
 from ptosim.debug.walker import Walker
-from ptosim.engine.timed import TimedEngine
-from ptosim.errors import UsageError
+from ptosim.engine.timed.engine import TimedEngine
+from ptosim.ground.errors import UsageError
 from ptosim.machine.core import Core
-from ptosim.timing.model import CoreTimer
-from ptosim.timing.report import CostReport
+from ptosim.timing.pipes.model import CoreTimer
+from ptosim.timing.report.totals import CostReport
 
 NO_TIMING = "no timing: this run counts instructions, not cycles"
 

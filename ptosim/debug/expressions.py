@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 _VALUE, _KNOWN = "ƒ", "ß"  # letters that stand for % and $ in Python text, one for one
 _REFERENCE = re.compile(r"([%$])([A-Za-z0-9_]+)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptosim.debug.stops import Breakpoint
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.session import Debugger

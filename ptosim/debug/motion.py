@@ -10,8 +10,8 @@ from ptosim.debug.names import brief, is_tile_op
 from ptosim.debug.nan import NanTracker
 from ptosim.debug.stops import Hit, Points, Stop
 from ptosim.debug.walker import Interrupted, Walker
-from ptosim.errors import UsageError
-from ptosim.ir.core import Operation
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.core import Operation
 
 Arrived = Callable[[], bool]
 FOREVER = 1 << 62

@@ -6,11 +6,11 @@ import difflib
 from bisect import bisect_left
 from typing import Any
 
-from ptosim.engine.records import DecodedProgram, Inst, Kind
-from ptosim.ir.core import Operand, Operation, Value
-from ptosim.ir.program import ResolvedModule
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.source import Source
 from ptosim.machine.core import SLOT_STACK, Core
-from ptosim.source import Source
 
 LOOPS = frozenset(("scf.for", "scf.while"))
 _OPERATIONS = frozenset((Kind.EXEC, Kind.REGION, Kind.VECTOR))

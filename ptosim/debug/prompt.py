@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.debug.commands.looking import INFO_WORDS
-from ptosim.debug.commands.registry import ALIASES, COMMANDS, TOPICS, find
+from ptosim.debug.commands.table import ALIASES, COMMANDS, TOPICS, find
 from ptosim.debug.shell import PROMPT
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.errors import UsageError
-from ptosim.ir.types import DType, TileType
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.types import DType, TileType
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, extent, strided_view
 from ptosim.machine.storage import from_bytes, unpack_nibbles

@@ -8,10 +8,10 @@ import numpy as np
 
 from ptosim.debug.reading import Reading, numbers_of
 from ptosim.debug.sheet import Sheet, short_number
-from ptosim.errors import UsageError
-from ptosim.ir.core import Value
-from ptosim.ir.types import MaskType, VRegType
-from ptosim.isa.dtypes import dtypes
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.types import MaskType, VRegType
+from ptosim.ground.isa.dtypes import dtypes
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import REGISTER_BYTES, Mask
 

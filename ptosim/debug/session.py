@@ -16,9 +16,9 @@ import numpy as np
 
 from ptosim.debug import clock
 from ptosim.debug.expressions import Expression, Unavailable, truth
+from ptosim.debug.locations import PlaceParser, memory_range, number
 from ptosim.debug.motion import Motion
 from ptosim.debug.names import Names, depth, is_tile_op
-from ptosim.debug.places import PlaceParser, memory_range, number
 from ptosim.debug.reading import (
     Place,
     Reading,
@@ -32,16 +32,16 @@ from ptosim.debug.registers import read_register
 from ptosim.debug.stops import Breakpoint, Stop
 from ptosim.debug.walker import Walker
 from ptosim.debug.writes import Write, WriteIndex
-from ptosim.diagnostics.model import Diagnostic
-from ptosim.engine.records import Inst
-from ptosim.errors import UsageError
-from ptosim.ir.core import Operation, Value
-from ptosim.ir.types import PtrType, ScalarType
-from ptosim.isa.dtypes import dtypes
-from ptosim.launch import Launch
+from ptosim.engine.core.records import Inst
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.types import PtrType, ScalarType
+from ptosim.ground.isa.dtypes import dtypes
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
-from ptosim.timing.model import CoreTimer
+from ptosim.run.launch import Launch
+from ptosim.timing.pipes.model import CoreTimer
 
 
 class Debugger:

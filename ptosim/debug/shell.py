@@ -10,13 +10,13 @@ from typing import Any
 
 from rich.text import Text
 
-from ptosim.debug.commands.registry import COMMANDS, Command, find, load
+from ptosim.debug.commands.table import COMMANDS, Command, find, load
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Line, Sheet
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables import code
 from ptosim.debug.walker import Interrupted
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 PROMPT = "(ptosim) "
 # Commands in which Ctrl-C is Python's own: they may run code of the user.

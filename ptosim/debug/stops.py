@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ptosim.debug.expressions import Expression, Unavailable, fingerprint, truth
-from ptosim.diagnostics.model import Diagnostic
-from ptosim.errors import UsageError
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ptosim.debug.checkpoints import Checkpoints, make_checkpoint
-from ptosim.diagnostics.model import Diagnostic
-from ptosim.engine.records import Inst
-from ptosim.errors import Trap
-from ptosim.launch import Launch
+from ptosim.engine.core.records import Inst
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import Trap
 from ptosim.machine.core import Core
+from ptosim.run.launch import Launch
 
 CHUNK = 2048
 """Instructions between two looks at the clock and at the interrupt flag."""

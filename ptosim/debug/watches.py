@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ptosim.debug.places import memory_range, number
+from ptosim.debug.locations import memory_range, number
 from ptosim.debug.reading import Place, read_bytes
 from ptosim.debug.stops import Breakpoint
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.session import Debugger

@@ -17,11 +17,11 @@ import numpy as np
 
 from ptosim.debug.reading import Place, read_bytes, whole
 from ptosim.debug.walker import Event, Interrupted, Walker
-from ptosim.engine.records import Kind
+from ptosim.engine.core.records import Kind
 from ptosim.machine.core import Core
 from ptosim.machine.gm import extent
 from ptosim.machine.tile import Tile, TileRef
-from ptosim.semantics.binding import Binding, OpFault
+from ptosim.semantics.base.binding import Binding, OpFault
 
 _WRITERS = frozenset((Kind.EXEC, Kind.ACTION, Kind.VECTOR, Kind.REGION))
 

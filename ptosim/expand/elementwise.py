@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ptosim.expand.expansions import expansion
 from ptosim.expand.operands import NotExpandable, TileUse, row_major, tile, valid
-from ptosim.expand.registry import expansion
 from ptosim.expand.writer import Writer, bits, vreg
-from ptosim.ir.core import Operand, Operation
+from ptosim.ground.ir.core import Operand, Operation
 
 Table = dict[str, tuple[str, str]]
 Body = Callable[[Writer, list[str], str, str], str]

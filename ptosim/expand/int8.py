@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ptosim.expand.operands import NotExpandable, row_major, tile, valid
 from ptosim.expand.writer import Writer
-from ptosim.ir.core import Operand, Operation
+from ptosim.ground.ir.core import Operand, Operation
 
 
 def int8(op: Operation, out: Writer) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptosim.expand import fp4
+from ptosim.expand.expansions import expansion
 from ptosim.expand.int8 import int8
 from ptosim.expand.operands import NotExpandable, TileUse, tile, valid, word
-from ptosim.expand.registry import expansion
 from ptosim.expand.writer import Writer
-from ptosim.ir.core import Operand, Operation
+from ptosim.ground.ir.core import Operand, Operation
 
 GROUP = 32
 _ALGORITHMS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptosim.expand.writer import Writer
-from ptosim.ir.attributes import Enum, attr_value
-from ptosim.ir.core import Operand, Operation
-from ptosim.ir.types import TileType
+from ptosim.ground.ir.attributes import Enum, attr_value
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.types import TileType
 
 
 class NotExpandable(Exception):

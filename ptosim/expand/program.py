@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from textwrap import wrap
 
-from ptosim.errors import ProgramError, UsageError
-from ptosim.expand import convert, elementwise, mx
+from ptosim.expand import casts as convert
+from ptosim.expand import elementwise, mx
+from ptosim.expand.expansions import EXPANSIONS
 from ptosim.expand.operands import NotExpandable
-from ptosim.expand.registry import EXPANSIONS
 from ptosim.expand.writer import Writer
-from ptosim.ir.core import Operation
+from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
-from ptosim.source import Source
 
 TARGET = "a5"
 ADDRESSES = ("tile_buf_addr", "castptr")

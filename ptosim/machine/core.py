@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.isa.machines import MachineDef
+from ptosim.ground.isa.targets import MachineDef
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.space import MemorySpace
 from ptosim.machine.vector import VectorWindow

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptosim.ir.types import DType
+from ptosim.ground.ir.types import DType
 from ptosim.machine.storage import view_dtype
 
 

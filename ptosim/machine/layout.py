@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ptosim.ir.types import DType, TileType
+from ptosim.ground.ir.types import DType, TileType
 
 
 @dataclass(frozen=True, slots=True)

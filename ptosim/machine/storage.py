@@ -10,7 +10,7 @@ from functools import lru_cache
 import ml_dtypes
 import numpy as np
 
-from ptosim.ir.types import DType
+from ptosim.ground.ir.types import DType
 
 _VIEW_NAMES = {"bfloat16": ml_dtypes.bfloat16}
 _ARGUMENT_NAMES = {

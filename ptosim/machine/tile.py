@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ptosim.ir.types import TileType
+from ptosim.ground.ir.types import TileType
 from ptosim.machine.layout import Layout, tile_layout
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 

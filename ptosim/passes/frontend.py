@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ptosim.diagnostics.model import Diagnostic, Severity, Sink, error, note, warning
-from ptosim.errors import UsageError
-from ptosim.ir.attributes import Enum, attr_value
-from ptosim.ir.core import Attr, Module, Operation
-from ptosim.ir.program import ResolvedModule
-from ptosim.isa.target_names import (
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink, error, note, warning
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.attributes import Enum, attr_value
+from ptosim.ground.ir.core import Attr, Module, Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.target_names import (
     DEFAULT_TARGET,
     known_devices,
     known_words,
     target_of_device,
     target_of_word,
 )
-from ptosim.passes import checks
-from ptosim.passes.budget import check_placement
-from ptosim.passes.resolve import resolve
-from ptosim.passes.verify import verify
-from ptosim.source import Source, Span
+from ptosim.ground.source import Source, Span
+from ptosim.passes.bind.resolve import resolve
+from ptosim.passes.place.budget import check_placement
+from ptosim.passes.verify import checks
+from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse
 
 LEGACY_CODE = "PTO0010"

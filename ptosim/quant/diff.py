@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.errors import UsageError
-from ptosim.isa.data import read_toml
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.data import read_toml
 from ptosim.quant import metrics
-from ptosim.quant.engine import Options, explain, quantize_array
 from ptosim.quant.inverse import dequantize
+from ptosim.quant.quantize import Options, explain, quantize_array
 from ptosim.quant.regions import regions
 from ptosim.quant.schemes import Scheme, scheme, schemes
 from ptosim.quant.storage import Storage, storage

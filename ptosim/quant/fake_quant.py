@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptosim.errors import UsageError
-from ptosim.quant.mlir_semantics import dcast, qcast
-from ptosim.quant.mlir_types import StorageSpec, UniformType
+from ptosim.ground.errors import UsageError
+from ptosim.quant.mlir.semantics import dcast, qcast
+from ptosim.quant.mlir.types import StorageSpec, UniformType
 
 _EPSILON = 2.0**-52
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 
 def to_int32(values: np.ndarray) -> np.ndarray:

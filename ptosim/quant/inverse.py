@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.errors import UsageError
-from ptosim.quant.engine import as_array
+from ptosim.ground.errors import UsageError
 from ptosim.quant.parameters import FLOATS, float_name, wrap
+from ptosim.quant.quantize import as_array
 from ptosim.quant.regions import Region, part_of, pieces, regions
 from ptosim.quant.schemes import Scheme, scheme
 from ptosim.quant.storage import Storage, integer_storage, of_array, storage

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 from ptosim.quant.schemes import Scheme
 from ptosim.quant.storage import Storage
 

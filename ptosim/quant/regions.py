@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 PIECE = 1 << 16
 """Elements that are worked on at a time: the temporaries of a piece stay in the second-level

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
-from ptosim.errors import IsaDataError, UsageError
-from ptosim.isa.data import read_toml
+from ptosim.ground.errors import IsaDataError, UsageError
+from ptosim.ground.isa.data import read_toml
 
 _FILE = "quant/schemes.toml"
 _CHOICES = {

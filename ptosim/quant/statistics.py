@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 from ptosim.quant.fake_quant import fake_quant_type
-from ptosim.quant.mlir_floats import float_text
-from ptosim.quant.mlir_types import UniformType
+from ptosim.quant.mlir.floats import float_text
+from ptosim.quant.mlir.types import UniformType
 from ptosim.quant.regions import normal_axis
 
 

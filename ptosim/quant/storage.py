@@ -9,8 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ptosim.errors import UsageError
-from ptosim.isa.data import read_toml
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.data import read_toml
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,29 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ptosim.engine.records import Inst
-from ptosim.ir.core import Operation, Value
-from ptosim.isa.expr import evaluate
-from ptosim.isa.machines import machine
-from ptosim.isa.schema import Role
+from ptosim.engine.core.records import Inst
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.isa.expr import evaluate
+from ptosim.ground.isa.schema import Role
+from ptosim.ground.isa.targets import machine
 from ptosim.machine.core import Core
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, tile_ref
-from ptosim.passes.views import environment
+from ptosim.passes.verify.rule_views import environment
 from ptosim.sanitize.footprint import Strided, strided, tile_bytes, touched_bytes, view_bytes
 from ptosim.sanitize.shadow import Footprint, Shadow
-from ptosim.semantics.touch import Touch, Touches
+from ptosim.semantics.base.touch import Touch, Touches
 
 UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN = range(6)
 
 Shadows = Callable[[Core, Any], Shadow]
 """Returns the shadow of a space of a core (by name), or of a buffer (by number)."""
-
-_SAME_BYTES = frozenset(
-    f"pto.{n}"
-    for n in ("treshape", "bitcast", "talias", "subset", "tsubview", "subview", "set_validshape")
-)
 
 
 class Access:
@@ -241,7 +236,7 @@ def footprint(
 def _owner(op: Operation | None, name: str) -> Value | None:
     """The allocation that a tile operand's storage was made by, None if that is not known."""
     value = getattr(op.bound.get(name), "value", None) if op is not None else None
-    while value is not None and value.owner is not None and value.owner.name in _SAME_BYTES:
+    while value is not None and value.owner is not None and value.owner.has("same_storage"):
         source = value.owner.bound.get("source")
         value = getattr(source, "value", None)
     made = value is not None and value.owner is not None and value.owner.name == "pto.alloc_tile"

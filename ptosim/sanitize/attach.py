@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ptosim.engine.engine import Engine
+from ptosim.engine.core.engine import Engine
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ptosim.diagnostics.model import Label, warning
-from ptosim.engine.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.ground.diagnostics.model import Label, warning
 from ptosim.machine.core import Core
 from ptosim.sanitize.access import access_entry
 from ptosim.sanitize.report import Reporter

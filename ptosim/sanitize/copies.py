@@ -9,7 +9,7 @@ import numpy as np
 from ptosim.sanitize.access import DEFINED, Shadows, pointed
 from ptosim.sanitize.footprint import MAX_RUNS, runs_of
 from ptosim.sanitize.shadow import Footprint
-from ptosim.semantics.touch import Touch, Touches
+from ptosim.semantics.base.touch import Touch, Touches
 
 
 def copier(touches: Touches | None, shadows: Shadows) -> Callable[[], None] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from ptosim.engine.records import Inst
+from ptosim.engine.core.records import Inst
 from ptosim.machine.core import Core
 from ptosim.sanitize.report import Reporter
 

@@ -6,7 +6,7 @@ reduction under a mask with all lanes set, or under none."""
 
 from __future__ import annotations
 
-from ptosim.ir.core import Operation, Value
+from ptosim.ground.ir.core import Operation, Value
 
 _LOADS = ("pto.vld", "pto.vsld")
 _STORES = ("pto.vsts", "pto.vsst", "pto.vsstb", "pto.vscatter")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ptosim.diagnostics.model import Sink
-from ptosim.engine.bound import Moved
-from ptosim.engine.records import DecodedProgram, Inst, Kind
-from ptosim.ir.program import ResolvedModule
+from ptosim.engine.core.bound import Moved
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.program import ResolvedModule
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
-from ptosim.sanitize import quant
+from ptosim.sanitize import quantisation as quant
 from ptosim.sanitize.access import (
     DEFINED,
     UNDEFINED,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptosim.ir.core import Operation
-from ptosim.ir.program import ResolvedModule
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
 
 Path = list[tuple[Operation, int]]
 """The operations around one, outermost first, with the number of the region that it lies in."""

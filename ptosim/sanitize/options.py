@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, replace
 
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 KINDS = ("races", "bounds", "defined", "budget", "flags", "quant")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.diagnostics.model import Label, warning
-from ptosim.ir.core import Operation
-from ptosim.isa.schema import Role
+from ptosim.ground.diagnostics.model import Label, warning
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.schema import Role
 from ptosim.sanitize.access import HIDDEN, Access, access_entry, uses_scratch
 from ptosim.sanitize.report import Reporter, operand_name
 from ptosim.sanitize.shadow import Footprint

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptosim.diagnostics.model import Fix
-from ptosim.ir.core import Operation
-from ptosim.ir.program import ResolvedModule
+from ptosim.ground.diagnostics.model import Fix
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.source import Source, Span
 from ptosim.sanitize.nesting import Nesting, Path
-from ptosim.source import Source, Span
 
 EVENT_IDS = 8
 """Event ids between two pipes (PTO ISA documentation, events)."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.diagnostics.model import Diagnostic, Label, Sink, error, warning
-from ptosim.engine.records import Inst
-from ptosim.ir.core import Operation
-from ptosim.ir.program import ResolvedModule
+from ptosim.engine.core.records import Inst
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error, warning
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
 from ptosim.sanitize.access import CLOBBERED, HIDDEN, PADDING, SCRATCHED
 from ptosim.sanitize.clocks import Clocks
 from ptosim.sanitize.nesting import Nesting
 from ptosim.sanitize.repair import Repairs
 from ptosim.sanitize.shadow import Atom, Footprint
-from ptosim.source import Span
 
 _RACES = {
     "read": ("PTO5201", "reads", "wrote", "may not have written yet"),

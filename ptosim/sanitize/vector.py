@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ptosim.engine.records import Inst, Kind
-from ptosim.ir.core import Operation
+from ptosim.engine.core.records import Inst, Kind
+from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core
 from ptosim.machine.vector import VectorWindow
 from ptosim.sanitize.access import DEFINED, Access

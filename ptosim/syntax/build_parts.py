@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.ir.core import Node, Operation, Region
-from ptosim.syntax.token import Tok
+from ptosim.ground.ir.core import Node, Operation, Region
+from ptosim.ground.ir.token import Tok
 
 
 def dps_part(op: Operation, part: Any, values: list[Any], types: list[Any]) -> None:

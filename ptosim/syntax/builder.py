@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.ir.core import Attr, Block, Node, Operation, Region
+from ptosim.ground.ir.core import Attr, Block, Node, Operation, Region
+from ptosim.ground.ir.token import Tok
 from ptosim.syntax.build_parts import (
     dps_part,
     flatten,
@@ -17,7 +18,6 @@ from ptosim.syntax.build_parts import (
     split_results,
     typed,
 )
-from ptosim.syntax.token import Tok
 
 
 class Builder:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ptosim.diagnostics.model import Diagnostic, Label, Sink, error
-from ptosim.source import Source, Span
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error
+from ptosim.ground.ir.token import Tok
+from ptosim.ground.source import Source, Span
 from ptosim.syntax.scanner import END, UNKNOWN, Scanner
 from ptosim.syntax.tables import Rule, Tables
-from ptosim.syntax.token import Tok
 
 MAX_DEPTH = 256
 MAX_SYNTAX_ERRORS = 50

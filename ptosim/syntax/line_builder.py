@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.ir.core import Attr, Node, Operation
-from ptosim.syntax.token import Tok
+from ptosim.ground.ir.core import Attr, Node, Operation
+from ptosim.ground.ir.token import Tok
 
 
 class LineBuilder:

@@ -10,11 +10,11 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from ptosim.diagnostics.model import Sink, error
-from ptosim.ir.core import Attr, Module
-from ptosim.isa.cache import cached
-from ptosim.isa.paths import isa_directory
-from ptosim.source import Source, Span
+from ptosim.ground.diagnostics.model import Sink, error
+from ptosim.ground.ir.core import Attr, Module
+from ptosim.ground.isa.cache import cached
+from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.source import Source, Span
 from ptosim.syntax import tables
 from ptosim.syntax.builder import Builder
 from ptosim.syntax.driver import Driver, Recovery

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.ir.core import Attr, Block, Module, Node, Operation, Region
-from ptosim.syntax.token import Tok
+from ptosim.ground.ir.core import Attr, Block, Module, Node, Operation, Region
+from ptosim.ground.ir.token import Tok
 
 _INDENT = "  "
 

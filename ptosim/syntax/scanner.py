@@ -11,8 +11,8 @@ import re
 from collections.abc import Container
 from typing import Protocol
 
+from ptosim.ground.ir.token import Tok
 from ptosim.syntax.tables import Tables
-from ptosim.syntax.token import Tok
 
 PUNCTUATION = {
     "(": "LPAR",

@@ -7,8 +7,9 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from ptosim.diagnostics.model import Sink
-from ptosim.ir.types import (
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.types import (
     AbstractTileType,
     Dim,
     DType,
@@ -24,11 +25,10 @@ from ptosim.ir.types import (
     ViewType,
     VRegType,
 )
-from ptosim.isa.dtypes import dtypes
-from ptosim.source import Source
+from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.source import Source
 from ptosim.syntax.driver import Driver
 from ptosim.syntax.scanner import PatternScanner
-from ptosim.syntax.token import Tok
 
 _ORDER = (
     "VIEW", "OPAQUE", "QUANT", "DIALECT_WORD", "ELLIPSIS", "SPACE_ATTR", "AFFINE", "DIMS", "VALID",
@@ -383,8 +383,8 @@ def _dtype(name: str) -> DType:
 
 def _quantised(text: str) -> DType:
     """Return a type of the `quant` dialect as an element type, named as MLIR prints it."""
-    from ptosim.quant.mlir_cursor import MlirFault
-    from ptosim.quant.mlir_parser import parse_type as parse_quant
+    from ptosim.quant.mlir.cursor import MlirFault
+    from ptosim.quant.mlir.parser import parse_type as parse_quant
 
     try:
         found: Any = parse_quant(text).element

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ptosim.isa.costs import Accuracy, KernelAccuracy
+from ptosim.ground.isa.costs import Accuracy, KernelAccuracy
 from ptosim.views.cost_tables import table
 
 

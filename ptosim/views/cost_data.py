@@ -7,9 +7,9 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ptosim.errors import ProgramError
-from ptosim.program import Program
-from ptosim.timing.report import CostReport
+from ptosim.ground.errors import ProgramError
+from ptosim.run.program import Program
+from ptosim.timing.report.totals import CostReport
 from ptosim.views.run_report import header
 
 _PIPE_COLUMNS = {

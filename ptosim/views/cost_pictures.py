@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.text import Text
 
-from ptosim.timing.model import CoreTimer
-from ptosim.timing.report import CostReport
-from ptosim.timing.steps import PIPES
+from ptosim.timing.pipes.model import CoreTimer
+from ptosim.timing.pipes.steps import PIPES
+from ptosim.timing.report.totals import CostReport
 from ptosim.views.cost_tables import SHOWN, table
 
 WIDTH = 72

@@ -9,9 +9,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from ptosim.isa.costs import error_of
-from ptosim.program import Program
-from ptosim.timing.report import CostReport, Use
+from ptosim.ground.isa.costs import error_of
+from ptosim.run.program import Program
+from ptosim.timing.report.totals import CostReport, Use
 from ptosim.views.vector_tables import regions
 
 VIEWS = (

@@ -8,8 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from ptosim import __version__
-from ptosim.differences import Difference, Side
+from ptosim.analysis.differences import Difference, Side
+from ptosim.ground.version import __version__
 
 
 def renderables(found: Difference, worse: list[str], names: tuple[str, str]) -> list[Any]:

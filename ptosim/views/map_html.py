@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ptosim.memory_map import Buffer, MemoryMap, SpaceMap
+from ptosim.analysis.memory_map import Buffer, MemoryMap, SpaceMap
 from ptosim.views.map_text import KINDS
 
 WIDTH, HEIGHT, LEFT, TOP = 960, 360, 90, 16

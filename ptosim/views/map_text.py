@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from ptosim.memory_map import Buffer, MemoryMap, SpaceMap
+from ptosim.analysis.memory_map import Buffer, MemoryMap, SpaceMap
 
 COLUMNS = 40
 """Characters of the time axis."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from ptosim.isa.enums import enums
-from ptosim.isa.profiles import SwitchDef, switches
-from ptosim.isa.registry import TARGETS
-from ptosim.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Variant
-from ptosim.passes.bind import describe
+from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.profiles import SwitchDef, switches
+from ptosim.ground.isa.rows import TARGETS
+from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Variant
+from ptosim.passes.bind.bind import describe
 
 
 def card(definition: OpDef, width: int) -> str:

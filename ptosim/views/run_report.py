@@ -10,12 +10,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from ptosim import __version__
-from ptosim.compare import Comparison
-from ptosim.engine.dump import Dump
-from ptosim.isa.profiles import Profile
-from ptosim.program import Program
-from ptosim.results import Result
+from ptosim.engine.core.dump import Dump
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.version import __version__
+from ptosim.run.compare import Comparison
+from ptosim.run.program import Program
+from ptosim.run.results import Result
 from ptosim.views import cost_tables
 
 SHOWN_VALUES = 6

@@ -8,8 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from ptosim.timing.report import CostReport
-from ptosim.timing.timeline import Block, Placed, RegionUse
+from ptosim.timing.report.timeline import Block, Placed, RegionUse
+from ptosim.timing.report.totals import CostReport
 
 WIDTH = 72
 """Cycles of a timeline that are shown."""

@@ -17,7 +17,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from ptosim.isa.costs import cost_table
+from ptosim.ground.isa.costs import cost_table
 from tests.accuracy import cross, kernels, monotone, statistics, stored
 from tests.accuracy.attention import Attention
 from tests.accuracy.kernels import Kernel

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from ptosim.isa.costs import CostTable, cost_table
+from ptosim.ground.isa.costs import CostTable, cost_table
 from tests.accuracy.points import Point
 from tests.accuracy.statistics import Errors, errors, families, of_target
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 import ptosim
-from ptosim.isa.costs import cost_table
+from ptosim.ground.isa.costs import cost_table
 from tests.accuracy import attention, topk
 from tests.accuracy.attention import Attention
 from tests.accuracy.gemm import GRID, MXFP8, Gemm

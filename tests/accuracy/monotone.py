@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.isa.costs import cost_entries, cost_table
-from ptosim.timing.estimate import estimate
+from ptosim.ground.isa.costs import cost_entries, cost_table
+from ptosim.timing.laws.estimate import estimate
 from tests.accuracy.points import make, tile
 
 ROWS = (1, 2, 3, 8, 33, 64, 255, 256)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ptosim.ir.types import TileType
-from ptosim.isa.costs import CostTable, cost_table
-from ptosim.isa.dtypes import dtype
-from ptosim.timing.cost import Cost
-from ptosim.timing.estimate import estimate
-from ptosim.timing.shapes import OpShape, TileShape
+from ptosim.ground.ir.types import TileType
+from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.ground.isa.dtypes import dtype
+from ptosim.timing.laws.cost import Cost
+from ptosim.timing.laws.estimate import estimate
+from ptosim.timing.laws.shapes import OpShape, TileShape
 from tests.conformance.data import ROOT
 
 _WORDS = {

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ptosim.isa.costs import CostTable, cost_entries
+from ptosim.ground.isa.costs import CostTable, cost_entries
 from tests.accuracy.points import Point, points
 
 NARROW = ("fp8", "fp4", "hif8")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptosim.isa.costs import cost_table
-from ptosim.timing.cost import Cost
-from ptosim.timing.estimate import estimate
+from ptosim.ground.isa.costs import cost_table
+from ptosim.timing.laws.cost import Cost
+from ptosim.timing.laws.estimate import estimate
 from tests.accuracy.points import make, tile
 
 SHAPES = ((16, 64), (64, 64), (64, 128), (128, 128), (16, 512), (256, 32), (100, 80), (1, 1024))

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 
 import ptosim
-from ptosim.diagnostics.model import Sink
-from ptosim.source import Source
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.source import Source
 from ptosim.syntax.parser import parse
 from tests.bench import clock, cube, quant
 from tests.bench.debugger import debugger

@@ -281,9 +281,9 @@ def test_old_view_types_are_written_as_windows(cli, write):
 
 
 def test_a_fix_that_mends_nothing_is_taken_back():
-    from ptosim.diagnostics.fix import repair
-    from ptosim.diagnostics.model import Fix, error
-    from ptosim.source import Source, Span
+    from ptosim.ground.diagnostics.fix import repair
+    from ptosim.ground.diagnostics.model import Fix, error
+    from ptosim.ground.source import Source, Span
 
     def check(source: Source):
         span = Span(source, 0, 1)
@@ -297,9 +297,9 @@ def test_a_fix_that_mends_nothing_is_taken_back():
 
 
 def test_overlapping_edits_are_refused():
-    from ptosim.diagnostics.fix import applied
-    from ptosim.diagnostics.model import Fix
-    from ptosim.source import Source, Span
+    from ptosim.ground.diagnostics.fix import applied
+    from ptosim.ground.diagnostics.model import Fix
+    from ptosim.ground.source import Source, Span
 
     source = Source("k", "abcdef")
     fixes = [Fix(Span(source, 0, 3), "x"), Fix(Span(source, 2, 4), "y")]

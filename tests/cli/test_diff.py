@@ -134,7 +134,7 @@ def test_bits_of_an_error_code_are_named_but_not_guessed(cli):
 
 
 def test_every_code_to_look_for_exists():
-    from ptosim.diagnostics.catalog import catalog
-    from ptosim.diagnostics.device_errors import device_errors
+    from ptosim.ground.diagnostics.catalog import catalog
+    from ptosim.ground.diagnostics.device_errors import device_errors
 
     assert {c for e in device_errors() for c in e.look_for} <= set(catalog())

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ptosim.cli.main import main
-from ptosim.isa.registry import TARGETS, isa
+from ptosim.ground.isa.rows import TARGETS, isa
 
 
 def test_the_table_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import ptosim
 from ptosim.expand.program import expand
-from ptosim.source import Source
+from ptosim.ground.source import Source
 from tests.conformance import data, test_tcvt, test_tquant
 from tests.conformance.data import COMPARED, arrays, stem
 from tests.conformance.test_tcvt import ARRAYS, CODES, GENERATED, WIDENED

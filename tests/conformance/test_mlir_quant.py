@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ptosim.quant.fake_quant import fake_quant_type
-from ptosim.quant.mlir_cursor import MlirFault
-from ptosim.quant.mlir_ops import verify_cast
-from ptosim.quant.mlir_parser import parse_type
-from ptosim.quant.mlir_semantics import dcast, poisoned, qcast
+from ptosim.quant.mlir.cursor import MlirFault
+from ptosim.quant.mlir.ops import verify_cast
+from ptosim.quant.mlir.parser import parse_type
+from ptosim.quant.mlir.semantics import dcast, poisoned, qcast
 from tests.conformance import data
 from tests.conformance.data import COMPARED, arrays, assert_bits
 from tests.conformance.quant_data import manifest

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ptosim.quant.integer_ops import matmul_int32
-from ptosim.quant.onednn import Values, convolution, matmul
-from ptosim.quant.onednn_attr import Attributes
+from ptosim.quant.onednn.attributes import Attributes
+from ptosim.quant.onednn.primitives import Values, convolution, matmul
 from ptosim.quant.storage import storage
 from tests.conformance import data
 from tests.conformance.data import arrays, assert_bits

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptosim.quant.engine import quantize
-from ptosim.quant.onnx_ops import evaluate
-from ptosim.quant.onnx_rules import check_node
-from ptosim.quant.onnx_schema import Node, Operand
+from ptosim.quant.onnx.ops import evaluate
+from ptosim.quant.onnx.rules import check_node
+from ptosim.quant.onnx.schema import Node, Operand
 from ptosim.quant.packing import pack, unpack
+from ptosim.quant.quantize import quantize
 from ptosim.quant.storage import storage
 from tests.conformance import data
 from tests.conformance.data import arrays

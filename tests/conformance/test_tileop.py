@@ -16,8 +16,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ptosim.isa.registry import isa
-from ptosim.isa.schema import Status
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import Status
 from tests.conformance.data import COMPARED, ROOT, arrays, required
 from tests.support.text import Kernel, Tile
 

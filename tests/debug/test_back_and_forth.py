@@ -14,7 +14,7 @@ import ptosim
 from ptosim.cli import values
 from ptosim.debug.checkpoints import Checkpoints
 from ptosim.debug.walker import Walker
-from ptosim.sidecar import sidecar_of
+from ptosim.run.sidecar import sidecar_of
 from tests.cli.programs import TILE
 from tests.debug.helpers import PROGRAMS
 from tests.semantics.test_sync import A2A3, X, mixed, program

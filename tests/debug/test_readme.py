@@ -12,7 +12,7 @@ import pytest
 
 import ptosim
 from ptosim.cli.main import main
-from ptosim.debug.dap.launch import _EDITOR, _KNOWN
+from ptosim.debug.dap.start import _EDITOR, _KNOWN
 from tests.programs.expected import PROGRAMS
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

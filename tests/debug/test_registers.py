@@ -9,7 +9,7 @@ import pytest
 
 import ptosim
 from ptosim.debug.shell import Shell
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 from tests.support.micro import kernel
 
 V = "!pto.vreg<64xf32>"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.debug.commands.registry import ALIASES, COMMANDS, load
+from ptosim.debug.commands.table import ALIASES, COMMANDS, load
 from tests.debug.transcripts import SCRIPTS, golden, session
 
 

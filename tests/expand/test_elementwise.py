@@ -13,7 +13,7 @@ import pytest
 import ptosim
 from ptosim.expand import elementwise
 from ptosim.expand.program import expand
-from ptosim.source import Source
+from ptosim.ground.source import Source
 from tests.support.text import Kernel
 
 ARRAYS = {

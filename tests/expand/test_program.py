@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.errors import ProgramError, UsageError
 from ptosim.expand.program import expand
-from ptosim.source import Source
+from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.source import Source
 from tests.cli.conftest import cli  # noqa: F401
 from tests.support.text import Kernel
 

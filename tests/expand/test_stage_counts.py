@@ -11,7 +11,7 @@ import pytest
 
 import ptosim
 from ptosim.expand.program import expand
-from ptosim.source import Source
+from ptosim.ground.source import Source
 from tests.conformance import data, test_tquant
 from tests.expand.test_elementwise import program
 from tests.support.text import Kernel

@@ -23,8 +23,8 @@ from pathlib import Path
 import pytest
 
 from ptosim.api import check_source
-from ptosim.diagnostics.model import Diagnostic
-from ptosim.source import Source
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.source import Source
 
 _SPLIT = re.compile(r"^// -----\s*$", re.MULTILINE)
 _HEADER = re.compile(r"^// (target|level|sync|strict): *(.+?)\s*$", re.MULTILINE)

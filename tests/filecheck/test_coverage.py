@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.ir.core import Operand, Operation
-from ptosim.isa.enums import enums
-from ptosim.isa.registry import TARGETS, isa
-from ptosim.isa.schema import OpDef, Status
-from ptosim.passes import verify
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.rows import TARGETS, isa
+from ptosim.ground.isa.schema import OpDef, Status
+from ptosim.ground.source import Source
+from ptosim.passes.bind.operands import enum_member, is_word
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
-from ptosim.passes.operands import enum_member, is_word
-from ptosim.passes.views import attribute
-from ptosim.source import Source
+from ptosim.passes.verify import verify
+from ptosim.passes.verify.rule_views import attribute
 from tests.filecheck.conftest import sections
 
 FOLDER = Path(__file__).parent

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.errors import UnsupportedError
-from ptosim.lower.casts import lowered
+from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.source import Source
+from ptosim.interop.casts import lowered
 from ptosim.passes.frontend import FrontOptions
-from ptosim.quant.engine import quantize
-from ptosim.source import Source
+from ptosim.quant.quantize import quantize
 
 SHAPE = (8, 64)
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}

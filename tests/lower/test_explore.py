@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ptosim.lower.explore import FORMATS, explore
+from ptosim.interop.explore import FORMATS, explore
 
 X = (
     np.random.default_rng(5).standard_normal((9, 70)) * np.float32([[0.1]] * 4 + [[3]] * 5)

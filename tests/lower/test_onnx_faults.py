@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ptosim.errors import ProgramError, UnsupportedError
-from ptosim.lower import onnx_run
-from ptosim.lower.onnx_model import graph_of
+from ptosim.ground.errors import ProgramError, UnsupportedError
+from ptosim.interop import onnx_run
+from ptosim.interop.onnx_model import graph_of
 from tests.lower.models import model, one
 
 X = np.zeros((4, 6), np.float32)

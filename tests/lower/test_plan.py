@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.lower import plan
-from ptosim.quant.engine import quantize
-from ptosim.quant.onednn import Values
-from ptosim.quant.onednn_attr import Attributes
+from ptosim.interop import plan
+from ptosim.quant.onednn.attributes import Attributes
+from ptosim.quant.onednn.primitives import Values
+from ptosim.quant.quantize import quantize
 from ptosim.quant.storage import storage
 from tests.conformance import data
 from tests.conformance.data import arrays

@@ -10,7 +10,7 @@ import pytest
 
 import ptosim
 from ptosim.cli import values
-from ptosim.sidecar import sidecar_of
+from ptosim.run.sidecar import sidecar_of
 from tests.micro.data import masks, registers
 from tests.programs.test_programs import PROGRAMS
 from tests.support.micro import Lanes, in_ub, kernel, module, run

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.isa.registry import isa
-from ptosim.isa.schema import Status
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import Status
 
 # Other spellings of what `test_scope` runs as sync.set and sync.wait; rules of A2/A3 in tests/semantics.
 SAME_AS_SYNC = {

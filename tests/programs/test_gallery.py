@@ -9,8 +9,8 @@ import ptosim
 from ptosim.api import check_source
 from ptosim.cli import values
 from ptosim.cli.sources import source_path
-from ptosim.sidecar import sidecar_of
-from ptosim.source import Source
+from ptosim.ground.source import Source
+from ptosim.run.sidecar import sidecar_of
 from tests.programs.test_programs import ROOT
 
 # What hurts -> program, code, and words of the cure; or why no program can show it.

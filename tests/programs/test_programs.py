@@ -13,8 +13,8 @@ import pytest
 
 from ptosim.cli.main import main
 from ptosim.cli.sources import shipped_names
-from ptosim.diagnostics.catalog import catalog
-from ptosim.sidecar import Sidecar, sidecar_of
+from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.run.sidecar import Sidecar, sidecar_of
 from tests.programs.expected import MAKERS, PROGRAMS, path_of
 
 NAMES = shipped_names()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.launch import Launch, RunOptions
 from ptosim.machine.core import MachineState
+from ptosim.run.launch import Launch, RunOptions
 from tests.cli.programs import TILE
 from tests.semantics.test_sync import SET, WAIT, X, mixed, program
 

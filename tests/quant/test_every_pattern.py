@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ptosim.quant.engine import quantize
+from ptosim.quant.quantize import quantize
 
 FORMATS = {f"{sign}{bits}": bits for sign in ("i", "ui") for bits in (2, 4, 8, 16)}
 SCALE = Fraction(1, 4)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptosim.cli.quant_diff import markdown
 from ptosim.quant.diff import examples
-from ptosim.quant.engine import quantize
+from ptosim.quant.quantize import quantize
 
 # Measured: onnxruntime, oneDNN, PyTorch, mlir-opt; worked from the header code and pto-spec.
 RESULTS = [

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ptosim.errors import UsageError
-from ptosim.quant.engine import quantize
+from ptosim.ground.errors import UsageError
 from ptosim.quant.inverse import dequantize
+from ptosim.quant.quantize import quantize
 from ptosim.quant.regions import PIECE, pieces, regions
 from ptosim.quant.schemes import schemes
 from ptosim.quant.storage import storage

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.passes.strip_quant import stripped_signatures
-from ptosim.quant.mlir_parser import parse_type
-from ptosim.quant.mlir_passes import find, normalized, rewritten, stripped
-from ptosim.quant.mlir_semantics import qcast
-from ptosim.source import Source
+from ptosim.ground.source import Source
+from ptosim.passes.rewrite.strip_quant import stripped_signatures
+from ptosim.quant.mlir.parser import parse_type
+from ptosim.quant.mlir.passes import find, normalized, rewritten, stripped
+from ptosim.quant.mlir.semantics import qcast
 from tests.conformance import data
 from tests.conformance.quant_data import manifest
 

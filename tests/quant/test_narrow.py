@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ptosim.quant.engine import quantize
 from ptosim.quant.inverse import dequantize
+from ptosim.quant.quantize import quantize
 from ptosim.quant.storage import storage
 from tests.oracle import quant as oracle
 

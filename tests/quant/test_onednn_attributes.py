@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.errors import UnsupportedError, UsageError
-from ptosim.quant.onednn import Values, convolution, matmul, reorder
-from ptosim.quant.onednn_attr import Attributes, Mask
+from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.quant.onednn.attributes import Attributes, Mask
+from ptosim.quant.onednn.primitives import Values, convolution, matmul, reorder
 
 
 @pytest.mark.parametrize(

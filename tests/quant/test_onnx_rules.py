@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.errors import ProgramError, UsageError
-from ptosim.quant.onnx_ops import evaluate
-from ptosim.quant.onnx_rules import check_node
-from ptosim.quant.onnx_schema import Node, Operand
+from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.quant.onnx.ops import evaluate
+from ptosim.quant.onnx.rules import check_node
+from ptosim.quant.onnx.schema import Node, Operand
 
 Q, DQ = "QuantizeLinear", "DequantizeLinear"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.errors import UsageError
-from ptosim.quant.engine import explain, quantize
+from ptosim.ground.errors import UsageError
+from ptosim.quant.quantize import explain, quantize
 from ptosim.quant.schemes import scheme, schemes
 from ptosim.quant.storage import storage
 from tests.oracle import quant as oracle

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 from ptosim.quant.fake_quant import fake_quant
 from ptosim.quant.statistics import statistics
 from tests.cli.programs import copy_program

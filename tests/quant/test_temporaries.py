@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from ptosim.quant.engine import quantize
 from ptosim.quant.inverse import dequantize
+from ptosim.quant.quantize import quantize
 from ptosim.quant.regions import PIECE
 from ptosim.quant.schemes import schemes
 

@@ -6,7 +6,7 @@ import pytest
 
 from ptosim.api import check_source
 from ptosim.cli.sources import source_path
-from ptosim.source import Source
+from ptosim.ground.source import Source
 from tests.property.test_mutations import canonical, synchronised
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import ptosim
 from ptosim.api import check_source
-from ptosim.diagnostics.catalog import catalog
-from ptosim.source import Source
+from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.source import Source
 from tests.sanitize.faults import Case, fault, through
 from tests.sanitize.library_faults import CASES
 from tests.support.text import Kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.isa.machines import machine as machine_def
+from ptosim.ground.isa.targets import machine as machine_def
 from ptosim.machine.core import Cluster, Core, Machine, restore, snapshot
 from tests.support.micro import kernel, run
 

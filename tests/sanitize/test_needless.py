@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ptosim.api import check_source
-from ptosim.errors import UsageError
-from ptosim.source import Source
+from ptosim.ground.errors import UsageError
+from ptosim.ground.source import Source
 from tests.sanitize.test_races import ADD, flag, loop, pair
 from tests.semantics.test_sync import program
 

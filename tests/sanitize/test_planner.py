@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.diagnostics.model import Sink
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.passes.liveness import lifetimes
-from ptosim.passes.place import Placement, place
-from ptosim.source import Source
+from ptosim.passes.place.liveness import lifetimes
+from ptosim.passes.place.planner import Placement, place
 
 HEAD = """module attributes {pto.target_arch = "a3"} {
   func.func @k(%n: index, %cond: i1) {

@@ -12,8 +12,8 @@ import pytest
 
 import ptosim
 from ptosim.api import check_source
-from ptosim.diagnostics.fix import repair
-from ptosim.source import Source
+from ptosim.ground.diagnostics.fix import repair
+from ptosim.ground.source import Source
 from tests.property.test_mutations import canonical, generated, synchronised
 from tests.sanitize.test_races import ADD, flag, loop, pair
 from tests.semantics.test_sync import X, program

@@ -16,8 +16,8 @@ import ml_dtypes
 import numpy as np
 
 import ptosim
-from ptosim.isa.profiles import make_profile
-from ptosim.isa.registry import isa
+from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.isa.rows import isa
 from tests.oracle import fills, gathering, lines, masks, numerics, tile, vector
 from tests.support.text import Kernel
 from tests.support.text import Tile as TextTile

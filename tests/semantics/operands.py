@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.isa.registry import isa
+from ptosim.ground.isa.rows import isa
 from tests.oracle.tile import FLOATS, width_of
 from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture
 from tests.semantics.rows import types

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from ptosim.isa.registry import isa
-from ptosim.isa.schema import Status
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import Status
 
 TARGETS = ("a2a3", "a5")
 

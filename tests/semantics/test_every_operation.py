@@ -14,9 +14,9 @@ from importlib import import_module
 
 import pytest
 
-from ptosim.isa.profiles import switches
-from ptosim.isa.registry import isa
-from ptosim.isa.schema import Status
+from ptosim.ground.isa.profiles import switches
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import Status
 from tests.semantics.operands import BUILDERS, Situation, case, preferred, switched
 from tests.semantics.rows import TARGETS, executed
 

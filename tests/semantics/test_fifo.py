@@ -330,7 +330,7 @@ def test_blocks_have_fifos_of_their_own():
 
 def test_state_of_a_fifo_is_restored():
     """A snapshot in the middle of a transfer, and the same end from there."""
-    from ptosim.launch import Launch, RunOptions
+    from ptosim.run.launch import Launch, RunOptions
 
     program = ptosim.load(pushing("a5", 6, 6, 6).text())
     launch = Launch(program._front, program.profile, "cube_kernel", {}, RunOptions(uninit="zero"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.isa.registry import isa
+from ptosim.ground.isa.rows import isa
 from tests.oracle import cube
 from tests.semantics.acc_harness import Filled, word
 from tests.semantics.helpers import ARRAYS

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.isa.profiles import switches
-from ptosim.isa.registry import isa
+from ptosim.ground.isa.profiles import switches
+from ptosim.ground.isa.rows import isa
 from tests.semantics.evidence import equal, evidence
 from tests.semantics.rows import TARGETS, executed
 from tests.semantics.test_every_operation import OWN

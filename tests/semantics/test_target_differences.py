@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.isa.registry import isa
-from ptosim.isa.schema import OpDef
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import OpDef
 from tests.semantics.evidence import equal
 from tests.semantics.harness import Case, Spec
 from tests.semantics.operands import BUILDERS, Situation, case, kinds

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.passes.forms import convert
-from ptosim.source import Source
+from ptosim.ground.source import Source
+from ptosim.passes.bind.forms import convert
 from tests.semantics.helpers import codes
 
 RNG = np.random.default_rng(2)

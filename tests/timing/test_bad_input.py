@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from ptosim.isa import costs
+from ptosim.ground.isa import costs
 from tests.programs.expected import PROGRAMS
 from tests.timing.test_reports import added, loaded
 
@@ -16,7 +16,7 @@ from tests.timing.test_reports import added, loaded
 def without_addition(monkeypatch):
     """A table of laws that does not know tadd."""
     entries = {k: v for k, v in costs.cost_entries().items() if k != "tadd"}
-    monkeypatch.setattr("ptosim.timing.estimate.cost_entries", lambda: entries)
+    monkeypatch.setattr("ptosim.timing.laws.estimate.cost_entries", lambda: entries)
 
 
 @pytest.mark.usefixtures("without_addition")

@@ -121,7 +121,7 @@ def test_a_pop_waits_for_its_push(target):
         cost(both_ways(target, 6), "vector_kernel"),
     )
     each = (long.cycles - short.cycles) / 4
-    assert each > 2 * ptosim.isa.costs.cost_table(target)["machine.cross"]["cycles"]
+    assert each > 2 * ptosim.ground.isa.costs.cost_table(target)["machine.cross"]["cycles"]
     assert max(p.share for p in long.pipes) < 0.9
 
 

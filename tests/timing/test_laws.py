@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from ptosim.isa.costs import CONFIDENCES, accuracy, cost_entries, cost_table, error_of
-from ptosim.isa.registry import isa
-from ptosim.timing.estimate import estimate
+from ptosim.ground.isa.costs import CONFIDENCES, accuracy, cost_entries, cost_table, error_of
+from ptosim.ground.isa.rows import isa
+from ptosim.timing.laws.estimate import estimate
 from tests.accuracy import cross, kernels, statistics
 from tests.accuracy.monotone import TILE_CLASSES, falling
 from tests.accuracy.points import make, tile

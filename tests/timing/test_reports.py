@@ -9,9 +9,9 @@ import pytest
 
 import ptosim
 from ptosim.cli.sources import shipped_names
-from ptosim.errors import UsageError
-from ptosim.sidecar import sidecar_of
-from ptosim.timing import path
+from ptosim.ground.errors import UsageError
+from ptosim.run.sidecar import sidecar_of
+from ptosim.timing.report import path
 from tests.programs.expected import PROGRAMS
 from tests.support.text import Kernel
 
@@ -174,10 +174,10 @@ def test_csv_names_the_unit_by_the_pipes_at_work(cli, name, unit):
 
 def test_the_micro_level_costs_what_the_tile_level_does():
     """A product of 64x64x64 f16 and a copy of 16 rows of 512 bytes, as tiles and as instructions."""
-    from ptosim.isa.costs import cost_table
-    from ptosim.isa.dtypes import dtype
-    from ptosim.timing.estimate import estimate
-    from ptosim.timing.shapes import OpShape, PointerShape, ViewShape
+    from ptosim.ground.isa.costs import cost_table
+    from ptosim.ground.isa.dtypes import dtype
+    from ptosim.timing.laws.estimate import estimate
+    from ptosim.timing.laws.shapes import OpShape, PointerShape, ViewShape
     from tests.accuracy.points import make, tile
 
     table, f16, f32 = cost_table("a5"), dtype("f16"), dtype("f32")

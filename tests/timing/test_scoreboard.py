@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from ptosim.timing import places
-from ptosim.timing.cost import Cost, Stage
-from ptosim.timing.fast import issuer, ordered_issuer
-from ptosim.timing.model import TimingModel
-from ptosim.timing.order import DataOrder
-from ptosim.timing.sites import Site
-from ptosim.timing.steps import PIPE_INDEX, Step
+from ptosim.timing.laws.cost import Cost, Stage
+from ptosim.timing.pipes import last_uses as places
+from ptosim.timing.pipes.fast import issuer, ordered_issuer
+from ptosim.timing.pipes.model import TimingModel
+from ptosim.timing.pipes.order import DataOrder
+from ptosim.timing.pipes.sites import Site
+from ptosim.timing.pipes.steps import PIPE_INDEX, Step
 from tests.oracle.scoreboard import Act, makespan, ordered_makespan
 
 PIPES = ("V", "M", "MTE1", "MTE2", "MTE3", "FIX")

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from ptosim.isa.costs import cost_table
+from ptosim.ground.isa.costs import cost_table
 
 
 @pytest.fixture(scope="module")

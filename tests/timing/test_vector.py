@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.isa.costs import cost_table
+from ptosim.ground.isa.costs import cost_table
 from ptosim.timing.laws.instructions import timed
-from ptosim.timing.report import CostReport
-from ptosim.timing.shapes import VectorStep
+from ptosim.timing.laws.shapes import VectorStep
+from ptosim.timing.report.totals import CostReport
 from tests.support.micro import kernel
 
 V = "!pto.vreg<64xf32>"

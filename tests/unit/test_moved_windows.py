@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.engine.engine import Engine
-from ptosim.errors import Trap
+from ptosim.engine.core.engine import Engine
+from ptosim.ground.errors import Trap
 
 _HEAD = """module attributes {pto.target_arch = "TARGET"} {
   func.func @copy(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index) {

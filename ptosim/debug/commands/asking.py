@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.debug.commands.registry import command
+from ptosim.debug.commands.table import command
 from ptosim.debug.expressions import Expression
 from ptosim.debug.sheet import short_number
-from ptosim.debug.tables import origin, quant
-from ptosim.errors import UsageError
-from ptosim.files import write_file
+from ptosim.debug.tables import origin
+from ptosim.debug.tables import quantisation as quant
+from ptosim.ground.errors import UsageError
+from ptosim.ground.files import write_file
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ptosim.debug.commands.registry import COMMANDS, TOPICS, command, find
+from ptosim.debug.commands.table import COMMANDS, TOPICS, command, find
 from ptosim.debug.sheet import Sheet
-from ptosim.diagnostics.catalog import catalog
-from ptosim.errors import UsageError
+from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell

@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ptosim.debug.commands.registry import command
-from ptosim.debug.places import number
+from ptosim.debug.commands.table import command
+from ptosim.debug.locations import number
 from ptosim.debug.sheet import Sheet
 from ptosim.debug.tables import clock, code, memory, tiles
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell

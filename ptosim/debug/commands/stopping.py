@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptosim.debug.commands.registry import command
+from ptosim.debug.commands.table import command
 from ptosim.debug.filters import FILTERS, catch
-from ptosim.debug.places import number
+from ptosim.debug.locations import number
 from ptosim.debug.stops import Breakpoint
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptosim.debug.commands.registry import command
+from ptosim.debug.commands.table import command
 from ptosim.debug.registers import lanes_sheet
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell

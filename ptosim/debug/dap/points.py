@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.debug.filters import catch
 from ptosim.debug.stops import Breakpoint
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.dap.server import Server

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ptosim.debug.dap.launch import Launched, launch
 from ptosim.debug.dap.points import PointRequests
+from ptosim.debug.dap.start import Launched, launch
 from ptosim.debug.dap.state import StateRequests
 from ptosim.debug.dap.wire import BrokenMessage, Message, Writer, read_message
 from ptosim.debug.filters import FILTERS
 from ptosim.debug.stops import Stop
-from ptosim.errors import ProgramError, PtosimError, UsageError
+from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 
 CAPABILITIES = {
     "supportsConfigurationDoneRequest": True,
@@ -154,7 +154,7 @@ class Server:
         try:
             self.launched = launch(arguments, self._output)
         except ProgramError as problem:
-            from ptosim.diagnostics.render import render_all
+            from ptosim.views.diagnostics.render import render_all
 
             self.say(render_all(problem.diagnostics) + "\n", "stderr")
             raise

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ptosim.debug.commands.asking import text_of
-from ptosim.debug.commands.registry import find
+from ptosim.debug.commands.table import find
 from ptosim.debug.dap.variables import read_memory
 from ptosim.debug.names import brief, callers
 from ptosim.debug.prompt import completions
 from ptosim.debug.screen import rendered
 from ptosim.debug.tables.memory import core_name
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.dap.server import Server

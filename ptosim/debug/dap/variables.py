@@ -13,8 +13,8 @@ from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables import clock, memory
 from ptosim.debug.tables.tiles import live_tiles
-from ptosim.errors import UsageError
-from ptosim.ir.types import MemRefType, PtrType, ScalarType, ViewType
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, ViewType
 
 Entry = dict[str, Any]
 Filler = Callable[[int, int | None], list[Entry]]

@@ -10,9 +10,9 @@ from ptosim.debug.names import brief
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet
 from ptosim.debug.tables import memory
-from ptosim.timing.model import CoreTimer
-from ptosim.timing.report import CostReport
-from ptosim.timing.steps import PIPE_INDEX, PIPES, Step
+from ptosim.timing.pipes.model import CoreTimer
+from ptosim.timing.pipes.steps import PIPE_INDEX, PIPES, Step
+from ptosim.timing.report.totals import CostReport
 
 LOOKED = 4096
 """Operations among which the last one of a pipe is looked for."""

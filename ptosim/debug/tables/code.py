@@ -10,8 +10,8 @@ from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables.memory import core_name
-from ptosim.diagnostics.render import plain, render
-from ptosim.ir.core import Operation
+from ptosim.ground.ir.core import Operation
+from ptosim.views.diagnostics.render import plain, render
 
 AROUND = 5
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ptosim.debug.clock import NO_TIMING
+from ptosim.debug.locations import number, space_of
 from ptosim.debug.names import brief
-from ptosim.debug.places import number, space_of
 from ptosim.debug.reading import Place, numbers_of, read_bytes
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.tiles import live_tiles
-from ptosim.errors import UsageError
-from ptosim.ir.types import DType, ScalarType
-from ptosim.isa.dtypes import dtypes
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.types import DType, ScalarType
+from ptosim.ground.isa.dtypes import dtypes
 from ptosim.machine.core import Core
 from ptosim.machine.storage import unpack_nibbles, view_dtype
 

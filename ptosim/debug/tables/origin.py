@@ -25,8 +25,8 @@ from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.memory import core_name, sync_of, waits_for
 from ptosim.debug.writes import operand_name
-from ptosim.errors import UsageError
-from ptosim.ir.core import Operand
+from ptosim.ground.errors import UsageError
+from ptosim.ground.ir.core import Operand
 from ptosim.machine.core import Core
 from ptosim.machine.gm import strided_view
 from ptosim.machine.tile import Tile, TileRef

@@ -12,7 +12,7 @@ from ptosim.debug.reading import Reading, read_buffer, read_tile, shape_text
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.writes import tiles_of
-from ptosim.errors import UsageError
+from ptosim.ground.errors import UsageError
 from ptosim.machine.space import POISON
 from ptosim.machine.tile import Tile, TileRef
 

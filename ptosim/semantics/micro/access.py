@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptosim.ir.types import PtrType
+from ptosim.ground.ir.types import PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
-from ptosim.semantics.binding import OpFault
+from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.micro.context import VectorContext
 from ptosim.semantics.micro.order import STORE_LOAD, stores
 

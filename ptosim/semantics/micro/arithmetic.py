@@ -17,8 +17,8 @@ from ptosim.numerics import lanes as numerics
 from ptosim.numerics.elementwise import COMPARISONS
 from ptosim.numerics.fused import multiply_add
 from ptosim.numerics.lanes import is_float, unsigned
+from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.context import Function, Run, VectorContext
-from ptosim.semantics.registry import vector
 
 Make = Callable[[np.dtype], Function]
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ir.attributes import Enum
-from ptosim.ir.core import Operand, Operation
-from ptosim.ir.types import DType, MaskType, ScalarType, VRegType
-from ptosim.isa.enums import enums
-from ptosim.isa.profiles import Profile
+from ptosim.ground.ir.attributes import Enum
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.types import DType, MaskType, ScalarType, VRegType
+from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import REGISTER_BYTES, Mask
-from ptosim.semantics.binding import typed_scalar
+from ptosim.semantics.base.binding import typed_scalar
 from ptosim.semantics.micro.order import Place
 
 Run = Callable[[Core], None]

@@ -11,11 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from ptosim.ir.types import DType
-from ptosim.isa.conversions import conversion_name
+from ptosim.ground.ir.types import DType
+from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.storage import unpack_nibbles, view_dtype
 from ptosim.numerics import matmul
-from ptosim.semantics.binding import Binding, OpFault
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.micro.layout import (
     block_bytes,
     columns_of_block,
@@ -38,7 +39,6 @@ from ptosim.semantics.micro.memory import (
     word,
     writes,
 )
-from ptosim.semantics.registry import Commit, kernel, nothing
 
 
 def elem(op: Binding, name: str) -> DType:

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ptosim.machine.storage import view_dtype
-from ptosim.semantics.binding import Binding, typed_scalar
+from ptosim.semantics.base.binding import Binding, typed_scalar
+from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.micro.memory import Place, copies, place, reads, require, writes
-from ptosim.semantics.registry import Commit, kernel, nothing
 
 Level = tuple[int, int, int]
 """Count, source stride and destination stride of a level, in bytes."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.ir.types import DType
+from ptosim.ground.ir.types import DType
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
-from ptosim.semantics.binding import Binding
+from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.micro.memory import Place, reads, require
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Align
+from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader, outside
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.order import STORE_LOAD, loads
-from ptosim.semantics.registry import vector
 
 Spread = Callable[[bytearray], np.ndarray]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptosim.ir.core import Operation, Value
+from ptosim.ground.ir.core import Operation, Value
 from ptosim.machine.vector import FIRST_STORE, PAGE_BITS, VectorWindow
 
 MANY = (FIRST_STORE - 1, 255)

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.isa.conversions import conversion_name
+from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.storage import view_dtype
 from ptosim.numerics.fixpipe import Activation, clipped, fixed, word_of_scale
-from ptosim.semantics.binding import Binding, OpFault
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.micro.cube import elem
 from ptosim.semantics.micro.dma import read_bytes, write_bytes
 from ptosim.semantics.micro.layout import read_accumulator, reads_accumulator
@@ -30,7 +31,6 @@ from ptosim.semantics.micro.memory import (
     word,
     writes,
 )
-from ptosim.semantics.registry import Commit, kernel, nothing
 
 _MODES = {
     "f322f16": "f16", "f322bf16": "bf16",

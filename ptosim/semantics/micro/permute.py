@@ -12,9 +12,9 @@ import numpy as np
 from ptosim.machine.core import Core
 from ptosim.machine.vector import REGISTER_BYTES
 from ptosim.numerics.lanes import is_float
-from ptosim.semantics.binding import typed_scalar
+from ptosim.semantics.base.binding import typed_scalar
+from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.context import Run, VectorContext
-from ptosim.semantics.registry import vector
 
 # -- broadcast and ramps ---------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.vector import Mask, first_lanes, lane_count, mask_of_bits
+from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.context import Run, VectorContext
-from ptosim.semantics.registry import vector
 
 _HALF = (1 << 128) - 1
 

@@ -12,8 +12,8 @@ import numpy as np
 from ptosim.machine.core import Core
 from ptosim.machine.vector import REGISTER_BYTES
 from ptosim.numerics.lanes import PairTree, highest, lowest, unsigned
+from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.context import Run, VectorContext
-from ptosim.semantics.registry import vector
 
 
 @vector("pto.vcadd", "pto.vcgadd", "pto.vcpadd")

@@ -3,13 +3,13 @@ cluster."""
 
 from __future__ import annotations
 
-from ptosim.ir.types import PtrType
+from ptosim.ground.ir.types import PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.vector import LOADS, STORES
+from ptosim.semantics.base.functions import value, vector
 from ptosim.semantics.micro.context import Run, VectorContext
-from ptosim.semantics.registry import value, vector
-from ptosim.semantics.values import Action, ValueContext
+from ptosim.semantics.scalar.values import Action, ValueContext
 
 _WORD = (1 << 64) - 1
 

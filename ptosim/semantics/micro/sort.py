@@ -13,9 +13,9 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
-from ptosim.semantics.binding import Binding
+from ptosim.semantics.base.binding import Binding
+from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.micro.memory import Place, place, reads, require, writes
-from ptosim.semantics.registry import Commit, kernel, nothing
 
 
 @kernel("pto.vbitsort")

@@ -15,10 +15,10 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Mask, VectorWindow
+from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, check, write
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.loads import block_addresses, lane_addresses
-from ptosim.semantics.registry import vector
 
 Narrow = Callable[[np.ndarray], np.ndarray]
 

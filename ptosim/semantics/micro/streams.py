@@ -14,11 +14,11 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.vector import Align, mask_of_bits
+from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, element_bytes, loader, write
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.predicates import pack_image, spread_image
 from ptosim.semantics.micro.stores import image_bytes, mask_address
-from ptosim.semantics.registry import vector
 
 Bytes = Callable[[Core, list], bytes]
 

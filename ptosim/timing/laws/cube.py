@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptosim.isa.dtypes import DType
-from ptosim.timing.cost import Cost, Stage
+from ptosim.ground.isa.dtypes import DType
+from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 
 BLOCK = 16

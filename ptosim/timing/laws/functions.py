@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ptosim.isa.costs import CostRow, CostTable, weakest
-from ptosim.timing.cost import Cost, Stage
+from ptosim.ground.isa.costs import CostRow, CostTable, weakest
+from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
-from ptosim.timing.shapes import TileShape
+from ptosim.timing.laws.shapes import TileShape
 
 PAIR = 2
 """Repeats that a select of 32-bit elements takes at once."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptosim.isa.costs import CostRow, CostTable
-from ptosim.timing.shapes import VectorStep
+from ptosim.ground.isa.costs import CostRow, CostTable
+from ptosim.timing.laws.shapes import VectorStep
 
 _MEMORY = {
     "vld": "load", "vsld": "load", "vgather": "load", "pld": "load", "vst": "store",

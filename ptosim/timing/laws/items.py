@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptosim.timing.cost import Cost, Stage
+from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.functions import Body, Function, Nest, frame_stage, loop_stages
 from ptosim.timing.laws.request import Request
-from ptosim.timing.shapes import TileShape
+from ptosim.timing.laws.shapes import TileShape
 
 
 def items(request: Request) -> Cost:

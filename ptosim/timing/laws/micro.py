@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from math import prod
 
-from ptosim.isa.costs import CostRow
-from ptosim.timing.cost import Cost, Movement, Stage
+from ptosim.ground.isa.costs import CostRow
+from ptosim.timing.laws.cost import Cost, Movement, Stage
 from ptosim.timing.laws.cube import blocks
 from ptosim.timing.laws.request import Request
-from ptosim.timing.shapes import PointerShape
+from ptosim.timing.laws.shapes import PointerShape
 
 
 def copy(request: Request) -> Cost:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptosim.isa.costs import CostTable, weakest
-from ptosim.timing.cost import NO_LAW, Cost, Stage
+from ptosim.ground.isa.costs import CostTable, weakest
+from ptosim.timing.laws.cost import NO_LAW, Cost, Stage
 from ptosim.timing.laws.functions import Function, frame_stage
 from ptosim.timing.laws.instructions import Timed, timed
-from ptosim.timing.shapes import VectorStep, VectorWork
+from ptosim.timing.laws.shapes import VectorStep, VectorWork
 
 
 def region_cost(work: VectorWork, table: CostTable) -> Cost:

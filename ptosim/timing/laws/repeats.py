@@ -10,10 +10,10 @@ would have a whole repeat cheaper than a part of it, the cheaper form bounds the
 
 from __future__ import annotations
 
-from ptosim.isa.costs import CostRow
-from ptosim.timing.cost import Cost, Stage
+from ptosim.ground.isa.costs import CostRow
+from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
-from ptosim.timing.shapes import TileShape
+from ptosim.timing.laws.shapes import TileShape
 
 MAX_REPEATS = 255
 """Repeats that one instruction can have."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ptosim.isa.costs import CostEntry, CostRow, CostTable, weakest
-from ptosim.timing.cost import Cost, Movement, Stage
-from ptosim.timing.shapes import OpShape, TileShape
+from ptosim.ground.isa.costs import CostEntry, CostRow, CostTable, weakest
+from ptosim.timing.laws.cost import Cost, Movement, Stage
+from ptosim.timing.laws.shapes import OpShape, TileShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptosim.timing.cost import Cost
-from ptosim.timing.laws import convert, cube, functions, items, micro, quant, repeats, transfer
+from ptosim.timing.laws import casts as convert
+from ptosim.timing.laws import cube, functions, items, micro, repeats, transfer
+from ptosim.timing.laws import tquant as quant
+from ptosim.timing.laws.cost import Cost
 from ptosim.timing.laws.request import Request
 
 Law = Callable[[Request], Cost]

@@ -6,10 +6,10 @@ the latency of a transfer overlaps with the transfer behind it on the same pipe.
 
 from __future__ import annotations
 
-from ptosim.isa.costs import CostRow
-from ptosim.timing.cost import Cost, Movement, Stage
+from ptosim.ground.isa.costs import CostRow
+from ptosim.timing.laws.cost import Cost, Movement, Stage
 from ptosim.timing.laws.request import Request
-from ptosim.timing.shapes import TileShape, ViewShape
+from ptosim.timing.laws.shapes import TileShape, ViewShape
 
 
 def load(request: Request) -> Cost:

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import ptosim
-from ptosim.diagnostics.catalog import catalog
-from ptosim.isa.paths import isa_directory
-from ptosim.isa.registry import isa
+from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.isa.rows import isa
 
 # Attributes, and an operation that the language does not have, which is what its example shows.
 OTHER_WORDS = {"entry", "target_arch", "device", "tadddd"}

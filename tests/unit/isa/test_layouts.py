@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.passes.checks.layouts import infer
+from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.source import Source
+from ptosim.passes.verify.checks.layouts import infer
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import ptosim
-from ptosim.diagnostics.catalog import catalog
-from ptosim.isa.enums import enums
-from ptosim.isa.paths import isa_directory
-from ptosim.isa.registry import isa
-from ptosim.isa.schema import OpDef, OperandDef, Status
+from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import OpDef, OperandDef, Status
 
 PROGRAMS = Path(__file__).parents[2] / "filecheck" / "micro"
 SHARED_CODES = {"PTO2004", "PTO2006", "PTO2013", "PTO2014", "PTO2015"}  # of the verifier
@@ -91,7 +91,7 @@ def test_programs_use_every_clause() -> None:
 def test_findings_of_the_micro_level_are_explained() -> None:
     texts = [
         path.read_text(encoding="utf-8")
-        for name in ("clauses", "operands", "checks/vecscope")
+        for name in ("bind/clauses", "bind/operands", "verify/checks/vecscope")
         for path in [Path(ptosim.__file__).parent / "passes" / f"{name}.py"]
     ]
     texts += [p.read_text(encoding="utf-8") for p in (isa_directory() / "ops").glob("micro_*.toml")]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ptosim.errors import IsaDataError
-from ptosim.isa.registry import _make
-from ptosim.isa.schema import OpDef, Role
+from ptosim.ground.errors import IsaDataError
+from ptosim.ground.isa.rows import _make
+from ptosim.ground.isa.schema import OpDef, Role
 
 TEMPLATES: dict[str, dict[str, Any]] = {
     "base": {

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from ptosim.isa.dtypes import dtypes
-from ptosim.isa.enums import enums
-from ptosim.isa.expr import compile_expr
-from ptosim.isa.paths import isa_directory
-from ptosim.isa.profiles import switches
-from ptosim.isa.registry import TARGETS, isa
-from ptosim.isa.schema import OpDef, PipeChoice, Status
-from ptosim.passes.views import CALLS
+from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.expr import compile_expr
+from ptosim.ground.isa.paths import isa_directory
+from ptosim.ground.isa.profiles import switches
+from ptosim.ground.isa.rows import TARGETS, isa, known_traits
+from ptosim.ground.isa.schema import OpDef, PipeChoice, Status
+from ptosim.passes.verify.rule_views import CALLS
 
 FILES = sorted((isa_directory() / "ops").glob("*.toml"))
 PIPES = {name.removeprefix("PIPE_") for name in enums()["pipe"].members}
@@ -135,3 +135,9 @@ def test_an_absent_operation_has_the_assemblers_words() -> None:
     assert row.status["a2a3"] is Status.ABSENT
     assert row.absent == "pto.mgather is only supported on A5 targets"
     assert row.hazard_pipes != row.pipes
+
+
+def test_every_trait_is_used_and_says_what_it_means() -> None:
+    used = set().union(*(row.traits for row in rows()))
+    assert used == set(known_traits())
+    assert all(known_traits().values())

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from ptosim.diagnostics.model import Sink
-from ptosim.errors import IsaDataError
-from ptosim.ir.core import Operation
-from ptosim.isa.registry import isa
-from ptosim.isa.schema import Role
-from ptosim.passes.clauses import Clause
-from ptosim.passes.resolve import resolve
-from ptosim.passes.views import environment
-from ptosim.source import Source
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.errors import IsaDataError
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import Role
+from ptosim.ground.source import Source
+from ptosim.passes.bind.clauses import Clause
+from ptosim.passes.bind.resolve import resolve
+from ptosim.passes.verify.rule_views import environment
 from ptosim.syntax.parser import parse
 
 FRAME = """
@@ -69,7 +69,7 @@ def test_roles_of_operands() -> None:
 
 
 def test_wrong_notation_is_an_error_of_the_data() -> None:
-    from ptosim.isa.registry import _operands
+    from ptosim.ground.isa.rows import _operands
 
     with pytest.raises(IsaDataError, match="is not `name:kind`"):
         _operands("src vreg", Role.IN, "here")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptosim.diagnostics.model import Diagnostic, Sink
-from ptosim.ir.core import Module, Operation
-from ptosim.source import Source
+from ptosim.ground.diagnostics.model import Diagnostic, Sink
+from ptosim.ground.ir.core import Module, Operation
+from ptosim.ground.source import Source
 from ptosim.syntax.parser import parse
 
 

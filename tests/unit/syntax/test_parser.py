@@ -7,7 +7,7 @@ import logging
 import lark
 import pytest
 
-from ptosim.isa.paths import isa_directory
+from ptosim.ground.isa.paths import isa_directory
 from ptosim.syntax.parser import MAX_BYTES
 from tests.unit.syntax.helpers import clean, only_op, parsed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.ir.types import (
+from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
     HandleType,

@@ -1,0 +1,160 @@
+"""Two programs side by side, or one program on two targets: findings, values, budget, cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptosim.analysis.memory_map import memory_map
+from ptosim.api import check_source
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.errors import PtosimError, Trap, UsageError
+from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.source import Source
+from ptosim.run.compare import Comparison, Tolerance, compare
+from ptosim.run.estimation import cost_of
+from ptosim.run.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How a side is read and run."""
+
+    target: str | None = None
+    level: int | None = None
+    sync: str | None = None
+    profile: str = "hw"
+    switches: Mapping[str, str] = field(default_factory=dict)
+    entry: str | None = None
+    run: Mapping[str, Any] = field(default_factory=dict)  # options of Program.run
+
+
+@dataclass(slots=True)
+class Side:
+    """What one program gives. `spaces` are high-water mark and safe limit by space; `why_not` says
+    why it has no values or no cycles."""
+
+    name: str
+    target: str
+    findings: list[Diagnostic]
+    spaces: dict[str, tuple[int, int]] = field(default_factory=dict)
+    cycles: int | None = None
+    outputs: dict[str, np.ndarray] | None = None
+    why_not: str = ""
+
+    @property
+    def is_rejected(self) -> bool:
+        """True if the program is refused as a whole."""
+        return self.why_not == "rejected"
+
+
+@dataclass(slots=True)
+class Difference:
+    """What changes from one side to the other."""
+
+    first: Side
+    second: Side
+    new: list[Diagnostic]
+    gone: list[Diagnostic]
+    values: list[Comparison]
+    values_note: str = ""
+
+    def regressions(self, slower: float, threshold: Severity | None) -> list[str]:
+        """Return what got worse, in words: findings from a severity on, values, budget, cycles
+        beyond `slower` percent."""
+        told = []
+        bad = [d for d in self.new if threshold is not None and d.severity >= threshold]
+        if bad:
+            told.append(f"{len(bad)} new finding{'s' if len(bad) != 1 else ''}")
+        told += [f"values of {c.name} differ" for c in self.values if not c.passed]
+        for space, (used, safe) in self.second.spaces.items():
+            if used > safe and self.first.spaces.get(space, (0, 0))[0] <= safe:
+                told.append(f"{space} is {used - safe} bytes over its safe limit")
+        before, after = self.first.cycles, self.second.cycles
+        if before and after and after > before * (1 + slower / 100):
+            told.append(f"{100 * (after - before) / before:.1f} % more cycles")
+        return told
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the difference as JSON data."""
+        return {
+            "sides": [_side_fields(s) for s in (self.first, self.second)],
+            "new_findings": [d.to_dict() for d in self.new],
+            "gone_findings": [d.to_dict() for d in self.gone],
+            "values": [c.to_dict() for c in self.values],
+            "values_note": self.values_note,
+        }
+
+
+def _side_fields(side: Side) -> dict[str, Any]:
+    return {
+        "name": side.name,
+        "target": side.target,
+        "findings": len(side.findings),
+        "cycles": side.cycles,
+        "budget": {n: {"high_water": u, "safe": s} for n, (u, s) in side.spaces.items()},
+        "without": side.why_not,
+    }
+
+
+def look_at(source: Source, choices: Choices, args: Mapping[str, Any]) -> Side:
+    """Return one side. Raises UsageError for options that mean nothing; faults of the program are
+    its findings."""
+    checked = check_source(source, choices.target, choices.level, choices.sync, dry_run=False)
+    front = checked.front
+    side = Side(source.name, front.target, checked.findings)
+    profile = make_profile(choices.profile, front.target, choices.switches)
+    if front.sink.has_errors:
+        side.why_not = "rejected"
+        return side
+    program = Program(front, profile)
+    entry = program.entry(choices.entry)
+    for space in memory_map(front, profile, entry, args).spaces:
+        side.spaces[space.space.name] = (space.high_water, space.space.safe)
+    try:
+        result = program.run(args, entry=entry, timing=False, **choices.run)
+        side.findings, side.outputs = result.findings, result.outputs
+    except Trap as trap:
+        side.findings, side.why_not = list(trap.diagnostics), "stopped"
+    except PtosimError as problem:
+        side.why_not = str(problem)
+    try:
+        side.cycles = cost_of(program, entry=entry, args=args).cycles
+    except PtosimError as problem:
+        side.why_not = side.why_not or str(problem)
+    return side
+
+
+def difference(first: Side, second: Side, tolerance: Tolerance) -> Difference:
+    """Return what changes from the first side to the second."""
+    before = {_key(d) for d in first.findings}
+    after = {_key(d) for d in second.findings}
+    values, note = _values(first, second, tolerance)
+    return Difference(
+        first,
+        second,
+        [d for d in second.findings if _key(d) not in before and d.severity > Severity.NOTE],
+        [d for d in first.findings if _key(d) not in after and d.severity > Severity.NOTE],
+        values,
+        note,
+    )
+
+
+def _key(finding: Diagnostic) -> tuple[str, str]:
+    return finding.code, finding.message
+
+
+def _values(first: Side, second: Side, tolerance: Tolerance) -> tuple[list[Comparison], str]:
+    for side in (first, second):
+        if side.outputs is None:
+            return [], f"not compared: {side.name} ({side.target}): {side.why_not}"
+    one, two = first.outputs or {}, second.outputs or {}
+    if one.keys() != two.keys():
+        return [], f"not compared: outputs {', '.join(one)} and {', '.join(two)}"
+    try:
+        return [compare(name, two[name], one[name], tolerance) for name in one], ""
+    except UsageError as problem:
+        return [], f"not compared: {problem}"

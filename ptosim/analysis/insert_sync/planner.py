@@ -1,0 +1,238 @@
+"""Where flags and barriers must stand, found block by block.
+
+The rules are the assembler's: a flag right behind the producer and right before the consumer where
+pipes differ, a barrier where an A2/A3 vector operation follows one that it depends on, nothing
+where an earlier flag orders the two already. A dependence on something inside a loop or branch is
+one on the loop or branch itself, so that every flag is set and waited for equally often.
+Dependences from one iteration to the next set the flag once before the loop and wait once behind
+it. Every function ends with a barrier of all pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ptosim.analysis.insert_sync.accesses import Accesses, Touch
+from ptosim.ground.ir.core import Operation
+
+EVENT_IDS = 8
+
+
+@dataclass(slots=True, eq=False)
+class Flag:
+    """A flag from the end of one operation to the begin of another. `loop` is the loop around both
+    for a dependence between iterations."""
+
+    source: str
+    target: str
+    first: Operation
+    second: Operation
+    loop: Operation | None = None
+    number: int | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to insert: flags, barriers of a pipe before an operation, barriers of all pipes before
+    and behind operations."""
+
+    flags: list[Flag] = field(default_factory=list)
+    barriers: list[tuple[Operation, str]] = field(default_factory=list)
+    walls_before: list[Operation] = field(default_factory=list)
+    walls_behind: list[Operation] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """An operation of a block with all that it, or anything inside it, touches."""
+
+    op: Operation
+    touches: list[Touch]
+    is_wall: bool = False
+
+
+Knowledge = dict[str, dict[str, int]]
+"""For each pipe: up to which item of the block the work of each other pipe is known to be done."""
+
+
+class Planner:
+    """Finds the synchronisation of functions."""
+
+    def __init__(self, accesses: Accesses, target: str) -> None:
+        self.accesses = accesses
+        self.ordered = {"V"} if target == "a2a3" else set()
+        self.plan = Plan()
+        self._inside: dict[Operation, list[Touch]] = {}
+
+    def function(self, ops: Sequence[Operation]) -> None:
+        """Plan the body of a function."""
+        self._block(ops, None)
+        last = ops[-1] if ops else None
+        if last is not None and last.name == "func.return":
+            self.plan.walls_before.append(last)
+        elif last is not None:
+            self.plan.walls_behind.append(last)
+
+    # -- blocks -----------------------------------------------------------------------------------
+
+    def _block(self, ops: Sequence[Operation], loop: Operation | None) -> None:
+        items = [i for i in map(self._item, ops) if i.touches or i.is_wall]
+        scan = _Scan(self, loop)
+        for index, item in enumerate(items):
+            scan.step(index, item, first=True)
+        if loop is not None:
+            for index, item in enumerate(items):
+                scan.step(len(items) + index, item, first=False)
+        for op in ops:
+            self._regions(op)
+
+    def _regions(self, op: Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                self._block(block.ops, op if op.name == "scf.for" else None)
+                if op.name == "scf.while" and block.ops:
+                    self.plan.walls_before.append(block.ops[-1])
+
+    def _item(self, op: Operation) -> _Item:
+        return _Item(op, self._all_touches(op), op.name == "func.call")
+
+    def _all_touches(self, op: Operation) -> list[Touch]:
+        found = self._inside.get(op)
+        if found is None:
+            found = list(self.accesses.of(op))
+            for region in op.regions:
+                for block in region.blocks:
+                    for inner in block.ops:
+                        found.extend(t for t in self._all_touches(inner) if t not in found)
+            self._inside[op] = found
+        return found
+
+
+class _Scan:
+    """One walk over the items of a block; for a loop a second one, whose conflicts with items of
+    the first are those between iterations."""
+
+    def __init__(self, planner: Planner, loop: Operation | None) -> None:
+        self.planner = planner
+        self.loop = loop
+        self.known: Knowledge = {}
+        self.history: list[tuple[_Item, Knowledge]] = []
+        self.count = 0
+        self.forward: dict[Operation, list[Flag]] = {}
+        self.barriers: dict[Operation, set[str]] = {}
+
+    def step(self, index: int, item: _Item, *, first: bool) -> None:
+        """Order an item after everything before it that it conflicts with."""
+        if not first and self.count == 0:
+            self.count = index
+        if item.is_wall:
+            self._wall(index, item, first)
+        else:
+            self._repeat(index, item)
+            self._same_pipe(index, item)
+            self._other_pipes(index, item, first)
+        snapshot = {pipe: dict(known) for pipe, known in self.known.items()}
+        self.history.append((item, snapshot))
+
+    def _wall(self, index: int, item: _Item, first: bool) -> None:
+        """A call: nothing is known of what it does, so everything is done before and behind it."""
+        if first:
+            self.planner.plan.walls_before.append(item.op)
+            self.planner.plan.walls_behind.append(item.op)
+        for known in self.known.values():
+            for pipe in known:
+                known[pipe] = index
+        self.known.setdefault("S", {})["*"] = index
+
+    def _repeat(self, index: int, item: _Item) -> None:
+        """In the second walk: the flags and barriers of the first stand at their places."""
+        if not self.count:
+            return
+        for flag in self.forward.get(item.op, ()):
+            at = self._index_of(flag.first, index)
+            if at is not None:
+                self._learn(flag.target, flag.source, at)
+        for pipe in self.barriers.get(item.op, ()):
+            self.known.setdefault(pipe, {})[pipe] = index - 1
+
+    def _index_of(self, op: Operation, before: int) -> int | None:
+        for at in range(before - 1, -1, -1):
+            if self.history[at][0].op is op:
+                return at
+        return None
+
+    def _same_pipe(self, index: int, item: _Item) -> None:
+        for pipe in sorted({t.pipe for t in item.touches} & self.planner.ordered):
+            if self._latest(index, item, pipe, pipe) is None:
+                continue
+            self.planner.plan.barriers.append((item.op, pipe))
+            self.barriers.setdefault(item.op, set()).add(pipe)
+            self.known.setdefault(pipe, {})[pipe] = index - 1
+
+    def _other_pipes(self, index: int, item: _Item, first: bool) -> None:
+        pipes = sorted({t.pipe for t in item.touches})
+        for target in pipes:
+            sources = sorted({t.pipe for i, _ in self.history for t in i.touches} - {target})
+            found = [(s, self._latest(index, item, s, target)) for s in sources]
+            # The nearest producer first: what it has waited for need not be waited for again.
+            for source, _ in sorted(found, key=lambda f: -(f[1] if f[1] is not None else -1)):
+                at = self._latest(index, item, source, target)
+                if at is not None:
+                    self._flag(source, target, at, item, first)
+
+    def _flag(self, source: str, target: str, at: int, item: _Item, first: bool) -> None:
+        between = not first and at < self.count
+        flag = Flag(source, target, self.history[at][0].op, item.op, self.loop if between else None)
+        self.planner.plan.flags.append(flag)
+        if not between:
+            self.forward.setdefault(item.op, []).append(flag)
+        self._learn(target, source, at)
+
+    def _learn(self, target: str, source: str, at: int) -> None:
+        """The target pipe knows what the source pipe knew behind item `at`."""
+        _, snapshot = self.history[at]
+        known = self.known.setdefault(target, {})
+        for pipe, upto in snapshot.get(source, {}).items():
+            known[pipe] = max(known.get(pipe, -1), upto)
+        known[source] = max(known.get(source, -1), at)
+
+    def _latest(self, index: int, item: _Item, source: str, target: str) -> int | None:
+        """The last earlier item whose work on `source` meets what `item` does on `target`, if that
+        is not known to be done."""
+        mine = [t for t in item.touches if t.pipe == target]
+        known = max(
+            self.known.get(target, {}).get(source, -1),
+            self.known.get("S", {}).get(source, -1),
+            self.known.get("S", {}).get("*", -1),
+        )
+        for at in range(index - 1, known, -1):
+            theirs = (t for t in self.history[at][0].touches if t.pipe == source)
+            if any(_depends(t, m, source == target) for t in theirs for m in mine):
+                return at
+        return None
+
+
+def _depends(earlier: Touch, later: Touch, same_pipe: bool) -> bool:
+    """On one pipe a read is done before a later write begins."""
+    return earlier.meets(later) and (earlier.writes or not same_pipe)
+
+
+def number(plan: Plan) -> None:
+    """Give every flag an event id: one of its own to each dependence between iterations, the rest
+    in turn. Where ids run out, a barrier of all pipes takes the place of the flag."""
+    pairs = sorted({(f.source, f.target) for f in plan.flags})
+    kept: list[Flag] = []
+    for pair in pairs:
+        flags = [f for f in plan.flags if (f.source, f.target) == pair]
+        carried = [f for f in flags if f.loop is not None]
+        straight = [f for f in flags if f.loop is None]
+        room = EVENT_IDS - (1 if straight else 0)
+        for count, flag in enumerate(carried[:room]):
+            flag.number = EVENT_IDS - 1 - count
+        for flag in carried[room:]:
+            plan.walls_before.append(flag.second)
+        free = EVENT_IDS - min(len(carried), room)
+        for count, flag in enumerate(straight):
+            flag.number = count % free
+        kept += [*carried[:room], *straight]
+    plan.flags = kept

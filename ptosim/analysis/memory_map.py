@@ -1,0 +1,311 @@
+"""Who lies where in the memories on chip, and when: tiles with the times at which they hold
+something that is still read.
+
+Times come from following the program without values (each operation of the first core of a kind is
+one step); a program that does not fit, or that cannot be followed, is drawn from its text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ptosim.engine.core.records import Inst
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.core import Value
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.schema import Role
+from ptosim.ground.isa.targets import SpaceDef, machine
+from ptosim.ground.source import Source
+from ptosim.machine.core import Core
+from ptosim.machine.tile import TileRef
+from ptosim.passes.frontend import Front
+from ptosim.passes.place.cores import has_abstract, peer_functions, reached_functions
+from ptosim.passes.place.liveness import lifetimes
+from ptosim.passes.place.planner import Placed, place
+from ptosim.passes.rewrite import abstract
+from ptosim.run import arguments
+from ptosim.run.dry import dry_run
+from ptosim.semantics.base.binding import valid_bytes
+
+Span = tuple[int, int]
+"""First and last step."""
+
+
+@dataclass(slots=True)
+class Buffer:
+    """Bytes with a name; `live` are the times at which they hold something that is still read."""
+
+    name: str
+    space: str
+    addr: int
+    bytes: int
+    line: int
+    live: list[Span] = field(default_factory=list)
+    is_borrowed: bool = False  # read where only another name of its bytes was written
+
+    @property
+    def end(self) -> int:
+        """One past the last byte."""
+        return self.addr + self.bytes
+
+    def is_live(self, time: int) -> bool:
+        """True if it is in use at a step."""
+        return any(start <= time <= end for start, end in self.live)
+
+    def meets(self, other: Buffer) -> bool:
+        """True if the two share bytes."""
+        return self.addr < other.end and other.addr < self.end
+
+
+@dataclass(slots=True)
+class SpaceMap:
+    """The buffers of one space and its limits."""
+
+    space: SpaceDef
+    buffers: list[Buffer]
+    steps: int
+
+    @property
+    def high_water(self) -> int:
+        """One past the highest byte that anything is placed at."""
+        return max((b.end for b in self.buffers), default=0)
+
+    def peak(self) -> tuple[int, int, list[Buffer]]:
+        """Return the step at which most bytes are in use, how many, and by whom, the largest
+        first."""
+        times = sorted({start for b in self.buffers for start, _ in b.live}) or [0]
+        found = max(times, key=lambda t: (self.live_bytes(t), -t))
+        users = sorted((b for b in self.buffers if b.is_live(found)), key=lambda b: -b.bytes)
+        return found, self.live_bytes(found), users
+
+    def live_bytes(self, time: int) -> int:
+        """Return how many bytes are in use at a step; shared ones count once."""
+        total = at = 0
+        for buffer in sorted((b for b in self.buffers if b.is_live(time)), key=lambda b: b.addr):
+            total += max(buffer.end - max(at, buffer.addr), 0)
+            at = max(at, buffer.end)
+        return total
+
+    def overlaps(self) -> list[tuple[Buffer, Buffer, str]]:
+        """Return the pairs that share bytes: `same` (two names of the same bytes), `reuse` (never
+        in use together), `overlap` (in use together)."""
+        pairs = itertools.combinations(self.buffers, 2)
+        return [(one, two, _relation(one, two)) for one, two in pairs if one.meets(two)]
+
+    def advice(self) -> list[str]:
+        """Return what to shrink, and by how much, for the space to stay below its limits."""
+        told = []
+        limits = {self.space.planner: "planner", self.space.safe: "safe"}
+        for limit, word in sorted(limits.items()):
+            over = self.high_water - limit
+            if over > 0:
+                cures = " and ".join(self._shrink(over))
+                told.append(f"{over} bytes over the {word} limit of {limit}: shrink {cures}")
+        return told
+
+    def _shrink(self, over: int) -> list[str]:
+        """The largest buffers at the peak, each by at most half, until enough is gone."""
+        _, _, users = self.peak()
+        ordered = sorted(users or self.buffers, key=lambda b: -b.bytes)
+        cures = []
+        for buffer in ordered:
+            part = min(over, buffer.bytes // 2)
+            cures.append(f"{buffer.name} (line {buffer.line}) by {part} bytes")
+            over -= part
+            if over <= 0:
+                break
+        return cures
+
+
+def _relation(one: Buffer, two: Buffer) -> str:
+    together = any(a <= d and c <= b for a, b in one.live for c, d in two.live)
+    is_same = (one.addr, one.bytes) == (two.addr, two.bytes)
+    if is_same and (together or one.is_borrowed or two.is_borrowed):
+        return "same"
+    return "overlap" if together else "reuse"
+
+
+@dataclass(slots=True)
+class MemoryMap:
+    """The map of an entry. `source` says where the times come from."""
+
+    entry: str
+    target: str
+    source: str
+    spaces: list[SpaceMap]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the map as JSON data."""
+        return {
+            "entry": self.entry,
+            "target": self.target,
+            "times": self.source,
+            "spaces": [_space_fields(s) for s in self.spaces],
+        }
+
+
+def _space_fields(found: SpaceMap) -> dict[str, Any]:
+    step, live, users = found.peak()
+    return {
+        "space": found.space.name,
+        "alias": found.space.alias,
+        "bytes": found.space.bytes,
+        "planner": found.space.planner,
+        "safe": found.space.safe,
+        "high_water": found.high_water,
+        "steps": found.steps,
+        "peak": {"step": step, "live_bytes": live, "buffers": [b.name for b in users]},
+        "buffers": [
+            {
+                "name": b.name,
+                "addr": b.addr,
+                "bytes": b.bytes,
+                "line": b.line,
+                "live": [list(span) for span in b.live],
+            }
+            for b in found.buffers
+        ],
+        "overlaps": [
+            {"first": a.name, "second": b.name, "kind": k} for a, b, k in found.overlaps()
+        ],
+        "advice": found.advice(),
+    }
+
+
+def memory_map(
+    front: Front, profile: Profile, entry: str, args: Mapping[str, Any] | None = None
+) -> MemoryMap:
+    """Return the map of an entry. The program may be over its budgets; any other fault of it must
+    have been refused before."""
+    args = dict(args or {})
+    if has_abstract(front.resolved.functions[entry]):  # shapes come from the arguments
+        peers = peer_functions(front.resolved, front.resolved.functions[entry])
+        given = arguments.match(peers, args)
+        front = replace(front, resolved=abstract.concrete(front, given, front.sink)[0])
+    resolved = front.resolved
+    functions = reached_functions(resolved, peer_functions(resolved, resolved.functions[entry]))
+    placement = place(resolved, functions, Sink())
+    buffers = _buffers(front, placement.placed)
+    steps, source = 0, "the text"
+    if not front.sink.has_errors:
+        watcher = _Watcher(buffers, front.source)
+        outcome = dry_run(front, profile, entry, args, observers=[watcher])
+        if not outcome.ended.startswith("not begun"):
+            steps = watcher.finish()
+            source = "the executed program" + (f", up to: {outcome.ended}" if outcome.ended else "")
+            buffers = watcher.buffers
+    if not steps:
+        steps = _from_text(functions, buffers, front)
+    spaces = machine(front.target).spaces.values()
+    maps = [SpaceMap(s, [b for b in buffers if b.space == s.name], steps) for s in spaces]
+    return MemoryMap(entry, front.target, source, [m for m in maps if m.buffers])
+
+
+def _buffers(front: Front, placed: Iterable[Placed]) -> list[Buffer]:
+    found: dict[tuple[str, str, int, int], Buffer] = {}
+    for p in placed:
+        name = p.name if p.name.startswith(("%", "scratch")) else f"%{p.name}"
+        line = front.source.line_column(p.start)[0]
+        found.setdefault(
+            (name, p.space, p.addr, p.bytes), Buffer(name, p.space, p.addr, p.bytes, line)
+        )
+    return sorted(found.values(), key=lambda b: (b.addr, b.line))
+
+
+def _from_text(functions: list[Any], buffers: list[Buffer], front: Front) -> int:
+    """Lifetimes from the first to the last operation of the text that names a tile."""
+    steps = 0
+    by_line = {(b.line, b.name): b for b in buffers}
+    for function in functions:
+        values = {v for op in function.op.walk() for v in op.results} | set(function.args)
+        lives, spans = lifetimes(function, values)
+        steps = max(steps, *(end for _, end in spans.values())) if spans else steps
+        for value, life in lives.items():
+            line = front.source.line_column(_start(value))[0]
+            buffer = by_line.get((line, f"%{value.name}"))
+            if buffer is not None:
+                buffer.live.append((life.start, life.end))
+    return steps + 1
+
+
+def _start(value: Value) -> int:
+    return value.owner.start if value.owner is not None else value.start
+
+
+class _Watcher:
+    """Notes when each buffer is written and last read."""
+
+    def __init__(self, buffers: list[Buffer], source: Source) -> None:
+        self.buffers = list(buffers)
+        self._source = source
+        self._steps = 0
+        self._open: dict[int, list[int]] = {}  # buffer -> [first write, last use]
+        self._cores: dict[str, int] = {}
+
+    def on_issue(self, core: Core, inst: Inst, bound: Any) -> None:
+        """An operation is issued."""
+        binding = getattr(bound, "binding", None)
+        op: Any = inst.op
+        if binding is None or binding.sync is not None or op.variant is None:
+            return
+        if self._cores.setdefault(core.kind, core.index) != core.index:
+            return  # the second vector core of a cluster does the same
+        roles = {o.name: o.role for o in op.variant.operands}
+        uses = []
+        for name, value in binding.values.items():
+            for ref in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(ref, TileRef):
+                    role = roles.get(name.partition(".")[0], Role.IN)
+                    uses.append((role, self._index(op, name, ref)))
+        if not uses:
+            return
+        self._steps += 1
+        for role, index in sorted(uses, key=lambda u: u[0] is Role.OUT):
+            self._use(index, fresh=role is Role.OUT)
+
+    def _use(self, index: int, *, fresh: bool) -> None:
+        now = self._steps
+        known = self._open.get(index)
+        if known is None:
+            self._open[index] = [now, now]
+            self.buffers[index].is_borrowed |= not fresh
+        elif fresh and known[1] < now:  # written anew: what it held ended with its last use
+            self._close(index)
+            self._open[index] = [now, now]
+        else:
+            known[1] = now
+
+    def _close(self, index: int) -> None:
+        start, end = self._open.pop(index)
+        live = self.buffers[index].live
+        if live and live[-1][1] >= start:
+            live[-1] = (live[-1][0], end)
+        else:
+            live.append((start, end))
+
+    def finish(self) -> int:
+        """End every lifetime; return the number of steps."""
+        for index in list(self._open):
+            self._close(index)
+        return self._steps
+
+    def _index(self, op: Any, name: str, ref: TileRef) -> int:
+        """The buffer that a tile, or a window of one, lies in: the smallest one around it that has
+        its name, or any."""
+        space, start = ref.type.loc, ref.addr
+        end = start + min(ref.type.bytes, valid_bytes(ref))
+        value = getattr(op.bound.get(name), "value", None)
+        around = [
+            (f"%{getattr(value, 'name', '')}" != b.name, b.bytes, i)
+            for i, b in enumerate(self.buffers)
+            if b.space == space and b.addr <= start and end <= b.end
+        ]
+        if around:
+            return min(around)[2]
+        line = self._source.line_column(op.start)[0]
+        self.buffers.append(
+            Buffer(f"%{getattr(value, 'name', name)}", space, start, end - start, line)
+        )
+        return len(self.buffers) - 1

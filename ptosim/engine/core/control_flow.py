@@ -1,0 +1,202 @@
+"""Operations with regions, calls and sections: they become branches and copies of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ptosim.engine.core import runners
+from ptosim.engine.core.records import DecodedFunction, Inst, Kind
+from ptosim.engine.core.slots import Slots
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.semantics.micro.order import Place, places_of
+
+
+class Stream(Protocol):
+    """The instruction stream that is being made."""
+
+    resolved: ResolvedModule
+    slots: Slots
+    insts: list[Inst]
+    functions: dict[str, DecodedFunction]
+    current: DecodedFunction
+    in_vector_region: bool
+    places: dict[Operation, Place]
+
+    def emit(self, kind: Kind, op: Operation | None, run: Any = None, **details: Any) -> Inst:
+        """Append an instruction."""
+        ...
+
+    def ops(self, ops: Any) -> None:
+        """Decode the operations of a block."""
+        ...
+
+
+class ControlFlow:
+    """Decodes the operations in `handlers`; `calls` lists the calls that wait for their callee."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.slots = stream.slots
+        self.calls: list[tuple[int, str]] = []
+        self.handlers: dict[str, Callable[[Operation], None]] = {
+            "arith.constant": lambda op: None,
+            "scf.for": self._for,
+            "scf.if": self._if,
+            "scf.while": self._while,
+            "scf.execute_region": self._execute_region,
+            # What these pass on is read with the operation that they end a region of.
+            "scf.yield": lambda op: None,
+            "scf.condition": lambda op: None,
+            "scf.index_switch": self._index_switch,
+            "func.call": self._call,
+            "func.return": self._return,
+            "pto.section.cube": self._section,
+            "pto.section.vector": self._section,
+            "memref.reinterpret_cast": self._reinterpret,
+            "pto.vecscope": self._vector_region,
+            "pto.strict_vecscope": self._vector_region,
+        }
+
+    def _for(self, op: Operation) -> None:
+        lower, upper, step = (self.slots.operand(op.bound[n]) for n in ("lower", "upper", "step"))
+        block = op.regions[0].blocks[0]
+        variable, *carried = (self.slots.value(v) for v in block.values)
+        results = [self.slots.value(v) for v in op.results]
+        initial = [self.slots.operand(o) for o in op.bound["init"]]
+        self.stream.emit(
+            Kind.SCALAR, op, runners.loop_start(step, [lower, *initial], [variable, *carried])
+        )
+        test = self.stream.emit(Kind.BRANCH, op)
+        self.stream.ops(block.ops)
+        yielded = self._yielded(block.ops)
+        self.stream.emit(Kind.SCALAR, op, runners.advance(variable, step, yielded, carried))
+        self.stream.emit(Kind.BRANCH, op, runners.jump(test.pc))
+        body, after = test.pc + 1, len(self.stream.insts)
+        test.run = runners.loop_test(variable, upper, body, after)
+        self.stream.emit(Kind.SCALAR, op, runners.copier(carried, results))
+
+    def _yielded(self, ops: Any) -> list[int]:
+        last = ops[-1] if ops else None
+        if last is None or last.name != "scf.yield":
+            return []
+        return [self.slots.operand(o) for o in last.bound["values"]]
+
+    def _region_value(self, op: Operation, index: int, results: list[int]) -> None:
+        """A region whose yielded values go to the results of its operation."""
+        region = op.regions[index]
+        self.stream.ops(region.ops)
+        self.stream.emit(Kind.SCALAR, op, runners.copier(self._yielded(region.ops), results))
+
+    def _if(self, op: Operation) -> None:
+        condition = self.slots.operand(op.bound["condition"])
+        results = [self.slots.value(v) for v in op.results]
+        test = self.stream.emit(Kind.BRANCH, op)
+        self._region_value(op, 0, results)
+        otherwise = len(self.stream.insts)
+        if len(op.regions) > 1:
+            leave = self.stream.emit(Kind.BRANCH, op)
+            otherwise = len(self.stream.insts)
+            self._region_value(op, 1, results)
+            leave.run = runners.jump(len(self.stream.insts))
+        test.run = runners.branch_test(condition, test.pc + 1, otherwise)
+
+    def _while(self, op: Operation) -> None:
+        before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        initial = [self.slots.operand(o) for o in op.bound["init"]]
+        first = [self.slots.value(v) for v in before.values]
+        second = [self.slots.value(v) for v in after.values]
+        self.stream.emit(Kind.SCALAR, op, runners.copier(initial, first))
+        head = len(self.stream.insts)
+        self.stream.ops(before.ops)
+        condition = before.ops[-1]
+        passed = [self.slots.operand(o) for o in condition.bound["values"]]
+        results = [self.slots.value(v) for v in op.results]
+        test = self.stream.emit(Kind.BRANCH, op)
+        self.stream.emit(Kind.SCALAR, op, runners.copier(passed, second))
+        self.stream.ops(after.ops)
+        self.stream.emit(Kind.SCALAR, op, runners.copier(self._yielded(after.ops), first))
+        self.stream.emit(Kind.BRANCH, op, runners.jump(head))
+        leave = len(self.stream.insts)
+        self.stream.emit(Kind.SCALAR, op, runners.copier(passed, results))
+        slot = self.slots.operand(condition.bound["condition"])
+        test.run = runners.branch_test(slot, test.pc + 1, leave)
+
+    def _execute_region(self, op: Operation) -> None:
+        self._region_value(op, 0, [self.slots.value(v) for v in op.results])
+
+    def _index_switch(self, op: Operation) -> None:
+        selector = self.slots.operand(op.bound["condition"])
+        results = [self.slots.value(v) for v in op.results]
+        cases = [int(tok.value) for tok in op.items]
+        test = self.stream.emit(Kind.BRANCH, op)
+        starts: list[int] = []
+        leaves: list[Inst] = []
+        for index in range(len(op.regions)):
+            starts.append(len(self.stream.insts))
+            self._region_value(op, index, results)
+            leaves.append(self.stream.emit(Kind.BRANCH, op))
+        end = len(self.stream.insts)
+        for leave in leaves:
+            leave.run = runners.jump(end)
+        test.run = runners.switch(selector, dict(zip(cases, starts, strict=False)), starts[-1])
+
+    def _section(self, op: Operation) -> None:
+        kind = op.name.rpartition(".")[2]
+        test = self.stream.emit(Kind.BRANCH, op)
+        for region in op.regions:
+            self.stream.ops(region.ops)
+        test.run = runners.section_test(kind, test.pc + 1, len(self.stream.insts))
+
+    def _vector_region(self, op: Operation) -> None:
+        """The instructions of a region follow its head; a second one marks the end."""
+        block = op.regions[0].blocks[0]
+        captured = [self.slots.operand(o) for o in op.bound.get("values") or ()]
+        if captured:
+            arguments = [self.slots.value(v) for v in block.values]
+            self.stream.emit(Kind.SCALAR, op, runners.copier(captured, arguments))
+        head = self.stream.emit(Kind.REGION, op, pipe="V")
+        outer, self.stream.in_vector_region = self.stream.in_vector_region, True
+        self.stream.places = places_of(op)
+        self.stream.ops(block.ops)
+        self.stream.in_vector_region = outer
+        end = self.stream.emit(Kind.ACTION, op, runners.no_action)
+        head.end = end.pc
+
+    def _call(self, op: Operation) -> None:
+        values = [self.slots.operand(o) for o in op.bound["values"]]
+        results = [self.slots.value(v) for v in op.results]
+        callee = op.bound["callee"]
+        kind = self.stream.resolved.functions[callee].kernel_kind
+        # Cores of the other kind pass by a kernel of one kind.
+        test = self.stream.emit(Kind.BRANCH, op) if kind in ("cube", "vector") else None
+        self.calls.append((len(self.stream.insts), callee))
+        self.stream.emit(Kind.SCALAR, op, operands=(("values", tuple(values)),))
+        self.stream.emit(Kind.BRANCH, op)
+        self.stream.emit(Kind.SCALAR, op, operands=(("results", tuple(results)),))
+        if test is not None:
+            test.run = runners.section_test(str(kind), test.pc + 1, len(self.stream.insts))
+
+    def patch_call(self, at: int, name: str) -> None:
+        callee = self.stream.functions[name]
+        enter, jump, leave = self.stream.insts[at : at + 3]
+        enter.run = runners.copier(list(enter.operands[0][1]), callee.arg_slots)  # type: ignore[arg-type]
+        jump.run = runners.call(callee.pc, at + 2)
+        leave.run = runners.copier(callee.result_slots, list(leave.operands[0][1]))  # type: ignore[arg-type]
+
+    def _return(self, op: Operation) -> None:
+        self.emit_return(op, [self.slots.operand(o) for o in op.bound["values"]])
+
+    def emit_return(self, op: Operation, values: list[int]) -> None:
+        results = self.stream.current.result_slots
+        if values:
+            self.stream.emit(Kind.SCALAR, op, runners.copier(values, results))
+        self.stream.emit(Kind.BRANCH, op, runners.leave)
+
+    def _reinterpret(self, op: Operation) -> None:
+        source = self.slots.operand(op.bound["source"])
+        result = self.slots.value(op.results[0])
+        parts = {k: self.slots.bound(op.bound.get(k)) or () for k in ("offset", "sizes", "strides")}
+        type_ = op.results[0].type
+        self.stream.emit(Kind.SCALAR, op, runners.reinterpreter(source, result, parts, type_))

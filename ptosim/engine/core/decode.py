@@ -1,0 +1,353 @@
+"""From functions to a flat instruction stream: values get slots, control flow becomes branches.
+
+Functions cannot recurse, so each has its own slots and a call only copies values and pushes the
+return address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ptosim.engine.core import runners
+from ptosim.engine.core.control_flow import ControlFlow
+from ptosim.engine.core.pipes import issue_pipe
+from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Inst, Kind
+from ptosim.engine.core.slots import Slots
+from ptosim.ground.diagnostics.model import Sink, error
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import ScalarType, TileType, ViewType
+from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.schema import Status
+from ptosim.ground.source import Span
+from ptosim.machine.core import Machine
+from ptosim.machine.tile import tile_ref
+from ptosim.passes.place.planner import Placement
+from ptosim.passes.verify.checks import vecscope
+from ptosim.passes.verify.rule_views import attribute, static_attributes
+from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
+from ptosim.semantics.micro.context import VectorContext
+from ptosim.semantics.micro.order import Place
+from ptosim.semantics.scalar import scalar
+from ptosim.semantics.scalar.values import ValueContext
+
+Warn = Callable[..., None]
+"""Reports a warning: operation, code, message, and a cure if there is one."""
+
+
+def decode(
+    resolved: ResolvedModule,
+    entries: Sequence[Function],
+    placement: Placement,
+    machine: Machine,
+    profile: Profile,
+    warn: Warn,
+    sink: Sink,
+    *,
+    values: bool = True,
+) -> DecodedProgram:
+    """Decode the functions that `entries` reach. Operations that cannot be executed are reported,
+    unless the program runs without values."""
+    decoder = _Decoder(resolved, placement, machine, profile, warn, sink)
+    decoder.values = values
+    return decoder.run(entries)
+
+
+class _Decoder:
+    def __init__(
+        self,
+        resolved: ResolvedModule,
+        placement: Placement,
+        machine: Machine,
+        profile: Profile,
+        warn: Warn,
+        sink: Sink,
+    ) -> None:
+        self.profile = profile
+        self.resolved = resolved
+        self.placement = placement
+        self.machine = machine
+        self.warn = warn
+        self.sink = sink
+        self.values = True
+        self.insts: list[Inst] = []
+        self.slots = Slots()
+        self.functions: dict[str, DecodedFunction] = {}
+        self.current: DecodedFunction
+        self.flow = ControlFlow(self)
+        self._structured: dict[str, Callable[[Operation], None]] = {
+            **self.flow.handlers,
+            "arith.cmpi": self._compare,
+            "arith.cmpf": self._compare,
+            "arith.select": self._select,
+        }
+        self.in_vector_region = False
+        self.places: dict[Operation, Place] = {}  # of the instructions of the vector region
+
+    def run(self, entries: Sequence[Function]) -> DecodedProgram:
+        for entry in entries:
+            self._function(entry)
+        pending = True
+        while pending:
+            pending = False
+            for _, name in list(self.flow.calls):
+                if name not in self.functions:
+                    self._function(self.resolved.functions[name])
+                    pending = True
+        for at, name in self.flow.calls:
+            self.flow.patch_call(at, name)
+        return DecodedProgram(
+            self.insts,
+            self.slots.initial,
+            self.functions,
+            self._entry_tiles(entries[0]),
+            self.slots.types,
+            self.slots.of,
+        )
+
+    def _entry_tiles(self, entry: Function) -> dict[str, tuple[int, TileType, int]]:
+        values = list(entry.args)
+        if entry.implicit:
+            values += [v for op in entry.body for v in op.results]
+        return {
+            v.name: (self.slots.value(v), v.type, self.placement.values[v])
+            for v in values
+            if isinstance(v.type, TileType) and v in self.placement.values
+        }
+
+    # -- functions ------------------------------------------------------------------------------
+
+    def _function(self, function: Function) -> None:
+        decoded = DecodedFunction(
+            function, len(self.insts), [self.slots.value(v) for v in function.args]
+        )
+        decoded.result_slots = [self.slots.new(None) for _ in function.results]
+        self.functions[function.name] = decoded
+        self.current = decoded
+        for value in function.args:
+            self._place_argument(value)
+        self.ops(function.body)
+        if not self.insts or self.insts[-1].kind is not Kind.BRANCH or not _ends(function.body):
+            self.flow.emit_return(function.op, [])
+
+    def _place_argument(self, value: Value) -> None:
+        addr = self.placement.values.get(value)
+        if addr is not None and isinstance(value.type, TileType):
+            type_ = value.type
+            rows = type_.rows if type_.v_row is None else type_.v_row
+            cols = type_.cols if type_.v_col is None else type_.v_col
+            self.slots.initial[self.slots.value(value)] = tile_ref(type_, addr, rows, cols)
+
+    def ops(self, ops: Any) -> None:
+        for op in ops:
+            self._operation(op)
+
+    # -- operations -----------------------------------------------------------------------------
+
+    def emit(self, kind: Kind, op: Operation | None, run: Any = None, **details: Any) -> Inst:
+        inst = Inst(len(self.insts), kind, op, run, **details)
+        self.insts.append(inst)
+        return inst
+
+    def _operation(self, op: Operation) -> None:
+        handler = self._structured.get(op.name)
+        if handler is not None:
+            handler(op)
+        elif op.name in scalar.MAKERS:
+            self._scalar(op)
+        elif op.name in VALUES and not _has_kernel(op):
+            self._value(op)
+        elif op.name in VECTORS:
+            self._vector(op)
+        else:
+            self._execute(op)
+
+    def _scalar(self, op: Operation) -> None:
+        operands = [o for o in op.bound.values() if isinstance(o, Operand)]
+        types = _element(operands[0].type), _element(op.results[0].type)
+        function = scalar.MAKERS[op.name](*types)
+        self._emit_scalar(op, function, operands)
+
+    def _emit_scalar(
+        self, op: Operation, function: Callable[..., Any], operands: list[Operand]
+    ) -> None:
+        sources = [self.slots.operand(o) for o in operands]
+        results = [self.slots.value(v) for v in op.results]
+        runner = runners.scalar_runner(function, sources, results)
+        self.emit(Kind.SCALAR, op, runner, operands=(("results", tuple(results)),))
+
+    def _compare(self, op: Operation) -> None:
+        lhs, rhs = op.bound["lhs"], op.bound["rhs"]
+        word = str(op.bound["predicate"].const)
+        if op.name == "arith.cmpi":
+            function = scalar.compare_integers(word, _element(lhs.type))
+        else:
+            function = scalar.compare_floats(word)
+        self._emit_scalar(op, function, [lhs, rhs])
+
+    def _select(self, op: Operation) -> None:
+        names = ("condition", "true_value", "false_value")
+        self._emit_scalar(op, lambda c, a, b: a if c else b, [op.bound[n] for n in names])
+
+    def _value(self, op: Operation) -> None:
+        if self._refused(op):
+            return
+        context = ValueContext(
+            op,
+            self.machine,
+            {name: self.slots.bound(bound) for name, bound in op.bound.items()},
+            tuple(self.slots.value(v) for v in op.results),
+            self.resolved.layouts.get(op),
+            self.placement.values.get(op.results[0]) if op.results else None,
+            lambda code, message, help=None: self.warn(op, code, message, help),
+            {n: attribute(op, d) for n, d in op.definition.attrs.items()} if op.definition else {},
+            self.profile,
+        )
+        self.emit(Kind.ACTION, op, VALUES[op.name](context))
+
+    def _vector(self, op: Operation) -> None:
+        if not self.values:
+            self.emit(Kind.VECTOR, op, pipe="V")
+            return
+        maker = self._executable(op, VECTORS[op.name])
+        if maker is None:
+            return
+        if not self.in_vector_region and vecscope.has_registers(op):
+            self.sink.emit(
+                error(
+                    "PTO3020",
+                    f"'{op.name}' op needs a vector region around it",
+                    Span(self.resolved.module.source, op.start, op.name_end),
+                    help="put it into `pto.vecscope { … }`",
+                )
+            )
+            return
+        slots = {name: self.slots.bound(bound) for name, bound in op.bound.items()}
+        free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
+        slots |= {n: self.slots.value(v) for n, v in zip(free, op.results, strict=False)}
+        context = VectorContext(
+            op,
+            self.profile,
+            slots,
+            static_attributes(op),
+            self.slots.new,
+            lambda code, message, help=None: self.warn(op, code, message, help),
+            self.places.get(op),
+        )
+        self.emit(Kind.VECTOR, op, maker(context), pipe="V")
+
+    def _execute(self, op: Operation) -> None:
+        kernel = self._kernel(op) if self.values else None
+        if kernel is None and self.values:
+            return
+        operands = self._exec_operands(op)
+        slots = [s for _, s in operands]
+        flat = [s for entry in slots for s in (entry if isinstance(entry, tuple) else (entry,))]
+        self.emit(
+            Kind.EXEC,
+            op,
+            getter=runners.getter(flat),
+            operands=tuple(operands),
+            semantics=kernel if self.values else self._any_kernel(op),
+            # What stands in a vector region is a part of it and has no queue of its own.
+            pipe="S" if self.in_vector_region else issue_pipe(op, self.resolved.target),
+            window=_window(op, operands),
+        )
+
+    @staticmethod
+    def _any_kernel(op: Operation) -> Any:
+        return kernel_of(op.name, op.variant.name if op.variant is not None else "")
+
+    def _kernel(self, op: Operation) -> Any:
+        variant = op.variant.name if op.variant is not None else ""
+        return self._executable(op, kernel_of(op.name, variant))
+
+    def _executable(self, op: Operation, kernel: Any) -> Any:
+        """Return the function of an operation, None (reported) if it is not executed."""
+        definition = op.definition
+        status = definition.status[self.resolved.target] if definition else Status.ABSENT
+        span = Span(self.resolved.module.source, op.start, op.name_end)
+        if kernel is None or status not in (Status.EXACT, Status.APPROXIMATE):
+            self.sink.emit(
+                error(
+                    "PTO8001",
+                    f"'{op.name}' cannot be executed on {self.resolved.target} in this version",
+                    span,
+                    notes=(
+                        f"status of the operation: {status}",
+                        *(definition.notes if definition else ()),
+                    ),
+                    help="`ptosim ops` lists what is executed; `ptosim check` accepts the program",
+                )
+            )
+            return None
+        return None if self._refused(op) else kernel
+
+    def _refused(self, op: Operation) -> bool:
+        """Report an operation whose types or modes are not executed."""
+        refuse = SUPPORT.get(op.name)
+        reason = refuse(op, self.profile) if refuse is not None else None
+        if reason is not None:
+            span = Span(self.resolved.module.source, op.start, op.name_end)
+            self.sink.emit(error("PTO8002", f"'{op.name}': {reason}", span))
+        return reason is not None
+
+    def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:
+        """Every operand of the row with its slots; results stand for destinations that are not
+        written, scratch of the simulator for tiles that are left out."""
+        operands: list[tuple[str, Any]] = list(STATE.get(op.name, ()))
+        free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
+        for name, value in zip(free, op.results, strict=False):
+            operands.append((name, self._result_slot(value)))
+        for name, bound in op.bound.items():
+            clauses = list(self.slots.clause(name, bound))
+            slots = None if clauses else self.slots.bound(bound)
+            if slots is not None:
+                clauses.append((name, slots))
+            operands.extend(clauses)
+        for (owner, name), addr in self.placement.scratch.items():
+            if owner is op:
+                operands.append((name, self.slots.new(self._scratch_tile(op, name, addr))))
+        return operands
+
+    def _result_slot(self, value: Value) -> int:
+        slot = self.slots.value(value)
+        addr = self.placement.values.get(value)
+        if addr is not None and isinstance(value.type, TileType):
+            self._place_argument(value)
+        return slot
+
+    def _scratch_tile(self, op: Operation, name: str, addr: int) -> Any:
+        needs = op.definition.scratch if op.definition is not None else ()
+        need = next(s for s in needs if s.name == name)
+        size = next(
+            p.bytes for p in self.placement.placed if p.addr == addr and p.start == op.start
+        )
+        byte = dtype("ui8")
+        width = -(-size // 32) * 32
+        return tile_ref(TileType(need.space, byte, 1, width, 1, width), addr, 1, width)
+
+
+def _has_kernel(op: Operation) -> bool:
+    """True for a variant that a pipe executes, of an operation that can also make a handle."""
+    return op.variant is not None and f"{op.name}:{op.variant.name}" in KERNELS
+
+
+def _window(op: Operation, operands: list[tuple[str, Any]]) -> int | None:
+    """Return the place of the only view among the values of an operation on views and tiles."""
+    if any(isinstance(slot, tuple) for _, slot in operands):
+        return None
+    views = [
+        at for at, (name, _) in enumerate(operands)
+        if isinstance(getattr(op.bound.get(name), "type", None), ViewType)
+    ]  # fmt: skip
+    return views[0] if len(views) == 1 and len(operands) > 1 else None
+
+
+def _element(type_: Any) -> Any:
+    return type_.dtype if isinstance(type_, ScalarType) else dtype("i64")
+
+
+def _ends(ops: Any) -> bool:
+    return bool(ops) and ops[-1].name == "func.return"

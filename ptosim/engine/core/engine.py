@@ -1,0 +1,450 @@
+"""Runs a decoded program: fetch, execute scalar instructions, bind and issue the others.
+
+Effects happen in program order as long as nothing waits. An operation that waits for an event holds
+its pipe: what is issued to that pipe afterwards queues behind it, other pipes and the scalar unit
+go on, and the queue moves when the event comes. Cores run one at a time, the lowest-numbered one
+that can go on; one that waits gives way to the next. So a run is deterministic, and it ends for
+every program: with its results, or where nothing can move any more."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from ptosim.engine.core.bound import Bound, Moved, Region, has_zero
+from ptosim.engine.core.deadlock import deadlock
+from ptosim.engine.core.observers import Listener, Monitor, listeners
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.runtime import executing
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, error, warning
+from ptosim.ground.errors import LimitError, Trap
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.source import Span
+from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
+from ptosim.passes.verify.rule_views import static_attributes
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.scalar.scalar import ScalarFault
+
+MAX_BOUND = 256
+"""Bindings kept for an instruction; a loop that never repeats its operands must not grow without
+end."""
+
+MAX_TRANSFERS = 4096
+"""Transfers of a core that are kept for windows at other places."""
+
+UNLIMITED = sys.maxsize
+
+
+class Engine:
+    """A program on a machine. `run` executes to the end, `step` one instruction of one core."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        resolved: ResolvedModule,
+        machine: Machine,
+        profile: Profile,
+        sink: Sink,
+        observers: Sequence[Any] = (),
+        *,
+        in_order: bool = False,
+    ) -> None:
+        # In a program without events of its own order comes from the text: what waits holds up the
+        # scalar unit.
+        self.in_order = in_order
+        self.program = program
+        self.resolved = resolved
+        self.machine = machine
+        self.profile = profile
+        self.sink = sink
+        self.executed = 0
+        self.issued = 0  # the same without what regions execute when their pipe gets to them
+        self.monitor: Monitor | None = None
+        self.prints: list[str] = []
+        self._on_issue: tuple[Listener, ...] = listeners(observers, "on_issue")
+        self._on_commit: tuple[Listener, ...] = listeners(observers, "on_commit")
+        self._attrs: dict[int, dict[str, Any]] = {}
+        self._reported: set[tuple[int, str]] = set()
+        for core in machine.cores:
+            core.bounds = [None] * len(program.insts)
+        for observer in observers:
+            if hasattr(observer, "on_start"):
+                observer.on_start(self)
+
+    # -- the whole program ------------------------------------------------------------------------
+
+    def run(self, limit: int = UNLIMITED) -> None:
+        """Execute every core to its end. Raises Trap where the program cannot go on, LimitError
+        when `limit` instructions did not bring it to its end."""
+        observed = bool(self._on_issue or self._on_commit)
+        with executing():
+            while (core := self.next_core()) is not None:
+                if self.executed >= limit:
+                    raise self._out_of_limit(core, limit)
+                if observed:
+                    self.step(core)
+                else:
+                    self._run_fast(core, limit - self.executed)
+
+    def _out_of_limit(self, core: Core, limit: int) -> LimitError:
+        op = self.program.insts[core.pc].op
+        place = ""
+        if op is not None:
+            place = f" at {Span(self.resolved.module.source, op.start, op.name_end)}"
+        return LimitError(
+            f"the program has not ended after {limit:,} instructions; it stopped{place}",
+            help="look for a loop that does not end, or raise --max-instructions",
+        )
+
+    def next_core(self) -> Core | None:
+        """Return the lowest-numbered core that can go on; None when all have ended. Raises Trap if
+        some have not and none can."""
+        waiting = False
+        for core in self.machine.cores:
+            if core.halted:
+                continue
+            if core.stalled is None and core.pc >= 0:
+                return core
+            if self._resume(core):
+                return core
+            waiting = waiting or not core.halted
+        if waiting:
+            raise deadlock(self.machine, self.resolved.module.source, self.sink)
+        return None
+
+    def _resume(self, core: Core) -> bool:
+        """Let a stalled scalar unit go on if its guard holds; end a core whose queues are empty."""
+        if core.queues:
+            self._progress()
+        if core.stalled is not None:
+            inst, bound = core.stalled
+            if not bound.guard():
+                return False
+            core.stalled = None
+            self._commit(core, inst, bound)
+            return True
+        if core.pc < 0 and not core.queues:
+            core.halted = True
+        return False
+
+    def advance(self, core: Core, limit: int) -> None:
+        """Execute a core as `run` does, without observers, until it ends, waits, or has executed
+        `limit` instructions. Raises Trap where the program cannot go on."""
+        with executing():
+            self._run_fast(core, limit)
+
+    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:  # noqa: C901 - hot loop
+        """Execute a core until it ends, waits, or has executed `limit` instructions."""
+        insts, slots, bounds = self.program.insts, core.slots, core.bounds
+        scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
+        region = Kind.REGION
+        queues = core.queues
+        pc = core.pc
+        count = 0
+        inst: Any = None
+        try:
+            while pc >= 0 and count < limit:
+                inst = insts[pc]
+                kind = inst.kind
+                count += 1
+                if kind is vector:
+                    inst.run(core)
+                    pc += 1
+                elif kind is execute:
+                    cache = bounds[pc]
+                    bound = cache.get(inst.getter(slots)) if cache is not None else None
+                    if bound is None:
+                        bound = self.bind(core, inst)
+                    pc += 1
+                    if bound.guard is None and not queues:
+                        bound.commit()
+                    elif not self._issue(core, inst, bound):
+                        break
+                elif kind is scalar:
+                    inst.run(slots)
+                    pc += 1
+                elif kind is branch:
+                    pc = inst.run(slots)
+                elif kind is region:
+                    pc = self._enter(core, inst)
+                else:
+                    inst.run(core)
+                    pc += 1
+        except (OpFault, ScalarFault) as fault:
+            raise self._trap(inst, fault) from fault
+        finally:
+            self.executed += count
+            self.issued += count
+            core.pc = pc
+        if pc < 0 and not queues:
+            core.halted = True
+
+    # -- one instruction --------------------------------------------------------------------------
+
+    def step(self, core: Core) -> Inst | None:
+        """Execute one instruction of a core; None if it has ended or cannot go on."""
+        if core.halted or core.pc < 0 or (core.stalled is not None and not self._resume(core)):
+            return None
+        inst = self.program.insts[core.pc]
+        self.executed += 1
+        self.issued += 1
+        try:
+            with executing():
+                self._step(core, inst)
+        except (OpFault, ScalarFault) as fault:
+            raise self._trap(inst, fault) from fault
+        if core.pc < 0 and not core.queues:
+            core.halted = True
+        return inst
+
+    def _step(self, core: Core, inst: Inst) -> None:
+        if inst.kind is Kind.EXEC:
+            bound = self.bound(core, inst)
+            self._tell(self._on_issue, core, inst, bound)
+            core.pc = inst.pc + 1
+            self._issue(core, inst, bound)
+            return
+        self._tell(self._on_issue, core, inst, None)
+        following = inst.pc + 1
+        if inst.kind is Kind.SCALAR:
+            inst.run(core.slots)  # type: ignore[misc]
+        elif inst.kind is Kind.BRANCH:
+            following = inst.run(core.slots)  # type: ignore[misc]
+        elif inst.kind is Kind.REGION:
+            following = self._enter(core, inst)
+        else:
+            inst.run(core)  # type: ignore[misc]
+        core.pc = following
+        self._tell(self._on_commit, core, inst, None)
+
+    def _tell(
+        self, listeners: tuple[Listener, ...], core: Core, inst: Inst, bound: Bound | None
+    ) -> None:
+        for listen in listeners:
+            listen(core, inst, bound)
+
+    # -- vector regions ----------------------------------------------------------------------------
+
+    def _enter(self, core: Core, inst: Inst) -> int:
+        """Return where the scalar unit goes on: in the region, or behind it if its pipe waits."""
+        queue = core.queues.get(inst.pipe)
+        if queue is None:
+            core.open_vector_region()
+            return inst.pc + 1
+        values = list(core.slots)
+        if self.monitor is not None:
+            self.monitor.enter_later(core, inst)
+        queue.append((inst, Region(lambda: self._execute_region(core, inst, values))))
+        return inst.end + 1
+
+    def _execute_region(self, core: Core, inst: Inst, values: list[Any]) -> None:
+        """Execute a region as a whole, on values of its own."""
+        slots, core.slots = core.slots, values
+        core.open_vector_region()
+        pc = inst.pc + 1
+        try:
+            while pc != inst.end:
+                pc = self._region_step(core, pc)
+            self.program.insts[pc].run(core)  # type: ignore[misc]
+        finally:
+            core.slots = slots
+
+    def _region_step(self, core: Core, pc: int) -> int:
+        step = self.program.insts[pc]
+        self.executed += 1
+        try:
+            if step.kind is Kind.BRANCH:
+                return step.run(core.slots)  # type: ignore[misc]
+            if step.kind is Kind.SCALAR:
+                step.run(core.slots)  # type: ignore[misc]
+            elif step.kind is Kind.EXEC:
+                bound = self.bound(core, step)
+                if bound.guard is not None and not bound.guard():
+                    raise OpFault("PTO6601", f"'{step.op.name}' waits inside a vector region")  # type: ignore[union-attr]
+                bound.commit()
+            else:
+                step.run(core)  # type: ignore[misc]
+        except (OpFault, ScalarFault) as fault:
+            raise self._trap(step, fault) from fault
+        return pc + 1
+
+    # -- pipes ------------------------------------------------------------------------------------
+
+    def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
+        """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has
+        to wait itself."""
+        if bound.at_issue is not None:
+            bound.at_issue()
+        if self.monitor is not None:
+            self.monitor.issue(core, inst, bound)
+        queue = core.queues.get(inst.pipe)
+        if queue is not None:
+            queue.append((inst, bound))
+            return True
+        if bound.guard is None or bound.guard():
+            self._commit(core, inst, bound)
+            return True
+        if inst.pipe == "S" or self.in_order:
+            core.stalled = (inst, bound)
+            return False
+        core.queues[inst.pipe] = deque([(inst, bound)])
+        return True
+
+    def _commit(self, core: Core, inst: Inst, bound: Bound) -> None:
+        self._effect(core, inst, bound)
+        if bound.binding.sync is not None:
+            self._progress()
+
+    def _effect(self, core: Core, inst: Inst, bound: Bound) -> None:
+        try:
+            bound.commit()
+        except OpFault as fault:
+            raise self._trap(inst, fault) from fault
+        self._tell(self._on_commit, core, inst, bound)
+
+    def _progress(self) -> None:
+        """Move every queue whose head need not wait any more."""
+        moved = True
+        while moved:
+            moved = False
+            for core in [c for c in self.machine.cores if c.queues]:
+                for pipe in list(core.queues):
+                    moved = self._drain(core, pipe) or moved
+
+    def _drain(self, core: Core, pipe: str) -> bool:
+        queue = core.queues[pipe]
+        moved = False
+        while queue:
+            inst, bound = queue[0]
+            if bound.guard is not None and not bound.guard():
+                return moved
+            queue.popleft()
+            self._effect(core, inst, bound)
+            moved = True
+        del core.queues[pipe]
+        return True
+
+    # -- binding ----------------------------------------------------------------------------------
+
+    def bound(self, core: Core, inst: Inst) -> Bound:
+        """Return an instruction bound to the present values of its operands."""
+        cache = core.bounds[inst.pc]
+        found = cache.get(inst.getter(core.slots)) if cache is not None else None  # type: ignore[misc]
+        return found if found is not None else self.bind(core, inst)
+
+    def bind(self, core: Core, inst: Inst) -> Bound:
+        """Bind an instruction to the present values of its operands, and keep the binding."""
+        operands = inst.getter(core.slots)  # type: ignore[misc]
+        bound = self._elsewhere(core, inst, operands) if inst.window is not None else None
+        keeps = True
+        if bound is None:
+            bound = self._bind(core, inst)
+            keeps = not has_zero(bound.binding)
+            if bound.binding.moved is not None and keeps:
+                key, place = _without_place(inst, operands), operands[inst.window][2]  # type: ignore[index]
+                _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
+        if self.monitor is not None:
+            self.monitor.bind(core, inst, bound)
+        if keeps:
+            cache = core.bounds[inst.pc]
+            if cache is None:
+                cache = core.bounds[inst.pc] = {}
+            _put(cache, operands, bound, MAX_BOUND)
+        return bound
+
+    def _elsewhere(self, core: Core, inst: Inst, operands: tuple[Any, ...]) -> Bound | None:
+        """Return a transfer that was bound before with its window at another place."""
+        known = core.transfers.get(_without_place(inst, operands))
+        if known is None:
+            return None
+        first, place = known
+        view = operands[inst.window]  # type: ignore[index]
+        commit = first.binding.moved(view[2])
+        distance = (view[2] - place) * view[0].dtype.bits >> 3
+        return Moved(commit, first, view, distance) if commit is not None else None
+
+    def _bind(self, core: Core, inst: Inst) -> Bound:
+        slots = core.slots
+        values = {
+            name: tuple(slots[s] for s in slot) if isinstance(slot, tuple) else slots[slot]
+            for name, slot in inst.operands
+        }
+        binding = Binding(
+            inst.op,  # type: ignore[arg-type]
+            values,
+            self._attributes(inst),
+            core,
+            self.machine,
+            self.profile,
+            self.resolved.module.source,
+        )
+        binding.prints = self.prints
+        binding.emit = self.sink.emit
+        binding.slots = self.program.slots
+        return Bound(inst.semantics(binding), binding)
+
+    def _attributes(self, inst: Inst) -> dict[str, Any]:
+        attrs = self._attrs.get(inst.pc)
+        if attrs is None:
+            attrs = self._attrs[inst.pc] = static_attributes(inst.op)  # type: ignore[arg-type]
+        return attrs
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> MachineState:
+        """Return a copy of all state."""
+        return snapshot(self.machine)
+
+    def restore(self, state: MachineState) -> None:
+        """Go back to a state of this run."""
+        restore(self.machine, state)
+
+    def save_time(self) -> Any:
+        """Return the state of a timing model beside the engine; None without one."""
+        return None
+
+    def restore_time(self, state: Any, *, forget: bool = False) -> None:
+        """Go to a state in time of this run; `forget` what came after an earlier one."""
+
+    # -- findings ---------------------------------------------------------------------------------
+
+    def warn(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
+        """Report a warning of a scalar operation, once for each place and code."""
+        key = (op.start, code)
+        if key in self._reported:
+            return
+        self._reported.add(key)
+        span = Span(self.resolved.module.source, op.start, op.name_end)
+        self.sink.emit(warning(code, f"'{op.name}' {message}", span, help=help))
+
+    def _trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
+        self.sink.emit(self._finding(inst, fault))
+        return Trap(
+            list(self.sink),
+            pc=inst.pc if inst else None,
+            pipe=inst.pipe if inst else None,
+        )
+
+    def _finding(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Diagnostic:
+        op = inst.op if inst is not None else None
+        span = Span(self.resolved.module.source, op.start, op.name_end) if op is not None else None
+        if isinstance(fault, OpFault):
+            return error(fault.code, fault.message, span, **fault.details)
+        return error("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
+
+
+def _put(cache: dict[Any, Any], key: Any, item: Any, most: int) -> None:
+    if len(cache) >= most:
+        cache.clear()
+    cache[key] = item
+
+
+def _without_place(inst: Inst, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a transfer without the place of its window in the buffer."""
+    at: int = inst.window  # type: ignore[assignment]
+    spec, number, _ = operands[at]
+    return (inst.pc, spec, number, *operands[:at], *operands[at + 1 :])

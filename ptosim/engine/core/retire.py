@@ -1,0 +1,138 @@
+"""Effects when pipes retire: every operation takes effect at the end of a rough duration, not when
+it is issued.
+
+Pipes work at their own pace, so a program with a missing flag computes what a board would compute:
+old bytes where a load was not waited for, new ones where a buffer was refilled too early. A program
+whose accesses are all ordered gives the same bytes as in program order. Durations are assumed
+(they only have to make loads slow and vector work fast); cycles are the timing model's business."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.deadlock import deadlock
+from ptosim.engine.core.engine import UNLIMITED, Engine
+from ptosim.engine.core.records import Inst
+from ptosim.machine.core import Core
+from ptosim.machine.tile import TileRef
+
+LATENCY = {"MTE2": 600, "MTE3": 300, "MTE1": 60, "FIX": 120, "M": 60, "V": 40}
+"""Units that an operation takes on a pipe besides its bytes (assumed)."""
+RATE = {"MTE2": 64, "MTE3": 64, "MTE1": 256, "FIX": 128, "M": 256, "V": 256}
+"""Bytes for each unit (assumed)."""
+DEPTH = 64
+"""Operations that a pipe's queue holds before the scalar unit waits (assumed)."""
+
+
+class RetireEngine(Engine):
+    """An engine whose pipes run at their own pace."""
+
+    def run(self, limit: int = UNLIMITED) -> None:
+        """Execute every core to its end. Raises Trap where the program cannot go on, LimitError
+        after `limit` instructions."""
+        self._order = itertools.count()
+        self._now = {core.index: 0 for core in self.machine.cores}
+        self._ends: list[tuple[int, int, Core, str]] = []
+        self._busy: set[tuple[int, str]] = set()
+        with np.errstate(all="ignore"):
+            while self._advance(limit):
+                pass
+
+    def _advance(self, limit: int) -> bool:
+        """One instruction of the scalar unit that is furthest behind, or one retirement, whichever
+        comes first."""
+        core = self._ready_core()
+        if self._ends and (core is None or self._ends[0][0] <= self._now[core.index]):
+            self._retire()
+            return True
+        if core is None:
+            return self._finish()
+        if self.executed >= limit:
+            raise self._out_of_limit(core, limit)
+        self._now[core.index] += 1
+        self.step(core)
+        return True
+
+    def _ready_core(self) -> Core | None:
+        ready = [
+            c
+            for c in self.machine.cores
+            if not c.halted
+            and c.pc >= 0
+            and (c.stalled is None or c.stalled[1].guard())
+            and all(len(q) < DEPTH for q in c.queues.values())
+        ]
+        return min(ready, key=lambda c: (self._now[c.index], c.index), default=None)
+
+    def _finish(self) -> bool:
+        for core in self.machine.cores:
+            if core.stalled is None and not core.queues:
+                core.halted = True
+        if all(core.halted for core in self.machine.cores):
+            return False
+        raise deadlock(self.machine, self.resolved.module.source, self.sink)
+
+    # -- pipes ------------------------------------------------------------------------------------
+
+    def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
+        """Queue an operation on its pipe; the scalar unit's own take effect at once."""
+        if bound.at_issue is not None:
+            bound.at_issue()
+        if self.monitor is not None:
+            self.monitor.issue(core, inst, bound)
+        if inst.pipe == "S":
+            if bound.guard is not None and not bound.guard():
+                core.stalled = (inst, bound)
+                return False
+            self._commit(core, inst, bound)
+            return True
+        core.queues.setdefault(inst.pipe, deque()).append((inst, bound))
+        self._start(core, inst.pipe)
+        return True
+
+    def _progress(self) -> None:
+        """An event came: whatever waits at the head of a pipe may begin."""
+        for core in self.machine.cores:
+            for pipe in list(core.queues):
+                self._start(core, pipe)
+
+    def _start(self, core: Core, pipe: str) -> None:
+        queue = core.queues.get(pipe)
+        if not queue or (core.index, pipe) in self._busy:
+            return
+        inst, bound = queue[0]
+        if bound.guard is not None and not bound.guard():
+            return
+        self._busy.add((core.index, pipe))
+        end = self._now[core.index] + _duration(inst.pipe, bound)
+        heapq.heappush(self._ends, (end, next(self._order), core, pipe))
+
+    def _retire(self) -> None:
+        """The operation that ends next takes effect, and its pipe goes on."""
+        end, _, core, pipe = heapq.heappop(self._ends)
+        self._busy.discard((core.index, pipe))
+        self._now[core.index] = max(self._now[core.index], end)
+        queue = core.queues[pipe]
+        inst, bound = queue[0]
+        if bound.guard is not None and not bound.guard():  # another pipe was first
+            return
+        queue.popleft()
+        if not queue:
+            del core.queues[pipe]
+        self._effect(core, inst, bound)
+        self._progress()
+
+
+def _duration(pipe: str, bound: Any) -> int:
+    binding = getattr(bound, "binding", None)
+    if binding is None or binding.sync is not None:
+        return 1
+    tiles = [v for v in binding.values.values() if isinstance(v, TileRef)]
+    largest = max((t.type.dtype.bytes_for(t.v_row * t.v_col) for t in tiles), default=0)
+    return LATENCY.get(pipe, 10) + largest // RATE.get(pipe, 256)

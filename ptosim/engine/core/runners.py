@@ -1,0 +1,159 @@
+"""What scalar instructions and branches do, as closures over the slots they read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import index, itemgetter
+from typing import Any
+
+from ptosim.machine.core import SLOT_KIND, SLOT_STACK
+from ptosim.machine.gm import five_dims, view_spec
+from ptosim.semantics.base.binding import OpFault
+
+
+def getter(slots: list[int]) -> Callable[[list[Any]], Any]:
+    if not slots:
+        return lambda values: ()
+    return itemgetter(*slots)
+
+
+def scalar_runner(
+    function: Callable[..., Any], sources: list[int], results: list[int]
+) -> Callable[[list[Any]], None]:
+    if len(results) != 1:
+
+        def several(slots: list[Any]) -> None:
+            values = function(*[slots[s] for s in sources])
+            for slot, item in zip(results, values, strict=True):
+                slots[slot] = item
+
+        return several
+    result = results[0]
+    if len(sources) == 1:
+        (only,) = sources
+
+        def one(slots: list[Any]) -> None:
+            slots[result] = function(slots[only])
+
+        return one
+    if len(sources) == 2:
+        first, second = sources
+
+        def two(slots: list[Any]) -> None:
+            slots[result] = function(slots[first], slots[second])
+
+        return two
+
+    def many(slots: list[Any]) -> None:
+        slots[result] = function(*[slots[s] for s in sources])
+
+    return many
+
+
+def copier(sources: list[int], targets: list[int]) -> Callable[[list[Any]], None]:
+    """Assign several slots at once, as if in parallel."""
+    pairs = list(zip(sources, targets, strict=False))
+    if not pairs:
+        return lambda slots: None
+    if len(pairs) == 1:
+        ((source, target),) = pairs
+
+        def copy_one(slots: list[Any]) -> None:
+            slots[target] = slots[source]
+
+        return copy_one
+
+    def copy(slots: list[Any]) -> None:
+        values = [slots[s] for s, _ in pairs]
+        for (_, target), value in zip(pairs, values, strict=True):
+            slots[target] = value
+
+    return copy
+
+
+def loop_start(step: int, sources: list[int], targets: list[int]) -> Callable[[list[Any]], None]:
+    copy = copier(sources, targets)
+
+    def start(slots: list[Any]) -> None:
+        if slots[step] <= 0:
+            raise OpFault("PTO6006", f"the step of scf.for is {slots[step]}; it must be positive")
+        copy(slots)
+
+    return start
+
+
+def advance(
+    variable: int, step: int, yielded: list[int], carried: list[int]
+) -> Callable[[list[Any]], None]:
+    copy = copier(yielded, carried)
+    if not carried:
+
+        def advance_only(slots: list[Any]) -> None:
+            slots[variable] += slots[step]
+
+        return advance_only
+
+    def advance_and_carry(slots: list[Any]) -> None:
+        copy(slots)
+        slots[variable] += slots[step]
+
+    return advance_and_carry
+
+
+def loop_test(variable: int, upper: int, body: int, after: int) -> Callable[[list[Any]], int]:
+    return lambda slots: body if slots[variable] < slots[upper] else after
+
+
+def branch_test(condition: int, then: int, otherwise: int) -> Callable[[list[Any]], int]:
+    return lambda slots: then if slots[condition] else otherwise
+
+
+def jump(target: int) -> Callable[[list[Any]], int]:
+    return lambda slots: target
+
+
+def switch(selector: int, cases: dict[int, int], default: int) -> Callable[[list[Any]], int]:
+    return lambda slots: cases.get(slots[selector], default)
+
+
+def section_test(kind: str, inside: int, behind: int) -> Callable[[list[Any]], int]:
+    return lambda slots: inside if slots[SLOT_KIND] in (kind, "any") else behind
+
+
+def call(target: int, back: int) -> Callable[[list[Any]], int]:
+    def enter(slots: list[Any]) -> int:
+        slots[SLOT_STACK] = (back, slots[SLOT_STACK])
+        return target
+
+    return enter
+
+
+def leave(slots: list[Any]) -> int:
+    """The next pc, or -1 when the entry function returns."""
+    stack = slots[SLOT_STACK]
+    if stack is None:
+        return -1
+    slots[SLOT_STACK] = stack[1]
+    return stack[0]
+
+
+def reinterpreter(
+    source: int, result: int, parts: dict[str, tuple[int, ...]], type_: Any
+) -> Callable[[list[Any]], None]:
+    def run(slots: list[Any]) -> None:
+        base = slots[source]
+        if not isinstance(base, tuple):  # a local buffer keeps its tile
+            slots[result] = base
+            return
+        spec, buffer, at = base
+        offset = slots[parts["offset"][0]] if parts["offset"] else 0
+        sizes = tuple(slots[s] for s in parts["sizes"])
+        strides = tuple(slots[s] for s in parts["strides"])
+        view = view_spec(*five_dims(sizes, strides), type_.elem, spec.layout)
+        slots[result] = (view, buffer, at + index(offset))
+
+    return run
+
+
+def no_action(core: Any) -> None:
+    """The end of a vector region."""

@@ -1,0 +1,76 @@
+"""Events of the FIFOs between the cube core and the vector cores of a cluster.
+
+A push waits for free slots and gives data, a pop takes data, a free gives slots back; on A2/A3 the
+pop copies and frees at once. Which tiles go where the binding says; here they become events of the
+timing model. Slots come back in groups, as the consumer signals them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.machine.core import Core
+from ptosim.machine.fifo import PipeEnd, Share
+from ptosim.timing.pipes.order import Range
+from ptosim.timing.pipes.steps import Flag
+
+KINDS = frozenset(("push", "pop", "free"))
+"""What the `sync` of an operation on a FIFO begins with."""
+
+_MEMORY = {"vector": "vec", "cube": "mat"}
+_READER = {"vector": "V", "cube": "MTE1"}
+
+
+def is_fifo(binding: Any) -> bool:
+    """True if a bound operation is one on a FIFO."""
+    return binding.sync is not None and binding.sync[0] in KINDS
+
+
+def fifo_events(
+    bridge: Any, core: Core, binding: Any
+) -> tuple[tuple[Flag, ...], tuple[Flag, ...], str | None]:
+    """Return the events that an operation takes and gives, and the pipe that waits or gives if it
+    is not the operation's own: on A5 a pop only hands out a slot, and the pipe that reads it waits
+    and gives it back."""
+    kind, _, direction = binding.sync
+    end, vectors = _end(core, binding), _vectors(core, binding)
+    on_chip = bridge.table.target == "a5"
+    free = tuple(
+        bridge.fifo_event(
+            ("fifo free", core.block, end.key, direction, v), end.slot_num, end.period
+        )
+        for v in vectors
+    )
+    data = tuple(bridge.fifo_event(key) for key in (*binding.signals, *binding.awaits))
+    if kind == "push":
+        return free, data, None
+    reader = _READER[core.kind] if on_chip else None
+    if kind == "pop":
+        return data, () if on_chip else free, reader
+    return (), free if on_chip else (), reader
+
+
+def popped_range(core: Core, binding: Any) -> Range:
+    """Return the bytes of the slot that the next pop hands out."""
+    end = _end(core, binding)
+    direction = binding.sync[2]
+    fifos = core.cluster.fifos
+    shares = [fifos.get((end.key, direction, v)) for v in _vectors(core, binding)]
+    issued = shares[0].issued if shares and isinstance(shares[0], Share) else 0
+    first = end.address(direction, issued)
+    return _MEMORY[core.kind], first, first + end.slot_size
+
+
+def _end(core: Core, binding: Any) -> PipeEnd:
+    return core.cluster.fifos["end", core.index, binding.sync[1]]
+
+
+def _vectors(core: Core, binding: Any) -> list[int]:
+    """The vector cores that take part: with split 0 only the first does."""
+    cluster = core.cluster
+    cores = [c for c in binding.machine.cores if c.cluster is cluster and c.kind == "vector"]
+    vectors = [c.sub_block for c in cores] or [0]
+    if not binding.attr("split"):
+        vectors = vectors[:1]
+    if core.kind == "vector":
+        vectors = [v for v in vectors if v == core.sub_block]
+    return vectors

@@ -1,0 +1,190 @@
+"""How often each instruction of a vector region is executed, told from its control flow alone.
+
+Where a region has only loops whose bounds it does not compute itself, the bounds say everything;
+otherwise its scalar instructions are executed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.unknown import NeedsValue
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.types import VRegType
+from ptosim.ground.source import Source
+from ptosim.timing.laws.shapes import VectorStep, VectorWork
+
+MAX_STEPS = 10_000_000
+
+
+class RegionPlan:
+    """What is known of a vector region before it is executed."""
+
+    def __init__(self, program: DecodedProgram, region: Inst, source: Source) -> None:
+        assert region.op is not None
+        self.program = program
+        self.region = region
+        self.insts = [
+            i
+            for i in program.insts[region.pc + 1 : region.end]
+            if i.kind not in (Kind.SCALAR, Kind.BRANCH)
+        ]
+        self._loops = _loops_of(region.op)
+        self._steps = _steps_of(self.insts, self._loops, source)
+        self._bounds = _bounds(program, region.op)
+        self._known: dict[tuple[Any, ...], VectorWork] = {}
+
+    def work(self, slots: list[Any]) -> VectorWork:
+        """Return what the region executes on these values. Where control flow depends on vector
+        data, every instruction counts once and the result says that it is not exact."""
+        if self._bounds is None:
+            return self._made(*_executed(self.program, self.region, slots))
+        values = tuple(slots[s] for trio in self._bounds.values() for s in trio)
+        work = self._known.get(values)
+        if work is None:
+            try:
+                work = self._made(self._counted(slots), True)
+            except (TypeError, NeedsValue):
+                work = self._made(Counter(i.pc for i in self.insts), False)
+            self._known[values] = work
+        return work
+
+    def _made(self, counts: Counter[int], exact: bool) -> VectorWork:
+        steps = tuple(
+            step._replace(times=counts[inst.pc])
+            for inst, step in zip(self.insts, self._steps, strict=True)
+        )
+        return VectorWork(steps, exact)
+
+    def _counted(self, slots: list[Any]) -> Counter[int]:
+        """Executions from the trips of the loops around each instruction."""
+        assert self._bounds is not None
+        trips = {loop: _trips(*(slots[s] for s in b)) for loop, b in self._bounds.items()}
+        counts: Counter[int] = Counter()
+        for inst in self.insts:
+            times = 1
+            for loop in self._loops[inst.op]:
+                times *= trips[loop]
+            counts[inst.pc] = times
+        return counts
+
+
+def _trips(lower: int, upper: int, step: int) -> int:
+    return max(-((lower - upper) // step), 0) if step > 0 else 0
+
+
+def _walk(op: Operation, loops: tuple[Operation, ...]) -> Iterator[tuple[Operation, tuple]]:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield inner, loops
+                yield from _walk(inner, (*loops, inner) if inner.name == "scf.for" else loops)
+
+
+def _loops_of(region: Operation) -> dict[Any, tuple[Operation, ...]]:
+    """The loops around each operation of a region, outermost first."""
+    return dict(_walk(region, ()))
+
+
+def _bounds(program: DecodedProgram, region: Operation) -> dict[Operation, tuple] | None:
+    """The slots of the bounds of each loop; None if the region computes one itself or has other
+    control flow."""
+    made: set[Value] = set()
+    found: dict[Operation, tuple] = {}
+    for op, _ in _walk(region, ()):
+        if op.regions and op.name != "scf.for":
+            return None
+        if op.name != "arith.constant":
+            made.update(op.results)
+        for inner in op.regions:
+            for block in inner.blocks:
+                made.update(block.values)
+        if op.name == "scf.for":
+            operands = [op.bound[name] for name in ("lower", "upper", "step")]
+            values = [getattr(o, "value", None) for o in operands]
+            if any(v is None or v not in program.slots or v in made for v in values):
+                return None
+            found[op] = tuple(program.slots[v] for v in values if v is not None)
+    return found
+
+
+def _executed(program: DecodedProgram, region: Inst, slots: list[Any]) -> tuple[Counter[int], bool]:
+    """Executions of each instruction, from executing the scalar ones."""
+    values = list(slots)
+    counts: Counter[int] = Counter()
+    pc = region.pc + 1
+    try:
+        for _ in range(MAX_STEPS):
+            if pc == region.end:
+                break
+            inst = program.insts[pc]
+            if inst.kind is Kind.BRANCH:
+                pc = inst.run(values)  # type: ignore[misc]
+                continue
+            if inst.kind is Kind.SCALAR:
+                inst.run(values)  # type: ignore[misc]
+            else:
+                counts[pc] += 1
+            pc += 1
+    except (TypeError, NeedsValue):
+        insts = program.insts[region.pc + 1 : region.end]
+        return Counter(i.pc for i in insts if i.kind is Kind.VECTOR), False
+    return counts, True
+
+
+# -- dependences ----------------------------------------------------------------------------------
+
+
+def _steps_of(
+    insts: Sequence[Inst], loops: dict[Any, tuple[Operation, ...]], source: Source
+) -> list[VectorStep]:
+    """The instructions with what they take from each other, not yet counted."""
+    makers: dict[Any, int] = {}
+    numbers: dict[Operation, int] = {}
+    steps = []
+    for number, inst in enumerate(insts):
+        op = inst.op
+        assert op is not None
+        around = loops.get(op, ())
+        loop = numbers.setdefault(around[-1], len(numbers)) if around else -1
+        sources = tuple(sorted({makers[v] for v in _operands(op) if v in makers}))
+        name = op.name.removeprefix("pto.")
+        line, _ = source.line_column(op.start)
+        steps.append(VectorStep(name, _bits(op), 0, sources, line, loop))
+        makers.update(dict.fromkeys(op.results, number))
+    carried = _carried(loops, makers)
+    return [
+        step._replace(
+            carried=tuple(sorted({carried[v] for v in _operands(inst.op) if v in carried}))
+        )
+        for inst, step in zip(insts, steps, strict=True)
+    ]
+
+
+def _carried(loops: dict[Any, tuple[Operation, ...]], makers: dict[Any, int]) -> dict[Value, int]:
+    """The instruction of the iteration before that makes each value which a loop carries."""
+    found: dict[Value, int] = {}
+    for op in loops:
+        if op.name != "scf.for":
+            continue
+        block = op.regions[0].blocks[0]
+        last = block.ops[-1] if block.ops else None
+        if last is None or last.name != "scf.yield":
+            continue
+        for value, operand in zip(block.values[1:], last.bound["values"], strict=False):
+            if operand.value in makers:
+                found[value] = makers[operand.value]
+    return found
+
+
+def _operands(op: Operation | None) -> list[Any]:
+    bound = [o for b in op.bound.values() for o in (b if isinstance(b, list) else [b])]  # type: ignore[union-attr]
+    return [o.value for o in bound if getattr(o, "value", None) is not None]
+
+
+def _bits(op: Operation) -> int:
+    """Bits of the widest element among the vector results and operands."""
+    types = [v.type for v in (*op.results, *_operands(op))]
+    return max((t.elem.bits for t in types if isinstance(t, VRegType)), default=32)

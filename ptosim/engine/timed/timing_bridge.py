@@ -1,0 +1,363 @@
+"""From executed instructions to the timing model: costs by shape, events by name.
+
+The timing model sees no values and no memory; this is the only place that looks at both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ptosim.engine.core.bound import Moved
+from ptosim.engine.core.loops import loops_of
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range
+from ptosim.engine.timed.operand_shapes import (
+    far_ranges,
+    fixed_part,
+    forms_of,
+    near_ranges,
+    ranges_of,
+    shape_of,
+)
+from ptosim.engine.timed.regions import RegionPlan
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.types import TileType
+from ptosim.ground.isa.costs import CostTable
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.tile import TileRef
+from ptosim.timing.laws.cost import Cost, Stage
+from ptosim.timing.laws.estimate import estimate
+from ptosim.timing.laws.region import region_cost
+from ptosim.timing.laws.shapes import VectorWork
+from ptosim.timing.pipes import saved
+from ptosim.timing.pipes.fast import issuer, ordered_issuer
+from ptosim.timing.pipes.model import TimingModel
+from ptosim.timing.pipes.order import DataOrder, Ranges
+from ptosim.timing.pipes.sites import Loop, Site
+from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Issued, Step
+
+TIMED_ACTIONS = frozenset(("pto.tgetval", "pto.tsetval"))
+"""Operations that the scalar unit executes itself on data of the pipes."""
+
+# Pipes that hand a buffer back to the pipe in front of them.
+_BEHIND = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
+
+
+class TimingBridge:
+    """Feeds a timing model from the instructions of a program. `is_ordered`: nothing in the program
+    synchronises, so data do. `buffers`: how many more buffers every tile and hand-back event stand
+    for."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        resolved: ResolvedModule,
+        machine: Machine,
+        table: CostTable,
+        *,
+        is_ordered: bool,
+        share: int = 1,
+        buffers: int = 0,
+    ) -> None:
+        self.program = program
+        self.resolved = resolved
+        self.machine = machine
+        self.table = table
+        self.buffers = buffers
+        self._sites: list[Site | None] = [None] * len(program.insts)
+        self._loops: dict[Operation, Loop] | None = None  # found when a place is asked for
+        self._costs: dict[tuple[Any, ...], Cost] = {}
+        self._regions: dict[VectorWork, Cost] = {}
+        self._plans: dict[int, RegionPlan] = {}
+        self._shared: dict[tuple[Any, ...], Step] = {}
+        self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
+        self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
+        self.is_ordered = is_ordered
+        totals = self._totals(share)
+        scalar = round(table["machine.scalar"]["cycles"])
+        self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals)
+        self._issue = round(table["machine.issue"]["cycles"])
+        cores = self.model.cores if is_ordered else ()
+        self._orders = [DataOrder(t, self._draining(), buffers) for t in cores]
+        self.timed = self._timed_actions()
+
+    def _totals(self, share: int) -> dict[str, float]:
+        """Total bandwidth, where the cores together could ask for more of it."""
+        scale = 1 << 30
+        hz = self.table.mhz * 1e6
+        totals = {
+            direction: self.table[f"machine.{direction}_total"]["gib_per_second"]
+            * scale
+            / hz
+            / share
+            for direction in ("read", "write")
+        }
+        paths = {
+            "read": {"cube": "gm_mat", "vector": "gm_vec", "any": "gm_mat"},
+            "write": {"cube": "acc_gm", "vector": "vec_gm", "any": "vec_gm"},
+        }
+        for direction, total in totals.items():
+            asked = sum(
+                self.table.bytes_per_cycle(self.table[f"transfer.{paths[direction][core.kind]}"])
+                for core in self.machine.cores
+            )
+            if asked > total * 1.001:
+                return totals
+        return {}
+
+    def _draining(self) -> frozenset[int]:
+        """On A2/A3 a vector operation that depends on the one before waits behind a barrier."""
+        return frozenset((PIPE_INDEX["V"],)) if self.table.target == "a2a3" else frozenset()
+
+    def _timed_actions(self) -> frozenset[int]:
+        return frozenset(
+            inst.pc
+            for inst in self.program.insts
+            if inst.kind is Kind.ACTION and inst.op is not None and inst.op.name in TIMED_ACTIONS
+        )
+
+    # -- issue -------------------------------------------------------------------------------------
+
+    def issuer(self, core: Core) -> Any:
+        """Return the function of (step, scalar operations before it) that issues on a core."""
+        if self.is_ordered:
+            return ordered_issuer(self._orders[core.index])
+        return issuer(self.model.cores[core.index])
+
+    def prepare(self, core: Core, inst: Inst, bound: Any) -> Issued:
+        """Return the step of an instruction with its operands, and keep it there. A pop hands out
+        another slot every time: where data order the program, it has a step for each execution."""
+        if bound.__class__ is Moved:
+            step: Any = bound.first.cost or self.prepare(core, inst, bound.first)
+            if self.is_ordered:
+                step = step.moved(bound.distance)
+            bound.cost = step
+            return step
+        binding = bound.binding
+        if is_fifo(binding):
+            step = self._fifo_step(core, inst, binding)
+            if self.is_ordered and binding.sync[0] == "pop":
+                return step
+        else:
+            step = self._step(core, inst, binding)
+        bound.cost = step
+        return step
+
+    def action(self, core: Core, inst: Inst) -> Issued:
+        """Return the step of an operation of the scalar unit on a tile."""
+        names = ("src", "dst")
+        slots = self.program.slots
+        values: dict[str, Any] = {}
+        for name in names:
+            value = getattr(inst.op.bound.get(name), "value", None)  # type: ignore[union-attr]
+            if value in slots:
+                values[name] = core.slots[slots[value]]
+        cost = self.cost(inst, values, {})
+        return self._made(core, inst, cost, "S", ranges_of(inst.op, values))  # type: ignore[arg-type]
+
+    def region(self, core: Core, inst: Inst) -> Issued:
+        """Return the step of a vector region on the values that the core has now."""
+        plan = self._plans.get(inst.pc)
+        if plan is None:
+            source = self.resolved.module.source
+            plan = self._plans[inst.pc] = RegionPlan(self.program, inst, source)
+        work = plan.work(core.slots)
+        cost = self._regions.get(work)
+        if cost is None:
+            cost = self._regions[work] = region_cost(work, self.table)
+        return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
+
+    def _step(self, core: Core, inst: Inst, binding: Any) -> Issued:
+        sync = binding.sync
+        if sync is not None or binding.signals or binding.awaits:
+            return self._sync_step(core, inst, binding)
+        values = binding.values
+        part = fixed_part(inst, values)
+        if part is None:
+            return self._new_step(core, inst, binding)
+        key = (core.index, inst.pc, part)
+        known = self._known.get(key)
+        if known is None:
+            step = self._new_step(core, inst, binding)
+            self._known[key] = step.base
+            return step
+        if not self.is_ordered:
+            return known
+        return self._orders[core.index].placed(known, far_ranges(inst.op, values))  # type: ignore[arg-type]
+
+    def _new_step(self, core: Core, inst: Inst, binding: Any) -> Issued:
+        cost = self.cost(inst, binding.values, binding.attributes)
+        return self._made(core, inst, cost, inst.pipe, ranges_of(inst.op, binding.values))  # type: ignore[arg-type]
+
+    def _fifo_step(self, core: Core, inst: Inst, binding: Any) -> Issued:
+        """A copy into or out of a slot, or bookkeeping, with the events of the FIFO."""
+        values = binding.values
+        results = inst.op.results  # type: ignore[union-attr]
+        if results and isinstance(results[0].type, TileType):
+            type_ = results[0].type
+            values = {**values, "result": _whole(type_)}
+        takes, gives, pipe = fifo_events(self, core, binding)
+        cost = self.cost(inst, values, binding.attributes)
+        if self.is_ordered and binding.sync[0] == "pop":
+            ranges: Ranges = ((), (popped_range(core, binding),))
+        else:
+            ranges = ranges_of(inst.op, binding.values)  # type: ignore[arg-type]
+        return self._made(core, inst, cost, pipe or inst.pipe, ranges, takes, gives)
+
+    def _made(
+        self,
+        core: Core,
+        inst: Inst,
+        cost: Cost,
+        pipe: str,
+        ranges: Ranges,
+        takes: tuple[Flag, ...] = (),
+        gives: tuple[Flag, ...] = (),
+    ) -> Issued:
+        """Return the step of an execution; where data order the program, executions that use other
+        bytes of global memory have steps of their own, which are recorded as one."""
+        near = near_ranges(ranges)
+        key = (core.index, inst.pc, id(cost), takes, gives, near)
+        step = self._shared.get(key)
+        if step is None:
+            shared = None
+            if cost.moved is not None and self.model.shares and cost.busy:
+                shared = (cost.moved.direction, cost.moved.bytes / cost.busy)
+            step = self._shared[key] = Step(
+                pipe_index(pipe),
+                self.site(inst),
+                cost,
+                issue=self._issue,
+                takes=takes,
+                gives=gives,
+                shared=shared,
+                is_work=bool(cost.cycles or not cost.known),
+                carry=self._carry() if gives else 0,
+            )
+            step.ranges = near
+        return self._orders[core.index].placed(step, ranges) if self.is_ordered else step
+
+    def _carry(self) -> int:
+        return round(self.table["machine.cross"]["cycles"])
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def save(self) -> Any:
+        """Return the state of the model, for `restore`."""
+        return saved.save(self.model, self._orders)
+
+    def restore(self, state: Any, *, forget: bool = False) -> None:
+        """Take the model to another state of this run; `forget` what came after it."""
+        saved.restore(self.model, self._orders, state, None if forget else self._archive)
+
+    # -- costs -------------------------------------------------------------------------------------
+
+    def cost(self, inst: Inst, values: Mapping[str, Any], attrs: Mapping[str, Any]) -> Cost:
+        """Return the cost of an instruction with the shapes of its operands."""
+        key = (inst.pc, *forms_of(inst, values))
+        cost = self._costs.get(key)
+        if cost is None:
+            shape = shape_of(inst.op, self.table.target, values, attrs)  # type: ignore[arg-type]
+            cost = self._costs[key] = estimate(shape, self.table)
+        return cost
+
+    # -- synchronisation ---------------------------------------------------------------------------
+
+    def _sync_step(self, core: Core, inst: Inst, binding: Any) -> Step:
+        """The step of a flag, barrier, token or cross-core event."""
+        kind, *rest = binding.sync or ("none",)
+        takes, gives, drains, work = (), (), False, None
+        pipe = inst.pipe
+        if kind == "set" and rest[0] != rest[1]:
+            gives = (self.flag(core, *rest),)
+        elif kind == "wait":
+            takes = (self.flag(core, *rest),)
+        elif kind == "barrier":
+            drains, work = True, self._barrier_cost()
+            pipe = "S" if rest[0] == "ALL" else rest[0]
+        elif kind in ("get", "release"):
+            token = (self._event(("token", core.index, rest[1]), "buffer token", 1),)
+            takes, gives = (token, ()) if kind == "get" else ((), token)
+        signals = tuple(self._event(key, "cross-core event") for key in binding.signals)
+        awaits = tuple(self._event(key, "cross-core event") for key in binding.awaits)
+        step = Step(
+            pipe_index(pipe),
+            self.site(inst),
+            work if work is not None else _FREE,
+            issue=self._issue,
+            takes=takes if signals else takes + awaits,
+            gives=gives + signals,
+            drains=drains,
+            is_work=work is not None,
+            carry=self._carry() if signals else 0,
+        )
+        if signals and awaits:
+            step.then = Step(step.pipe, step.site, _FREE, issue=0, takes=awaits, is_work=False)
+        step.ranges = _NOWHERE
+        return step
+
+    def flag(self, core: Core, source: str, target: str, number: int) -> Flag:
+        """Return the flag between two pipes of a core."""
+        back = _BEHIND.get(source, 0) > _BEHIND.get(target, 9)
+        credits = self.buffers if back else 0
+        return self._event((core.index, source, target, number), f"flag from {source}", credits)
+
+    def _event(self, key: Any, reason: str, credits: int = 0, group: int = 1) -> Flag:
+        return self.model.flag(key, reason, credits, group)
+
+    def fifo_event(self, key: Any, credits: int = 0, group: int = 1) -> Flag:
+        """Return an event of a FIFO between cores; it comes in groups."""
+        return self._event(key, "FIFO", credits, group)
+
+    def _barrier_cost(self) -> Cost:
+        row = self.table["machine.barrier"]
+        return Cost("sync", (Stage("barrier", row["cycles"], 1, row.confidence),), row.confidence)
+
+    # -- places ------------------------------------------------------------------------------------
+
+    def site(self, inst: Inst) -> Site:
+        """Return where an instruction stands in the program."""
+        site = self._sites[inst.pc]
+        if site is None:
+            if self._loops is None:
+                self._loops = loops_of(self.resolved)
+            op = inst.op
+            assert op is not None
+            source = self.resolved.module.source
+            line, _ = source.line_column(op.start)
+            text = source.text[op.start : op.end].split("\n", 1)[0].strip()
+            site = Site(
+                inst.pc, op.name.removeprefix("pto."), line, text, self._loops.get(op), source.name
+            )
+            self._sites[inst.pc] = site
+        return site
+
+
+# A vector region reads and writes by computed addresses; it may touch all of UB.
+_WHOLE_UB: Ranges = ((), (("vec", 0, 1 << 32),))
+_NOWHERE: Ranges = ((), ())
+
+_FREE = Cost("sync", (), "documented")
+
+
+def _whole(type_: TileType) -> TileRef:
+    """A handle of a tile's type; a valid shape that the program decides counts as the whole."""
+    rows = type_.rows if type_.v_row is None else type_.v_row
+    cols = type_.cols if type_.v_col is None else type_.v_col
+    return TileRef(type_, 0, rows, cols)
+
+
+def pipe_index(name: str) -> int:
+    """Return the number of a pipe; virtual pipes stand for the one that they are part of."""
+    index = PIPE_INDEX.get(name)
+    if index is None:
+        index = next((i for n, i in PIPE_INDEX.items() if n != "S" and n in name), 0)
+    return index
+
+
+def core_name(core: Core) -> str:
+    """Return what a core is called in reports: AIC or AIV with the block."""
+    kind = {"cube": "AIC", "vector": f"AIV{core.sub_block}"}.get(core.kind, "core")
+    return f"block {core.block} {kind}"

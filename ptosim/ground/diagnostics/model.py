@@ -1,0 +1,184 @@
+"""The one finding type, from the lexer to the sanitizers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from ptosim.ground.source import Span
+
+
+class Severity(IntEnum):
+    """How bad a finding is; larger is worse, so thresholds are comparisons."""
+
+    NOTE = 1
+    WARNING = 2
+    ERROR = 3
+
+    @property
+    def word(self) -> str:
+        """The lower-case word used in every output format."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place that takes part in a finding, and what happens there."""
+
+    span: Span
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Text that replaces the characters of a span."""
+
+    span: Span
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A finding: stable code, severity, places (the first is the primary one), rule and cure."""
+
+    code: str
+    severity: Severity
+    message: str
+    labels: tuple[Label, ...] = ()
+    notes: tuple[str, ...] = ()
+    help: str | None = None
+    fixes: tuple[Fix, ...] = ()
+    context: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def span(self) -> Span | None:
+        """The primary place, if the finding has one."""
+        return self.labels[0].span if self.labels else None
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Every place involved, the primary one first."""
+        return tuple(label.span for label in self.labels)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the finding as plain JSON data, the same that `--format json` prints."""
+        record: dict[str, object] = {
+            "code": self.code,
+            "severity": self.severity.word,
+            "message": self.message,
+        }
+        if self.span is not None:
+            record |= _place(self.span)
+        record["labels"] = [{**_place(label.span), "text": label.text} for label in self.labels]
+        record["notes"] = list(self.notes)
+        record["help"] = self.help
+        record["fixes"] = [
+            {**_place(fix.span), "replacement": fix.replacement} for fix in self.fixes
+        ]
+        record["context"] = dict(self.context)
+        return record
+
+
+def _place(span: Span) -> dict[str, object]:
+    line, column = span.source.line_column(span.start)
+    end_line, end_column = span.source.line_column(span.end)
+    return {
+        "file": span.source.name,
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
+        "start": span.start,
+        "end": span.end,
+    }
+
+
+class Sink:
+    """Collects findings in the order in which they are made; equal findings are kept once."""
+
+    __slots__ = ("_seen", "_worst", "diagnostics")
+
+    def __init__(self) -> None:
+        self.diagnostics: list[Diagnostic] = []
+        self._seen: set[tuple[object, ...]] = set()
+        self._worst = 0
+
+    def emit(self, diagnostic: Diagnostic) -> None:
+        """Add a finding unless the same code was reported with the same text at the same place."""
+        key = _key(diagnostic)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self.diagnostics.append(diagnostic)
+        self._worst = max(self._worst, diagnostic.severity)
+
+    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Add several findings."""
+        for diagnostic in diagnostics:
+            self.emit(diagnostic)
+
+    def cut(self, count: int) -> None:
+        """Forget all but the first `count` findings."""
+        del self.diagnostics[count:]
+        self._seen = {_key(d) for d in self.diagnostics}
+        self._worst = max((d.severity for d in self.diagnostics), default=0)
+
+    @property
+    def has_errors(self) -> bool:
+        """True as soon as one finding is an error."""
+        return self._worst >= Severity.ERROR
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        return iter(self.diagnostics)
+
+    def __len__(self) -> int:
+        return len(self.diagnostics)
+
+
+def _key(diagnostic: Diagnostic) -> tuple[object, ...]:
+    span = diagnostic.span
+    place = (span.start, span.end) if span is not None else None
+    return diagnostic.code, diagnostic.message, place
+
+
+def make(
+    severity: Severity,
+    code: str,
+    message: str,
+    span: Span | None = None,
+    *,
+    label: str = "",
+    more: Sequence[Label] = (),
+    notes: Sequence[str] = (),
+    help: str | None = None,
+    fixes: Sequence[Fix] = (),
+    context: Mapping[str, object] | None = None,
+) -> Diagnostic:
+    """Build a finding whose primary place is `span`, with further places in `more`."""
+    primary = (Label(span, label),) if span is not None else ()
+    return Diagnostic(
+        code,
+        severity,
+        message,
+        (*primary, *more),
+        tuple(notes),
+        help,
+        tuple(fixes),
+        context or {},
+    )
+
+
+def error(code: str, message: str, span: Span | None = None, **details: object) -> Diagnostic:
+    """Build an error; see `make` for the details."""
+    return make(Severity.ERROR, code, message, span, **details)  # type: ignore[arg-type]
+
+
+def warning(code: str, message: str, span: Span | None = None, **details: object) -> Diagnostic:
+    """Build a warning; see `make` for the details."""
+    return make(Severity.WARNING, code, message, span, **details)  # type: ignore[arg-type]
+
+
+def note(code: str, message: str, span: Span | None = None, **details: object) -> Diagnostic:
+    """Build a note; see `make` for the details."""
+    return make(Severity.NOTE, code, message, span, **details)  # type: ignore[arg-type]

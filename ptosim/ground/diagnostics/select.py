@@ -1,0 +1,91 @@
+"""Which findings a report shows: by code or family, and at most so many."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.errors import UsageError
+
+_WORD = re.compile(r"PTO\d{0,4}")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Codes to show and codes to leave out, as prefixes (`PTO52` stands for all of them).
+
+    The longest prefix decides, so `--ignore PTO5 --select PTO5201` shows PTO5201."""
+
+    selected: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    def takes(self, code: str) -> bool:
+        """Return True if findings of a code are shown."""
+        chosen = _longest(code, self.selected)
+        left_out = _longest(code, self.ignored)
+        return (chosen > left_out) if self.selected else left_out < 0
+
+    def split(self, diagnostics: Sequence[Diagnostic]) -> tuple[list[Diagnostic], list[Diagnostic]]:
+        """Return the findings to show, and those to leave out."""
+        shown = [d for d in diagnostics if self.takes(d.code)]
+        return shown, [d for d in diagnostics if not self.takes(d.code)]
+
+
+def _longest(code: str, prefixes: Sequence[str]) -> int:
+    return max((len(p) for p in prefixes if code.startswith(p)), default=-1)
+
+
+def selection(select: Sequence[str], ignore: Sequence[str]) -> Selection:
+    """Return the selection of the words of `--select` and `--ignore`, which may hold several codes
+    separated by commas. Raises UsageError for an unknown code, or one that is in both."""
+    selected, ignored = _codes(select, "--select"), _codes(ignore, "--ignore")
+    both = sorted(set(selected) & set(ignored))
+    if both:
+        raise UsageError(
+            f"--select and --ignore contradict each other on {', '.join(both)}",
+            help="name the code in one of them",
+        )
+    return Selection(selected, ignored)
+
+
+def _codes(texts: Sequence[str], option: str) -> tuple[str, ...]:
+    words = [w.strip().upper() for text in texts for w in text.split(",") if w.strip()]
+    for word in words:
+        _check_known(word, option)
+    return tuple(dict.fromkeys(words))
+
+
+def _check_known(word: str, option: str) -> None:
+    from ptosim.ground.diagnostics.catalog import catalog
+
+    known = catalog()
+    if _WORD.fullmatch(word) and any(code.startswith(word) for code in known):
+        return
+    close = difflib.get_close_matches(word, known, n=1)
+    raise UsageError(
+        f"{option}: there is no diagnostic code `{word}`",
+        help=f"did you mean `{close[0]}`?" if close else "`ptosim explain` lists all codes",
+    )
+
+
+def cap(
+    diagnostics: Sequence[Diagnostic], most: int | None
+) -> tuple[list[Diagnostic], list[Diagnostic]]:
+    """Return the first `most` findings, the worst ones, in the order in which they were found, and
+    the rest."""
+    if most is None or len(diagnostics) <= most:
+        return list(diagnostics), []
+    order = sorted(range(len(diagnostics)), key=lambda i: (-diagnostics[i].severity, i))
+    kept = set(order[:most])
+    shown = [d for i, d in enumerate(diagnostics) if i in kept]
+    return shown, [d for i, d in enumerate(diagnostics) if i not in kept]
+
+
+def rest_line(rest: Sequence[Diagnostic]) -> str:
+    """Return what is said of findings beyond `--max-findings`."""
+    errors = sum(1 for d in rest if d.severity is Severity.ERROR)
+    count = f"{len(rest)} more finding{'s' if len(rest) != 1 else ''}"
+    return f"{count} ({errors} error{'s' if errors != 1 else ''}) not shown; raise --max-findings"

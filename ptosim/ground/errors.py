@@ -1,0 +1,94 @@
+"""Exception classes. Faults of a program are diagnostics; these carry them to the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ptosim.ground.diagnostics.model import Diagnostic
+
+
+class PtosimError(Exception):
+    """Base of everything that ptosim raises on purpose. `exit_code` is what the CLI returns."""
+
+    exit_code = 70
+
+
+class UsageError(PtosimError):
+    """The caller's options or arguments do not fit; the message says what was expected."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, help: str | None = None) -> None:
+        super().__init__(message)
+        self.help = help
+
+
+class ProgramError(PtosimError):
+    """The program is wrong. `diagnostics` holds every finding, the errors among them."""
+
+    exit_code = 3
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        errors = [d for d in self.diagnostics if d.severity.word == "error"]
+        first = (errors or list(self.diagnostics))[0] if self.diagnostics else None
+        text = "the program was rejected"
+        if first is not None:
+            place = f"{first.span}: " if first.span is not None else ""
+            more = f" (and {len(errors) - 1} more errors)" if len(errors) > 1 else ""
+            text = f"{place}{first.code}: {first.message}{more}"
+        super().__init__(text)
+
+
+class UnsupportedError(ProgramError):
+    """The program needs something that this version refuses rather than guesses."""
+
+    exit_code = 5
+
+
+class Trap(ProgramError):
+    """The program stopped while it ran. Carries where (`pc`, `cycle`, `pipe`) and the findings."""
+
+    exit_code = 4
+
+    def __init__(
+        self,
+        diagnostics: Sequence[Diagnostic],
+        *,
+        pc: int | None = None,
+        cycle: int | None = None,
+        pipe: str | None = None,
+    ) -> None:
+        super().__init__(diagnostics)
+        self.pc = pc
+        self.cycle = cycle
+        self.pipe = pipe
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """The findings so far, the one that stopped the run among them."""
+        return self.diagnostics
+
+
+class LimitError(PtosimError):
+    """A limit that the caller or the tool set was reached."""
+
+    exit_code = 6
+
+    def __init__(self, message: str, *, help: str | None = None) -> None:
+        super().__init__(message)
+        self.help = help
+
+
+class IsaDataError(PtosimError):
+    """A row in `isa/` is invalid; the message names file and row."""
+
+    exit_code = 70
+
+
+class InternalError(PtosimError):
+    """A fault of ptosim itself."""
+
+    exit_code = 70

@@ -1,0 +1,46 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from ptosim.ground.errors import UsageError
+
+
+def write_file(path: Path, data: str | bytes) -> None:
+    """Write a file whole or not at all; raises UsageError if that is not possible.
+
+    A link stays a link, an existing file keeps its permissions, and what is no file at all (a pipe,
+    a device) is written to, never replaced.
+    """
+    raw = data.encode("utf-8") if isinstance(data, str) else data
+    try:
+        found = path.stat().st_mode if path.exists() else None
+        if found is not None and not stat.S_ISREG(found) and not stat.S_ISDIR(found):
+            with path.open("wb", buffering=0) as stream:
+                stream.write(raw)
+            return
+        _replace(path.resolve(), raw, found)
+    except OSError as problem:
+        raise UsageError(f"cannot write {path}: {problem.strerror}") from problem
+
+
+def _replace(path: Path, raw: bytes, mode: int | None) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(raw)
+        Path(temporary).chmod(stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

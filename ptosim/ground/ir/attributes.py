@@ -1,0 +1,97 @@
+"""Attribute values: from tokens to plain Python values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ptosim.ground.ir.core import Attr, Node
+from ptosim.ground.ir.token import Tok
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """A member of a PTO enum as written: `#pto.pipe<PIPE_V>`, `#pto<pipe PIPE_V>`, `<PIPE_V>`.
+
+    `kind` is None where the text names only the member.
+    """
+
+    kind: str | None
+    member: str
+
+    def __str__(self) -> str:
+        return f"#pto<{self.kind} {self.member}>" if self.kind else f"<{self.member}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A reference to a function."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"@{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeText:
+    """A type in the place of an attribute."""
+
+    text: str
+
+
+_DOTTED = re.compile(r"#(\w+)\.(\w+)<\s*(\w+)\s*>$")
+_SPACED = re.compile(r"#(\w+)<\s*(\w+)\s+(\w+)\s*>$")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+
+
+def attr_value(attr: Attr | Any) -> Any:
+    """Return an attribute's value: int, float, bool, str, Enum, Symbol, TypeText, list, dict; a key
+    without a value is True."""
+    if isinstance(attr, Attr) and attr.alias is not None:
+        return attr_value(attr.alias)
+    atom = attr.atom if isinstance(attr, Attr) else attr
+    if atom is None:
+        return True
+    if isinstance(atom, dict):
+        return {key: attr_value(inner) for key, inner in atom.items()}
+    if isinstance(atom, list):
+        return [attr_value(inner) for inner in atom]
+    if isinstance(atom, Node):
+        return [attr_value(inner) for inner in atom.parts]
+    return token_value(atom)
+
+
+def token_value(tok: Tok) -> Any:
+    """Return the value that one token stands for; text that has no better form stays text."""
+    convert = _CONVERT.get(tok.type)
+    return convert(tok.value) if convert else tok.value
+
+
+def _unquote(text: str) -> str:
+    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m.group(1), m.group(1)), text[1:-1])
+
+
+def _enum(text: str) -> Any:
+    found = _DOTTED.match(text) or None
+    if found and found.group(1) == "pto":
+        return Enum(found.group(2), found.group(3))
+    found = _SPACED.match(text)
+    if found:
+        return Enum(found.group(2), found.group(3))
+    return text
+
+
+_CONVERT = {
+    "INT": int,
+    "HEX": lambda text: int(text, 16),
+    "FLOAT": float,
+    "TRUE": lambda text: True,
+    "FALSE": lambda text: False,
+    "STRING": _unquote,
+    "ATTR": _enum,
+    "ANGLE_ENUM": lambda text: Enum(None, text[1:-1]),
+    "SYMBOL": lambda text: Symbol(text[1:].strip('"')),
+    "TYPE": TypeText,
+}

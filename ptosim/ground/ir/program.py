@@ -1,0 +1,55 @@
+"""What name resolution makes of a module: its functions and what the module says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ptosim.ground.ir.core import Module, Operation, Value
+from ptosim.ground.ir.types import Type
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A function: its operation, arguments and result types.
+
+    `implicit` marks the function around the op lines of a snippet; its arguments are the values
+    that the lines use and never define."""
+
+    name: str
+    op: Operation
+    args: list[Value]
+    results: list[Type]
+    private: bool = False
+    implicit: bool = False
+    kernel_kind: str | None = None
+
+    @property
+    def has_body(self) -> bool:
+        """False for a declaration."""
+        return bool(self.op.regions)
+
+    @property
+    def body(self) -> list[Operation]:
+        """The operations of the function."""
+        return self.op.regions[0].ops if self.op.regions else []
+
+
+@dataclass(slots=True, eq=False)
+class ResolvedModule:
+    """A module with its names bound, for one target."""
+
+    module: Module
+    target: str
+    functions: dict[str, Function] = field(default_factory=dict)
+    kernel_kind: str | None = None
+    insert_sync: bool = False  # the caller asks for automatic synchronisation
+    layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
+
+    def entries(self) -> list[str]:
+        """Names of the functions that can be run: those with a body that are not private; a
+        snippet without operations is none."""
+        return [
+            f.name
+            for f in self.functions.values()
+            if f.has_body and not f.private and (self.module.ops or not f.implicit)
+        ]

@@ -1,0 +1,83 @@
+"""A cache of data derived from `isa/`, kept with `marshal` in the user's cache folder.
+
+Only a folder that belongs to the user and that nobody else can write is trusted; without one the
+data are derived anew each time. `marshal` reads plain data and, unlike pickle, never runs code."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import marshal
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ptosim.ground.version import __version__
+
+
+def _cache_directory() -> Path | None:
+    override = os.environ.get("PTOSIM_CACHE_DIR")
+    if override == "":
+        return None
+    if override:
+        folder = Path(override)
+    elif os.environ.get("XDG_CACHE_HOME"):
+        folder = Path(os.environ["XDG_CACHE_HOME"]) / "ptosim"
+    else:
+        try:
+            folder = Path.home() / ".cache" / "ptosim"
+        except RuntimeError:
+            return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = folder.stat()
+    except OSError:
+        return None
+    if hasattr(os, "getuid") and (
+        status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ):
+        return None
+    return folder
+
+
+def cached(kind: str, inputs: bytes, derive: Callable[[], Any]) -> Any:
+    """Return `derive()`, or what an earlier call with the same inputs returned.
+
+    `kind` names the data, `inputs` is everything they depend on. The result must be plain data
+    (numbers, strings, tuples, lists, dicts).
+    """
+    folder = _cache_directory()
+    if folder is None:
+        return derive()
+    digest = hashlib.sha256(inputs)
+    digest.update(f"{__version__}|{sys.version}".encode())
+    path = folder / f"{kind}-{digest.hexdigest()[:24]}.bin"
+    with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
+        return marshal.loads(path.read_bytes())
+    data = derive()
+    with contextlib.suppress(OSError):
+        _write_atomically(folder, path, marshal.dumps(data))
+        _drop_older(folder, kind, path)
+    return data
+
+
+def _write_atomically(folder: Path, path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _drop_older(folder: Path, kind: str, keep: Path) -> None:
+    versions = sorted(folder.glob(f"{kind}-*.bin"), key=lambda p: p.stat().st_mtime)
+    for old in versions[:-4]:
+        if old != keep:
+            old.unlink(missing_ok=True)

@@ -1,0 +1,44 @@
+"""Element conversions that a target has, from `isa/conversions.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ptosim.ground.ir.types import DType
+from ptosim.ground.isa.data import read_toml
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionDef:
+    """A pair of element types: targets that convert it, and the default saturation on each."""
+
+    src: str
+    dst: str
+    targets: tuple[str, ...]
+    saturate: Mapping[str, bool]
+
+
+@lru_cache(maxsize=1)
+def conversions() -> dict[tuple[str, str], ConversionDef]:
+    """Return every pair; types are spelled without `s` for signed."""
+    made = {}
+    for row in read_toml("conversions.toml")["conversion"]:
+        targets = tuple(row["targets"])
+        saturate = {t: row["saturate"][t] in (True, "on", "ON") for t in targets}
+        made[row["src"], row["dst"]] = ConversionDef(row["src"], row["dst"], targets, saturate)
+    return made
+
+
+def conversion_name(dtype: DType) -> str:
+    """Return the spelling of an element type in the table: one for equal types."""
+    if dtype.is_integer:
+        return f"ui{dtype.bits}" if dtype.kind == "uint" else f"i{dtype.bits}"
+    return dtype.family
+
+
+def conversion(src: DType, dst: DType, target: str) -> ConversionDef | None:
+    """Return the row of a pair if the target has it."""
+    found = conversions().get((conversion_name(src), conversion_name(dst)))
+    return found if found is not None and target in found.targets else None

@@ -1,0 +1,211 @@
+"""What operations cost: figures with provenance and the laws' table, from `isa/costs/*.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from ptosim.ground.errors import IsaDataError
+from ptosim.ground.isa.data import read_toml
+
+CONFIDENCES = ("measured", "documented", "fitted", "derived", "assumed", "what-if")
+"""Best first; a total is as good as the worst number in it."""
+
+_PROVENANCE = frozenset(("source", "confidence", "like", "fitted"))
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """Numbers that belong together, with their source. The name of a number says its unit. A row
+    that is `like` another has the numbers of that one where it has none of its `own`; `fitted` are
+    those of its own that were fitted to published measurements."""
+
+    name: str
+    values: Mapping[str, float]
+    source: str
+    confidence: str
+    own: frozenset[str] = frozenset()
+    like: str = ""
+    fitted: frozenset[str] = frozenset()
+
+    def __getitem__(self, key: str) -> float:
+        return self.values[key]
+
+    def get(self, key: str, default: float = 0) -> float:
+        """Return a number, or the default if the row does not have it."""
+        return self.values.get(key, default)
+
+
+@dataclass(frozen=True, slots=True)
+class CostTable:
+    """Every row of a target, by `section.name`."""
+
+    target: str
+    rows: Mapping[str, CostRow]
+    units: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> CostRow:
+        return self.rows[name]
+
+    def find(self, *names: str) -> CostRow:
+        """Return the first row that exists. Raises IsaDataError if none does."""
+        for name in names:
+            row = self.rows.get(name)
+            if row is not None:
+                return row
+        raise IsaDataError(f"isa/costs/{self.target}.toml has no row {' or '.join(names)}")
+
+    @property
+    def mhz(self) -> float:
+        """Clock of the cores."""
+        return self.rows["machine.clock"]["mhz"]
+
+    def bytes_per_cycle(self, row: CostRow) -> float:
+        """Return the bandwidth that a row gives in one of its two units."""
+        direct = row.get("bytes_per_cycle")
+        return direct or row["gib_per_second"] * GIB / (self.mhz * 1e6)
+
+    def keys(self) -> list[str]:
+        """Return the full name of every number: `section.name.number`."""
+        return [f"{row.name}.{key}" for row in self.rows.values() for key in row.values]
+
+    def changed(self, key: str, value: float) -> CostTable:
+        """Return the table with one number changed, also in the rows that have it from there; they
+        are marked `what-if`."""
+        name, _, number = key.rpartition(".")
+        rows = dict(self.rows)
+        for row in self.rows.values():
+            if row.name == name or (row.like == name and number not in row.own):
+                values = {**row.values, number: value}
+                rows[row.name] = replace(row, values=values, confidence="what-if")
+        return replace(self, rows=rows)
+
+
+@lru_cache(maxsize=4)
+def cost_table(target: str) -> CostTable:
+    """Return the figures of a target. Raises IsaDataError for a number without unit or source."""
+    file = f"costs/{target}.toml"
+    content = read_toml(file)
+    units = content["units"]
+    rows: dict[str, CostRow] = {}
+    for section, table in content.items():
+        if section in ("schema", "units"):
+            continue
+        for key, row in table.items():
+            name = f"{section}.{key}"
+            rows[name] = _row(file, name, row, units, rows)
+    return CostTable(target, rows, units)
+
+
+def _row(
+    file: str,
+    name: str,
+    row: dict[str, Any],
+    units: Mapping[str, str],
+    before: Mapping[str, CostRow],
+) -> CostRow:
+    own = {k: v for k, v in row.items() if k not in _PROVENANCE}
+    unknown = sorted(k for k in own if k not in units)
+    if unknown:
+        raise IsaDataError(f"isa/{file}: {name}: no unit for {', '.join(unknown)}")
+    if not row.get("source") or row.get("confidence") not in CONFIDENCES:
+        raise IsaDataError(f"isa/{file}: {name} has no source, or an unknown confidence")
+    like = row.get("like", "")
+    if like and like not in before:
+        raise IsaDataError(f"isa/{file}: {name} is like {like}, which no row above it is called")
+    values = {**before[like].values, **own} if like else own
+    fitted = frozenset(row.get("fitted", own if row["confidence"] == "fitted" else ()))
+    if not fitted <= set(own) or (row["confidence"] == "fitted" and not fitted):
+        raise IsaDataError(f"isa/{file}: {name} does not say which of its numbers were fitted")
+    return CostRow(name, values, row["source"], row["confidence"], frozenset(own), like, fitted)
+
+
+@dataclass(frozen=True, slots=True)
+class CostClass:
+    """Operations with one law for each target."""
+
+    name: str
+    title: str
+    laws: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CostEntry:
+    """How an operation is made up: its class, the instructions of its stages on each target, and
+    what else its law asks for."""
+
+    mnemonic: str
+    class_: CostClass
+    stages: Mapping[str, tuple[str, ...]]
+    options: Mapping[str, Any]
+
+
+@lru_cache(maxsize=1)
+def cost_entries() -> dict[str, CostEntry]:
+    """Return the entry of every operation that has one, by mnemonic."""
+    content = read_toml("costs/classes.toml")
+    classes = {
+        name: CostClass(name, row["title"], {k: v for k, v in row.items() if k != "title"})
+        for name, row in content["class"].items()
+    }
+    entries = {}
+    for mnemonic, row in content["op"].items():
+        if row["class"] not in classes:
+            raise IsaDataError(f"isa/costs/classes.toml: {mnemonic}: no class {row['class']!r}")
+        stages = {t: tuple(row.get(t, "").split()) for t in ("a2a3", "a5")}
+        options = {k: v for k, v in row.items() if k not in ("class", "a2a3", "a5")}
+        entries[mnemonic] = CostEntry(mnemonic, classes[row["class"]], stages, options)
+    return entries
+
+
+def weakest(confidences: Any) -> str:
+    """Return the least trustworthy of some confidences; `documented` for none."""
+    return max(confidences, key=CONFIDENCES.index, default="documented")
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Relative errors of a class of operations (`all`: of all) against profiled points."""
+
+    target: str
+    class_name: str
+    points: int
+    mean: float
+    median: float
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAccuracy:
+    """A whole kernel: measured and predicted microseconds, launch included."""
+
+    target: str
+    name: str
+    published: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Return the relative error."""
+        return self.predicted / self.published - 1
+
+
+@lru_cache(maxsize=1)
+def accuracy() -> tuple[tuple[Accuracy, ...], tuple[KernelAccuracy, ...]]:
+    """Return what is known about the error of the laws: of operations, and of whole kernels."""
+    content = read_toml("costs/accuracy.toml")
+    operations = tuple(
+        Accuracy(r["target"], r["class"], r["points"], r["mean"], r["median"], r["worst"])
+        for r in content["operations"]
+    )
+    kernels = tuple(KernelAccuracy(**row) for row in content["kernels"])
+    return operations, kernels
+
+
+def error_of(target: str, class_name: str) -> Accuracy | None:
+    """Return the error of a class of operations on a target; None if nothing was published."""
+    rows = accuracy()[0]
+    return next((r for r in rows if (r.target, r.class_name) == (target, class_name)), None)

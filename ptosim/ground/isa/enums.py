@@ -1,0 +1,36 @@
+"""Attribute enums, from `isa/enums.toml`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ptosim.ground.isa.data import read_toml
+
+
+@dataclass(frozen=True, slots=True)
+class EnumDef:
+    """An enum: its members in order with their values, and the pipe of a member where it has
+    one."""
+
+    name: str
+    members: dict[str, int]
+    pipes: dict[str, str]
+
+    def member(self, text: str) -> str | None:
+        """Return the canonical spelling of a member, None if there is none."""
+        if text in self.members:
+            return text
+        folded = text.lower()
+        return next((m for m in self.members if m.lower() == folded), None)
+
+
+@lru_cache(maxsize=1)
+def enums() -> dict[str, EnumDef]:
+    """Return every enum by name."""
+    table = read_toml("enums.toml")["enum"]
+    made = {}
+    for name, row in table.items():
+        full = table[row["same_as"]] if "same_as" in row else row
+        made[name] = EnumDef(name, full["members"], full.get("pipes", {}))
+    return made

@@ -1,0 +1,73 @@
+"""Switches of the semantics and the profiles that set them, from `isa/switches.toml` and
+`isa/profiles/`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.data import read_toml, toml_names
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchDef:
+    """A switch: the values it takes, its default for each target, and what it decides."""
+
+    name: str
+    values: tuple[str, ...]
+    default: Mapping[str, str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A set of switch values for a target, with the single switches that the caller overrode."""
+
+    name: str
+    target: str
+    switches: Mapping[str, str]
+    overridden: tuple[str, ...]
+
+    def __getitem__(self, switch: str) -> str:
+        return self.switches[switch]
+
+
+@lru_cache(maxsize=1)
+def switches() -> dict[str, SwitchDef]:
+    """Return every switch by name."""
+    made = {}
+    for name, row in read_toml("switches.toml")["switch"].items():
+        default = row["default"]
+        table: dict[str, str] = default if isinstance(default, dict) else {}
+        table = table or dict.fromkeys(("a2a3", "a5"), str(default))
+        made[name] = SwitchDef(name, tuple(row["values"]), table, row["text"])
+    return made
+
+
+def profile_names() -> list[str]:
+    """Return the names of all profiles."""
+    return [n.removeprefix("profiles/").removesuffix(".toml") for n in toml_names("profiles")]
+
+
+def make_profile(name: str, target: str, overrides: Mapping[str, str] | None = None) -> Profile:
+    """Return a profile for a target; raises UsageError for an unknown profile, switch or value."""
+    if name not in profile_names():
+        raise UsageError(f"unknown profile `{name}`", help=f"known: {', '.join(profile_names())}")
+    known = switches()
+    values = {s.name: s.default[target] for s in known.values()}
+    values |= read_toml(f"profiles/{name}.toml")["set"]
+    for key, value in (overrides or {}).items():
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
+            raise UsageError(f"unknown switch `{key}`", help=hint)
+        if value not in known[key].values:
+            raise UsageError(
+                f"switch `{key}` does not take `{value}`",
+                help=f"values: {', '.join(known[key].values)}",
+            )
+        values[key] = value
+    return Profile(name, target, values, tuple(overrides or ()))

@@ -1,0 +1,298 @@
+"""The operations of the ISA by name; rows become `OpDef`s when they are first asked for."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from ptosim.ground.errors import IsaDataError
+from ptosim.ground.isa.data import read_toml, toml_names
+from ptosim.ground.isa.schema import (
+    AttrDef,
+    ConstraintDef,
+    ElementRule,
+    OpDef,
+    OperandDef,
+    PipeChoice,
+    Role,
+    ScratchDef,
+    Status,
+    Variant,
+)
+
+_OTHER_DIALECTS = ("arith", "scf", "func", "memref", "builtin", "quant", "module")
+TARGETS = ("a2a3", "a5")
+OPERAND_KINDS = frozenset(
+    (
+        "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector",
+        "vreg", "mask", "align", "pipe", "session", "event", "eventid_array", "enum", "string",
+        "symbol", "list", "word", "type", "flag", "any", )
+)  # fmt: skip
+_ROW_KEYS = frozenset(
+    (
+        "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
+        "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
+        "switches", "legacy", "cost", "targets", "terminator", "scratch", "mismatch", "absent",
+        "hazard_pipe", "access", "traits", )
+)  # fmt: skip
+
+
+_ADDED_UP = ("rules", "notes", "traits")
+
+
+class Isa:
+    """All rows of `isa/ops/`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
+        self._made: dict[str, OpDef] = {}
+        for file in toml_names("ops"):
+            table = read_toml(file)
+            templates = table.get("template", {})
+            family = file.removeprefix("ops/").removesuffix(".toml")
+            for row in table.get("op", ()):
+                name = qualified(row["name"])
+                if name in self._rows:
+                    raise IsaDataError(f"isa/{file}: the operation {name} has two rows")
+                self._rows[name] = (family, row, templates)
+
+    def get(self, name: str) -> OpDef | None:
+        """Return the row of a qualified name (`pto.tadd`), or None."""
+        made = self._made.get(name)
+        if made is None and name in self._rows:
+            family, row, templates = self._rows[name]
+            made = self._made[name] = _make(name, family, row, templates)
+        return made
+
+    def names(self) -> list[str]:
+        """Return every qualified name, in the order of files and rows."""
+        return list(self._rows)
+
+
+@lru_cache(maxsize=1)
+def isa() -> Isa:
+    """Return the instruction set."""
+    return Isa()
+
+
+def qualified(name: str) -> str:
+    """Return the name with its dialect: rows leave `pto.` out, other dialects are written."""
+    head = name.partition(".")[0]
+    return name if head in _OTHER_DIALECTS else f"pto.{name}"
+
+
+def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]) -> OpDef:
+    where = f"isa/ops/{family}.toml: {name}"
+    merged = _with_template(row, templates, where)
+    unknown = set(merged) - _ROW_KEYS
+    if unknown:
+        raise IsaDataError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
+    missing = {"summary", "status", "source", "pipe"} - set(merged)
+    if missing:
+        raise IsaDataError(f"{where}: misses {', '.join(sorted(missing))}")
+    return OpDef(
+        name=name,
+        family=family,
+        form=merged.get("form", "dps"),
+        summary=merged["summary"],
+        status=_status(merged, where),
+        basis=merged.get("basis", "rule"),
+        variants=_variants(merged, where),
+        attrs={a.name: a for a in _attrs(merged.get("attrs", ""), where)},
+        pipes=_pipes(merged["pipe"]),
+        result_type=merged.get("result_type"),
+        source=merged["source"],
+        doc=merged.get("doc", ""),
+        notes=tuple(merged.get("notes", ())),
+        switches=tuple(merged.get("switches", ())),
+        legacy=merged.get("legacy"),
+        cost=merged.get("cost", {}),
+        terminator=merged.get("terminator", False),
+        traits=_traits(merged, where),
+        scratch=tuple(ScratchDef(**entry) for entry in merged.get("scratch", ())),
+        mismatch=merged.get("mismatch"),
+        absent=merged.get("absent"),
+        hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
+        access=merged.get("access", {}),
+    )
+
+
+def _with_template(row: dict[str, Any], templates: dict[str, Any], where: str) -> dict[str, Any]:
+    """A row takes what it does not say itself from the templates it is `like` (of several the first
+    that says it); rules and notes add up, and so does a list of operands or attributes that begins
+    with `+`."""
+    base: dict[str, Any] = {}
+    for parent in row.get("like", "").split():
+        if parent not in templates:
+            raise IsaDataError(f"{where}: there is no template {parent!r}")
+        inherited = _with_template(templates[parent], templates, where)
+        for key in _ADDED_UP:
+            known = base.get(key, ())
+            inherited[key] = [*known, *(e for e in inherited.get(key, ()) if e not in known)]
+        base = {**inherited, **{k: v for k, v in base.items() if k not in _ADDED_UP}}
+    merged = {**base, **row}
+    for key in _ADDED_UP:
+        merged[key] = [*base.get(key, ()), *row.get(key, ())]
+    for key in ("ins", "outs", "named", "attrs"):
+        if str(row.get(key, "")).startswith("+"):
+            merged[key] = f"{base.get(key, '')}, {row[key][1:]}"
+    merged.pop("like", None)
+    return merged
+
+
+def _status(row: dict[str, Any], where: str) -> dict[str, Status]:
+    given = row["status"]
+    table = dict.fromkeys(TARGETS, given) if isinstance(given, str) else dict(given)
+    for target in TARGETS:
+        if target not in row.get("targets", TARGETS):
+            table[target] = "absent"
+    try:
+        return {target: Status(table.get(target, "absent")) for target in TARGETS}
+    except ValueError as problem:
+        raise IsaDataError(f"{where}: {problem}") from problem
+
+
+@lru_cache(maxsize=1)
+def known_traits() -> dict[str, str]:
+    """Return the words that a row may list in `traits`, each with its meaning."""
+    return read_toml("traits.toml")["trait"]
+
+
+def _traits(row: dict[str, Any], where: str) -> frozenset[str]:
+    given = frozenset(row.get("traits", ()))
+    unknown = given - known_traits().keys()
+    if unknown:
+        raise IsaDataError(f"{where}: unknown traits {', '.join(sorted(unknown))}")
+    return given
+
+
+def _variants(row: dict[str, Any], where: str) -> tuple[Variant, ...]:
+    tables = row.get("variant") or [{}]
+    variants = []
+    for table in tables:
+        full = {**{k: row[k] for k in ("ins", "outs", "named") if k in row}, **table}
+        variants.append(
+            Variant(
+                name=table.get("name", ""),
+                ins=_operands(full.get("ins", ""), Role.IN, where),
+                outs=_operands(full.get("outs", ""), Role.OUT, where),
+                named=_operands(full.get("named", ""), Role.IN, where),
+                elements=tuple(
+                    _elements(e, where)
+                    for e in (*row.get("elements", ()), *table.get("elements", ()))
+                ),
+                rules=tuple(
+                    _constraint(r) for r in (*row.get("rules", ()), *table.get("rules", ()))
+                ),
+                when=table.get("when"),
+            )
+        )
+    return tuple(variants)
+
+
+_SIGILS = {"~": Role.SCRATCH, "&": Role.INOUT, "^": Role.OUT}
+
+
+def _operands(text: str, role: Role, where: str) -> tuple[OperandDef, ...]:
+    """`name:kind|kind` with `~` (scratch), `&` (read and written) or `^` (written) in front, `?`
+    (optional) or `*` (any number) behind; the kind `@pipe` is a member of the enum `pipe`.
+    `name(operands)` is a clause; inside it `name=kind` is an operand written with its name.
+    `name:flag` is a bare word."""
+    return tuple(_operand(piece, role, where) for piece in _pieces(text))
+
+
+def _pieces(text: str) -> list[str]:
+    """Split at the commas outside parentheses."""
+    pieces = [""]
+    depth = 0
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if char == "," and not depth:
+            pieces.append("")
+        else:
+            pieces[-1] += char
+    return [p.strip() for p in pieces if p.strip()]
+
+
+_CLAUSE = re.compile(r"(\w+)\s*\((.*)\)", re.DOTALL)
+_OPERAND = re.compile(r"(\w+)([:=])([\w@|]+)")
+
+
+def _operand(piece: str, role: Role, where: str) -> OperandDef:
+    own_role = _SIGILS.get(piece[0], role)
+    body = piece.lstrip("~&^")
+    suffix = body[-1] if body[-1] in "?*" else ""
+    body = body.rstrip("?*")
+    optional, variadic = suffix == "?", suffix == "*"
+    clause = _CLAUSE.fullmatch(body)
+    if clause:
+        params = _operands(clause.group(2), role, where)
+        return OperandDef(clause.group(1), ("clause",), own_role, optional, variadic, params=params)
+    plain = _OPERAND.fullmatch(body)
+    kinds = plain.group(3).split("|") if plain else []
+    names = tuple("enum" if k.startswith("@") else k for k in kinds)
+    if plain is None or not set(names) <= OPERAND_KINDS:
+        raise IsaDataError(f"{where}: operand {piece!r} is not `name:kind`")
+    enums = tuple(k[1:] for k in kinds if k.startswith("@"))
+    keyword = plain.group(2) == "="
+    return OperandDef(plain.group(1), names, own_role, optional, variadic, enums, (), keyword)
+
+
+def _attrs(text: str, where: str) -> list[AttrDef]:
+    """`name:type` with `!` (required) or `=default` behind."""
+    attrs = []
+    for piece in filter(None, (p.strip() for p in text.split(","))):
+        head, equals, default = piece.partition("=")
+        required = head.endswith("!")
+        name, colon, type_ = head.rstrip("!").partition(":")
+        if not colon:
+            raise IsaDataError(f"{where}: attribute {piece!r} is not `name:type`")
+        attrs.append(AttrDef(name, type_, required, _default(default) if equals else None))
+    return attrs
+
+
+def _default(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
+def _elements(row: dict[str, Any], where: str) -> ElementRule:
+    operands = tuple(row["of"].split())
+    allowed: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for target in TARGETS:
+        given = row.get(target, row.get("both"))
+        if given is None:
+            continue
+        if isinstance(given, str):
+            allowed[target] = tuple((name,) for name in given.split())
+        else:
+            allowed[target] = tuple(tuple(entry.split()) for entry in given)
+        for entry in allowed[target]:
+            if len(entry) not in (1, len(operands)):
+                raise IsaDataError(f"{where}: {entry} does not fit operands {operands}")
+    return ElementRule(operands, allowed, row.get("when"), row.get("text"))
+
+
+def _constraint(row: str | dict[str, Any]) -> ConstraintDef:
+    if isinstance(row, str):
+        return ConstraintDef(row)
+    on = row.get("on", ())
+    return ConstraintDef(
+        row["expr"],
+        row.get("code"),
+        row.get("text"),
+        row.get("when"),
+        (on,) if isinstance(on, str) else tuple(on),
+        row.get("severity", "error"),
+        row.get("help"),
+    )
+
+
+def _pipes(given: str | list[dict[str, str]]) -> tuple[PipeChoice, ...]:
+    """A pipe, `@operand` for the pipe that an operand names, or a list of choices with
+    conditions."""
+    if isinstance(given, str):
+        return (PipeChoice(given),)
+    return tuple(PipeChoice(choice["pipe"], choice.get("when")) for choice in given)

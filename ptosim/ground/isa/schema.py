@@ -1,0 +1,166 @@
+"""What a row of `isa/ops/*.toml` says about an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """How far an operation is supported on a target."""
+
+    EXACT = "exact"
+    APPROXIMATE = "approximate"
+    TIMING_ONLY = "timing-only"
+    PARSE_ONLY = "parse-only"
+    ABSENT = "absent"  # the target does not have it
+
+
+class Role(StrEnum):
+    """What an operation does with an operand."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+    SCRATCH = "scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class OperandDef:
+    """An operand: its name, the kinds of value it takes, what happens to it, how often it occurs.
+
+    `enums` are the enums whose members it can name, where it is written as a word. A clause
+    (`nburst(%n, %src_stride, %dst_stride)`) has `params`, of which those with `keyword` are written
+    with their name; a flag is a word that is there or not.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    role: Role
+    optional: bool = False
+    variadic: bool = False
+    enums: tuple[str, ...] = ()
+    params: tuple[OperandDef, ...] = ()
+    keyword: bool = False
+
+    @property
+    def is_clause(self) -> bool:
+        """True for a word with operands of its own in parentheses."""
+        return self.kinds == ("clause",)
+
+    @property
+    def is_flag(self) -> bool:
+        """True for a bare word."""
+        return self.kinds == ("flag",)
+
+
+@dataclass(frozen=True, slots=True)
+class AttrDef:
+    """An attribute: its name, its type (an enum name, int, bool, float, str, symbol, any)."""
+
+    name: str
+    type: str
+    required: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ElementRule:
+    """Element types that operands may have: one list for each operand named (`a b` means both), per
+    target. `allowed[target]` is a list of tuples, one entry for each name of `operands`."""
+
+    operands: tuple[str, ...]
+    allowed: Mapping[str, tuple[tuple[str, ...], ...]]
+    when: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintDef:
+    """A condition in the closed expression language, with the code and the words of its message."""
+
+    expr: str
+    code: str | None = None
+    text: str | None = None
+    when: str | None = None
+    targets: tuple[str, ...] = ()
+    severity: str = "error"
+    help: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One operand list of an operation; most operations have one. `when` is a condition on the
+    operands that must hold for the list to be meant."""
+
+    name: str
+    ins: tuple[OperandDef, ...]
+    outs: tuple[OperandDef, ...]
+    named: tuple[OperandDef, ...]
+    elements: tuple[ElementRule, ...] = ()
+    rules: tuple[ConstraintDef, ...] = ()
+    when: str | None = None
+
+    @property
+    def operands(self) -> tuple[OperandDef, ...]:
+        """All operands, inputs first."""
+        return (*self.ins, *self.outs, *self.named)
+
+
+@dataclass(frozen=True, slots=True)
+class PipeChoice:
+    """The pipe an operation runs on where the condition holds."""
+
+    pipe: str
+    when: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchDef:
+    """Bytes that an operation needs where the program gives it no tile for them: the expression
+    `bytes` over the operands, under the condition `when`; the operand `name` stands for them."""
+
+    name: str
+    bytes: str
+    when: str
+    space: str = "vec"
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """One row: everything about an operation that is not its function."""
+
+    name: str  # with the dialect, "pto.tadd"
+    family: str
+    form: str  # "dps", "items" or "core"
+    summary: str
+    status: Mapping[str, Status]
+    basis: str
+    variants: tuple[Variant, ...]
+    attrs: Mapping[str, AttrDef]
+    pipes: tuple[PipeChoice, ...]
+    result_type: str | None
+    source: str
+    doc: str = ""
+    notes: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+    legacy: str | None = None
+    cost: Mapping[str, Any] = field(default_factory=dict)
+    terminator: bool = False
+    # What the operation is beside what its operands say, in the words of `isa/traits.toml`.
+    traits: frozenset[str] = frozenset()
+    scratch: tuple[ScratchDef, ...] = ()
+    mismatch: str | None = None  # what the assembler says of operands of another kind
+    absent: str | None = None  # what it says on a target that does not have the operation
+    # Pipes as the library declares them, where the assembler's table (`pipes`) has others.
+    hazard_pipes: tuple[PipeChoice, ...] = ()
+    # What roles cannot say of memory and events: `clobbers` (by target: sources that the library
+    # destroys), `events` (by target: pairs of pipes between which it uses EVENT_ID0 itself).
+    access: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def mnemonic(self) -> str:
+        """The name without the `pto.` dialect."""
+        return self.name.removeprefix("pto.")

@@ -1,0 +1,208 @@
+"""`quant` casts of tiles as tile operations: the text of a program without them.
+
+The exact form computes what the casts compute (scheme `mlir`): division, sum and rounding in the
+expressed type, limits. The fast form takes TQUANT where the type allows it, which multiplies by the
+reciprocal. NaN differs in both: the conversion to integers gives 0, the cast its lower limit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ptosim.ground.errors import ProgramError
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import TileType
+from ptosim.ground.source import Source
+from ptosim.interop import chains
+from ptosim.interop.chains import Affine
+from ptosim.interop.kernels import ARRAYS
+from ptosim.interop.text import FunctionText, TileText
+from ptosim.passes.bind.forms import convert
+from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.quant.mlir.passes import rewritten
+from ptosim.quant.mlir.semantics import storage_of
+from ptosim.quant.mlir.types import QuantType, UniformType
+from ptosim.semantics.tile.quant_casts import uniform
+
+_HALVES = ("f16", "bf16")
+
+
+def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
+    """Return a program's text with its tile casts lowered and every quantised type replaced by what
+    is stored.
+
+    Raises ProgramError if the program is wrong, UnsupportedError for casts without tile
+    operations (scalars, tensors, blocks, types below 8 bits)."""
+    front = run_frontend(source, options)
+    if front.sink.has_errors:
+        raise ProgramError(list(front.sink))
+    text, edits = source.text, []
+    for op in front.module.walk():
+        if op.name.startswith("quant.") and op.bound:
+            lines = _cast(op, front.target, form, len(edits))
+            start = text.rfind("\n", 0, op.start) + 1
+            indent = text[start : op.start] if text[start : op.start].isspace() else ""
+            edits.append((op.start, op.end, f"\n{indent}".join(lines)))
+    for start, end, new in reversed(edits):
+        text = text[:start] + new + text[end:]
+    text = rewritten(text, stored_word)
+    if front.module.kind != "snippet":
+        return text
+    return convert(Source(source.name, text), "ssa", front.target)  # results are its outputs
+
+
+def stored_word(type_: QuantType) -> str:
+    """Return the element type that holds the values of a quantised type in a tile."""
+    spec = type_.storage
+    if spec is None:
+        return str(type_.expressed)
+    if spec.is_float:
+        return spec.word
+    return f"{'i' if spec.signed else 'ui'}{spec.bits}"
+
+
+def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
+    source = op.bound["input"]
+    written = op.bound.get("dst")
+    name = written.value.name if written is not None else op.results[0].name
+    type_ = written.type if written is not None else op.results[0].type
+    if not isinstance(source.type, TileType) or not isinstance(type_, TileType):
+        raise chains.unsupported(f"{op.name} of {source.type}: only tiles have tile operations")
+    f = FunctionText("cast", target)
+    held = _named(f"%{source.value.name}", source.type)
+    if op.name == "quant.scast":
+        return [f"%{name} = pto.treshape {held.name} : {held.type} -> {_spelled(type_)}"]
+    makers = {"quant.qcast": _qcast, "quant.dcast": _dcast}
+    if op.name not in makers:
+        raise chains.unsupported(f"{op.name} on a tile")
+    made = makers[op.name](f, held, _uniform(op, type_, source.type), form)
+    return _lines(f, made, name, number, keep=written is None)
+
+
+def _named(name: str, type_: TileType) -> TileText:
+    """A tile of the program, with the type as it is written there."""
+    quantised = uniform(type_.dtype)
+    word = type_.dtype.name if quantised is None else stored_word(quantised)
+    return TileText(name, word, type_.rows, type_.cols, spelled=_spelled(type_))
+
+
+def _spelled(type_: TileType) -> str:
+    return rewritten(str(type_), stored_word)
+
+
+def _uniform(op: Operation, made: TileType, held: TileType) -> UniformType:
+    found = uniform(made.dtype if op.name == "quant.qcast" else held.dtype)
+    if found is None or found.blocks is not None:
+        raise chains.unsupported(f"{op.name} with {made.dtype if found is None else found}")
+    if not found.storage.is_float and found.storage.bits not in (8, 16, 32):
+        raise chains.unsupported(f"{op.name}: tiles keep {found.storage.word} two to a byte")
+    if (made.v_row, made.v_col) != (made.rows, made.cols):
+        raise chains.unsupported(f"{op.name} on a part of a tile ({made})")
+    return found
+
+
+def _parameters(f: FunctionText, type_: UniformType, tile: TileText, *, turned: bool) -> Affine:
+    """Scale (`turned`: its reciprocal) and zero point: constants, or tiles that are filled."""
+    import numpy as np
+
+    expressed = ARRAYS[type_.expressed]
+    scales = type_.scale_array().astype(expressed).astype(np.float32)
+    with np.errstate(all="ignore"):
+        scales = np.float32(1) / scales if turned else scales
+    zeros = type_.zero_array().astype(expressed).astype(np.float32)
+    zero = None
+    if type_.axis is None:
+        if type_.zeros[0]:
+            zero = f.real(float(zeros))
+        return Affine("tensor", f.real(float(scales)), zero)
+    along = "row" if type_.axis == 0 else "column"
+    if np.any(zeros):
+        zero = _filled(f, "zeros", zeros.tolist(), along)
+    return Affine(along, _filled(f, "scales", scales.tolist(), along), zero)
+
+
+def _filled(f: FunctionText, stem: str, values: list[float], along: str) -> TileText:
+    count = len(values)
+    wide = -(-count // 8) * 8
+    shape = (1, wide, "nd") if along == "column" else (wide, 1, "dn")
+    tile = f.tile(stem, "f32", *shape)
+    for index, value in enumerate(values):
+        f.op("pto.tsetval", [f.integer(index, "index"), f.real(value)], [tile])
+    return tile
+
+
+def _through(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
+    """Rounded to the expressed type."""
+    if type_.expressed not in _HALVES:
+        return tile
+    return chains.from_half(f, chains.to_half(f, tile, type_.expressed))
+
+
+def _real(f: FunctionText, x: TileText, type_: UniformType) -> TileText:
+    if type_.expressed == "f32":
+        return x
+    if type_.expressed in _HALVES:
+        return chains.from_half(f, x)
+    raise chains.unsupported(f"vector operations on {type_.expressed}")
+
+
+def _qcast(f: FunctionText, x: TileText, type_: UniformType, form: str) -> TileText:
+    out = storage_of(type_.storage)
+    real = _real(f, x, type_)
+    native = out.name == "ui8" or (out.name == "i8" and not any(type_.zeros))
+    if form == "fast" and native and not type_.storage.is_narrowed and type_.axis in (None, 0):
+        return _tquant(f, real, type_)
+    affine = _parameters(f, type_, x, turned=False)
+    quotient = f.tile("quotient", "f32", x.rows, x.cols)
+    chains.apply(f, "div", real, affine.scale, quotient)
+    if not out.is_integer:
+        if affine.zero is not None or f.target != "a5":
+            raise chains.unsupported(f"{f.target} has no conversion from f32 to {type_}")
+        codes = f.tile("codes", out.name, x.rows, x.cols)
+        f.op("pto.tcvt", [quotient], [codes], f"{chains.RINT}, {chains.ON}")
+        return codes
+    quotient = _through(f, quotient, type_)
+    if affine.zero is not None:
+        chains.apply(f, "add", quotient, affine.zero, quotient)
+        quotient = _through(f, quotient, type_)
+    whole = f.tile("whole", "i32", x.rows, x.cols)
+    f.op("pto.tcvt", [quotient], [whole], f"{chains.RINT}, {chains.ON}")
+    return chains.narrow(f, whole, quotient, out, (type_.storage.low, type_.storage.high))
+
+
+def _tquant(f: FunctionText, real: TileText, type_: UniformType) -> TileText:
+    """TQUANT takes a reciprocal for each row."""
+    rows = type_
+    if type_.axis is None:
+        rows = replace(
+            type_, axis=0, scales=type_.scales * real.rows, zeros=type_.zeros * real.rows
+        )
+    affine = _parameters(f, rows, real, turned=True)
+    source = real
+    if f.target == "a2a3":  # it overwrites its source
+        source = f.tile("source", "f32", real.rows, real.cols)
+        f.op("pto.tmov", [real], [source])
+    return chains.quantize_fast(f, source, affine, storage_of(type_.storage))
+
+
+def _dcast(f: FunctionText, q: TileText, type_: UniformType, form: str) -> TileText:
+    affine = _parameters(f, type_, q, turned=False)
+    real = _through(f, chains.widen(f, q, storage_of(type_.storage)), type_)
+    if affine.zero is not None:
+        chains.apply(f, "sub", real, affine.zero, real)
+        real = _through(f, real, type_)
+    product = f.tile("product", "f32", q.rows, q.cols)
+    chains.apply(f, "mul", real, affine.scale, product)
+    if type_.expressed in _HALVES:
+        return chains.to_half(f, product, type_.expressed)
+    return product
+
+
+def _lines(f: FunctionText, made: TileText, name: str, number: int, *, keep: bool) -> list[str]:
+    """The lines with names of their own; the last tile gets the name of the result, and where the
+    program allocates that itself (`keep` False) is not allocated again."""
+    allocation = f"{made.name} = pto.alloc_tile"
+    found = [x for x in f.body() if keep or not x.startswith(allocation)]
+    names = {n for line in found for n in re.findall(r"^(%\w+) =", line)} | {made.name}
+    unique = {n: f"%q{number}_{n[1:]}" for n in names} | {made.name: f"%{name}"}
+    return [re.sub(r"%\w+", lambda m: unique.get(m.group(), m.group()), line) for line in found]

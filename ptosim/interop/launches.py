@@ -1,0 +1,198 @@
+"""Kernels on arrays: the text of one function for the shapes at hand, run, and its results cut
+out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptosim.interop import cube, kernels, runner
+from ptosim.interop.kernels import Body, Grid
+from ptosim.interop.matrices import Matrix
+from ptosim.interop.requant import Factor
+from ptosim.interop.text import FunctionText, module
+from ptosim.quant.storage import Storage
+
+
+@dataclass(slots=True)
+class Machine:
+    """Runs kernels on one target and remembers them."""
+
+    target: str
+    ran: list[runner.Ran] = field(default_factory=list)
+    buffer: int = 0
+    """Bytes of the vector tiles of the largest kernel so far."""
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of all kernels so far; None if one has none."""
+        found = [r.cycles for r in self.ran]
+        return None if None in found else sum(c or 0 for c in found)
+
+    def run(self, f: FunctionText, args: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Run a function and return its outputs."""
+        self.buffer = max(self.buffer, kernels.bytes_of(f))
+        self.ran.append(runner.run(module(self.target, [f]), args))
+        return self.ran[-1].outputs
+
+    # -- vector kernels ---------------------------------------------------------------------------
+
+    def quantize(self, x: Matrix, out: Storage, form: str, through: str | None) -> np.ndarray:
+        """Quantise a matrix; `through` is a half type that the quotient is rounded to."""
+        rows, cols = x.array.shape
+        grid = kernels.grid(rows, cols)
+        zero = bool(np.any(x.zero != 0))
+        f = kernels.quantize(
+            "quantize", self.target, grid, x.along, out, form,
+            zero=zero, x=type_word(x.array.dtype), through=through,
+        )  # fmt: skip
+        scale = x.scale.astype(np.float32)
+        if form == "fast":
+            with np.errstate(all="ignore"):
+                scale = np.float32(1) / scale
+        args: dict[str, np.ndarray] = {"scale": scale}
+        if zero:
+            args["zero"] = x.zero.astype(np.float32 if form == "fast" else np.int32)
+        return self._matrix(f, grid, x, args, out)
+
+    def dequantize(self, q: Matrix, stored: Storage, result: str) -> np.ndarray:
+        """Dequantise a matrix into a float type."""
+        rows, cols = q.array.shape
+        grid = kernels.grid(rows, cols)
+        zero = bool(np.any(q.zero != 0))
+        f = kernels.dequantize(
+            "dequantize", self.target, grid, q.along, stored, zero=zero, y=result
+        )
+        args = {"scale": q.scale.astype(np.float32)}
+        if "zero" in f.args:
+            args["zero"] = q.zero.astype(np.float32)
+        held = q.array
+        if held.dtype.itemsize == 1 and held.dtype.kind not in "iu" and stored.is_integer:
+            held = held.astype(np.int8 if stored.signed else np.uint8)
+        if stored.name == "ui16":
+            held = held.view(np.int16)
+        return self._matrix(
+            f, grid, Matrix(held, q.along, q.scale, q.zero, q.back), args, None, result
+        )
+
+    def _matrix(
+        self,
+        f: FunctionText,
+        grid: Grid,
+        x: Matrix,
+        args: dict[str, np.ndarray],
+        out: Storage | None,
+        result: str = "",
+    ) -> np.ndarray:
+        height, width = grid.padded
+        count = {"tensor": 1, "row": height, "column": width}[x.along]
+        given: dict[str, Any] = {"x": runner.padded(x.array, height, width)}
+        for name, values in args.items():
+            fill = 1 if name == "scale" else 0
+            whole = runner.padded_vector(values, count, fill)
+            given[name] = whole[0].item() if x.along == "tensor" else whole
+        word = kernels.memory_type(out) if out is not None else result
+        given["y"] = np.zeros((height, width), kernels.ARRAYS[word])
+        y = self.run(f, given)["y"].reshape(height, width)
+        rows, cols = x.array.shape
+        y = x.back(y[:rows, :cols])
+        if out is None or y.dtype == out.array:
+            return y
+        return y.view(out.array) if out.bits >= 8 else y.astype(out.array)
+
+    def elementwise(
+        self, name: str, body: Body, arrays: dict[str, np.ndarray], out: str
+    ) -> np.ndarray:
+        """Run a body over arrays of one shape, given by argument name; the result is `y`."""
+        first = next(iter(arrays.values()))
+        width = min(512, max(first.size, 1))
+        rows = -(-first.size // width)
+        grid = kernels.grid(rows, width)
+        height, cols = grid.padded
+        args: dict[str, Any] = {}
+        for key, array in arrays.items():
+            whole = np.zeros(rows * width, array.dtype)
+            whole[: array.size] = array.reshape(-1)
+            args[key] = runner.padded(whole.reshape(rows, width), height, cols)
+        args["y"] = np.zeros((height, cols), kernels.ARRAYS[out])
+        f = kernels.function(name, self.target, grid, body)
+        y = self.run(f, args)["y"].reshape(height, cols)[:rows, :width]
+        return y.reshape(-1)[: first.size].reshape(first.shape)
+
+    # -- the cube ---------------------------------------------------------------------------------
+
+    def product(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        bias: np.ndarray | None = None,
+        *,
+        words: np.ndarray | None = None,
+        out: str = "",
+        relu: bool = False,
+    ) -> np.ndarray:
+        """Return [m, k] x [k, n] of int8 or f32 matrices: sums, or with words codes of `out`."""
+        shape = cube.sizes(a.shape[0], a.shape[1], b.shape[1])
+        m, k, n = shape.padded
+        dtype = type_word(a.dtype)
+        out = out or ("i32" if dtype == "i8" else "f32")
+        kind = "" if words is None else "tensor" if words.size == 1 else "column"
+        f = cube.product(
+            "product", self.target, shape, dtype=dtype, out=out, bias=bias is not None,
+            words=kind, relu=relu,
+        )  # fmt: skip
+        args: dict[str, Any] = {"a": runner.padded(a, m, k), "b": runner.padded(b, k, n)}
+        if bias is not None:
+            args["bias"] = runner.padded_vector(bias.astype(np.int32), n, 0)
+        if kind == "tensor":
+            assert words is not None
+            args["word"] = int(words.reshape(-1)[0])
+        elif words is not None:
+            args["words"] = runner.padded_vector(words, n, 0)
+        args["c"] = np.zeros((m, n), kernels.ARRAYS[out])
+        return self.run(f, args)["c"].reshape(m, n)[: a.shape[0], : b.shape[1]]
+
+    def on_sums(
+        self, name: str, acc: np.ndarray, params: dict[str, np.ndarray], body: Any, out: Storage
+    ) -> np.ndarray:
+        """Run `body(f, acc tile, parameter by name)` over int32 sums [m, n]; parameters are one
+        value or one for each column."""
+        rows, cols = acc.shape
+        grid = kernels.grid(rows, cols)
+        height, width = grid.padded
+        along = {k: "tensor" if v.size == 1 else "column" for k, v in params.items()}
+
+        def whole(f: FunctionText, frame: kernels.Frame) -> None:
+            tile = frame.load("x", "i32")
+            loaded = {k: frame.parameter(k, how) for k, how in along.items()}
+            frame.store(body(f, tile, loaded), "y")
+
+        args: dict[str, Any] = {"x": runner.padded(acc, height, width)}
+        for key, values in params.items():
+            flat = values.astype(np.float32).reshape(-1)
+            tensor = along[key] == "tensor"
+            args[key] = float(flat[0]) if tensor else runner.padded_vector(flat, width, 0)
+        args["y"] = np.zeros((height, width), kernels.ARRAYS[kernels.memory_type(out)])
+        f = kernels.function(name, self.target, grid, whole)
+        y = self.run(f, args)["y"].reshape(height, width)[:rows, :cols]
+        return y if y.dtype == out.array else y.astype(out.array)
+
+
+def halves(factor: np.ndarray) -> dict[str, np.ndarray]:
+    """Return f32 factors with their upper and lower 12 bits of mantissa, by argument name."""
+    factor = factor.astype(np.float32)
+    wide = np.float32(4097) * factor
+    high = wide - (wide - factor)
+    return {"factor": factor, "high": high, "low": factor - high}
+
+
+def factor_of(params: dict[str, Any]) -> Factor:
+    """Return the parameters of `halves` as a kernel has them."""
+    return Factor(params["factor"], params["high"], params["low"])
+
+
+def type_word(dtype: np.dtype) -> str:
+    """Return a program's word for an array type."""
+    return next((w for w, a in kernels.ARRAYS.items() if a == dtype), dtype.name)

@@ -1,0 +1,159 @@
+"""ONNX models as graphs of nodes with their constants. Needs the `onnx` package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import error
+from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.quant.storage import storage
+
+
+@dataclass(slots=True)
+class GraphNode:
+    """One node: names of its inputs ("" where one is left out) and outputs, attributes as
+    values."""
+
+    name: str
+    op: str
+    domain: str
+    inputs: list[str]
+    outputs: list[str]
+    attrs: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.name}" if self.name else self.op
+
+
+@dataclass(slots=True)
+class Graph:
+    """A model's graph in the order of its nodes."""
+
+    opset: int
+    nodes: list[GraphNode]
+    constants: dict[str, np.ndarray]
+    inputs: dict[str, tuple[np.dtype, tuple[int | None, ...]]]
+    outputs: list[str]
+    proto: Any = field(repr=False)
+
+
+def load(path: str | Path) -> Graph:
+    """Return the graph of a model file.
+
+    Raises UsageError if the file cannot be read or the package is missing, ProgramError if it holds
+    no valid model.
+    """
+    onnx = package()
+    try:
+        data = Path(path).read_bytes()
+    except OSError as problem:
+        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception as problem:  # protobuf's own exceptions
+        raise _broken(f"{path} is not an ONNX model: {problem}") from problem
+    return graph_of(model)
+
+
+def package() -> Any:
+    """Return the onnx package; raises UsageError with the way to get it."""
+    try:
+        import onnx
+    except ImportError as problem:
+        raise UsageError(
+            "importing ONNX models needs the onnx package", help="pip install 'ptosim[onnx]'"
+        ) from problem
+    return onnx
+
+
+def graph_of(model: Any) -> Graph:
+    """Return the graph of a loaded model; raises ProgramError if the checker rejects it."""
+    onnx = package()
+    try:
+        onnx.checker.check_model(model)
+    except Exception as problem:  # ValidationError, and what its protobuf code raises
+        raise _broken(
+            f"the model is not valid: {str(problem).strip().splitlines()[0]}"
+        ) from problem
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    graph = model.graph
+    constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    nodes = [_node(onnx, n, i) for i, n in enumerate(graph.node)]
+    inputs = {i.name: _described(onnx, i) for i in graph.input if i.name not in constants}
+    return Graph(opset, nodes, constants, inputs, [o.name for o in graph.output], model)
+
+
+def _broken(text: str) -> ProgramError:
+    return ProgramError([error("PTO0201", text)])
+
+
+def _node(onnx: Any, node: Any, index: int) -> GraphNode:
+    attrs = {a.name: _attribute(onnx, a) for a in node.attribute}
+    name = node.name or f"#{index}"
+    return GraphNode(name, node.op_type, node.domain, list(node.input), list(node.output), attrs)
+
+
+def _attribute(onnx: Any, attribute: Any) -> Any:
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return value
+
+
+def _described(onnx: Any, value: Any) -> tuple[np.dtype, tuple[int | None, ...]]:
+    tensor = value.type.tensor_type
+    word = onnx.TensorProto.DataType.Name(tensor.elem_type)
+    dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+    try:
+        return storage(word).array, dims
+    except UsageError:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)), dims
+
+
+def feeds(
+    graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Return arrays for the model's inputs, and the names of those that were made up (seeded).
+
+    Raises UsageError for names that are unknown or arrays that do not fit.
+    """
+    for name in given:
+        if name not in graph.inputs:
+            known = ", ".join(graph.inputs) or "none"
+            raise UsageError(f"the model has no input `{name}`", help=f"inputs: {known}")
+    rng = np.random.default_rng(seed)
+    found, made_up = {}, []
+    for name, (dtype, dims) in graph.inputs.items():
+        if name in given:
+            found[name] = _checked(name, np.asarray(given[name]), dtype, dims)
+            continue
+        made_up.append(name)
+        shape = tuple(1 if d is None else d for d in dims)
+        if dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            found[name] = rng.integers(max(info.min, -1000), min(info.max, 1000), shape).astype(
+                dtype
+            )
+        else:
+            found[name] = rng.standard_normal(shape).astype(np.float32).astype(dtype)
+    return found, made_up
+
+
+def _checked(
+    name: str, array: np.ndarray, dtype: np.dtype, dims: tuple[int | None, ...]
+) -> np.ndarray:
+    fits = array.ndim == len(dims) and all(
+        d in (None, n) for d, n in zip(dims, array.shape, strict=True)
+    )
+    if array.dtype != dtype or not fits:
+        shape = "x".join("?" if d is None else str(d) for d in dims) or "scalar"
+        got = "x".join(map(str, array.shape)) or "scalar"
+        raise UsageError(f"input `{name}` is {dtype} {shape}, not {array.dtype} {got}")
+    return array

@@ -1,0 +1,299 @@
+"""ONNX nodes on PTO kernels: each operator in a fast and an exact form.
+
+Fast is what the hardware has instructions for (TQUANT's formula, the fixpipe); exact computes the
+oracle's formula step by step. The host only moves data (axes, image patches, top bits of unsigned
+bytes), computes the scalars of DynamicQuantizeLinear, and sums constant weights into biases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.errors import UnsupportedError
+from ptosim.interop import cube, host_ops, requant
+from ptosim.interop.chains import unsupported
+from ptosim.interop.launches import Machine, factor_of, halves
+from ptosim.interop.matrices import matrix
+from ptosim.interop.products import convolve, sums
+from ptosim.quant.integer_ops import Window
+from ptosim.quant.onnx.ops import dynamic_parameters
+from ptosim.quant.onnx.rules import dtype_word, output_type
+from ptosim.quant.onnx.schema import Node
+from ptosim.quant.storage import Storage, of_array, storage
+
+Arrays = list[np.ndarray | None]
+
+
+@dataclass(slots=True)
+class Lowering:
+    """One form on one target; `oracle` says whose results the exact form gives."""
+
+    machine: Machine
+    form: str
+    oracle: str
+    notes: set[str] = field(default_factory=set)
+
+    def node(self, node: Node, inputs: Arrays) -> list[np.ndarray]:
+        """Execute a node; raises UnsupportedError for one that has no kernel."""
+        known = OPERATORS.get(node.op)
+        if known is None:
+            raise _not_lowered(node, "no kernel is generated for this operator")
+        return known(self, node, inputs)
+
+
+def _not_lowered(node: Node, why: str) -> UnsupportedError:
+    return unsupported(f"node {node}: {why}")
+
+
+def _given(inputs: Arrays, index: int) -> np.ndarray | None:
+    return inputs[index] if index < len(inputs) else None
+
+
+def _need(inputs: Arrays, index: int) -> np.ndarray:
+    found = inputs[index]
+    assert found is not None  # the rules of the operator have checked it
+    return found
+
+
+# -- quantise, dequantise --------------------------------------------------------------------------
+
+
+def _granularity(node: Node, scale: np.ndarray) -> tuple[int | None, int | None]:
+    block = node.attrs.get("block_size") or None
+    return (None, None) if scale.size == 1 and not block else (node.attrs.get("axis", 1), block)
+
+
+def _integers(values: np.ndarray | None) -> np.ndarray:
+    return np.zeros((), np.int32) if values is None else values.astype(np.int32)
+
+
+def _quantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x, scale = _need(inputs, 0), _need(inputs, 1)
+    out = storage(output_type(node))
+    if x.dtype not in (np.dtype(np.float32), *_HALVES):
+        raise _not_lowered(node, f"x is {x.dtype}")
+    if not out.is_integer and not node.attrs.get("saturate", 1):
+        raise _not_lowered(node, "float8 without saturation has no conversion")
+    zero = np.zeros((), np.int32) if not out.is_integer else _integers(_given(inputs, 2))
+    x2 = matrix(x, scale, zero, *_granularity(node, scale))
+    form = low.form if out.is_integer else "exact"
+    return [low.machine.quantize(x2, out, form, _through(low, node, scale))]
+
+
+_HALVES = {storage("f16").array: "f16", storage("bf16").array: "bf16"}
+
+
+def _through(low: Lowering, node: Node, scale: np.ndarray) -> str | None:
+    """The half type in which an oracle divides, None for f32."""
+    if low.oracle == "runtime":
+        return None
+    precision = node.attrs.get("precision") or 0
+    if precision:
+        name = storage(dtype_word(precision)).name
+        return name if name in ("f16", "bf16") else None
+    return _HALVES.get(scale.dtype)
+
+
+def _dequantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    q, scale = _need(inputs, 0), _need(inputs, 1)
+    stored = of_array(q)
+    assert stored is not None
+    result = storage(output_type(node)).name
+    x2 = matrix(q, scale, _integers(_given(inputs, 2)), *_granularity(node, scale))
+    return [low.machine.dequantize(x2, stored, result)]
+
+
+def _dynamic(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x = _need(inputs, 0)
+    scale, zero = dynamic_parameters(x, low.oracle)
+    low.notes.add("scale and zero point of DynamicQuantizeLinear are computed by the host")
+    x2 = matrix(x, np.asarray(scale), np.asarray(zero, np.int32))
+    return [low.machine.quantize(x2, storage("ui8"), low.form, None), scale, zero]
+
+
+# -- integer products ------------------------------------------------------------------------------
+
+
+def _matrices(node: Node, a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of matrices of a batched product."""
+    if a.ndim < 2 or b.ndim < 2:
+        raise _not_lowered(node, "an operand of a product is a vector")
+    if b.ndim == 2:
+        return [(a.reshape(-1, a.shape[-1]), b)]
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
+    right = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
+    return list(zip(left, right, strict=True))
+
+
+def _result_shape(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2] if b.ndim > 2 else ())
+    return (*batch, a.shape[-2], b.shape[-1])
+
+
+def _matmul_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    a, b = _need(inputs, 0), _need(inputs, 1)
+    a_zero, b_zero = _integers(_given(inputs, 2)), _integers(_given(inputs, 3))
+    parts = [sums(low.machine, x, y, a_zero, b_zero) for x, y in _matrices(node, a, b)]
+    return [np.stack(parts).reshape(_result_shape(a, b))]
+
+
+def _qlinear_matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (_need(inputs, i) for i in range(8))
+    if a_scale.size != 1 or y_scale.size != 1 or y_zero.size != 1:
+        raise _not_lowered(node, "scales of the rows of a product")
+    factor = _factor(low, a_scale.reshape(-1), b_scale.reshape(-1), y_scale.reshape(-1))
+    parts = [
+        _requantised(low, x, y, (_integers(a_zero), _integers(b_zero)), None, factor, y_zero)
+        for x, y in _matrices(node, a, b)
+    ]
+    return [np.stack(parts).reshape(_result_shape(a, b))]
+
+
+def _factor(low: Lowering, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return (a * b / y).astype(np.float32)
+
+
+def _requantised(
+    low: Lowering,
+    a: np.ndarray,
+    b: np.ndarray,
+    zeros: tuple[np.ndarray, np.ndarray],
+    bias: np.ndarray | None,
+    factor: np.ndarray,
+    y_zero: np.ndarray,
+) -> np.ndarray:
+    """Product and requantisation of one pair of matrices."""
+    zero, out = int(y_zero.reshape(())), storage(y_zero.dtype)
+    if low.form == "fast":
+        words = np.array([cube.quant_word(v, zero, signed=out.signed) for v in factor], np.int64)
+        return sums(low.machine, a, b, *zeros, bias, words=words, out=out.name)
+    acc = sums(low.machine, a, b, *zeros, bias)
+    if low.oracle == "reference":
+        return _double(low, acc, factor, zero, out)
+    return low.machine.on_sums(
+        "requantise", acc, {"factor": factor},
+        lambda f, x, p: requant.single(f, x, p["factor"], zero, out), out,
+    )  # fmt: skip
+
+
+def _double(
+    low: Lowering, acc: np.ndarray, factor: np.ndarray, zero: int, out: Storage
+) -> np.ndarray:
+    largest = int(np.abs(acc.astype(np.int64)).max(initial=0))
+    if largest > requant.LARGEST_SUM:
+        low.notes.add(f"sums reach {largest}: beyond 2^24 the exact form is exact in f32 only")
+    return low.machine.on_sums(
+        "requantise", acc, halves(factor),
+        lambda f, x, p: requant.double(f, x, factor_of(p), zero, out), out,
+    )  # fmt: skip
+
+
+# -- convolutions ----------------------------------------------------------------------------------
+
+
+def _window(node: Node, x: np.ndarray, w: np.ndarray) -> Window:
+    attrs = node.attrs
+    return Window(
+        x.shape[2:], w.shape[2:], attrs.get("strides", ()), attrs.get("pads", ()),
+        attrs.get("dilations", ()), attrs.get("auto_pad", "NOTSET"),
+    )  # fmt: skip
+
+
+def _per_filter(values: np.ndarray, filters: slice) -> np.ndarray:
+    return values.reshape(-1) if values.size == 1 else values.reshape(-1)[filters]
+
+
+def _conv_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x, w = _need(inputs, 0), _need(inputs, 1)
+    x_zero, w_zero = _integers(_given(inputs, 2)), _integers(_given(inputs, 3))
+
+    def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
+        return sums(low.machine, a, b, x_zero, _per_filter(w_zero, filters))
+
+    groups = node.attrs.get("group", 1)
+    return [convolve(_window(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
+
+
+def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (_need(inputs, i) for i in range(8))
+    bias = _given(inputs, 8)
+    factor = _factor(low, x_scale.reshape(-1), w_scale.reshape(-1), y_scale.reshape(-1))
+    x_zero, w_zero = _integers(x_zero), _integers(w_zero)
+
+    def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
+        zeros = (x_zero, _per_filter(w_zero, filters))
+        start = None if bias is None else bias[filters]
+        return _requantised(low, a, b, zeros, start, _per_filter(factor, filters), y_zero)
+
+    groups = node.attrs.get("group", 1)
+    return [convolve(_window(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
+
+
+# -- float operators between quantised ones --------------------------------------------------------
+
+
+def _relu(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    x = _float(node, _need(inputs, 0))
+
+    def body(f: Any, frame: Any) -> None:
+        tile = frame.load("x", "f32")
+        f.op("pto.tmaxs", [tile, f.real(0.0)], [tile])
+        frame.store(tile, "y")
+
+    return [low.machine.elementwise("relu", body, {"x": x}, "f32")]
+
+
+def _binary(op: str) -> Callable[[Lowering, Node, Arrays], list[np.ndarray]]:
+    def run(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+        a, b = (_float(node, _need(inputs, i)) for i in range(2))
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        arrays = {"x": np.broadcast_to(a, shape), "z": np.broadcast_to(b, shape)}
+
+        def body(f: Any, frame: Any) -> None:
+            left, right = frame.load("x", "f32"), frame.load("z", "f32")
+            f.op(f"pto.{op}", [left, right], [left])
+            frame.store(left, "y")
+
+        return [low.machine.elementwise(op, body, arrays, "f32")]
+
+    return run
+
+
+def _float(node: Node, x: np.ndarray) -> np.ndarray:
+    if x.dtype != np.float32:
+        raise _not_lowered(node, f"an operand is {x.dtype}, not float")
+    return x
+
+
+def _matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    a, b = (_float(node, _need(inputs, i)) for i in range(2))
+    low.notes.add("MatMul of floats sums in another order than the reference")
+    parts = [low.machine.product(x, y) for x, y in _matrices(node, a, b)]
+    return [np.stack(parts).reshape(_result_shape(a, b))]
+
+
+def _host(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
+    return host_ops.move(node, inputs)
+
+
+OPERATORS: dict[str, Callable[[Lowering, Node, Arrays], list[np.ndarray]]] = {
+    "QuantizeLinear": _quantize,
+    "DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _dynamic,
+    "MatMulInteger": _matmul_integer,
+    "QLinearMatMul": _qlinear_matmul,
+    "ConvInteger": _conv_integer,
+    "QLinearConv": _qlinear_conv,
+    "Relu": _relu,
+    "Add": _binary("tadd"),
+    "Sub": _binary("tsub"),
+    "Mul": _binary("tmul"),
+    "MatMul": _matmul,
+    **dict.fromkeys(host_ops.MOVES, _host),
+}

@@ -1,0 +1,261 @@
+"""A model on the simulator: every node in both forms on each target, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import ProgramError, UnsupportedError
+from ptosim.interop.chains import unsupported
+from ptosim.interop.launches import Machine
+from ptosim.interop.onnx_model import Graph, GraphNode
+from ptosim.interop.onnx_nodes import OPERATORS, Lowering
+from ptosim.interop.runner import Ran
+from ptosim.quant import metrics
+from ptosim.quant.onnx.ops import evaluate, node_of, positions
+from ptosim.quant.onnx.rules import check_node
+from ptosim.quant.onnx.schema import Node, Operand, operators
+
+FORMS = ("exact", "fast")
+ORACLES = {"reference": "runtime", "runtime": "reference", "onnx": "reference"}
+"""Oracle of the exact form to the other one it is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How one form's output differs. `ties`: off by one where the reference is within two ulp of a
+    tie; `inherited`: an input differed already."""
+
+    mismatches: int = 0
+    ties: int = 0
+    worst: float = 0.0
+    inherited: bool = False
+
+    @property
+    def errors(self) -> int:
+        """Mismatches that are no ties."""
+        return self.mismatches - self.ties
+
+
+@dataclass(slots=True)
+class Line:
+    """One node: its output, and for each (target, form) how it differs and what it costs."""
+
+    node: str
+    op: str
+    output: str
+    dtype: str
+    shape: tuple[int, ...]
+    other: int
+    gaps: dict[tuple[str, str], Gap] = field(default_factory=dict)
+    cycles: dict[tuple[str, str], int | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Everything about a run of a model."""
+
+    oracle: str
+    source: str  # what computed the reference values
+    lines: list[Line]
+    outputs: dict[str, np.ndarray]
+    results: dict[tuple[str, str], dict[str, np.ndarray]]
+    programs: dict[tuple[str, str], list[tuple[str, Ran]]]
+    notes: list[str]
+    findings: list[Diagnostic]
+
+    def identical(self, form: str = "exact") -> bool:
+        """True if a form gives the reference's outputs on every target."""
+        return all(self.identical_for(key) for key in self.results if key[1] == form)
+
+    def identical_for(self, key: tuple[str, str]) -> bool:
+        """The same for one target and form."""
+        return all(same(self.outputs[n], self.results[key][n]) for n in self.outputs)
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """True if arrays hold the same values; NaN equals NaN."""
+    return a.shape == b.shape and not np.any(_differs(a, b))
+
+
+def _differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    return ~((left == right) | (np.isnan(left) & np.isnan(right)))
+
+
+def run(
+    graph: Graph, feeds: Mapping[str, np.ndarray], targets: Sequence[str], oracle: str = "reference"
+) -> Outcome:
+    """Run a model on targets and compare with an oracle.
+
+    Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
+    without a kernel (every one of them is named)."""
+    _check_operators(graph)
+    expected, source = _expected(graph, feeds, oracle)
+    other, _ = _evaluated(graph, feeds, ORACLES[oracle])
+    findings = _check_rules(graph, expected)
+    lines = [_line(n, expected, other) for n in graph.nodes if n.outputs and n.op in OPERATORS]
+    outcome = Outcome(
+        oracle, source, lines, {n: expected[n] for n in graph.outputs}, {}, {}, [], findings
+    )
+    for target in targets:
+        for form in FORMS:
+            _run_form(graph, feeds, expected, outcome, (target, form))
+    return outcome
+
+
+def _check_operators(graph: Graph) -> None:
+    wrong = [n for n in graph.nodes if n.op not in OPERATORS or n.domain not in ("", "ai.onnx")]
+    if wrong:
+        problems = [
+            d
+            for n in wrong
+            for d in unsupported(f"node {n}: no kernel is generated for {n.op}").diagnostics
+        ]
+        raise UnsupportedError(problems)
+
+
+def _attributes(node: GraphNode) -> dict[str, Any]:
+    return dict(node.attrs)
+
+
+def _inputs(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:
+    return [env[name] if name else None for name in node.inputs]
+
+
+def _node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
+    if node.op in operators():
+        made = node_of(node.op, inputs, _attributes(node), opset)
+    else:
+        made = Node(node.op, opset, [None if a is None else Operand("?", a.shape) for a in inputs],
+                    _attributes(node))  # fmt: skip
+    return Node(made.op, made.opset, made.inputs, made.attrs, None, node.name)
+
+
+def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic]:
+    findings: list[Diagnostic] = []
+    for node in graph.nodes:
+        if node.op in operators():
+            findings += check_node(_node(node, _inputs(node, env), graph.opset))
+    if any(d.severity.word == "error" for d in findings):
+        raise ProgramError(findings)
+    return findings
+
+
+def _check_node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> None:
+    findings = check_node(_node(node, inputs, opset))
+    if any(d.severity.word == "error" for d in findings):
+        raise ProgramError(findings)
+
+
+# -- reference values ------------------------------------------------------------------------------
+
+
+def _expected(
+    graph: Graph, feeds: Mapping[str, np.ndarray], oracle: str
+) -> tuple[dict[str, np.ndarray], str]:
+    """Values of every name: by onnx.reference itself where it can, else by the operators here."""
+    if oracle == "reference":
+        try:
+            from onnx.reference import ReferenceEvaluator
+
+            found = ReferenceEvaluator(graph.proto).run(None, dict(feeds), intermediate=True)
+            values: dict[str, Any] = dict(found)  # type: ignore[arg-type]
+            return {**graph.constants, **feeds, **values}, "onnx.reference"
+        except Exception:  # its own gaps: DequantizeLinear before opset 19, missing types, …
+            return _evaluated(graph, feeds, oracle)
+    return _evaluated(graph, feeds, oracle)
+
+
+def _evaluated(
+    graph: Graph, feeds: Mapping[str, np.ndarray], oracle: str
+) -> tuple[dict[str, np.ndarray], str]:
+    env: dict[str, np.ndarray] = {**graph.constants, **feeds}
+    for node in graph.nodes:
+        inputs = _inputs(node, env)
+        if node.op in operators():
+            _check_node(node, inputs, graph.opset)
+            made = evaluate(node.op, inputs, _attributes(node), opset=graph.opset, oracle=oracle)
+        else:
+            made = _plain(node, inputs, graph.opset)
+        env |= dict(zip(node.outputs, made, strict=False))
+    return env, f"ptosim's operators, oracle {oracle}"
+
+
+_FLOATS = {
+    "Relu": lambda x: np.maximum(x, 0),
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "MatMul": np.matmul,
+}
+
+
+def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list[np.ndarray]:
+    if node.op in _FLOATS:
+        return [_FLOATS[node.op](*inputs)]
+    from ptosim.interop.host_ops import move
+
+    return move(_node(node, inputs, opset), inputs)
+
+
+# -- one form --------------------------------------------------------------------------------------
+
+
+def _line(
+    node: GraphNode, expected: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
+) -> Line:
+    name = node.outputs[0]
+    value = expected[name]
+    return Line(
+        node.name, node.op, name, value.dtype.name, value.shape,
+        int(np.count_nonzero(_differs(value, other[name]))),
+    )  # fmt: skip
+
+
+def _run_form(
+    graph: Graph,
+    feeds: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    outcome: Outcome,
+    key: tuple[str, str],
+) -> None:
+    env: dict[str, np.ndarray] = {**graph.constants, **feeds}
+    programs: list[tuple[str, Ran]] = []
+    for node, line in zip(graph.nodes, outcome.lines, strict=True):
+        machine = Machine(key[0])
+        lowering = Lowering(machine, key[1], outcome.oracle)
+        inputs = _inputs(node, env)
+        made = lowering.node(_node(node, inputs, graph.opset), inputs)
+        env |= dict(zip(node.outputs, made, strict=False))
+        programs += [(f"{node.op}_{node.name}_{i}", r) for i, r in enumerate(machine.ran)]
+        line.cycles[key] = machine.cycles
+        line.gaps[key] = _gap(node, graph.opset, expected, env)
+        outcome.notes += [n for n in sorted(lowering.notes) if n not in outcome.notes]
+    outcome.results[key] = {name: env[name] for name in graph.outputs}
+    outcome.programs[key] = programs
+
+
+def _gap(
+    node: GraphNode,
+    opset: int,
+    expected: Mapping[str, np.ndarray],
+    env: Mapping[str, np.ndarray],
+) -> Gap:
+    want, got = expected[node.outputs[0]], env[node.outputs[0]]
+    wrong = _differs(want, got)
+    if not wrong.any():
+        return Gap()
+    with np.errstate(all="ignore"):
+        distance = np.abs(want.astype(np.float64) - got.astype(np.float64))
+    inherited = any(n and not same(expected[n], env[n]) for n in node.inputs)
+    ties = 0
+    if node.op in operators() and not inherited:
+        where = positions(node.op, _inputs(node, expected), _attributes(node), opset)
+        if where is not None:
+            ties = int(np.count_nonzero(wrong & (distance == 1) & metrics.near_tie(where)))
+    return Gap(int(wrong.sum()), ties, float(np.nanmax(distance[wrong])), inherited)

@@ -1,0 +1,80 @@
+"""Integer matrix products and convolutions on the cube: zero points, unsigned bytes, image patches.
+
+The cube multiplies int8 by int8 on both targets. Unsigned bytes get their top bit flipped, and zero
+points become int32 biases of the columns or further rows of the product, which is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ptosim.interop.chains import unsupported
+from ptosim.interop.launches import Machine
+from ptosim.quant.integer_ops import Window
+
+
+def signed(q: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return int8 values and their zero points for unsigned ones: the top bit is flipped."""
+    if q.dtype == np.uint8:
+        return (q ^ np.uint8(0x80)).view(np.int8), zero - 128
+    return q, zero
+
+
+def sums(
+    machine: Machine,
+    a: np.ndarray,
+    b: np.ndarray,
+    a_zero: np.ndarray,
+    b_zero: np.ndarray,
+    bias: np.ndarray | None = None,
+    **out: Any,
+) -> np.ndarray:
+    """Return (a - a_zero) @ (b - b_zero) + bias for int8 or uint8 matrices, on the cube.
+
+    The zero point of a becomes a bias of the columns, that of b further rows of b that meet a
+    again."""
+    a, a_zero = signed(a, a_zero)
+    b, b_zero = signed(b, b_zero)
+    if a_zero.size != 1:
+        raise unsupported("a zero point for each row of a product")
+    rows = [b]
+    left = -np.broadcast_to(b_zero.reshape(-1), (b.shape[1],)).astype(np.int32)
+    total = b.astype(np.int64).sum(0) + b.shape[0] * left.astype(np.int64)
+    while np.any(left):
+        part = np.clip(left, -128, 127)
+        rows.append(np.broadcast_to(part.astype(np.int8), b.shape))
+        left = left - part
+    shift = -int(a_zero.reshape(())) * total
+    if bias is not None:
+        shift = shift + bias
+    whole = shift.astype(np.int32) if np.any(shift) else None
+    wide = np.concatenate([a] * len(rows), 1)
+    return machine.product(wide, np.concatenate(rows, 0), whole, **out)
+
+
+def convolve(
+    window: Window,
+    groups: int,
+    x: np.ndarray,
+    w: np.ndarray,
+    fill: int,
+    each: Callable[[np.ndarray, np.ndarray, slice], np.ndarray],
+) -> np.ndarray:
+    """Return the convolution of x [N, C, ...] with w [O, C/groups, ...], group by group.
+
+    `each(patches, filters, slice of the filters)` multiplies [positions, taps] by [taps, filters];
+    `fill`, the stored value of real 0, is what lies around the image."""
+    share, depth = w.shape[0] // groups, w.shape[1]
+    found = []
+    for group in range(groups):
+        patches = window.patches(x[:, group * depth : (group + 1) * depth], fill)
+        filters = slice(group * share, (group + 1) * share)
+        part = each(
+            patches.reshape(-1, patches.shape[-1]), w[filters].reshape(share, -1).T, filters
+        )
+        found.append(part.reshape(x.shape[0], math.prod(window.out), share).transpose(0, 2, 1))
+    return np.concatenate(found, 1).reshape(x.shape[0], w.shape[0], *window.out)

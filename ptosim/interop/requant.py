@@ -1,0 +1,180 @@
+"""From int32 sums to quantised outputs on the vector unit, as three systems compute it.
+
+`single`: f32 product, rounding, integer zero point (onnxruntime). `double`: the exact product with
+the zero point added before the one rounding (onnx.reference, which computes in f64). `onednn`:
+scale by scale, bias and post-operation in f32, reciprocal, zero point before rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ptosim.interop import chains
+from ptosim.interop.chains import Parameter, apply
+from ptosim.interop.text import FunctionText, TileText
+from ptosim.quant.onednn.attributes import PostOp
+from ptosim.quant.storage import Storage
+
+LARGEST_SUM = 1 << 24
+"""Sums beyond this are not exact in f32, and `double` is not exact for them."""
+_WIDE = float(1 << 20)
+_SPLITTER = 4097.0  # 2^12 + 1: halves of 12 bits of a 24-bit mantissa
+_TIE_SCALE = float(1 << 25)
+_SIGN_SCALE = 2.0**120
+
+
+def single(f: FunctionText, acc: TileText, factor: Parameter, zero: int, out: Storage) -> TileText:
+    """Return sat(round(f32(acc) * factor) + zero)."""
+    real = _real(f, acc)
+    apply(f, "mul", real, factor, real)
+    return _finish(f, real, zero, out)
+
+
+def _real(f: FunctionText, acc: TileText) -> TileText:
+    real = f.tile("real", "f32", acc.rows, acc.cols)
+    f.op("pto.tcvt", [acc], [real], chains.RINT)
+    return real
+
+
+def _finish(f: FunctionText, real: TileText, zero: int, out: Storage) -> TileText:
+    whole = f.tile("whole", "i32", real.rows, real.cols)
+    f.op("pto.tcvt", [real], [whole], f"{chains.RINT}, {chains.ON}")
+    if zero:
+        chains.clamp(f, whole, -chains.FAR, chains.FAR)
+        f.op("pto.tadds", [whole, f.integer(zero, "i32")], [whole])
+    return chains.narrow(f, whole, real, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A factor with its two halves of 12 bits: whole = high + low."""
+
+    whole: Parameter
+    high: Parameter
+    low: Parameter
+
+
+def double(f: FunctionText, acc: TileText, factor: Factor, zero: int, out: Storage) -> TileText:
+    """Return sat(round(acc * factor + zero)), the product exact, for |acc| <= 2^24.
+
+    Dekker's product gives acc * factor = p + e without error. p rounds as the sum does unless it
+    is a tie; there the sign of e decides, and if e is 0 the parity of the result.
+    """
+    a = _real(f, acc)
+    p, e = _exact_product(f, a, factor)
+    _limit(f, p, _WIDE)
+    whole = f.tile("whole", "i32", a.rows, a.cols)
+    f.op("pto.tcvt", [p], [whole], f"{chains.RINT}, {chains.ON}")
+    f.op("pto.tcvt", [whole], [a], chains.RINT)  # a: the rounded value from here on
+    f.op("pto.tsub", [p, a], [p])  # p: the fraction, half at a tie
+    f.op("pto.tmuls", [e, f.real(_SIGN_SCALE)], [e])
+    _limit(f, e, 1.0)  # e: its sign
+    move = _move(f, p, e, odd=bool(zero % 2))
+    f.op("pto.tadd", [a, move], [a])
+    return _finish(f, a, zero, out)
+
+
+def _limit(f: FunctionText, tile: TileText, size: float) -> None:
+    f.op("pto.tmaxs", [tile, f.real(-size)], [tile])
+    f.op("pto.tmins", [tile, f.real(size)], [tile])
+
+
+def _exact_product(f: FunctionText, a: TileText, factor: Factor) -> tuple[TileText, TileText]:
+    """Return p = f32(a * factor) and e = a * factor - p, both exact; `a` is overwritten."""
+    p, e, high, t = (f.tile(n, "f32", a.rows, a.cols) for n in ("p", "e", "high", "t"))
+    apply(f, "mul", a, factor.whole, p)
+    f.op("pto.tmuls", [a, f.real(_SPLITTER)], [t])
+    f.op("pto.tsub", [t, a], [high])
+    f.op("pto.tsub", [t, high], [high])
+    f.op("pto.tsub", [a, high], [a])  # a: its lower half
+    apply(f, "mul", high, factor.high, e)
+    f.op("pto.tsub", [e, p], [e])
+    for half, other in ((high, factor.low), (a, factor.high), (a, factor.low)):
+        apply(f, "mul", half, other, t)
+        f.op("pto.tadd", [e, t], [e])
+    return p, e
+
+
+def _move(f: FunctionText, d: TileText, s: TileText, *, odd: bool) -> TileText:
+    """Return how far ties move: with fraction d and sign s of what p lacks, to the side of s; where
+    it lacks nothing, to the other integer if the zero point is odd. Both operands are
+    overwritten."""
+    tie, move = f.tile("tie", "f32", d.rows, d.cols), f.tile("move", "f32", d.rows, d.cols)
+    f.op("pto.tabs", [d], [tie])
+    f.op("pto.tmuls", [tie, f.real(_TIE_SCALE)], [tie])
+    f.op("pto.tadds", [tie, f.real(1.0 - _TIE_SCALE / 2)], [tie])
+    f.op("pto.tmaxs", [tie, f.real(0.0)], [tie])  # tie: 1 at a tie, else 0
+    f.op("pto.tabs", [s], [move])
+    f.op("pto.tmul", [move, d], [move])
+    f.op("pto.tmuls", [s, f.real(0.5)], [s])
+    if odd:
+        f.op("pto.tsub", [s, move], [s])
+        f.op("pto.tadd", [d, d], [d])
+        f.op("pto.tadd", [s, d], [move])
+    else:
+        f.op("pto.tadd", [s, move], [move])
+    f.op("pto.tmul", [move, tie], [move])
+    return move
+
+
+@dataclass(frozen=True, slots=True)
+class OneDnn:
+    """Parameters of oneDNN's requantisation; `bias` None where there is none."""
+
+    src_scale: Parameter
+    weights_scale: Parameter
+    bias: Parameter | None
+    post: tuple[PostOp, ...]
+    reciprocal: Parameter  # f32(1 / destination scale)
+    zero: int
+
+
+def onednn(f: FunctionText, acc: TileText, given: OneDnn, out: Storage) -> TileText:
+    """Return sat(round(post(acc * s_src * s_wei + bias) * (1/s_dst) + zero)), each step in f32."""
+    real = _real(f, acc)
+    apply(f, "mul", real, given.src_scale, real)
+    apply(f, "mul", real, given.weights_scale, real)
+    if given.bias is not None:
+        apply(f, "add", real, given.bias, real)
+    for post in given.post:
+        _POST_OPS[post.name](f, real, post)
+    apply(f, "mul", real, given.reciprocal, real)
+    if given.zero:
+        f.op("pto.tadds", [real, f.real(float(given.zero))], [real])
+    if not out.is_integer:
+        return real if out.name == "f32" else chains.to_half(f, real, out.name)
+    return _finish(f, real, 0, out)
+
+
+def _relu(f: FunctionText, x: TileText, post: PostOp) -> None:
+    if post.alpha:
+        f.op("pto.tlrelu", [x, f.real(post.alpha)], [x])
+    else:
+        f.op("pto.tmaxs", [x, f.real(0.0)], [x])
+
+
+def _clip(f: FunctionText, x: TileText, post: PostOp) -> None:
+    f.op("pto.tmaxs", [x, f.real(post.alpha)], [x])
+    f.op("pto.tmins", [x, f.real(post.beta)], [x])
+
+
+def _linear(f: FunctionText, x: TileText, post: PostOp) -> None:
+    f.op("pto.tmuls", [x, f.real(post.alpha)], [x])
+    f.op("pto.tadds", [x, f.real(post.beta)], [x])
+
+
+def _abs(f: FunctionText, x: TileText, post: PostOp) -> None:
+    f.op("pto.tabs", [x], [x])
+
+
+def _square(f: FunctionText, x: TileText, post: PostOp) -> None:
+    f.op("pto.tmul", [x, x], [x])
+
+
+_POST_OPS: dict[str, Callable[[FunctionText, TileText, PostOp], None]] = {
+    "relu": _relu,
+    "clip": _clip,
+    "linear": _linear,
+    "abs": _abs,
+    "square": _square,
+}

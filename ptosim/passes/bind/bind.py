@@ -1,0 +1,339 @@
+"""Operands to the names of the op's row: which variant is meant, which operand is which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, error
+from ptosim.ground.ir.attributes import attr_value
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.types import (
+    AbstractTileType,
+    ErrorType,
+    HandleType,
+    MaskType,
+    MemRefType,
+    PtrType,
+    ScalarType,
+    TileType,
+    Type,
+    VectorType,
+    ViewType,
+    VRegType,
+)
+from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
+from ptosim.ground.source import Source, Span
+from ptosim.passes.bind.clauses import NamedBinder, shown, without_flags
+from ptosim.passes.bind.written import Written, collect
+
+__all__ = [
+    "Written",
+    "bind",
+    "bind_named",
+    "choose",
+    "collect",
+    "describe",
+    "operand_kinds",
+    "report_mismatch",
+]
+
+_TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
+    (TileType, frozenset(("tile",))),
+    (AbstractTileType, frozenset(("tile",))),
+    (ViewType, frozenset(("view",))),
+    (MemRefType, frozenset(("memref", "tile", "view", "ptr"))),
+    (PtrType, frozenset(("ptr",))),
+    (VRegType, frozenset(("vreg",))),
+    (MaskType, frozenset(("mask",))),
+    (VectorType, frozenset(("vector", "tile"))),
+)
+_TOKEN_KINDS = {
+    "INT": frozenset(("index", "int", "scalar", "float")),
+    "HEX": frozenset(("index", "int", "scalar", "float")),
+    "FLOAT": frozenset(("float", "scalar")),
+    "TRUE": frozenset(("bool", "scalar")),
+    "FALSE": frozenset(("bool", "scalar")),
+    "STRING": frozenset(("string", "enum")),
+    "ATTR": frozenset(("enum", "any")),
+    "ANGLE_ENUM": frozenset(("enum",)),
+    "SYMBOL": frozenset(("symbol",)),
+    "BARE_ID": frozenset(("word", "enum")),
+    "TYPE": frozenset(("type",)),
+}
+
+
+def operand_kinds(operand: Operand) -> frozenset[str] | None:
+    """Return the operand kinds that an operand can stand for, None for one already reported."""
+    type_ = operand.type
+    if operand.value is None:
+        tok = operand.tok
+        kind = tok.type if tok.__class__ is Tok else "SYMBOL"
+        return _TOKEN_KINDS.get(kind, frozenset())
+    if type_ is None or isinstance(type_, ErrorType):
+        return None
+    if isinstance(type_, ScalarType):
+        return _scalar_kinds(type_)
+    if isinstance(type_, HandleType):
+        return frozenset((_HANDLE_KINDS[type_.kind],))
+    for class_, kinds in _TYPE_KINDS:
+        if isinstance(type_, class_):
+            return kinds
+    return frozenset()
+
+
+_HANDLE_KINDS = {
+    "pipe": "pipe",
+    "align": "align",
+    "async_session": "session",
+    "async_event": "event",
+    "eventid_array": "eventid_array",
+}
+
+
+def _scalar_kinds(type_: ScalarType) -> frozenset[str]:
+    dtype = type_.dtype
+    if dtype.name == "i1":
+        return frozenset(("scalar", "bool", "int"))
+    if dtype.name == "index":
+        return frozenset(("scalar", "index", "int"))
+    if dtype.is_integer:
+        return frozenset(("scalar", "int", "index"))
+    return frozenset(("scalar", "float"))
+
+
+def choose(
+    op: Operation, definition: OpDef, written: Written, holds: Callable[[Variant, str], bool]
+) -> Variant | None:
+    """Bind the operands to the variant that they fit and whose condition holds; return the variant,
+    None if there is none. `holds` evaluates a condition when `op.bound` is set."""
+    count = sum(n for _, n, _ in op.result_tokens)
+    for variant in definition.variants:
+        bound = bind(op, variant, written)
+        if bound is None or not _fits_results(variant, written, count):
+            continue
+        op.variant, op.bound = variant, bound
+        if variant.when is None or holds(variant, variant.when):
+            return variant
+    op.variant, op.bound = None, {}
+    return None
+
+
+def _fits_results(variant: Variant, written: Written, count: int) -> bool:
+    """In the SSA form destinations are results: as many as the row has, optional ones left out."""
+    if not count or not variant.outs or written.outs:
+        return True
+    required = sum(1 for o in variant.outs if not o.optional)
+    return required <= count <= len(variant.outs)
+
+
+def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | None:
+    """Return the operand (or list of operands, or None) of each name of the variant; None if what
+    is written does not fit."""
+    if written.outs is None:
+        return _assign_flat(variant, op, written.ins)
+    ins = _assign(variant.ins, written.ins)
+    outs = _assign(variant.outs, written.outs, allow_missing=bool(op.result_tokens))
+    return None if ins is None or outs is None else {**ins, **outs}
+
+
+def bind_named(
+    op: Operation, definition: OpDef, variant: Variant, written: Written, source: Source, sink: Sink
+) -> dict[str, Any]:
+    """Return the clauses, keywords and flags of an op by name; wrong ones are reported."""
+    if not variant.named and not written.named:
+        return {}
+    binder = NamedBinder(op, definition, source, sink, _assign, _fits)
+    return binder.bind(variant, written.named, written.ins)
+
+
+def _assign_flat(variant: Variant, op: Operation, values: list[Operand]) -> dict[str, Any] | None:
+    """Operands in one list: inputs and, unless they are results, outputs; flags are left out."""
+    values = without_flags(variant, values)
+    in_dict = _in_dictionary(variant, op)
+    if in_dict:
+        variant = replace(variant, ins=tuple(d for d in variant.ins if d.name not in in_dict))
+    bound = _assign_written(variant, op, values)
+    return None if bound is None else {**bound, **in_dict}
+
+
+def _in_dictionary(variant: Variant, op: Operation) -> dict[str, Operand]:
+    """Words that the op's row has as operands and the text has in the attribute dictionary, as the
+    quoted form must."""
+    found: dict[str, Operand] = {}
+    if op.attrs:
+        for definition in variant.ins:
+            attr = op.attrs.get(definition.name) if definition.enums else None
+            if attr is not None:
+                tok = attr.atom if attr.atom.__class__ is Tok else attr.key
+                found[definition.name] = Operand(tok, None, None, attr_value(attr))
+    return found
+
+
+def _assign_written(
+    variant: Variant, op: Operation, values: list[Operand]
+) -> dict[str, Any] | None:
+    """PTO-AS lines without a result put the destinations first; quoted ops put them last."""
+    has_results = bool(op.result_tokens) or (op.form == "items" and bool(op.arrow))
+    if has_results or not variant.outs:
+        bound = _assign(variant.ins, values)
+        return None if bound is None else {**bound, **dict.fromkeys(o.name for o in variant.outs)}
+    if op.form == "line":
+        for count in range(len(variant.outs), -1, -1):
+            outs = _assign(variant.outs, values[:count])
+            ins = _assign(variant.ins, values[count:])
+            if outs is not None and ins is not None:
+                return {**ins, **outs}
+        return None
+    segments = _segments(op)
+    if segments is not None and len(segments) == len(variant.ins) + len(variant.outs):
+        return _by_segments(variant, values, segments)
+    for count in range(len(variant.outs), -1, -1):
+        at = len(values) - count
+        ins = _assign(variant.ins, values[:at])
+        outs = _assign(variant.outs, values[at:])
+        if outs is not None and ins is not None:
+            return {**ins, **outs}
+    return None
+
+
+def _segments(op: Operation) -> list[int] | None:
+    attr = op.attrs.get("operandSegmentSizes")
+    text = getattr(attr.atom, "value", "") if attr is not None else ""
+    _, colon, numbers = text.rstrip("> ").partition(":")
+    return [int(n) for n in numbers.split(",")] if colon else None
+
+
+def _by_segments(
+    variant: Variant, values: list[Operand], segments: list[int]
+) -> dict[str, Any] | None:
+    bound: dict[str, Any] = {}
+    at = 0
+    for definition, count in zip((*variant.ins, *variant.outs), segments, strict=True):
+        part = values[at : at + count]
+        at += count
+        if definition.variadic:
+            bound[definition.name] = part
+            continue
+        if not (definition.optional if not part else _fits(definition, part[0])):
+            return None
+        bound[definition.name] = part[0] if part else None
+    return bound if at == len(values) else None
+
+
+def _assign(
+    definitions: tuple[OperandDef, ...], values: list[Operand], *, allow_missing: bool = False
+) -> dict[str, Any] | None:
+    """Give values to names in order; an optional name whose kind does not fit is passed over.
+
+    Returns None where the kinds or the number of values do not fit.
+    """
+    bound: dict[str, Any] = {}
+    at = 0
+    spare = len(values) - sum(1 for d in definitions if not d.optional and not d.variadic)
+    for definition in definitions:
+        if definition.variadic:
+            taken = values[at : at + max(spare, 0)]
+            bound[definition.name] = taken
+            at += len(taken)
+            continue
+        value = values[at] if at < len(values) else None
+        fits = value is not None and _fits(definition, value)
+        if definition.optional:
+            if fits and spare > 0:
+                bound[definition.name] = value
+                at += 1
+                spare -= 1
+            else:
+                bound[definition.name] = None
+            continue
+        if not fits:
+            if allow_missing and value is None:
+                bound[definition.name] = None
+                continue
+            return None
+        bound[definition.name] = value
+        at += 1
+    return bound if at == len(values) else None
+
+
+def _fits(definition: OperandDef, value: Operand) -> bool:
+    if "any" in definition.kinds:
+        return True
+    kinds = operand_kinds(value)
+    return kinds is None or not kinds.isdisjoint(definition.kinds)
+
+
+def report_mismatch(
+    op: Operation, definition: OpDef, written: Written, source: Source, sink: Sink
+) -> None:
+    """Say what operands the op takes and what it was given."""
+    if any(operand_kinds(v) is None for v in (*written.ins, *(written.outs or ()))):
+        return  # an operand is wrong already; its own finding says more
+    forms = [describe(v, definition) for v in definition.variants]
+    count = sum(n for _, n, _ in op.result_tokens)
+    fitting = [v for v in definition.variants if bind(op, v, written) is not None]
+    if fitting and not any(_fits_results(v, written, count) for v in fitting):
+        sink.emit(_wrong_results(op, fitting[0], source))
+        return
+    given = f"given: {_given(written)}"
+    what = definition.mismatch or "does not take these operands"
+    sink.emit(
+        error(
+            "PTO2001",
+            f"'{op.name}' op {what}",
+            Span(source, op.start, op.name_end),
+            label=given,
+            notes=tuple(f"operands: {form}" for form in forms),
+            help=f"see `ptosim ops {definition.mnemonic}`",
+        )
+    )
+
+
+def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnostic:
+    """The operands fit, so it is the number of results that does not."""
+    required = sum(1 for o in variant.outs if not o.optional)
+    most = len(variant.outs)
+    count = sum(n for _, n, _ in op.result_tokens)
+    return error(
+        "PTO2023",
+        f"'{op.name}' op has {required if required == most else f'{required} to {most}'} results, "
+        f"not {count}",
+        Span(source, op.start, op.name_end),
+        notes=(f"results: {', '.join(map(_describe_operand, variant.outs))}",),
+    )
+
+
+def describe(variant: Variant, definition: OpDef) -> str:
+    """Return the operand lists of a variant in the notation of the language."""
+    ins = ", ".join(map(_describe_operand, variant.ins))
+    outs = ", ".join(map(_describe_operand, variant.outs))
+    if definition.form == "dps":
+        parts = [f"ins({ins})" if ins else "", f"outs({outs})" if outs else ""]
+        return " ".join(filter(None, parts))
+    named = ", ".join(map(shown, variant.named))
+    return ", ".join(filter(None, (ins, named))) + (f" -> {outs}" if outs else "")
+
+
+def _describe_operand(definition: OperandDef) -> str:
+    kinds = [k for k in definition.kinds if k != "enum"]
+    sigil = "%" if kinds else ""  # an operand that is only ever a word is no value
+    text = f"{sigil}{definition.name}: {'|'.join((*kinds, *definition.enums))}"
+    if definition.variadic:
+        return f"{text}…"
+    return f"[{text}]" if definition.optional else text
+
+
+def _given(written: Written) -> str:
+    def words(values: list[Operand]) -> str:
+        return ", ".join(str(v.type) if v.value is not None else _shown(v.tok) for v in values)
+
+    if written.outs is None:
+        return f"({words(written.ins)})"
+    return f"ins({words(written.ins)}) outs({words(written.outs)})"
+
+
+def _shown(tok: Any) -> str:
+    return f"`{tok.value}`" if tok.__class__ is Tok else "a literal"

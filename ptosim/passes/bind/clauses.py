@@ -1,0 +1,297 @@
+"""Named operands of an operation: clauses `nburst(%n, %s, %d)`, keywords `addr = %a`, flags."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, error
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.token import Tok
+from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
+from ptosim.ground.source import Source, Span
+
+Assign = Callable[[tuple[OperandDef, ...], list[Operand]], "dict[str, Any] | None"]
+Fits = Callable[[OperandDef, Operand], bool]
+
+
+class WrittenClause:
+    """A clause as written: its word, its operands in order, those written with a name."""
+
+    __slots__ = ("keywords", "tok", "values")
+
+    def __init__(self, tok: Tok, values: list[Operand], keywords: dict[str, Operand]) -> None:
+        self.tok = tok
+        self.values = values
+        self.keywords = keywords
+
+
+class Clause:
+    """A clause bound to its definition: operands by name, None for one left out."""
+
+    __slots__ = ("definition", "operands")
+
+    def __init__(self, definition: OperandDef, operands: Mapping[str, Operand | None]) -> None:
+        self.definition = definition
+        self.operands = operands
+
+    def __getitem__(self, name: str) -> Operand | None:
+        return self.operands[name]
+
+
+def has_flags(variant: Variant) -> bool:
+    """True if bare words can stand among the operands of the variant."""
+    return any(d.is_flag for d in variant.named)
+
+
+def without_flags(variant: Variant, values: list[Operand]) -> list[Operand]:
+    """Return the operands without the words that are flags.
+
+    A word that no operand of the variant can take is meant as a flag too: `bind_named` knows better
+    what to say about it.
+    """
+    if not has_flags(variant):
+        return values
+    takes_words = any("word" in d.kinds or "enum" in d.kinds for d in variant.ins)
+    flags = {d.name for d in variant.named if d.is_flag}
+    return [v for v in values if not _is_word(v) or (takes_words and v.const not in flags)]
+
+
+def is_complete(op: Operation) -> bool:
+    """False if the op lacks a clause that it must have (which has been reported), or names no
+    result."""
+    if op.form != "items":
+        return True
+    if op.arrow and not op.results:
+        return False
+    return all(
+        d.optional or d.variadic or d.is_flag or op.bound.get(d.name) is not None
+        for d in op.variant.named
+    )
+
+
+def _is_word(value: Operand) -> bool:
+    return value.tok.__class__ is Tok and value.tok.type == "BARE_ID"
+
+
+class NamedBinder:
+    """Gives the named operands of one operation to the names of its row; reports what is wrong."""
+
+    def __init__(
+        self,
+        op: Operation,
+        definition: OpDef,
+        source: Source,
+        sink: Sink,
+        assign: Assign,
+        fits: Fits,
+    ) -> None:
+        self._op = op
+        self._definition = definition
+        self._source = source
+        self._sink = sink
+        self._assign = assign
+        self._fits = fits
+
+    def bind(
+        self, variant: Variant, named: Mapping[str, Any], values: Sequence[Operand]
+    ) -> dict[str, Any]:
+        """Return what each named operand stands for: an operand, a list of operands, a `Clause`, a
+        list of them where it can be repeated, True or None for a flag."""
+        bound: dict[str, Any] = {}
+        words = self._words(variant, values)
+        for definition in variant.named:
+            name = definition.name
+            if definition.is_flag:
+                bound[name] = True if name in words else None
+            elif definition.is_clause:
+                bound[name] = self._clauses(definition, named.get(name))
+            else:
+                bound[name] = self._plain(definition, named.get(name))
+        if self._op.form == "items":
+            self._unknown(variant, named, words)
+            self._missing([d for d in variant.named if d.name not in named], bound)
+        return bound
+
+    def _words(self, variant: Variant, values: Sequence[Operand]) -> dict[str, Operand]:
+        if not has_flags(variant):
+            return {}
+        positional = {id(v) for v in without_flags(variant, list(values))}
+        return {str(v.const): v for v in values if id(v) not in positional}
+
+    def _plain(self, definition: OperandDef, written: Any) -> Any:
+        """An operand, or a list of operands where the row has a list; a clause where the row has an
+        operand stands for its value."""
+        if isinstance(written, list) and written and isinstance(written[0], WrittenClause):
+            written = [v for clause in written for v in clause.values]
+        wants_list = "list" in definition.kinds
+        if isinstance(written, list) and not wants_list and len(written) == 1:
+            written = written[0]
+        if written is None:
+            return None
+        if isinstance(written, list):
+            fits = wants_list
+        else:
+            fits = not wants_list and self._fits(definition, written)
+        if fits:
+            return written
+        self._sink.emit(self._wrong_kind(definition, written))
+        return None
+
+    def _wrong_kind(self, definition: OperandDef, written: Any) -> Diagnostic:
+        given = "a list" if isinstance(written, list) else str(written.type or "another word")
+        return error(
+            "PTO2009",
+            f"'{self._op.name}' op: `{definition.name}` takes {' or '.join(definition.kinds)}, "
+            f"not {given}",
+            self._span(_place(written)),
+            notes=(f"it is written `{shown(definition)}`",),
+        )
+
+    # -- clauses --------------------------------------------------------------------------------
+
+    def _clauses(self, definition: OperandDef, written: Any) -> Any:
+        if written is None:
+            return [] if definition.variadic else None
+        if not isinstance(written, list) or not all(isinstance(w, WrittenClause) for w in written):
+            self._sink.emit(self._not_a_clause(definition))
+            return None
+        bound = [c for c in (self._clause(definition, w) for w in written) if c is not None]
+        if definition.variadic:
+            return bound
+        if len(written) > 1:
+            self._sink.emit(self._repeated(definition, written[1].tok))
+        return bound[0] if bound else None
+
+    def _clause(self, definition: OperandDef, written: WrittenClause) -> Clause | None:
+        positional = tuple(d for d in definition.params if not d.keyword)
+        keywords = {d.name: d for d in definition.params if d.keyword}
+        operands = self._assign(positional, written.values)
+        unknown = next((k for k in written.keywords if k not in keywords), None)
+        fits = operands is not None and unknown is None
+        if fits:
+            for name, param in keywords.items():
+                value = written.keywords.get(name)
+                if value is None:
+                    fits = fits and param.optional
+                elif not self._fits(param, value):
+                    fits = False
+                operands[name] = value  # type: ignore[index]
+        if not fits:
+            self._sink.emit(self._misfit(definition, written, unknown))
+            return None
+        return Clause(definition, operands or {})
+
+    # -- reports --------------------------------------------------------------------------------
+
+    def _unknown(
+        self, variant: Variant, named: Mapping[str, Any], words: Mapping[str, Operand]
+    ) -> None:
+        known = {d.name: d for d in variant.named}
+        places: dict[str, Tok | None] = {k: _place(v) for k, v in named.items() if k not in known}
+        places |= {k: v.tok for k, v in words.items() if k not in known or not known[k].is_flag}
+        for name, tok in places.items():
+            close = difflib.get_close_matches(name, known, n=1)
+            notes = (f"known: {', '.join(map(shown, variant.named))}",) if known else ()
+            self._sink.emit(
+                error(
+                    "PTO2007",
+                    f"'{self._op.name}' op has no clause `{name}`",
+                    self._span(tok),
+                    notes=notes,
+                    help=f"did you mean `{close[0]}`?" if close else None,
+                )
+            )
+
+    def _missing(self, definitions: Sequence[OperandDef], bound: Mapping[str, Any]) -> None:
+        for definition in definitions:
+            if definition.optional or definition.variadic or definition.is_flag:
+                continue
+            if bound.get(definition.name) is None and not self._reported(definition):
+                self._sink.emit(
+                    error(
+                        "PTO2008",
+                        f"'{self._op.name}' op requires `{definition.name}`",
+                        self._span(None),
+                        help=f"add `{shown(definition)}`",
+                    )
+                )
+
+    def _reported(self, definition: OperandDef) -> bool:
+        """True if the clause is there and was found wrong."""
+        return definition.is_clause and any(
+            getattr(item, "kind", "") in ("clause", "keyword", "list")
+            and getattr(item.parts[0], "value", None) == definition.name
+            for item in self._op.items
+        )
+
+    def _misfit(
+        self, definition: OperandDef, written: WrittenClause, unknown: str | None
+    ) -> Diagnostic:
+        given = [str(v.type) if v.value is not None else f"`{v.tok.value}`" for v in written.values]
+        given += [f"{k} = `{v.tok.value}`" for k, v in written.keywords.items()]
+        what = f"no operand `{unknown}`" if unknown else f"other operands than ({', '.join(given)})"
+        return error(
+            "PTO2009",
+            f"'{self._op.name}' op: clause `{definition.name}` takes {what}",
+            self._span(written.tok),
+            notes=(f"it is written `{shown(definition)}`",),
+            help=f"see `ptosim ops {self._definition.mnemonic}`",
+        )
+
+    def _not_a_clause(self, definition: OperandDef) -> Diagnostic:
+        return error(
+            "PTO2009",
+            f"'{self._op.name}' op: `{definition.name}` is a clause",
+            self._span(None),
+            help=f"write `{shown(definition)}`",
+        )
+
+    def _repeated(self, definition: OperandDef, tok: Tok) -> Diagnostic:
+        return error(
+            "PTO2009",
+            f"'{self._op.name}' op: clause `{definition.name}` occurs twice",
+            self._span(tok),
+            notes=(f"`{definition.name}` can be given once",),
+        )
+
+    def _span(self, tok: Tok | None) -> Span:
+        if tok is None:
+            return Span(self._source, self._op.start, self._op.name_end)
+        return Span(self._source, tok.start, tok.end)
+
+
+def _place(written: Any) -> Tok | None:
+    first = written[0] if isinstance(written, list) and written else written
+    tok = getattr(first, "tok", None)
+    return tok if tok.__class__ is Tok else None
+
+
+def shown(definition: OperandDef) -> str:
+    """Return a named operand in the notation of the language."""
+    if definition.is_flag:
+        return f"[{definition.name}]"
+    if definition.is_clause:
+        text = f"{definition.name}({', '.join(map(_shown_param, definition.params))})"
+    else:
+        text = f"{definition.name} = {'|'.join(definition.kinds)}"
+    if definition.variadic:
+        return f"[{text}]…"
+    return f"[{text}]" if definition.optional else text
+
+
+def _shown_param(param: OperandDef) -> str:
+    kinds = [k for k in param.kinds if k != "enum"]
+    if param.keyword:
+        text = f"{param.name} = {'|'.join((*kinds, *_words(param)))}"
+    else:
+        text = "|".join((*([f"%{param.name}"] if kinds else []), *_words(param)))
+    return f"[{text}]" if param.optional else text
+
+
+def _words(param: OperandDef) -> list[str]:
+    """The words that an operand can be, or the names of their enums where there are many."""
+    members = [m for name in param.enums for m in enums()[name].members]
+    return members if len(members) <= 4 else list(param.enums)

@@ -1,0 +1,326 @@
+"""Names, types and operands: a parsed module becomes functions whose operations know their rows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Label, Sink, error
+from ptosim.ground.ir.attributes import Enum, attr_value, token_value
+from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Value
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.types import (
+    ErrorType,
+    ScalarType,
+    Type,
+)
+from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import OpDef, Variant
+from ptosim.ground.source import Span
+from ptosim.passes.bind import bind
+from ptosim.passes.bind.structured import Structured
+from ptosim.passes.bind.type_rules import operand_type, window_type, with_space_of
+from ptosim.passes.verify.rule_views import condition_holds
+from ptosim.syntax.types import parse_type
+
+_MAX_RESULTS = 1024
+
+
+def resolve(
+    module: Module, target: str, sink: Sink, types: Mapping[str, Type] | None = None
+) -> ResolvedModule:
+    """Bind every name, type and operand of a module for one target; faults go to `sink`.
+
+    `types` gives values whose type is abstract in the text a tile type.
+    """
+    return _Resolver(module, target, sink, types or {}).run()
+
+
+class _Resolver(Structured):
+    def __init__(self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]) -> None:
+        super().__init__(module, target, sink, types)
+        self.isa = isa()
+        self._function: Function | None = None
+        self._handlers = {"module": self._module, "func.func": self._func, **self._structured}
+
+    def run(self) -> ResolvedModule:
+        self._declare(self.module.ops)
+        if self.module.kind == "snippet":
+            self._snippet()
+        else:
+            for op in self.module.ops:
+                self._operation(op)
+        return self.resolved
+
+    # -- functions ------------------------------------------------------------------------------
+
+    def _declare(self, ops: Sequence[Operation]) -> None:
+        """Functions can be called before they are defined, so their names come first."""
+        for op in ops:
+            if op.name == "module":
+                kind = op.attrs.get("pto.kernel_kind")
+                if kind is not None:
+                    self.resolved.kernel_kind = _member(attr_value(kind))
+                for region in op.regions:
+                    self._declare(region.ops)
+            elif op.name == "func.func":
+                self._declare_function(op)
+
+    def _declare_function(self, op: Operation) -> None:
+        symbol = next(t for t in op.items if t.type == "SYMBOL")
+        name = token_value(symbol).name
+        previous = self.resolved.functions.get(name)
+        if previous is not None:
+            at = previous.op.start
+            self.sink.emit(
+                error(
+                    "PTO1007",
+                    f"redefinition of function `@{name}`",
+                    Span(self.source, symbol.start, symbol.end),
+                    more=(Label(Span(self.source, at, at + 9), "first defined here"),),
+                    help="choose another name",
+                )
+            )
+            return
+        args = [
+            Value(
+                a.parts[0].value[1:] if a.parts[0] else f"arg{i}",
+                self.type_of(a.parts[1]),
+                op,
+                a.start,
+                is_argument=True,
+            )
+            for i, a in enumerate(op.ins)
+        ]
+        kind = op.attrs.get("pto.kernel_kind")
+        self.resolved.functions[name] = Function(
+            name,
+            op,
+            args,
+            [self.type_of(t) for t in op.arrow or ()],
+            private=any(t.type == "PRIVATE" for t in op.items),
+            kernel_kind=_member(attr_value(kind)) if kind else self.resolved.kernel_kind,
+        )
+
+    def _module(self, op: Operation) -> None:
+        if self._function is not None:
+            self._not_in_a_function("a module stands in a function", op.start, op.name_end)
+            return
+        for region in op.regions:
+            for inner in region.ops:
+                self._operation(inner)
+
+    def _func(self, op: Operation) -> None:
+        symbol = next(t for t in op.items if t.type == "SYMBOL")
+        function = self.resolved.functions.get(token_value(symbol).name)
+        if function is None:
+            self._not_in_a_function(
+                f"function `{symbol.value}` stands in another function", symbol.start, symbol.end
+            )
+            return
+        if function.op is not op or not op.regions:
+            return
+        outer = self.scope.isolate()
+        self._function = function
+        self.scope.enter()
+        block = op.regions[0].blocks[0] if op.regions[0].blocks else None
+        for value in function.args:
+            self._bind_argument(value)
+        if block is not None:
+            block.values = function.args
+            self._ops(block.ops)
+        self.scope.leave()
+        self._function = None
+        self.scope.restore(outer)
+
+    def _not_in_a_function(self, problem: str, start: int, end: int) -> None:
+        if any(d.code < "PTO1" for d in self.sink):
+            return  # a missing brace makes everything behind it a part of the function
+        self.sink.emit(
+            error(
+                "PTO1020",
+                problem,
+                Span(self.source, start, end),
+                notes=("functions stand side by side in a module",),
+                help="close the function above it with `}`",
+            )
+        )
+
+    def _bind_argument(self, value: Value) -> None:
+        defined = self.scope.define(value.name, value.type, value.owner, value.start)
+        defined.is_argument = True
+        # `define` made its own value; the function's signature keeps that one.
+        self._function.args[self._function.args.index(value)] = defined  # type: ignore[union-attr]
+
+    def _snippet(self) -> None:
+        arguments: list[Value] = []
+        op = Operation("func.func", "core", 0, len(self.source.text))
+        op.name_end = 0
+        op.regions = [Region([Block(list(self.module.ops), [])])]
+        function = Function("snippet", op, arguments, [], implicit=True)
+        self.resolved.functions["snippet"] = function
+        self._function = function
+        self.scope.open_world = arguments
+        self.scope.enter()
+        placements = [o for o in op.regions[0].ops if not self._resolved_in_order(o)]
+        for placement in placements:
+            self._placement(placement, arguments)
+        op.regions[0].blocks[0].values = arguments
+        self.scope.leave()
+
+    def _resolved_in_order(self, op: Operation) -> bool:
+        """Resolve an operation of a snippet, unless it places a value before its first use."""
+        name = _placed_name(op)
+        if name is not None and not self.scope.knows(name):
+            return False
+        self._operation(op)
+        return True
+
+    def _placement(self, op: Operation, arguments: Sequence[Value]) -> None:
+        """`tassign %argN, …` with a name that nothing else has means the N-th undefined value."""
+        name = _placed_name(op) or ""
+        number = name.removeprefix("arg")
+        is_number = name != number and number.isdecimal() and int(number) < len(arguments)
+        if is_number and not self.scope.knows(name):
+            self.scope.alias(name, arguments[int(number)])
+        self.scope.open_world = None
+        self._operation(op)
+
+    # -- operations -----------------------------------------------------------------------------
+
+    def _ops(self, ops: Sequence[Operation]) -> None:
+        for op in ops:
+            self._operation(op)
+
+    def _operation(self, op: Operation) -> None:
+        op.function = self._function.op if self._function else None
+        if self.module.attr_aliases:
+            self._attribute_aliases(op.attrs.values())
+        if sum(n for _, n, _ in op.result_tokens) > _MAX_RESULTS:
+            self._count_mismatch(op, f"more than {_MAX_RESULTS} results")
+            op.result_tokens = [(name, 1, start) for name, _, start in op.result_tokens]
+        handler = self._handlers.get(op.name)
+        if handler is not None and (op.form == "core" or op.name == "arith.constant"):
+            op.definition = self.isa.get(op.name)
+            handler(op)
+            return
+        definition = self._definition(op)
+        op.definition = definition
+        written = bind.collect(op, self.use, self.type_of)
+        for region in op.regions:
+            self._region(region, [])
+        if definition is None:
+            self._results(op, [ErrorType() for _ in op.result_tokens])
+            return
+        self._bind(op, definition, written)
+        self._results(op, self._result_types(op, definition, written))
+
+    def _attribute_aliases(self, attrs: Iterable[Any]) -> None:
+        for attr in attrs:
+            atom = attr.atom if isinstance(attr, Attr) else attr
+            if isinstance(atom, (list, dict)):
+                self._attribute_aliases(atom.values() if isinstance(atom, dict) else atom)
+            elif isinstance(attr, Attr) and isinstance(atom, Tok) and atom.type == "ATTR":
+                attr.alias = self.module.attr_aliases.get(atom.value)
+
+    def _definition(self, op: Operation) -> OpDef | None:
+        name = op.name if op.form != "line" and "." in op.name else f"pto.{op.name}"
+        definition = self.isa.get(name) or self.isa.get(_lowered(op.name))
+        if definition is None:
+            self.sink.emit(self._unknown_op(op))
+            return None
+        if (
+            definition.name != op.name
+            and op.form not in ("line",)
+            and self.module.kind != "snippet"
+        ):
+            self.sink.emit(self._unknown_op(op))
+        op.name = definition.name
+        return definition
+
+    def _unknown_op(self, op: Operation):
+        names = self.isa.names()
+        bare = op.name.removeprefix("pto.").lower()
+        close = difflib.get_close_matches(f"pto.{bare}", names, n=1) or difflib.get_close_matches(
+            op.name, names, n=1
+        )
+        start = op.name_end - len(op.name) if op.form != "generic" else op.start
+        return error(
+            "PTO1003",
+            f"unknown operation `{op.name}`",
+            Span(self.source, start, op.name_end),
+            help=f"did you mean `{close[0]}`?" if close else "`ptosim ops` lists every operation",
+        )
+
+    def _bind(self, op: Operation, definition: OpDef, written: bind.Written) -> None:
+        def holds(variant: Variant, condition: str) -> bool:
+            return condition_holds(op, self._declared_results(op, written), condition, self.target)
+
+        variant = bind.choose(op, definition, written, holds)
+        if variant is None:
+            bind.report_mismatch(op, definition, written, self.source, self.sink)
+            return
+        op.bound |= bind.bind_named(op, definition, variant, written, self.source, self.sink)
+
+    def _declared_results(self, op: Operation, written: bind.Written) -> list[Type]:
+        """Types of the results as far as the text has them, before the operands are bound."""
+        if op.arrow:
+            types = [self.type_of(t) for t in op.arrow]
+        else:
+            types = self._last_types(op, written, sum(n for _, n, _ in op.result_tokens))
+        names = [name for name, _, _ in op.result_tokens]
+        named = [self.types.get(n, t) for n, t in zip(names, types, strict=False)]
+        return [*named, *types[len(named) :]]
+
+    def _result_types(self, op: Operation, definition: OpDef, written: bind.Written) -> list[Type]:
+        count = sum(n for _, n, _ in op.result_tokens)
+        if not count:
+            return []
+        if op.arrow:
+            types = [self.type_of(t) for t in op.arrow]
+            if definition.result_type == "like:ptr":
+                types = [with_space_of(op, op.arrow[0], types[0])]
+        elif definition.result_type in (None, "last"):
+            types = self._last_types(op, written, count)
+        elif definition.result_type.startswith("like:"):
+            types = [operand_type(op, definition.result_type[5:])]
+        elif definition.result_type.startswith("window:"):
+            types = [window_type(op, definition.result_type[7:])]
+        elif definition.result_type == "pair":
+            types = [operand_type(op, "lhs")] * 2
+        elif definition.result_type == "extended":
+            types = [operand_type(op, "lhs"), ScalarType(dtype("i1"))]
+        else:
+            types = [parse_type(definition.result_type).type] * count
+        if len(types) == count:
+            return types
+        self._count_mismatch(op, f"{count} results but {len(types)} result types")
+        return [*types, *([ErrorType()] * count)][:count]
+
+    def _last_types(self, op: Operation, written: bind.Written, count: int) -> list[Type]:
+        if op.form == "dps" and op.outs_types and not op.outs:
+            return [self.type_of(t) for t in op.outs_types]
+        tokens = [t for t in op.types if t.__class__ is Tok and t.type == "TYPE"]
+        if tokens:
+            return [self.type_of(tokens[-1])] * count
+        return [written.types[-1]] * count if written.types else []
+
+
+def _member(value: Any) -> str | None:
+    return value.member if isinstance(value, Enum) else None
+
+
+def _placed_name(op: Operation) -> str | None:
+    """The name of the tile that a `tassign` without a result places, None for other operations."""
+    if op.name not in ("pto.tassign", "tassign") or op.result_tokens or not op.items:
+        return None
+    tok = op.items[0]
+    return tok.value[1:] if tok.__class__ is Tok and tok.type == "SSA" else None
+
+
+def _lowered(name: str) -> str:
+    """C++ spellings in snippets: `TQuant`, `TQUANT`, `pto.TQuant` name `pto.tquant`."""
+    return f"pto.{name.removeprefix('pto.').lower()}"

@@ -1,0 +1,164 @@
+"""Operations with a syntax of their own: constants, control flow, calls, scopes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Label, error
+from ptosim.ground.ir.attributes import attr_value, token_value
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import Function
+from ptosim.ground.ir.types import ErrorType, ScalarType
+from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.source import Span
+from ptosim.passes.bind.constants import constant_value, literal_type
+from ptosim.passes.bind.naming import Naming
+
+_REGION_OPS = ("pto.section.cube", "pto.section.vector", "pto.vecscope")
+
+
+class Structured(Naming):
+    """Adds the operations that are not just a list of operands."""
+
+    @property
+    def _structured(self) -> dict[str, Callable[[Operation], None]]:
+        return {
+            "arith.constant": self._constant,
+            "scf.for": self._for,
+            "scf.if": self._if,
+            "scf.while": self._while,
+            "scf.execute_region": self._if,
+            "scf.index_switch": self._if,
+            "scf.yield": self._values_only,
+            "scf.condition": self._condition,
+            "func.return": self._values_only,
+            "func.call": self._call,
+            "memref.reinterpret_cast": self._reinterpret,
+            "pto.strict_vecscope": self._strict,
+            **dict.fromkeys(_REGION_OPS, self._regions_only),
+        }
+
+    def _constant(self, op: Operation) -> None:
+        if op.form == "generic":
+            value_attr = op.attrs.get("value")
+            literal = value_attr.atom if value_attr is not None else None
+            types = [self.type_of(t) for t in op.arrow or ()]
+        else:
+            literal = op.items[0]
+            types = [self.type_of(t) for t in op.types]
+        type_ = types[0] if types else literal_type(literal)
+        value = constant_value(literal, type_)
+        if value is None:
+            self.sink.emit(
+                error(
+                    "PTO1008",
+                    f"the literal does not fit type {type_}",
+                    Span(self.source, op.start, op.end),
+                    help="write an integer of the type's range for an integer type, a decimal or "
+                    "0x… for a float",
+                )
+            )
+        self._results(op, [type_])
+        for result in op.results:
+            result.const = value
+
+    def _for(self, op: Operation) -> None:
+        bounds = self._uses(op.ins)
+        carried_types = [self.type_of(t) for t in op.arrow or ()]
+        initial = [
+            self.use(tok, carried_types[i] if i < len(carried_types) else None)
+            for i, tok in enumerate(op.outs)
+        ]
+        op.bound = {"lower": bounds[0], "upper": bounds[1], "step": bounds[2], "init": initial}
+        variable = bounds[0].type if not op.types else self.type_of(op.types[0])
+        self._region(op.regions[0], [variable or ScalarType(dtype("index")), *carried_types])
+        self._results(op, carried_types)
+
+    def _if(self, op: Operation) -> None:
+        operands = self._uses(op.ins)
+        op.bound = {"condition": operands[0] if operands else None}
+        for region in op.regions:
+            self._region(region, [])
+        self._results(op, [self.type_of(t) for t in op.arrow or ()])
+
+    def _while(self, op: Operation) -> None:
+        op.bound = {"init": self._uses(op.ins, op.ins_types)}
+        results = [self.type_of(t) for t in op.arrow or ()]
+        self._region(op.regions[0], [o.type or ErrorType() for o in op.bound["init"]])
+        if len(op.regions) > 1:
+            self._region(op.regions[1], results)
+        self._results(op, results)
+
+    def _values_only(self, op: Operation) -> None:
+        op.bound = {"values": self._uses(op.ins, op.ins_types)}
+
+    def _condition(self, op: Operation) -> None:
+        op.bound = {
+            "condition": self._uses(op.outs)[0],
+            "values": self._uses(op.ins, op.ins_types),
+        }
+
+    def _call(self, op: Operation) -> None:
+        operands = self._uses(op.ins, op.ins_types)
+        callee = _callee(op)
+        op.bound = {"callee": callee, "values": operands}
+        function = self.resolved.functions.get(callee)
+        if function is None:
+            self._unknown_callee(op, callee)
+        elif len(function.args) != len(operands):
+            self._wrong_call(op, function, len(operands))
+        self._results(op, [self.type_of(t) for t in op.arrow or ()])
+
+    def _unknown_callee(self, op: Operation, callee: str) -> None:
+        close = difflib.get_close_matches(callee, self.resolved.functions, n=1)
+        self.sink.emit(
+            error(
+                "PTO1009",
+                f"call of undefined function `@{callee}`",
+                Span(self.source, op.start, op.end),
+                help=f"did you mean `@{close[0]}`?" if close else None,
+            )
+        )
+
+    def _wrong_call(self, op: Operation, function: Function, given: int) -> None:
+        self.sink.emit(
+            error(
+                "PTO1010",
+                f"`@{function.name}` takes {len(function.args)} arguments, not {given}",
+                Span(self.source, op.start, op.end),
+                more=(
+                    Label(
+                        Span(self.source, function.op.start, function.op.start + 9), "defined here"
+                    ),
+                ),
+            )
+        )
+
+    def _reinterpret(self, op: Operation) -> None:
+        named: dict[str, Any] = {}
+        for clause in op.clauses:
+            named[clause.parts[0].value] = [self.use(t, None) for t in clause.parts[1].parts]
+        op.bound = {"source": self._uses(op.ins)[0], **named}
+        self._results(op, [self.type_of(t) for t in op.arrow or ()])
+
+    def _regions_only(self, op: Operation) -> None:
+        for region in op.regions:
+            self._region(region, [])
+
+    def _strict(self, op: Operation) -> None:
+        captured = self._uses(op.ins, op.ins_types)
+        op.bound = {"values": captured}
+        outer = self.scope.isolate()
+        self._region(op.regions[0], [o.type or ErrorType() for o in captured])
+        self.scope.restore(outer)
+        self._results(op, [self.type_of(t) for t in op.arrow or ()])
+
+
+def _callee(op: Operation) -> str:
+    if op.items:
+        return token_value(op.items[0]).name
+    attr = op.attrs.get("callee")
+    value = attr_value(attr) if attr is not None else None
+    return getattr(value, "name", "")

@@ -1,0 +1,381 @@
+"""Addresses of tiles that the program does not place itself: allocation in order of appearance.
+
+As in the assembler's planner each space is filled from address 0 upwards, every tile at the
+planner's alignment, without reuse while everything fits; a space that would overflow is planned
+again with tiles that share bytes where their lifetimes allow it (see `reuse`). Scratch that an
+operation needs and the program does not give comes behind the tiles and is counted with them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Label, Sink, error
+from ptosim.ground.ir.attributes import attr_value
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import MemRefType, TileType
+from ptosim.ground.isa.expr import evaluate
+from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
+from ptosim.ground.source import Span
+from ptosim.passes.place.liveness import Lifetime, lifetimes
+from ptosim.passes.place.reuse import Buffer, pack
+from ptosim.passes.verify.verify import environment
+
+_SLOT_ALIGN = 256  # of the slots of a FIFO
+_WORD = re.compile(r"%?[\w.]+")
+
+
+@dataclass(slots=True)
+class Placed:
+    """Bytes [addr, addr + bytes) of a space that belong to a value or to an operation's scratch."""
+
+    name: str
+    space: str
+    addr: int
+    bytes: int
+    start: int  # offset of the definition in the source
+    planned: bool
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where everything lies."""
+
+    values: dict[Value, int] = field(default_factory=dict)
+    scratch: dict[tuple[Operation, str], int] = field(default_factory=dict)
+    placed: list[Placed] = field(default_factory=list)
+
+    def used(self, space: str) -> int:
+        """Return the end of the highest byte in use."""
+        return max((p.addr + p.bytes for p in self.placed if p.space == space), default=0)
+
+
+def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Placement:
+    """Place the tiles of functions that run on one core; over-budget spaces are errors."""
+    placer = _Placer(resolved, sink)
+    for function in functions:
+        for op in function.op.walk():
+            placer.fixed(op)
+    for step in (placer.reserved, placer.imported):
+        for function in functions:
+            for op in function.op.walk():
+                step(op)
+    placer.called = called_functions(functions)
+    for function in functions:
+        placer.function = function
+        placer.arguments(function)
+        for op in function.op.walk():
+            placer.operation(op)
+    for function in functions:
+        placer.function = function
+        for op in function.op.walk():
+            placer.scratch(op)
+    placer.share()
+    placer.check_budget()
+    return placer.placement
+
+
+def called_functions(functions: list[Function]) -> set[str]:
+    """Return the names that calls in the functions reach."""
+    ops = (op for function in functions for op in function.op.walk() if op.name == "func.call")
+    return {str(op.bound.get("callee")) for op in ops}
+
+
+class _Placer:
+    def __init__(self, resolved: ResolvedModule, sink: Sink) -> None:
+        self.resolved = resolved
+        self.sink = sink
+        self.source = resolved.module.source
+        self.machine: MachineDef = machine(resolved.target)
+        self.placement = Placement()
+        self.function: Function | None = None  # whose tiles are being placed
+        self.called: set[str] = set()  # functions that others call
+        self._owners: list[tuple[Any, Placed, Function | None]] = []
+        self._next: dict[str, int] = {}
+        self._pinned: dict[Value, int] = {}
+        self._misplaced: set[str] = set()  # spaces with a tile that was reported already
+
+    # -- tiles that the program places ------------------------------------------------------------
+
+    def fixed(self, op: Operation) -> None:
+        """Check a constant address, and remember it."""
+        if op.name == "pto.tassign" and op.bound:
+            self._tassign(op)
+            return
+        if op.name != "pto.alloc_tile" or not op.results:
+            return
+        addr = op.bound.get("addr")
+        type_ = op.results[0].type
+        if not isinstance(addr, Operand) or not isinstance(type_, TileType):
+            return
+        if addr.const is not None:
+            self._check_address(op, op.results[0].name, type_, addr.const)
+            self._record(op.results[0].name, type_.loc, addr.const, type_.bytes, op.start, False)
+
+    def reserved(self, op: Operation) -> None:
+        """The slots of a FIFO at the program's address, else in front of everything planned."""
+        if op.name != "pto.reserve_buffer" or not op.results:
+            return
+        attrs = {name: attr_value(attr) for name, attr in op.attrs.items()}
+        location = attrs.get("location")
+        space = str(getattr(location, "member", location)).lower()
+        if space not in self.machine.spaces:
+            return  # the attribute is reported already
+        base, size = attrs.get("base"), int(attrs.get("size", 0))
+        planned = not isinstance(base, int)
+        at = self._allocate(space, size, _SLOT_ALIGN) if planned else int(base)
+        self.placement.values[op.results[0]] = at
+        self._record(str(attrs.get("name")), space, at, size, op.start, planned)
+
+    def imported(self, op: Operation) -> None:
+        """A peer's slots lie where the peer reserves them."""
+        if op.name != "pto.import_reserved_buffer" or not op.results:
+            return
+        attrs = {name: attr_value(attr) for name, attr in op.attrs.items()}
+        peer = self.resolved.functions.get(getattr(attrs.get("peer_func"), "name", ""))
+        for other in peer.op.walk() if peer is not None else ():
+            if other.name == "pto.reserve_buffer" and other.results:
+                theirs = attr_value(other.attrs["name"])
+                if theirs == attrs.get("name"):
+                    known = self.placement.values.get(other.results[0], 0)
+                    self.placement.values[op.results[0]] = known
+
+    def _tassign(self, op: Operation) -> None:
+        source, addr = op.bound["source"], op.bound["addr"]
+        type_ = source.type
+        if isinstance(type_, TileType) and addr.const is not None:
+            self._check_address(op, source.value.name, type_, addr.const)
+            self._record(source.value.name, type_.loc, addr.const, type_.bytes, op.start, False)
+            if not op.results:
+                self._pinned[source.value] = addr.const
+                self.placement.values[source.value] = addr.const
+
+    def _check_address(self, op: Operation, name: str, type_: TileType, addr: int) -> None:
+        space = self.machine.spaces[type_.loc]
+        end = addr + type_.bytes
+        if addr < 0 or end > space.bytes:
+            self._misplaced.add(type_.loc)
+        if type_.bytes > space.bytes:
+            self._placement_error(
+                op, "PTO4352", "SA-0352", name,
+                f"takes {type_.bytes} bytes, more than {_titled(space)} has ({space.bytes})",
+            )  # fmt: skip
+        elif addr < 0 or end > space.bytes:
+            self._placement_error(
+                op, "PTO4353", "SA-0353", name,
+                f"ends at {end:#x}, outside {_titled(space)} ({space.bytes} bytes)",
+            )  # fmt: skip
+        if addr % space.align:
+            self._placement_error(
+                op, "PTO4354", "SA-0354", name,
+                f"lies at {addr:#x}, not aligned to {space.align} bytes",
+                f"use a multiple of {space.align}",
+            )  # fmt: skip
+
+    def _placement_error(
+        self,
+        op: Operation,
+        code: str,
+        vendor: str,
+        name: str,
+        what: str,
+        cure: str = "choose another address, or a smaller tile",
+    ) -> None:
+        self.sink.emit(
+            error(
+                code,
+                f"tile %{name} {what}",
+                Span(self.source, op.start, op.end),
+                notes=(f"[{vendor}] TASSIGN of the vendor's headers states the same condition",),
+                help=cure,
+            )
+        )
+
+    # -- tiles that the planner places ------------------------------------------------------------
+
+    def arguments(self, function: Function) -> None:
+        """Tile arguments of a function that runs on its own; a called one gets its caller's."""
+        for value in () if function.name in self.called else function.args:
+            if isinstance(value.type, TileType) and value not in self._pinned:
+                self._tile(value, value.type, value.start)
+
+    def operation(self, op: Operation) -> None:
+        """Give the tiles that an operation makes an address, unless it names one."""
+        if op.name == "pto.alloc_tile":
+            if op.bound.get("addr") is None and op.results:
+                self._tile(op.results[0], op.results[0].type, op.start)
+        elif op.name == "memref.alloc":
+            for value in op.results:
+                if isinstance(value.type, MemRefType):
+                    self._memref(value, value.type, op.start)
+        elif op.definition is not None and op.definition.form == "dps":
+            for value in op.results:
+                self._tile(value, value.type, op.start)
+
+    def _tile(self, value: Value, type_: Any, start: int) -> None:
+        if isinstance(type_, TileType) and value not in self.placement.values:
+            addr = self._allocate(type_.loc, type_.bytes)
+            self.placement.values[value] = addr
+            self._record(value.name, type_.loc, addr, type_.bytes, start, True, value)
+
+    def _memref(self, value: Value, type_: MemRefType, start: int) -> None:
+        count = 1
+        for dim in type_.dims:
+            count *= dim or 1
+        size = type_.elem.bytes_for(count)
+        space = type_.space if type_.space in self.machine.spaces else "vec"
+        addr = self._allocate(space, size)
+        self.placement.values[value] = addr
+        self._record(value.name, space, addr, size, start, True, value)
+
+    def _allocate(self, space: str, size: int, coarse: int = 1) -> int:
+        """The next free bytes of a space that no tile of the program lies in."""
+        align = max(self.machine.spaces[space].plan_align, coarse)
+        taken = sorted(
+            (p.addr, p.addr + p.bytes)
+            for p in self.placement.placed
+            if p.space == space and not p.planned
+        )
+        at = self._next.get(space, 0)
+        for start, end in taken:
+            if start < at + size and at < end:
+                at = -(-end // align) * align
+        self._next[space] = at + -(-size // align) * align
+        return at
+
+    def scratch(self, op: Operation) -> None:
+        """Give an operation the scratch its row asks for and the program leaves out."""
+        if op.definition is None or not op.definition.scratch or op.variant is None:
+            return
+        names = environment(op, self.resolved.target)
+        for need in op.definition.scratch:
+            if names.get(need.name) is None and evaluate(need.when, names):
+                size = evaluate(need.bytes, names)
+                if size is None:  # of an operand without a type, which no run can be launched with
+                    continue
+                size = int(size)
+                addr = self._allocate(need.space, size)
+                self.placement.scratch[op, need.name] = addr
+                label = f"scratch {need.name} of {op.definition.mnemonic}"
+                owner = (op, need.name)
+                self._record(label, need.space, addr, size, op.start, True, owner)
+
+    def _record(
+        self,
+        name: str,
+        space: str,
+        addr: int,
+        size: int,
+        start: int,
+        planned: bool,
+        owner: Any = None,
+    ) -> None:
+        placed = Placed(name, space, addr, size, start, planned)
+        self.placement.placed.append(placed)
+        if owner is not None:
+            self._owners.append((owner, placed, self.function))
+
+    # -- reuse ------------------------------------------------------------------------------------
+
+    def share(self) -> None:
+        """Plan again, with shared bytes, each space that overflows."""
+        lives: dict[Any, tuple[int, Lifetime]] | None = None
+        for name, space in self.machine.spaces.items():
+            planned = [(o, p) for o, p, _ in self._owners if p.space == name]
+            if max((p.addr + p.bytes for _, p in planned), default=0) <= space.planner:
+                continue
+            if lives is None:
+                lives = self._lifetimes()
+            taken = [
+                (p.addr, p.addr + p.bytes)
+                for p in self.placement.placed
+                if p.space == name and not p.planned
+            ]
+            found = pack(_buffers(planned, space, lives), space.planner, taken)
+            if found is not None:
+                self._move(planned, found)
+
+    def _lifetimes(self) -> dict[Any, tuple[int, Lifetime]]:
+        lives: dict[Any, tuple[int, Lifetime]] = {}
+        functions = {id(f): f for _, _, f in self._owners if f is not None}
+        for number, function in enumerate(functions.values()):
+            owned = [o for o, _, f in self._owners if f is function]
+            found, spans = lifetimes(function, {o for o in owned if isinstance(o, Value)})
+            lives |= {value: (number, life) for value, life in found.items()}
+            for owner in owned:
+                if isinstance(owner, tuple):
+                    at = spans[owner[0]][0]
+                    lives[owner] = number, Lifetime(at, at, {"V"})
+        return lives
+
+    def _move(self, planned: list[tuple[Any, Placed]], found: dict[Any, int]) -> None:
+        for owner, placed in planned:
+            placed.addr = found[owner]
+            if isinstance(owner, Value):
+                self.placement.values[owner] = placed.addr
+            else:
+                self.placement.scratch[owner] = placed.addr
+
+    # -- budget -----------------------------------------------------------------------------------
+
+    def check_budget(self) -> None:
+        """Report every space that the planner would have to overfill."""
+        for name, space in self.machine.spaces.items():
+            planned = [p for p in self.placement.placed if p.space == name and p.planned]
+            end = max((p.addr + p.bytes for p in planned), default=0)
+            if end > space.planner and name not in self._misplaced:
+                self.sink.emit(self._over_budget(space, planned, end))
+
+    def _over_budget(self, space: SpaceDef, planned: list[Placed], end: int):
+        biggest = sorted(planned, key=lambda p: -p.bytes)[:5]
+        first, *rest = (Label(self._word(p.start), f"{p.name}: {p.bytes} bytes") for p in biggest)
+        return error(
+            "PTO4001",
+            f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits "
+            "avaliable!",
+            first.span,
+            label=first.text,
+            more=tuple(rest),
+            notes=(
+                f"{end} bytes of tiles in {_titled(space)}; the planner has {space.planner} of "
+                f"{space.bytes} bytes",
+                "tiles that are in use at the same time cannot share bytes",
+                *self._budget_notes(space.name),
+            ),
+            help=f"free {end - space.planner} bytes: shrink the largest tiles, or place tiles at "
+            "level 3",
+        )
+
+    def _budget_notes(self, space: str) -> list[str]:
+        """What the rows of the operations that are used say about the budget of a space."""
+        notes: dict[str, None] = {}
+        for op in self.resolved.module.walk():
+            table = op.definition.access.get("budget", {}) if op.definition is not None else {}
+            entry = table.get(self.resolved.target)
+            if entry is None or entry["space"] != space or op.variant is None:
+                continue
+            if op.variant.name in entry["variant"].split():
+                notes[entry["text"]] = None
+        return list(notes)
+
+    def _word(self, start: int) -> Span:
+        """The name or operation that begins at an offset."""
+        word = _WORD.match(self.source.text, start)
+        return Span(self.source, start, word.end() if word else start + 1)
+
+
+def _buffers(
+    planned: list[tuple[Any, Placed]], space: SpaceDef, lives: dict[Any, tuple[int, Lifetime]]
+) -> list[Buffer]:
+    buffers = []
+    for order, (owner, placed) in enumerate(planned):
+        size = -(-placed.bytes // space.plan_align) * space.plan_align
+        group, life = lives.get(owner, (-1, None))
+        buffers.append(Buffer(owner, size, order, group, life))
+    return buffers
+
+
+def _titled(space: SpaceDef) -> str:
+    return f"{space.alias} ({space.name})"

@@ -1,0 +1,130 @@
+"""Addresses for buffers of which not all are in use at once.
+
+As in the assembler's planner reuse comes in levels: first no buffer takes over from one that
+another kind of pipe touches (data movement against computation), then only lifetimes must be
+disjoint. Each level places buffers one by one at the first address where nothing of the same time
+lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptosim.ground.ir.core import Value
+from ptosim.passes.place.liveness import Lifetime
+
+_MOVES = frozenset(("MTE1", "MTE2", "MTE3", "FIX"))
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """A buffer to place: its bytes (rounded up), where it stands in the program, when it is in use.
+    One without a lifetime is in use all the time. `group` is the function it belongs to."""
+
+    owner: Any
+    bytes: int
+    order: int
+    group: int
+    life: Lifetime | None
+
+
+def pack(
+    buffers: Sequence[Buffer], capacity: int, taken: Sequence[tuple[int, int]]
+) -> dict[Any, int] | None:
+    """Return an address for each buffer below `capacity`, clear of the ranges `taken`; None if no
+    level of reuse finds room."""
+    for strict in (True, False):
+        for order in _ORDERS:
+            placed = _place(sorted(buffers, key=order), capacity, taken, strict)
+            if placed is not None:
+                return placed
+    return None
+
+
+def _moves_first(buffer: Buffer) -> tuple[int, int]:
+    pipes = buffer.life.pipes if buffer.life is not None else set()
+    rank = 0 if pipes & _MOVES else 2 if "S" in pipes else 1
+    return rank, buffer.order
+
+
+_ORDERS: tuple[Callable[[Buffer], Any], ...] = (
+    _moves_first,
+    lambda b: (-b.bytes, b.order),
+    lambda b: (b.life.start if b.life is not None else -1, b.order),
+)
+
+
+def _place(
+    buffers: Sequence[Buffer], capacity: int, taken: Sequence[tuple[int, int]], strict: bool
+) -> dict[Any, int] | None:
+    done: list[tuple[int, int, Buffer]] = []
+    found: dict[Any, int] = {}
+    for buffer in buffers:
+        busy, donors = list(taken), []
+        for start, end, other in done:
+            if _conflict(buffer, other, strict):
+                busy.append((start, end))
+            elif _meet_in_one_operation(buffer, other):
+                donors.append((start, end))
+        at = _place_one(buffer.bytes, busy, donors)
+        if at + buffer.bytes > capacity:
+            return None
+        done.append((at, at + buffer.bytes, buffer))
+        found[buffer.owner] = at
+    return found
+
+
+def _place_one(
+    size: int, busy: Sequence[tuple[int, int]], donors: Sequence[tuple[int, int]]
+) -> int:
+    """The lowest place clear of everything, or exactly that of a buffer that hands its own on."""
+    best = _first_gap(sorted([*busy, *donors]), size)
+    for start, end in donors:
+        others = [d for d in donors if d != (start, end)]
+        clear = all(e <= start or start + size <= s for s, e in (*busy, *others))
+        if clear and end == start + size and start < best:
+            best = start
+    return best
+
+
+def _first_gap(busy: Sequence[tuple[int, int]], size: int) -> int:
+    at = 0
+    for start, end in busy:
+        if start >= at + size:
+            break
+        at = max(at, end)
+    return at
+
+
+def _conflict(one: Buffer, two: Buffer, strict: bool) -> bool:
+    """True if two buffers may not share bytes."""
+    if one.life is None or two.life is None or one.group != two.group:
+        return True
+    first, second = sorted((one, two), key=lambda b: (b.life.start, b.order))  # type: ignore[union-attr]
+    a, b = first.life, second.life
+    assert a is not None
+    assert b is not None
+    if b.start < a.end or (b.start == a.end and not _inherits(first, second)):
+        return True
+    return strict and bool(a.pipes & _MOVES) != bool(b.pipes & _MOVES)
+
+
+def _meet_in_one_operation(one: Buffer, two: Buffer) -> bool:
+    """True if one buffer begins where the other ends: the operation reads one and writes one."""
+    if one.life is None or two.life is None or one.group != two.group:
+        return False
+    first, second = sorted((one, two), key=lambda b: (b.life.start, b.order))  # type: ignore[union-attr]
+    return second.life.start == first.life.end  # type: ignore[union-attr]
+
+
+def _inherits(first: Buffer, second: Buffer) -> bool:
+    """True if the second buffer begins as the result of the operation that ends the first."""
+    life = first.life
+    owner = second.owner
+    return (
+        life is not None
+        and isinstance(owner, Value)
+        and owner in life.heirs
+        and second.bytes == first.bytes
+    )

@@ -1,0 +1,180 @@
+"""Vector regions: registers live and end in them, and tiles have no part in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import (
+    AbstractTileType,
+    HandleType,
+    MaskType,
+    TileType,
+    Type,
+    ViewType,
+    VRegType,
+)
+from ptosim.ground.source import Source, Span
+
+SCOPES = ("pto.vecscope", "pto.strict_vecscope")
+_TILE_ADDRESS = "pto.tile_buf_addr"
+
+
+def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+    """Report registers outside vector regions and tile operations inside them."""
+    source = resolved.module.source
+    if not any(op.name in SCOPES or _has_registers(op) for op in resolved.module.walk()):
+        return
+    for function in resolved.functions.values():
+        sink.extend(_signature(function, source))
+        if function.has_body and not function.implicit:
+            for op in function.body:
+                _visit(op, None, source, sink)
+
+
+def is_register(type_: Type | None) -> bool:
+    """True for what only the vector unit has: vector registers, masks, align states."""
+    return isinstance(type_, (VRegType, MaskType)) or (
+        isinstance(type_, HandleType) and type_.kind == "align"
+    )
+
+
+def has_registers(op: Operation) -> bool:
+    """True if an operation makes or takes registers."""
+    return _has_registers(op) or any(is_register(v.type) for v in op.operand_values())
+
+
+def _visit(op: Operation, scope: Operation | None, source: Source, sink: Sink) -> None:
+    if op.name in SCOPES:
+        sink.extend(_scope(op, scope, source))
+        scope = scope or op
+    elif scope is None:
+        sink.extend(_outside(op, source))
+    else:
+        sink.extend(_inside(op, scope, source))
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                _visit(inner, scope, source, sink)
+
+
+# -- outside ------------------------------------------------------------------------------------
+
+
+def _has_registers(op: Operation) -> bool:
+    return any(is_register(v.type) for v in op.results)
+
+
+def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    if op.name == _TILE_ADDRESS:
+        yield error(
+            "PTO3023",
+            f"'{op.name}' op is only possible inside a vector region",
+            Span(source, op.start, op.name_end),
+            notes=("outside a vector region a tile stands for its address",),
+            help="move it into `pto.vecscope { … }`",
+        )
+    elif op.regions or op.name.startswith(("func.", "scf.")):
+        return  # they hand on what another operation made
+    elif has_registers(op):
+        yield error(
+            "PTO3020",
+            f"'{op.name}' op needs a vector region around it",
+            Span(source, op.start, op.name_end),
+            notes=("vector registers, masks and align states exist only in a vector region",),
+            help="put it into `pto.vecscope { … }`",
+        )
+
+
+def _signature(function: Function, source: Source) -> Iterator[Diagnostic]:
+    for value in function.args:
+        if is_register(value.type):
+            yield _leaves(
+                f"argument `%{value.name}` of `@{function.name}` is a register",
+                Span(source, value.start, value.start + len(value.name) + 1),
+            )
+    for type_ in function.results:
+        if is_register(type_):
+            yield _leaves(
+                f"`@{function.name}` returns a register ({type_})",
+                Span(source, function.op.start, function.op.name_end),
+            )
+
+
+def _leaves(message: str, span: Span, more: tuple[Label, ...] = ()) -> Diagnostic:
+    return error(
+        "PTO3022",
+        f"{message}; registers do not leave a vector region",
+        span,
+        more=more,
+        notes=("the vector unit keeps no register from one region to the next",),
+        help="store it to UB and load it where it is needed",
+    )
+
+
+# -- inside -------------------------------------------------------------------------------------
+
+
+def _inside(op: Operation, scope: Operation, source: Source) -> Iterator[Diagnostic]:
+    around = (Label(Span(source, scope.start, scope.name_end), "the vector region"),)
+    span = Span(source, op.start, op.name_end)
+    if op.name != _TILE_ADDRESS and _is_tile_op(op):
+        yield error(
+            "PTO3021",
+            f"'{op.name}' op is a tile operation; a vector region takes only "
+            f"`{_TILE_ADDRESS}` of them",
+            span,
+            more=around,
+            notes=("a tile operation is a vector region of its own",),
+            help="move it out of the region, or load from the tile's address",
+        )
+    elif op.name in ("func.call", "func.return") and any(
+        is_register(v.type) for v in op.operand_values()
+    ):
+        yield _leaves(f"'{op.name}' op passes a register on", span, around)
+
+
+def _is_tile_op(op: Operation) -> bool:
+    values = [*op.results, *op.operand_values()]
+    return any(isinstance(v.type, (TileType, AbstractTileType, ViewType)) for v in values)
+
+
+# -- regions ------------------------------------------------------------------------------------
+
+
+def _scope(op: Operation, outer: Operation | None, source: Source) -> Iterator[Diagnostic]:
+    span = Span(source, op.start, op.name_end)
+    if outer is not None:
+        yield error(
+            "PTO3024",
+            f"'{op.name}' op stands in another vector region",
+            span,
+            more=(Label(Span(source, outer.start, outer.name_end), "the region around it"),),
+            notes=("vector regions do not nest",),
+            help="remove the inner region; its operations can stand in the outer one",
+        )
+    if op.results or op.arrow:
+        yield _leaves(f"'{op.name}' op has results", span)
+    if op.name == "pto.strict_vecscope":
+        yield from _captures(op, span)
+
+
+def _captures(op: Operation, span: Span) -> Iterator[Diagnostic]:
+    captured = [o.type for o in op.bound.get("values", ())]
+    block = op.regions[0].blocks[0] if op.regions and op.regions[0].blocks else None
+    arguments = [v.type for v in block.values] if block is not None else []
+    if captured == arguments:
+        return
+    yield error(
+        "PTO3025",
+        f"'{op.name}' op lists {_types(captured)} but its block takes {_types(arguments)}",
+        span,
+        notes=("the block has one argument for each value of the list, of its type",),
+        help="write `^bb0(%name: type, …):` with one argument for each value",
+    )
+
+
+def _types(types: Sequence[Type | None]) -> str:
+    return f"({', '.join(map(str, types))})"

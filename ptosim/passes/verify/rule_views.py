@@ -1,0 +1,231 @@
+"""What the rules of a row can name: views of the operands, attributes, and the predicates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ptosim.ground.ir.attributes import Enum, attr_value
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.types import (
+    ErrorType,
+    MaskType,
+    MemRefType,
+    PtrType,
+    ScalarType,
+    TileType,
+    Type,
+    VectorType,
+    ViewType,
+    VRegType,
+)
+from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.expr import evaluate
+from ptosim.ground.isa.schema import AttrDef, OperandDef
+from ptosim.passes.bind.clauses import Clause
+from ptosim.passes.bind.operands import enum_member, is_word
+from ptosim.passes.verify.rules import PREDICATES, major_bytes
+
+
+class _Any:
+    """A quantity that is known only at run time: every comparison with it holds."""
+
+    def _true(self, other: object) -> bool:
+        return True
+
+    def _self(self, other: object) -> _Any:
+        return self
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _true  # type: ignore[assignment]
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _self
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _self
+    __hash__ = None  # type: ignore[assignment]
+
+
+ANY = _Any()
+
+
+def _known(dim: int | None) -> Any:
+    return ANY if dim is None else dim
+
+
+class OperandView:
+    """What a rule can ask of an operand. Fields that its type does not have are None."""
+
+    # Defaults of the class: setting each one for each view took a quarter of all checks.
+    bits: Any = None
+    blayout: Any = None
+    bytes: Any = None
+    cols: Any = None
+    compact: Any = None
+    count: Any = None
+    dtype: Any = None
+    dyn_col: Any = None
+    dyn_row: Any = None
+    family: Any = None
+    fractal: Any = None
+    kind: Any = None
+    lanes: Any = None
+    loc: Any = None
+    pad: Any = None
+    rank: Any = None
+    rows: Any = None
+    shape: Any = None
+    slayout: Any = None
+    static: Any = None
+    strides: Any = None
+    v_col: Any = None
+    v_row: Any = None
+    valid_count: Any = None
+
+    def __init__(self, operand: Operand) -> None:
+        self.value = operand.value if operand.value is not None else operand
+        self.const = _known(operand.const)
+        type_ = self.type = operand.type
+        if isinstance(type_, TileType):
+            self._tile(type_)
+        elif isinstance(type_, (ScalarType,)):
+            self._element("scalar", type_.dtype)
+        elif isinstance(type_, PtrType):
+            self._element("ptr", type_.elem)
+            self.loc = type_.space
+        elif isinstance(type_, (ViewType, MemRefType, VectorType)):
+            self._element(type(type_).__name__.removesuffix("Type").lower(), type_.elem)
+            self.rank = len(type_.dims)
+            self.shape = tuple(_known(d) for d in type_.dims)
+            self.static = None not in type_.dims
+            count = math.prod(d or 0 for d in type_.dims)
+            self.count = count if self.static else ANY
+            if isinstance(type_, MemRefType):
+                self.loc, self.strides = type_.space, type_.strides
+                self.bytes = type_.elem.bytes_for(count) if self.static else ANY
+        elif isinstance(type_, VRegType):
+            self._element("vreg", type_.elem)
+            self.lanes = type_.lanes
+        elif isinstance(type_, MaskType):
+            self.kind, self.bits, self.dtype = "mask", type_.granule, f"b{type_.granule}"
+        elif isinstance(type_, ErrorType):
+            self.kind = "error"
+
+    def _element(self, kind: str, dtype: Any) -> None:
+        self.kind = kind
+        self.dtype, self.family, self.bits = dtype.name, dtype.family, dtype.bits
+
+    def _tile(self, type_: TileType) -> None:
+        self._element("tile", type_.dtype)
+        self.loc, self.rows, self.cols = type_.loc, type_.rows, type_.cols
+        self.v_row, self.v_col = _known(type_.v_row), _known(type_.v_col)
+        self.dyn_row, self.dyn_col = type_.v_row is None, type_.v_col is None
+        self.valid_count = self.v_row * self.v_col
+        self.count = type_.rows * type_.cols
+        self.blayout, self.slayout = type_.blayout, type_.slayout
+        self.fractal, self.pad, self.compact = type_.fractal, type_.pad, type_.compact
+        self.bytes = type_.bytes
+        self.rank = 2
+
+
+def environment(op: Operation, target: str) -> dict[str, Any]:
+    """Return the names that a rule of the op can use: operands, attributes, predicates, `target`,
+    `form` (how the op is written) and `snippet` (true outside any function)."""
+    names: dict[str, Any] = {
+        "target": target,
+        "form": op.form,
+        "snippet": op.function is not None and not op.function.items,
+        **CALLS,
+    }
+    definition = op.definition
+    if definition is not None:
+        # Rules of an op with several operand lists name operands of all of them.
+        for variant in definition.variants:
+            names.update(dict.fromkeys(o.name for o in variant.operands))
+        for attr in definition.attrs.values():
+            names[attr.name] = attribute(op, attr)
+    definitions = {d.name: d for d in op.variant.operands} if op.variant is not None else {}
+    for name, operand in op.bound.items():
+        names[name] = _bound_view(operand, definitions.get(name))
+    names.update(_result_views(op))
+    return names
+
+
+def condition_holds(
+    op: Operation, result_types: Sequence[Type], condition: str, target: str
+) -> bool:
+    """Evaluate a variant's condition while the results of the op are types only."""
+    names = environment(op, target)
+    free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
+    types = [*result_types, *([ErrorType()] * len(free))]
+    names.update(
+        (name, OperandView(Operand(None, None, t))) for name, t in zip(free, types, strict=False)
+    )
+    return bool(evaluate(condition, names))
+
+
+def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
+    """A view for an operand, a tuple for a list, for a clause one name for each of its operands;
+    True for a flag that is there."""
+    if isinstance(bound, Operand):
+        view = OperandView(bound)
+        if definition is not None and definition.enums and is_word(bound):
+            view.const = enum_member(bound, definition)
+        return view
+    if isinstance(bound, list):
+        return tuple(_bound_view(o, definition) for o in bound)
+    if isinstance(bound, Clause):
+        params = bound.definition.params
+        return SimpleNamespace(**{d.name: _bound_view(bound.operands[d.name], d) for d in params})
+    return True if bound is True else None
+
+
+def result_values(op: Operation) -> dict[str, Value]:
+    """Return the results by the names of the destinations that they are (in the SSA form)."""
+    if op.variant is None:
+        return {}
+    free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
+    return dict(zip(free, op.results, strict=False))
+
+
+def _result_views(op: Operation) -> dict[str, OperandView]:
+    return {
+        name: OperandView(Operand(None, value, value.type))
+        for name, value in result_values(op).items()
+    }
+
+
+def static_attributes(op: Operation) -> dict[str, Any]:
+    """Return the attributes of an op's row with their values or defaults."""
+    definition = op.definition
+    return {a.name: attribute(op, a) for a in definition.attrs.values()} if definition else {}
+
+
+def attribute(op: Operation, definition: AttrDef) -> Any:
+    """Return an attribute's value: an enum member's canonical name, or the literal, or the
+    default."""
+    attr = op.attrs.get(definition.name)
+    if attr is None:
+        return definition.default
+    value = attr_value(attr)
+    enum = enums().get(definition.type)
+    if enum is not None:
+        text = value.member if isinstance(value, Enum) else str(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return next((m for m, v in enum.members.items() if v == value), None)
+        return enum.member(text)
+    if definition.type == "bool" and isinstance(value, int):
+        return bool(value)
+    return value
+
+
+def _length(values: Any) -> Any:
+    """The number of values; a list that is missing, which is reported elsewhere, has any."""
+    return ANY if values is None else len(values)
+
+
+CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
+    "min": min,
+    "max": max,
+    "len": _length,
+    "major_bytes": major_bytes,
+}
+"""What an expression can call."""

@@ -1,0 +1,442 @@
+"""The table-driven verifier: every constraint of an op's row, for one target.
+
+As in the assembler the rules look at tile types: an op with a memref where the row has a tile is
+accepted as it is. Dimensions known only at run time agree with everything.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from ptosim.ground.diagnostics.model import (
+    Diagnostic,
+    Label,
+    Severity,
+    Sink,
+    error,
+    make,
+    note,
+    warning,
+)
+from ptosim.ground.ir.attributes import Enum, TypeText, attr_value
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.types import (
+    AbstractTileType,
+    ErrorType,
+    MemRefType,
+    TileType,
+    Type,
+    VectorType,
+)
+from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.expr import compile_expr, evaluate
+from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
+from ptosim.ground.source import Source, Span
+from ptosim.passes.bind.clauses import is_complete
+from ptosim.passes.bind.operands import check_lists, check_results, check_words
+from ptosim.passes.bind.type_lists import check_commas, check_type_lists
+from ptosim.passes.verify.rule_views import OperandView, attribute, environment, result_values
+from ptosim.passes.verify.rules import PREDICATES
+
+ARCH = {"a2a3": "A2/A3", "a5": "A5"}
+_QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
+
+
+def verify(resolved: ResolvedModule, sink: Sink) -> None:
+    """Check every operation of a module against its row; findings go to `sink`."""
+    checker = _Verifier(resolved, sink)
+    for op in resolved.module.walk():
+        if op.definition is not None:
+            checker.check(op)
+
+
+class _Verifier:
+    def __init__(self, resolved: ResolvedModule, sink: Sink) -> None:
+        self.resolved = resolved
+        self.target = resolved.target
+        self.source: Source = resolved.module.source
+        self.sink = sink
+
+    def check(self, op: Operation) -> None:
+        definition: OpDef = op.definition  # type: ignore[assignment]
+        if definition.status[self.target] is Status.ABSENT:
+            self._absent(op, definition)
+            return
+        self.sink.extend(check_commas(op, self.source))
+        self.sink.extend(check_type_lists(op, self.source))
+        attributes_fit = self._attributes(op, definition)
+        self._tile_types(op)
+        if definition.legacy is not None:
+            self._legacy(op, definition.legacy)
+        if op.variant is None:
+            return
+        faults = [
+            *check_words(op, self.source),
+            *check_lists(op, self.source),
+            *check_results(op, definition, self.source),
+        ]
+        self.sink.extend(faults)
+        if faults or not attributes_fit or not is_complete(op) or not self._has_only_tiles(op):
+            return
+        if not (op.variant.elements or op.variant.rules):
+            return
+        names = environment(op, self.target)
+        if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
+            return
+        for rule in op.variant.elements:
+            self._element_rule(op, definition, rule, names)
+        for rule in op.variant.rules:
+            self._constraint(op, definition, rule, names)
+
+    def _absent(self, op: Operation, definition: OpDef) -> None:
+        others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
+        where = " and ".join(others) or "no target"
+        text = definition.absent or f"{definition.mnemonic} is only supported on {where}"
+        self.sink.emit(
+            error(
+                "PTO3001",
+                f"'{op.name}' op {text}",
+                self._name_span(op),
+                notes=(f"the target is {ARCH[self.target]}",),
+                help=f"use another operation, or run with `--target {_target_of(others)}`",
+            )
+        )
+
+    def _legacy(self, op: Operation, what: str) -> None:
+        old, _, modern = what.partition("; ")
+        self.sink.emit(
+            warning(
+                "PTO0010",
+                f"legacy spelling: {old}",
+                self._name_span(op),
+                notes=("the assembler of today does not read this spelling",),
+                help=modern or None,
+            )
+        )
+
+    def _name_span(self, op: Operation) -> Span:
+        return Span(self.source, op.start, op.name_end)
+
+    # -- attributes -----------------------------------------------------------------------------
+
+    def _attributes(self, op: Operation, definition: OpDef) -> bool:
+        """Report wrong attributes; False if there are any, so that no rule reads them."""
+        fit = True
+        for key, attr in op.attrs.items():
+            known = definition.attrs.get(key)
+            if known is not None:
+                fit = self._attribute(op, known, attr) and fit
+            elif "." not in key and key not in _QUIET_KEYS and not _has_operand(op, key):
+                self._unknown_attribute(op, definition, key, attr)
+        for known in definition.attrs.values():
+            if known.required and known.name not in op.attrs:
+                fit = False
+                self.sink.emit(
+                    error(
+                        "PTO2005",
+                        f"'{op.name}' op requires attribute '{known.name}'",
+                        self._name_span(op),
+                        help=f"add `{{{known.name} = {_example(known)}}}`",
+                    )
+                )
+        return fit
+
+    def _unknown_attribute(self, op: Operation, definition: OpDef, key: str, attr: Any) -> None:
+        close = difflib.get_close_matches(key, definition.attrs, n=1)
+        tok = attr.key
+        self.sink.emit(
+            note(
+                "PTO2003",
+                f"unknown attribute `{key}` of {op.name} is kept and has no effect",
+                Span(self.source, tok.start, tok.end) if tok is not None else self._name_span(op),
+                help=f"did you mean `{close[0]}`?" if close else None,
+            )
+        )
+
+    def _attribute(self, op: Operation, known: AttrDef, attr: Any) -> bool:
+        value = attr_value(attr)
+        enum = enums().get(known.type)
+        span = self._attr_span(op, attr)
+        if enum is not None:
+            if isinstance(value, Enum) and value.kind not in (None, "enum", enum.name):
+                self.sink.emit(_wrong_enum(op, known, value, span))
+                return False
+            if attribute(op, known) is None:
+                self.sink.emit(_unknown_member(op, known, enum.members, value, span))
+                return False
+        elif not _has_type(value, known.type):
+            self.sink.emit(
+                error(
+                    "PTO2006",
+                    f"'{op.name}' op expects attribute '{known.name}' to be {_article(known.type)}",
+                    span,
+                )
+            )
+            return False
+        return True
+
+    def _attr_span(self, op: Operation, attr: Any) -> Span:
+        tok = attr.atom if isinstance(attr.atom, Tok) else attr.key
+        return Span(self.source, tok.start, tok.end) if tok is not None else self._name_span(op)
+
+    # -- types ----------------------------------------------------------------------------------
+
+    def _tile_types(self, op: Operation) -> None:
+        for value in op.results:
+            type_ = value.type
+            if isinstance(type_, TileType):
+                self._valid_within_shape(op, value, type_)
+
+    def _valid_within_shape(self, op: Operation, value: Value, type_: TileType) -> None:
+        for axis, valid, size in ((0, type_.v_row, type_.rows), (1, type_.v_col, type_.cols)):
+            if valid is not None and not 0 <= valid <= size:
+                self.sink.emit(
+                    error(
+                        "PTO2017",
+                        f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
+                        f"shape[{axis}]",
+                        Span(self.source, value.start, value.start + len(value.name) + 1),
+                        label=f"valid {valid} of {size}",
+                        notes=("the valid region lies inside the static shape of the tile",),
+                    )
+                )
+
+    def _has_only_tiles(self, op: Operation) -> bool:
+        """False where an operand of kind tile or view has a type that the rules do not look
+        into."""
+        results = result_values(op)
+        for definition in op.variant.operands:
+            operand = op.bound.get(definition.name)
+            type_ = operand.type if isinstance(operand, Operand) else None
+            if definition.name in results:
+                type_ = results[definition.name].type
+            elif not isinstance(operand, Operand):
+                continue
+            if not _looked_into(type_, definition.kinds):
+                return False
+        return not any(isinstance(v.type, AbstractTileType) for v in op.results)
+
+    # -- rules ----------------------------------------------------------------------------------
+
+    def _element_rule(
+        self, op: Operation, definition: OpDef, rule: ElementRule, names: dict[str, Any]
+    ) -> None:
+        if rule.when is not None and not evaluate(rule.when, names):
+            return
+        views = [names.get(name) for name in rule.operands]
+        if any(v is None or v.dtype is None for v in views) or self.target not in rule.allowed:
+            return
+        allowed = rule.allowed[self.target]
+        if len(views) > 1 and all(len(entry) == 1 for entry in allowed):
+            fits = all(_has_dtype(v, [e[0] for e in allowed]) for v in views)
+        else:
+            fits = any(
+                all(_is_dtype(v, name) for v, name in zip(views, entry, strict=True))
+                for entry in allowed
+            )
+        if not fits:
+            self._report_elements(op, definition, rule, views)
+
+    def _report_elements(
+        self, op: Operation, definition: OpDef, rule: ElementRule, views: list[Any]
+    ) -> None:
+        allowed = rule.allowed[self.target]
+        arch = ARCH[self.target]
+        if all(len(entry) == 1 for entry in allowed):
+            text = rule.text or "expects {arch} {op} element type to be {list}"
+            listed = "/".join(_shown_dtype(entry[0]) for entry in allowed)
+        else:
+            text = rule.text or "expects ({names}) element types to match one of {list}"
+            listed = " ".join(f"({', '.join(map(_shown_dtype, entry))})" for entry in allowed)
+        message = text.format(
+            arch=arch, op=definition.mnemonic, list=listed, names=", ".join(rule.operands)
+        )
+        found = ", ".join(f"{n} is {v.dtype}" for n, v in zip(rule.operands, views, strict=True))
+        self.sink.emit(
+            error(
+                "PTO2013" if len(rule.operands) == 1 else "PTO2014",
+                f"'{op.name}' op {message}",
+                self._name_span(op),
+                label=found,
+                more=self._operand_labels(op, rule.operands),
+                notes=(definition_note(definition),),
+            )
+        )
+
+    def _constraint(
+        self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
+    ) -> None:
+        if rule.targets and self.target not in rule.targets:
+            return
+        if rule.when is not None and not evaluate(rule.when, names):
+            return
+        if evaluate(rule.expr, names):
+            return
+        self.sink.emit(self._violation(op, definition, rule, names))
+
+    def _violation(
+        self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
+    ) -> Diagnostic:
+        _, used = compile_expr(rule.expr)
+        operands = [
+            n for n in op.bound if n in used and getattr(names.get(n), "kind", None) is not None
+        ]
+        predicate = next((PREDICATES[n] for n in PREDICATES if n in used), None)
+        text = rule.text or (predicate.text if predicate else f"must satisfy {rule.expr}")
+        code = rule.code or (predicate.code if predicate else "PTO2022")
+        last = rule.expr.rsplit("'", 2)
+        message = (
+            text.replace("{names}", " and ".join(_listed(operands, op)))
+            .replace("{arch}", ARCH[self.target])
+            .replace("{op}", definition.mnemonic)
+            .replace("{0}", last[1] if len(last) == 3 else "")
+        )
+        message = _FIELD.sub(lambda found: _field(names, found), message)
+        return make(
+            Severity[rule.severity.upper()],
+            code,
+            f"'{op.name}' op {message}",
+            self._name_span(op),
+            more=self._operand_labels(op, operands),
+            notes=(definition_note(definition),),
+            help=rule.help,
+        )
+
+    def _operand_labels(self, op: Operation, names: Any) -> tuple[Label, ...]:
+        labels = []
+        results = result_values(op)
+        for name in names:
+            operand, result = op.bound.get(name), results.get(name)
+            if isinstance(operand, Operand) and isinstance(operand.tok, Tok):
+                span = Span(self.source, operand.tok.start, operand.tok.end)
+                labels.append(Label(span, f"{name}: {_brief(operand.type)}"))
+            elif result is not None:
+                span = Span(self.source, result.start, result.start + len(result.name) + 1)
+                labels.append(Label(span, f"{name}: {_brief(result.type)}"))
+        return tuple(labels)
+
+
+def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:
+    """False for a memref or tensor in the place of a tile, and for types that are not known."""
+    if isinstance(type_, MemRefType):
+        return "memref" in kinds
+    if isinstance(type_, VectorType):
+        return "vector" in kinds
+    if kinds == ("tile",):
+        return isinstance(type_, TileType)
+    return not isinstance(type_, (ErrorType, AbstractTileType))
+
+
+def _has_operand(op: Operation, key: str) -> bool:
+    """True for an operand written as an attribute, and for ops that take any attribute."""
+    return op.bound.get(key) is not None or (
+        op.definition is not None and op.definition.form == "core"
+    )
+
+
+_FIELD = re.compile(r"\{(\w+)\.(\w+)\}")
+
+
+def _field(names: dict[str, Any], found: re.Match[str]) -> str:
+    """`{dst.count}` in a message: a field of an operand, the length of a list."""
+    operand, field = found.groups()
+    value = names.get(operand)
+    if field == "len":
+        return str(len(value or ()))
+    return str(getattr(value, field, "?"))
+
+
+def definition_note(definition: OpDef) -> str:
+    """Return the note that says where a rule comes from."""
+    return f"rule of {definition.mnemonic}: {definition.source}"
+
+
+def _listed(operands: list[str], op: Operation) -> list[str]:
+    names = operands or [o.name for o in op.variant.outs]
+    return names if len(names) <= 2 else [", ".join(names[:-1]), names[-1]]
+
+
+def _has_dtype(view: Any, allowed: list[str]) -> bool:
+    return any(_is_dtype(view, name) for name in allowed)
+
+
+def _is_dtype(view: Any, name: str) -> bool:
+    """`ui8!` means exactly that spelling, `si8` also the signless one, `i8` any 8-bit integer."""
+    if name.endswith("!"):
+        return view.dtype == name[:-1]
+    if name.startswith("si") and view.dtype == name[1:]:
+        return True
+    return view.family == name or view.dtype == name
+
+
+def _shown_dtype(name: str) -> str:
+    return name.rstrip("!")
+
+
+def _brief(type_: Type | None) -> str:
+    if not isinstance(type_, TileType):
+        return str(type_)
+    valid = ""
+    if (type_.v_row, type_.v_col) != (type_.rows, type_.cols):
+        row, col = ("?" if d is None else str(d) for d in (type_.v_row, type_.v_col))
+        valid = f" valid {row}x{col}"
+    layout = "" if type_.blayout == "row_major" else f" {type_.blayout}"
+    box = "" if type_.slayout == "none_box" else f" box {type_.slayout}"
+    return f"{type_.loc} {type_.rows}x{type_.cols}x{type_.dtype}{valid}{layout}{box}"
+
+
+def _target_of(archs: list[str]) -> str:
+    return next((t for t, name in ARCH.items() if name in archs), "a5")
+
+
+def _example(known: AttrDef) -> str:
+    enum = enums().get(known.type)
+    if enum is not None:
+        return f"#pto<{enum.name} {next(iter(enum.members))}>"
+    return {"int": "1 : i32", "bool": "true", "str": '"text"'}.get(known.type, "…")
+
+
+_TYPE_WORDS = {"int": "an integer", "bool": "true or false", "str": "a string", "float": "a number"}
+
+
+def _article(word: str) -> str:
+    return _TYPE_WORDS.get(word, f"a {word}")
+
+
+def _has_type(value: Any, type_: str) -> bool:
+    if type_ == "int":
+        return isinstance(value, int) and not isinstance(value, bool)
+    if type_ == "bool":
+        return isinstance(value, bool) or value in (0, 1)
+    if type_ == "float":
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if type_ == "str":
+        return isinstance(value, str)
+    return not isinstance(value, TypeText)
+
+
+def _wrong_enum(op: Operation, known: AttrDef, value: Enum, span: Span) -> Diagnostic:
+    return error(
+        "PTO2006",
+        f"'{op.name}' op expects attribute '{known.name}' to be a {known.type}, not a {value.kind}",
+        span,
+        help=f"write `#pto<{known.type} {value.member}>`",
+    )
+
+
+def _unknown_member(
+    op: Operation, known: AttrDef, members: dict[str, int], value: Any, span: Span
+) -> Diagnostic:
+    text = value.member if isinstance(value, Enum) else str(value)
+    close = difflib.get_close_matches(text, members, n=1)
+    return error(
+        "PTO2004",
+        f"'{op.name}' op: `{text}` is not a member of {known.type}",
+        span,
+        notes=(f"members: {', '.join(members)}",),
+        help=f"did you mean `{close[0]}`?" if close else None,
+    )

@@ -1,0 +1,106 @@
+"""`quant.qcast`, `quant.dcast` and `quant.scast` on arrays.
+
+The dialect leaves rounding open. The default mode, scheme `mlir`, rounds half to even and clamps;
+`mlir-lower` does what mlir-opt's lowering does, truncation and wrap-around included; every other
+scheme of the table can be named too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import error
+from ptosim.ground.errors import UnsupportedError
+from ptosim.quant.inverse import dequantize
+from ptosim.quant.mlir.types import StorageSpec, UniformType, float_array
+from ptosim.quant.quantize import Options, quantize_array
+from ptosim.quant.schemes import scheme
+from ptosim.quant.storage import Storage, integer_storage, storage
+
+COMPUTED = ("f16", "bf16", "f32", "f64")
+
+
+def storage_of(spec: StorageSpec) -> Storage:
+    """Return the type of stored values."""
+    if spec.is_float:
+        return storage(spec.word)
+    return integer_storage(spec.bits, signed=spec.signed)
+
+
+def qcast(x: np.ndarray, type_: UniformType, mode: str = "mlir") -> np.ndarray:
+    """Quantise an array of the expressed type; raises UsageError or UnsupportedError if it cannot
+    be."""
+    expressed = _expressed(type_)
+    chosen = scheme(mode)
+    spec = type_.storage
+    limits = (spec.low, spec.high) if spec.is_narrowed else None
+    return quantize_array(
+        np.asarray(x, expressed),
+        type_.scale_array().astype(expressed),
+        type_.zero_array(),
+        chosen,
+        storage_of(spec),
+        type_.axis,
+        None,
+        Options(limits=limits),
+    )
+
+
+def dcast(q: np.ndarray, type_: UniformType, mode: str = "mlir") -> np.ndarray:
+    """Return the expressed values of stored ones."""
+    expressed = _expressed(type_)
+    held = storage_of(type_.storage)
+    stored = q if q.dtype == held.array else q.astype(held.array)
+    return dequantize(
+        stored,
+        scheme=mode,
+        scale=type_.scale_array().astype(expressed),
+        zero_point=type_.zero_array(),
+        dtype=type_.expressed,
+        axis=type_.axis,
+    )
+
+
+def scast(q: np.ndarray, type_: UniformType) -> np.ndarray:
+    """Return stored values as signless integers: the bits, as the signed type of the width."""
+    held = storage_of(type_.storage)
+    if held.is_integer and held.array.kind in "iu":
+        return q.view(np.dtype(f"i{held.array.itemsize}"))
+    return q
+
+
+def poisoned(x: np.ndarray, type_: UniformType) -> int:
+    """Return how many elements the lowered conversion leaves undefined: NaN, or beyond the storage
+    type before the clamp."""
+    wide = UniformType(
+        _widest(type_.storage),
+        type_.expressed,
+        type_.scales,
+        type_.zeros,
+        type_.axis,
+        type_.blocks,
+        type_.shape,
+    )
+    whole = qcast(x, wide, "mlir-lower-clamp").astype(np.int64)
+    low, high = type_.storage.full
+    return int(np.count_nonzero((whole < low) | (whole > high) | np.isnan(x.astype(np.float64))))
+
+
+def _widest(spec: StorageSpec) -> StorageSpec:
+    full = (-(1 << 31), (1 << 31) - 1)
+    return StorageSpec("i32", 32, True, False, *full, full)
+
+
+def _expressed(type_: UniformType) -> np.dtype:
+    array = float_array(type_.expressed)
+    if type_.expressed not in COMPUTED or array is None:
+        raise UnsupportedError(
+            [
+                error(
+                    "PTO8202",
+                    f"values expressed in {type_.expressed} are not computed",
+                    notes=(f"types with arithmetic: {', '.join(COMPUTED)}",),
+                )
+            ]
+        )
+    return array

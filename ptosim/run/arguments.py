@@ -1,0 +1,239 @@
+"""Arguments of a run: what a function takes, whether what the caller gives fits, and what is made
+up."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.errors import LimitError, UsageError
+from ptosim.ground.ir.core import Operand, Value
+from ptosim.ground.ir.program import Function
+from ptosim.ground.ir.types import (
+    AbstractTileType,
+    DType,
+    MemRefType,
+    PtrType,
+    ScalarType,
+    TileType,
+    Type,
+    VectorType,
+)
+from ptosim.machine.gm import extent, five_dims, view_spec
+from ptosim.machine.storage import argument_dtype
+from ptosim.semantics.scalar.scalar import rounder, wrap
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """An argument: its name, kind (ptr, scalar, tile, memref), element type, and shape if it is
+    fixed."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int | None, ...] | None
+
+
+def signature(functions: Sequence[Function]) -> list[Arg]:
+    """Return what functions that are launched together take, in order, equal names once."""
+    found: dict[str, Arg] = {}
+    for value in (v for f in functions for v in f.args):
+        found.setdefault(value.name, _describe(value))
+    return list(found.values())
+
+
+def _describe(value: Value) -> Arg:
+    type_ = value.type
+    if isinstance(type_, PtrType):
+        return Arg(value.name, "ptr", type_.elem.name, None)
+    if isinstance(type_, ScalarType):
+        return Arg(value.name, "scalar", type_.dtype.name, None)
+    if isinstance(type_, TileType):
+        return Arg(value.name, "tile", type_.dtype.name, (type_.rows, type_.cols))
+    if isinstance(type_, MemRefType):
+        return Arg(value.name, "memref", type_.elem.name, type_.dims)
+    if isinstance(type_, VectorType):
+        return Arg(value.name, type_.kind, type_.elem.name, type_.dims)
+    return Arg(value.name, "tile" if isinstance(type_, AbstractTileType) else "other", "?", None)
+
+
+def match(
+    functions: Sequence[Function], given: Mapping[str, Any] | Sequence[Any] | None
+) -> dict[str, Any]:
+    """Return the given arguments by name; raises UsageError for unknown names or too many."""
+    function = functions[0]
+    names = [arg.name for arg in signature(functions)]
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        values = list(given)
+        if len(values) > len(names):
+            raise UsageError(
+                f"`{function.name}` takes {len(names)} arguments, {len(values)} were given",
+                help=f"arguments: {', '.join(names) or 'none'}",
+            )
+        return dict(zip(names, values, strict=False))
+    for name in given:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean `{close[0]}`? " if close else ""
+            raise UsageError(
+                f"`{function.name}` has no argument `{name}`",
+                help=f"{hint}arguments: {', '.join(names) or 'none'}",
+            )
+    return dict(given)
+
+
+def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
+    """Return a scalar argument in the range and precision of its type."""
+    if isinstance(value, np.ndarray) and value.size != 1:
+        raise UsageError(f"argument `{name}` is a scalar {type_}, not an array of {value.shape}")
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.item() if value.dtype.kind in "iufb" else float(value.reshape(()))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if type_.dtype.name != "i1" or not isinstance(value, bool):
+            raise UsageError(f"argument `{name}` is a scalar {type_}, not {type(value).__name__}")
+        return value
+    if type_.dtype.is_float:
+        return rounder(type_.dtype)(float(value))
+    if isinstance(value, float):
+        raise UsageError(f"argument `{name}` is an integer {type_}, not the float {value}")
+    bits = 1 if type_.dtype.name == "i1" else type_.dtype.bits
+    if not -(1 << (bits - 1)) <= value < (1 << bits):
+        raise UsageError(f"argument `{name}`: {value} does not fit {type_}")
+    return wrap(value, type_.dtype)
+
+
+def array_argument(name: str, dtype: DType, value: Any) -> np.ndarray:
+    """Return an array argument in the array type of an element type.
+
+    Accepted besides the type itself: either sign for signless integers, codes (uint8 for 8-bit and
+    narrower floats, uint16 for bf16, and the raw bytes that a file of such floats is read as), and
+    Python numbers where every one is representable.
+    """
+    expected = argument_dtype(dtype)
+    if not isinstance(value, (np.ndarray, np.generic)):
+        value = np.asarray(value)
+        if value.dtype.kind not in "iufb":
+            raise UsageError(f"argument `{name}` is an array of {dtype}, not of {value.dtype}")
+        return _from_numbers(name, dtype, value, expected)
+    array = np.asarray(value)
+    if array.dtype == expected:
+        return array
+    if dtype.is_integer and array.dtype.kind in "iu" and array.dtype.itemsize == expected.itemsize:
+        return array.view(expected)
+    if dtype.bits <= 8 and dtype.kind in ("float", "scale") and array.dtype in (np.uint8, np.int8):
+        return array.view(np.uint8).view(expected)
+    if _holds_codes(array, expected):
+        return array.view(expected)
+    raise UsageError(
+        f"argument `{name}` is an array of {dtype}, but the array given has {array.dtype}",
+        help=f"pass an array of NumPy type {expected}",
+    )
+
+
+def _holds_codes(array: np.ndarray, expected: np.dtype) -> bool:
+    """True for bytes of a float that NumPy itself does not have: `np.save` keeps its width only."""
+    if expected.kind != "V" or array.dtype.itemsize != expected.itemsize:
+        return False
+    return array.dtype == np.uint16 or (array.dtype.type is np.void and array.dtype.names is None)
+
+
+def _from_numbers(name: str, dtype: DType, value: np.ndarray, expected: np.dtype) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        converted = value.astype(expected)
+    if dtype.is_integer and not np.array_equal(converted.astype(np.float64), value):
+        raise UsageError(f"argument `{name}`: a value does not fit {dtype}")
+    return converted
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """How much of a pointer argument a program's views reach: elements, and the shape where all
+    views with constant shape and strides agree on one and are contiguous."""
+
+    elements: int
+    shape: tuple[int, ...]
+
+
+def needed_elements(function: Function) -> dict[str, Needed]:
+    """Return what the views with constant shape, strides and offset reach of each pointer argument;
+    pointers without such a view are missing."""
+    needed: dict[str, Needed] = {}
+    pointers = {value: value.name for value in function.args if isinstance(value.type, PtrType)}
+    for op in function.op.walk():
+        if op.name != "pto.make_tensor_view" or not op.bound:
+            continue
+        pointer = op.bound.get("ptr")
+        value = pointer.value if isinstance(pointer, Operand) else None
+        name = pointers.get(value) if value is not None else None
+        reach = _reach(op) if name is not None else None
+        if name is not None and reach is not None:
+            needed[name] = _larger(needed.get(name), reach)
+    return needed
+
+
+def _larger(known: Needed | None, reach: Needed) -> Needed:
+    if known is None:
+        return reach
+    elements = max(known.elements, reach.elements)
+    return Needed(elements, known.shape if known.shape == reach.shape else (elements,))
+
+
+def _reach(op: Any) -> Needed | None:
+    sizes = _constants(op.bound.get("shape"))
+    strides = _constants(op.bound.get("strides"))
+    if sizes is None or strides is None or len(sizes) != len(strides) or not sizes:
+        return None
+    type_ = op.results[0].type
+    spec = view_spec(*five_dims(sizes, strides), type_.elem, "nd")
+    elements = extent(spec, 0)[1] + 1
+    kept = tuple(d for i, d in enumerate(sizes) if d != 1 or i >= len(sizes) - 2)
+    return Needed(
+        elements, kept if int(np.prod(sizes, dtype=np.int64)) == elements else (elements,)
+    )
+
+
+def _constants(operands: Any) -> tuple[int, ...] | None:
+    if not operands or any(o.const is None for o in operands):
+        return None
+    return tuple(o.const for o in operands)
+
+
+MADE_UP_LIMIT = 1 << 28
+"""Elements of an argument that the caller leaves out."""
+
+
+def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Return seeded data of an element type: normal floats, small integers, mid-range scales.
+    Raises LimitError for more than `MADE_UP_LIMIT` elements."""
+    if math.prod(shape) > MADE_UP_LIMIT:
+        raise LimitError(
+            f"{math.prod(shape)} elements of {dtype} are too many to make up; "
+            f"the limit is {MADE_UP_LIMIT}"
+        )
+    kind = argument_dtype(dtype)
+    if dtype.kind == "scale":
+        return rng.integers(120, 135, shape, dtype=np.uint8).view(kind)
+    if dtype.is_integer:
+        low, high = (0, 8) if dtype.bits == 4 or dtype.kind == "uint" else (-8, 8)
+        return rng.integers(low, high, shape).astype(kind)
+    if dtype.array == "codes":
+        return rng.integers(0, 1 << min(dtype.bits, 6), shape, dtype=np.uint8)
+    return rng.standard_normal(shape).astype(np.float32).astype(kind)
+
+
+def positive(array: np.ndarray) -> np.ndarray:
+    """Return made-up data as scales: above a quarter, of the array's type."""
+    return (np.abs(array.astype(np.float32)) + np.float32(0.25)).astype(array.dtype)
+
+
+def random_scalar(type_: Type) -> Any:
+    """Return the value of a scalar argument that is left out."""
+    return 1.0 if isinstance(type_, ScalarType) and type_.dtype.is_float else 1

@@ -1,0 +1,155 @@
+"""Comparing an output with what was expected of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far values may differ; without any, bit for bit with NaN equal to NaN."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    ulp: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol", "ulp"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise UsageError(f"{name} is {value}; a tolerance is a number from 0 on")
+
+    @property
+    def is_exact(self) -> bool:
+        """True if every bit counts."""
+        return self.rtol is None and self.atol is None and self.ulp is None
+
+    def __str__(self) -> str:
+        if self.is_exact:
+            return "bit-exact"
+        parts = [(n, getattr(self, n)) for n in ("rtol", "atol", "ulp")]
+        return ", ".join(f"{n} {v}" for n, v in parts if v is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The verdict on one output."""
+
+    name: str
+    count: int
+    mismatches: int
+    first: tuple[int, ...] | None
+    got: Any
+    expected: Any
+    max_difference: float
+    tolerance: Tolerance
+
+    @property
+    def passed(self) -> bool:
+        """True if nothing differs beyond the tolerance."""
+        return self.mismatches == 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as JSON data."""
+        return {
+            "name": self.name,
+            "passed": self.passed,
+            "elements": self.count,
+            "mismatches": self.mismatches,
+            "first": list(self.first) if self.first is not None else None,
+            "got": _plain(self.got),
+            "expected": _plain(self.expected),
+            "max_difference": self.max_difference,
+            "tolerance": str(self.tolerance),
+        }
+
+
+def _plain(value: Any) -> Any:
+    return None if value is None else str(value)
+
+
+def compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> Comparison:
+    """Compare an output with its expectation; raises UsageError if the shapes cannot be matched.
+
+    The expectation may have any shape of the same number of elements. Unsigned integers and raw
+    bytes of the same width are codes, signed ones are codes of a float that NumPy does not have.
+    """
+    if got.size != expected.size:
+        raise UsageError(
+            f"expected values for `{name}` have shape {expected.shape}, the output {got.shape}"
+        )
+    expected = _same_kind(name, got, expected.reshape(got.shape))
+    with np.errstate(all="ignore"):
+        same = _equal(got, expected) if tolerance.is_exact else _close(got, expected, tolerance)
+        difference = np.abs(_wide(got) - _wide(expected))
+        finite = difference[np.isfinite(difference)]
+    wrong = np.argwhere(~same)
+    first = tuple(int(i) for i in wrong[0]) if len(wrong) else None
+    return Comparison(
+        name,
+        got.size,
+        len(wrong),
+        first,
+        got[first] if first is not None else None,
+        expected[first] if first is not None else None,
+        float(finite.max()) if finite.size else 0.0,
+        tolerance,
+    )
+
+
+def _same_kind(name: str, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    if expected.dtype == got.dtype:
+        return expected
+    codes = "uiV" if got.dtype.kind in "iubV" else "uV"  # whole numbers are values of f32 and f16
+    if expected.dtype.itemsize == got.dtype.itemsize and expected.dtype.kind in codes:
+        return expected.view(got.dtype)
+    with np.errstate(all="ignore"):
+        converted = expected.astype(got.dtype)
+        if np.array_equal(_wide(converted), _wide(expected), equal_nan=True):
+            return converted
+    raise UsageError(
+        f"expected values for `{name}` are {expected.dtype}, the output {got.dtype}, and some "
+        "are not representable in it"
+    )
+
+
+def _wide(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        return values.astype(np.longdouble)
+    return values.astype(np.float64)
+
+
+def _equal(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    if got.dtype.kind in "iub":
+        return got == expected
+    bits = f"u{got.dtype.itemsize}"
+    same = got.view(bits) == expected.view(bits)
+    return same | (np.isnan(_wide(got)) & np.isnan(_wide(expected)))
+
+
+def _close(got: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    wide_got, wide_expected = _wide(got), _wide(expected)
+    close = _equal(got, expected)
+    if tolerance.rtol is not None or tolerance.atol is not None:
+        bound = (tolerance.atol or 0.0) + (tolerance.rtol or 0.0) * np.abs(wide_expected)
+        close = close | (np.abs(wide_got - wide_expected) <= bound)
+    if tolerance.ulp is not None:
+        close = close | (np.abs(_order(got) - _order(expected)) <= tolerance.ulp)
+        close &= ~(np.isnan(wide_got) ^ np.isnan(wide_expected))
+    return close
+
+
+def _order(values: np.ndarray) -> np.ndarray:
+    """Consecutive numbers for consecutive floats, so that differences count units in the last
+    place."""
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    bits = values.view(f"u{values.dtype.itemsize}").astype(np.int64)
+    sign = 1 << (values.dtype.itemsize * 8 - 1)
+    return np.where(bits >= sign, sign - bits, bits)

@@ -1,0 +1,352 @@
+"""One run of a program: its options, arguments in buffers and tiles, cores, an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptosim.engine.core.decode import decode
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.retire import RetireEngine
+from ptosim.engine.timed.engine import TimedEngine
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError, UsageError
+from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.types import (
+    ErrorType,
+    MemRefType,
+    PtrType,
+    ScalarType,
+    TileType,
+    VectorType,
+)
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.targets import machine as machine_of
+from ptosim.machine.core import (
+    SLOT_BLOCK,
+    SLOT_BLOCK_NUM,
+    SLOT_KIND,
+    SLOT_SUBBLOCK,
+    SLOT_SUBBLOCK_NUM,
+    Cluster,
+    Core,
+    Machine,
+)
+from ptosim.machine.gm import GmBuffer
+from ptosim.machine.storage import from_bytes, to_bytes
+from ptosim.machine.tile import TileRef
+from ptosim.machine.tile_values import load_tile, store_tile
+from ptosim.passes.frontend import Front
+from ptosim.passes.place.cores import CoreRole, has_abstract, peer_functions, reached_functions
+from ptosim.passes.place.cores import roles as core_roles
+from ptosim.passes.place.planner import Placement, place
+from ptosim.passes.rewrite import abstract
+from ptosim.run import arguments, results
+from ptosim.run.costing import bridge_of, report_of
+from ptosim.sanitize.attach import attach
+from ptosim.sanitize.monitor import Monitor
+from ptosim.sanitize.options import parse as parse_sanitize
+from ptosim.semantics.scalar.values import default_value
+
+MAX_INSTRUCTIONS = 100_000_000
+"""A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
+
+MAX_BLOCKS = 65_535
+"""Blocks of a launch. Assumed: the device counts them in 16 bits (no document gives a limit)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of a run; see `Program.run`."""
+
+    block_num: int = 1
+    sanitize: str = "all"
+    timing: bool = True
+    commit: str = "program"
+    uninit: str = "poison"
+    seed: int = 0
+    max_instructions: int = MAX_INSTRUCTIONS
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("commit", self.commit, ("program", "retire")),
+            ("uninit", self.uninit, ("poison", "zero", "random")),
+        ):
+            if value not in allowed:
+                raise UsageError(f"{name} does not take `{value}`", help=f"one of {allowed}")
+        parse_sanitize(self.sanitize)
+        if self.block_num < 1:
+            raise UsageError(f"block_num is {self.block_num}; at least one block runs")
+        if self.block_num > MAX_BLOCKS:
+            raise LimitError(
+                f"block_num is {self.block_num}; a launch has at most {MAX_BLOCKS:,} blocks"
+            )
+        if self.max_instructions < 1:
+            raise UsageError(f"max_instructions is {self.max_instructions}; it is at least 1")
+
+
+class Launch:
+    """One run: arguments in buffers and tiles, cores, an engine."""
+
+    values = True
+    """Data are computed, not only timed."""
+
+    def __init__(
+        self,
+        front: Front,
+        profile: Profile,
+        entry: str,
+        args: Mapping[str, Any] | Sequence[Any] | None,
+        options: RunOptions,
+    ) -> None:
+        self.front = front
+        self.profile = profile
+        self.options = options
+        self.sink = Sink()
+        self.made_up: dict[str, str] = {}
+        self.resolved = front.resolved
+        given = arguments.match(peer_functions(self.resolved, self.resolved.functions[entry]), args)
+        if has_abstract(self.resolved.functions[entry]):
+            self.resolved, assumed = abstract.concrete(front, given, self.sink)
+            self.made_up.update(assumed)
+            self._reject_errors()
+        self.function = self.resolved.functions[entry]
+        self.launched = peer_functions(self.resolved, self.function)
+        self.rng = np.random.default_rng(options.seed)
+        self.machine = Machine(machine_of(front.target))
+        self.placement = self._place()
+        self.program = decode(
+            self.resolved,
+            self.launched,
+            self.placement,
+            self.machine,
+            profile,
+            self._warn,
+            self.sink,
+            values=self.values,
+        )
+        self._refuse_unsupported()
+        self.tile_inputs: dict[str, np.ndarray] = {}
+        self._bind_arguments(given)
+        self._make_cores()
+
+    def _place(self) -> Placement:
+        self.reached = reached_functions(self.resolved, self.launched)
+        placement = place(self.resolved, self.reached, self.sink)
+        self._reject_errors()
+        return placement
+
+    def _reject_errors(self) -> None:
+        if self.sink.has_errors:
+            raise ProgramError([*self.front.sink, *self.sink])
+
+    def _refuse_unsupported(self) -> None:
+        if self.sink.has_errors:
+            raise UnsupportedError([*self.front.sink, *self.sink])
+
+    def _warn(self, op: Any, code: str, message: str, help: str | None = None) -> None:
+        self.engine.warn(op, code, message, help)
+
+    # -- arguments --------------------------------------------------------------------------------
+
+    def _bind_arguments(self, given: dict[str, Any]) -> None:
+        needed = {k: v for f in self.launched for k, v in arguments.needed_elements(f).items()}
+        initial = self.program.initial
+        bound: dict[str, Any] = {}
+        for value in (v for f in self.launched for v in f.args):
+            type_ = value.type
+            if value.name in bound:  # kernels of a pair share the arguments that share a name
+                initial[self.program.slots[value]] = bound[value.name]
+                continue
+            if isinstance(type_, ScalarType):
+                initial[self.program.slots[value]] = self._scalar(value, type_, given)
+            elif isinstance(type_, (PtrType, MemRefType)):
+                self._buffer(value, given, needed.get(value.name))
+                initial[self.program.slots[value]] = default_value(
+                    type_, len(self.machine.buffers) - 1
+                )
+            elif isinstance(type_, TileType):
+                self._tile_input(value, type_, given)
+            elif isinstance(type_, VectorType) and type_.kind == "tensor":
+                initial[self.program.slots[value]] = self._tensor(value, type_, given)
+            else:
+                raise UsageError(_why_not_launched(value))
+            bound[value.name] = initial[self.program.slots[value]]
+
+    def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
+        if value.name in given:
+            return arguments.scalar_argument(value.name, type_, given[value.name])
+        chosen = arguments.random_scalar(type_)
+        self.made_up[value.name] = f"{chosen}"
+        return chosen
+
+    def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> np.ndarray:
+        """A tensor is an array; only operations of other dialects (quant) work on it."""
+        if value.name not in given:
+            shape = tuple(4 if d is None else d for d in type_.dims)
+            self.made_up[value.name] = f"random elements of {type_}"
+            return arguments.random_array(type_.elem, shape, self.rng)
+        array = arguments.array_argument(value.name, type_.elem, given[value.name])
+        if array.ndim != len(type_.dims) or any(
+            want not in (None, have) for want, have in zip(type_.dims, array.shape, strict=True)
+        ):
+            raise UsageError(f"argument `{value.name}` has shape {array.shape}, not {type_}")
+        return array
+
+    def _buffer(self, value: Value, given: dict[str, Any], needed: arguments.Needed | None) -> None:
+        type_ = value.type
+        elem = type_.elem  # type: ignore[union-attr]
+        if isinstance(type_, MemRefType) and None not in type_.dims:
+            dims = tuple(d or 1 for d in type_.dims)
+            needed = arguments.Needed(int(np.prod(dims, dtype=np.int64)), dims)
+        if value.name in given:
+            array = arguments.array_argument(value.name, elem, given[value.name])
+            if needed is not None and array.size < needed.elements:
+                raise UsageError(
+                    f"argument `{value.name}` has {array.size} elements; the program's views reach "
+                    f"{needed.elements}",
+                    help=f"pass at least {needed.elements} elements of {elem}",
+                )
+        elif needed is None:
+            raise UsageError(
+                f"argument `{value.name}` is left out and no view fixes its size",
+                help=f"pass an array of {elem} for `{value.name}`",
+            )
+        else:
+            array = arguments.random_array(elem, needed.shape, self.rng)
+            shape = "x".join(map(str, needed.shape))
+            self.made_up[value.name] = f"{shape} random elements of {elem}"
+        number = len(self.machine.buffers)
+        data = to_bytes(array, elem)
+        self.machine.buffers.append(GmBuffer(number, value.name, data, elem, array.shape))
+
+    def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
+        rows = type_.rows if type_.v_row is None else type_.v_row
+        cols = type_.cols if type_.v_col is None else type_.v_col
+        if value.name in given:
+            array = arguments.array_argument(value.name, type_.dtype, given[value.name])
+            if array.size == rows * cols:
+                array = array.reshape(rows, cols)
+            elif array.size == type_.rows * type_.cols:
+                array = array.reshape(type_.rows, type_.cols)
+            else:
+                raise UsageError(
+                    f"argument `{value.name}` has shape {array.shape}; the tile is "
+                    f"{rows}x{cols} (static {type_.rows}x{type_.cols})"
+                )
+        elif results.is_output(self.function, value):
+            return
+        else:
+            array = arguments.random_array(type_.dtype, (rows, cols), self.rng)
+            kind = "random"
+            if type_.dtype.is_float and results.is_scale(self.function, value):
+                array = arguments.positive(array)
+                kind = "positive random"
+            self.made_up[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
+        self.tile_inputs[value.name] = array
+
+    # -- run --------------------------------------------------------------------------------------
+
+    def _make_cores(self) -> None:
+        options = self.options
+        roles = core_roles(self.resolved, self.function, self.reached)
+        for block in range(options.block_num):
+            cluster = Cluster(block)
+            self.machine.clusters.append(cluster)
+            for role in roles:
+                self.machine.cores.append(self._make_core(cluster, role))
+
+    def _make_core(self, cluster: Cluster, role: CoreRole) -> Core:
+        options = self.options
+        core = Core(
+            len(self.machine.cores),
+            role.kind,
+            cluster,
+            role.sub_block,
+            self.machine.definition,
+            options.uninit,
+            options.seed,
+        )
+        core.slots = list(self.program.initial)
+        core.slots[SLOT_KIND] = role.kind
+        core.slots[SLOT_BLOCK] = cluster.block
+        core.slots[SLOT_BLOCK_NUM] = options.block_num
+        core.slots[SLOT_SUBBLOCK] = role.sub_block
+        core.slots[SLOT_SUBBLOCK_NUM] = role.sub_blocks
+        core.pc = self.program.functions[role.function].pc
+        for name, array in self.tile_inputs.items():
+            slot = self.program.tiles[name][0]
+            store_tile(core, core.slots[slot], array)
+        return core
+
+    def start(self, observers: Sequence[Any] = ()) -> None:
+        """Make the engine; nothing is executed yet."""
+        parts = (self.program, self.resolved, self.machine, self.profile, self.sink)
+        in_order = self.front.sync == "auto"
+        if self.options.commit == "retire":
+            self.engine = RetireEngine(*parts, observers, in_order=in_order)
+        elif self.options.timing:
+            self.engine = TimedEngine(*parts, bridge_of(self), observers, in_order=in_order)
+        else:
+            self.engine = Engine(*parts, observers, in_order=in_order)
+
+    def run(self, observers: Sequence[Any] = ()) -> results.Result:
+        """Execute and collect."""
+        self.start(observers)
+        monitor = self.sanitizers()
+        try:
+            self.engine.run(self.options.max_instructions)
+        except Trap as trap:
+            cycle = report_of(self).cycles if self.is_timed else None
+            findings = [*self.front.sink, *self.sink]
+            raise Trap(findings, pc=trap.pc, cycle=cycle, pipe=trap.pipe) from trap.__cause__
+        if monitor is not None:
+            monitor.finish()
+        cost = report_of(self) if self.is_timed else None
+        return results.Result(
+            outputs=self.outputs(),
+            findings=[*self.front.sink, *self.sink],
+            prints=self.engine.prints,
+            made_up=self.made_up,
+            executed=self.engine.executed,
+            cycles=cost.cycles if cost is not None else None,
+            cost=cost,
+        )
+
+    @property
+    def is_timed(self) -> bool:
+        """True if cycles are counted beside the values."""
+        return isinstance(self.engine, TimedEngine)
+
+    def sanitizers(self) -> Monitor | None:
+        """Attach the sanitizers that the options ask for; None if they ask for none."""
+        tiles = (self.program.tiles[name][0] for name in self.tile_inputs)
+        return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """Return what every pointer argument and output tile holds now, by name."""
+        outputs = {
+            buffer.name: from_bytes(buffer.data, buffer.dtype, buffer.shape)
+            for buffer in self.machine.buffers
+        }
+        core = self.machine.cores[0]
+        for value in results.output_tiles(self.function):
+            ref = core.slots[self.program.slots[value]]
+            if isinstance(ref, TileRef):
+                outputs[value.name] = load_tile(core, ref)
+        for value in results.output_values(self.function):
+            outputs[value.name] = results.value_array(
+                core.slots[self.program.slots[value]], value.type
+            )
+        return outputs
+
+
+def _why_not_launched(value: Value) -> str:
+    if isinstance(value.type, ErrorType):
+        return (
+            f"input `{value.name}` has no type: write one for each operand where it is first used"
+        )
+    return f"argument `{value.name}` of type {value.type} cannot be launched with"

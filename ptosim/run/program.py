@@ -1,0 +1,157 @@
+"""A loaded program and the results of running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.isa.profiles import Profile, make_profile
+from ptosim.passes.frontend import Front
+from ptosim.passes.place.cores import peer_functions
+from ptosim.run import arguments
+from ptosim.run.arguments import Arg
+from ptosim.run.launch import MAX_INSTRUCTIONS, Launch, RunOptions
+from ptosim.run.results import Result
+from ptosim.semantics.base import families
+from ptosim.timing.report.totals import CostReport
+
+if TYPE_CHECKING:
+    from ptosim.debug.session import Debugger
+
+families.load()
+
+
+class Program:
+    """A program that was parsed and checked. Made by `ptosim.load`."""
+
+    def __init__(self, front: Front, profile: Profile) -> None:
+        self._front = front
+        self._profile = profile
+
+    @property
+    def front(self) -> Front:
+        """The checked module."""
+        return self._front
+
+    @property
+    def target(self) -> str:
+        """The target it runs on: a2a3 or a5."""
+        return self._front.target
+
+    @property
+    def level(self) -> int:
+        """The assembler level: 2 plans memory, 3 takes the program's addresses."""
+        return self._front.level
+
+    @property
+    def sync(self) -> str:
+        """`manual`: the program's flags are all there is; `auto`: they are inserted."""
+        return self._front.sync
+
+    @property
+    def profile(self) -> Profile:
+        """The semantic profile."""
+        return self._profile
+
+    @property
+    def findings(self) -> list[Diagnostic]:
+        """What the static checks found."""
+        return list(self._front.sink)
+
+    @property
+    def entries(self) -> list[str]:
+        """Names of the functions that can be run."""
+        return self._front.resolved.entries()
+
+    def entry(self, name: str | None = None) -> str:
+        """Return the function to run; raises UsageError if it must be named or does not exist."""
+        entries = self.entries
+        if name is not None:
+            name = name.removeprefix("@")
+            if name not in entries:
+                raise UsageError(
+                    f"there is no entry `{name}`", help=f"entries: {', '.join(entries) or 'none'}"
+                )
+            return name
+        if not entries:
+            raise UsageError("the program has no function with a body to run")
+        if len(entries) > 1:
+            raise UsageError(
+                f"the program has {len(entries)} entries; name one with --entry",
+                help=f"entries: {', '.join(entries)}",
+            )
+        return entries[0]
+
+    def signature(self, entry: str | None = None) -> list[Arg]:
+        """Return what an entry takes."""
+        resolved = self._front.resolved
+        return arguments.signature(peer_functions(resolved, resolved.functions[self.entry(entry)]))
+
+    def run(
+        self,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        entry: str | None = None,
+        block_num: int = 1,
+        sanitize: str = "all",
+        timing: bool = True,
+        commit: str = "program",
+        uninit: str = "poison",
+        seed: int = 0,
+        max_instructions: int = MAX_INSTRUCTIONS,
+        observers: Sequence[Any] = (),
+    ) -> Result:
+        """Run an entry on arguments and return the result; the caller's arrays are not changed.
+
+        Raises UsageError for arguments that do not fit, ProgramError (or UnsupportedError) for what
+        only the arguments bring out, Trap where the run stops, LimitError for a program that has
+        not ended after `max_instructions`.
+        """
+        options = RunOptions(block_num, sanitize, timing, commit, uninit, seed, max_instructions)
+        launch = Launch(self._front, self._profile, self.entry(entry), args, options)
+        return launch.run(observers)
+
+    def debug(
+        self,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        entry: str | None = None,
+        **options: Any,
+    ) -> Debugger:
+        """Return a debugger that stands before the first operation of a run; `options` are those of
+        `run`. Raises what `run` raises before its first operation."""
+        from ptosim.debug.session import Debugger
+
+        chosen = RunOptions(**options)
+        return Debugger(Launch(self._front, self._profile, self.entry(entry), args, chosen))
+
+    def cost(
+        self,
+        *,
+        target: str | None = None,
+        entry: str | None = None,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        block_num: int = 1,
+        what_if: Mapping[str, float] | None = None,
+        max_instructions: int = MAX_INSTRUCTIONS,
+    ) -> CostReport:
+        """Return what an entry costs, without values: only scalars that decide a path, a trip
+        count or a shape are needed. `what_if` changes figures of the target by name.
+
+        Raises UsageError for an argument that is needed and not given, or an unknown figure,
+        ProgramError if the program cannot be placed (or is wrong for `target`), LimitError if it
+        has not ended after `max_instructions`.
+        """
+        from ptosim.run.estimation import cost_of
+
+        return cost_of(self, target, entry, args, block_num, what_if, max_instructions)
+
+
+def make_program(front: Front, profile: str, overrides: Mapping[str, str] | None = None) -> Program:
+    """Return the program of a checked module; raises ProgramError if the checks found errors."""
+    chosen = make_profile(profile, front.target, overrides)
+    if front.sink.has_errors:
+        raise ProgramError(list(front.sink))
+    return Program(front, chosen)

@@ -1,0 +1,116 @@
+"""What a run leaves behind, and which values of a function it takes in and gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.program import Function
+from ptosim.ground.ir.types import ScalarType, TileType, VectorType
+from ptosim.machine.storage import argument_dtype
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run left behind.
+
+    `outputs`: the final content of every pointer and memref argument and of every output tile, by
+    name. `made_up` names the arguments that the caller left out and what they were filled with.
+    """
+
+    outputs: dict[str, np.ndarray]
+    findings: list[Diagnostic]
+    prints: list[str] = field(default_factory=list)
+    made_up: dict[str, str] = field(default_factory=dict)
+    cycles: int | None = None
+    cost: Any = None
+    executed: int = 0
+
+    def trace(self) -> list[dict[str, Any]]:
+        """Return the run as Chrome trace events; none if timing was off."""
+        return self.cost.trace() if self.cost is not None else []
+
+
+def is_scale(function: Function, value: Value) -> bool:
+    """True for a tile that scales another one: a value near zero or below it would be of no use."""
+    return any(
+        getattr(op.bound.get(name), "value", None) is value
+        for op in function.op.walk()
+        if op.name in ("pto.tquant", "pto.tdequant")
+        for name in ("fp", "scale")
+    )
+
+
+def is_output(function: Function, value: Value) -> bool:
+    """True for a tile argument whose first use is as a destination."""
+    for op in function.op.walk():
+        for definition in op.variant.operands if op.variant is not None else ():
+            operand = op.bound.get(definition.name)
+            if getattr(operand, "value", None) is value and op.name != "pto.tassign":
+                return definition.role in ("out", "scratch")
+    return False
+
+
+def output_tiles(function: Function) -> list[Value]:
+    """Tile arguments that something writes, and in a snippet the results that nothing consumes."""
+    outputs = [
+        value
+        for value in function.args
+        if isinstance(value.type, TileType) and _is_written(function, value)
+    ]
+    if function.implicit:
+        outputs += [
+            v
+            for op in function.body
+            for v in op.results
+            if isinstance(v.type, TileType) and not _is_read(function, v)
+        ]
+    return outputs
+
+
+def output_values(function: Function) -> list[Value]:
+    """Tensors and scalars of the quant dialect that a snippet makes and nothing consumes."""
+    if not function.implicit:
+        return []
+    return [
+        v
+        for op in function.body
+        if op.definition is not None and op.definition.family == "quant"
+        for v in op.results
+        if isinstance(v.type, (VectorType, ScalarType)) and not _is_read(function, v)
+    ]
+
+
+def value_array(held: Any, type_: Any) -> np.ndarray:
+    """Return a scalar or tensor as an array of the type in which arguments come."""
+    dtype = type_.dtype if isinstance(type_, ScalarType) else type_.elem
+    return np.asarray(held).astype(argument_dtype(dtype), copy=False)
+
+
+def _is_read(function: Function, value: Value) -> bool:
+    """True if an operation takes the value, other than to write it or to place it."""
+    return any(
+        getattr(operand, "value", None) is value
+        for op in function.op.walk()
+        if op.variant is not None and op.name != "pto.tassign"
+        for d in op.variant.operands
+        if d.role not in ("out", "scratch")
+        for operand in _listed(op.bound.get(d.name))
+    )
+
+
+def _listed(bound: Any) -> list[Any]:
+    return bound if isinstance(bound, list) else [bound]
+
+
+def _is_written(function: Function, value: Value) -> bool:
+    return any(
+        getattr(op.bound.get(d.name), "value", None) is value and d.role != "in"
+        for op in function.op.walk()
+        if op.variant is not None
+        for d in op.variant.operands
+    )

@@ -1,0 +1,63 @@
+"""What belongs to a program beside its text: `kernel.toml` next to `kernel.pto`.
+
+summary = "…"
+targets = ["a2a3", "a5"]
+[args]                      # as on the command line, files relative to the program
+x = "randn:f32:128x256:7"
+[expect]                    # bit-exact unless a tolerance says otherwise
+y = "kernel.npz:y"
+[tolerance]
+y = { rtol = 1e-3, atol = 1e-5 }
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ptosim.ground.errors import UsageError
+from ptosim.run.compare import Tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """Inputs and expectations that are kept with a program."""
+
+    folder: Path
+    summary: str = ""
+    targets: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)  # level, entry, block_num, profile, seed
+    args: dict[str, str] = field(default_factory=dict)
+    expect: dict[str, str] = field(default_factory=dict)
+    tolerance: dict[str, Tolerance] = field(default_factory=dict)
+    exit_code: int = 0  # of programs that are wrong on purpose
+    codes: tuple[str, ...] = ()  # the findings that they are there to show
+
+
+_OPTIONS = ("level", "entry", "block_num", "profile", "seed", "sync")
+
+
+def sidecar_of(program: Path) -> Sidecar | None:
+    """Return what lies beside a program, None if nothing does. Raises UsageError if it is
+    malformed."""
+    path = program.with_suffix(".toml") if program.name else program
+    if not path.is_file():
+        return None
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        tolerance = {n: Tolerance(**t) for n, t in table.get("tolerance", {}).items()}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError) as problem:
+        raise UsageError(f"{path}: {problem}") from problem
+    return Sidecar(
+        path.parent,
+        table.get("summary", ""),
+        tuple(table.get("targets", ())),
+        {k: table[k] for k in _OPTIONS if k in table},
+        {k: str(v) for k, v in table.get("args", {}).items()},
+        dict(table.get("expect", {})),
+        tolerance,
+        table.get("exit_code", 0),
+        tuple(table.get("codes", ())),
+    )

@@ -1,0 +1,295 @@
+"""What a kernel sees of an operation: operands bound to memory, attributes, switches, and a
+voice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, make
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.types import DType
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.source import Span
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.gm import GmBuffer, GmView, ViewSpec, extent, strided_view
+from ptosim.machine.layout import tile_layout
+from ptosim.machine.storage import view_dtype
+from ptosim.machine.tile import Tile, TileRef
+from ptosim.semantics.base.touch import Touches
+
+
+class OpFault(Exception):
+    """An operation that cannot be executed; the engine turns it into a trap with the place."""
+
+    def __init__(self, code: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+class GmAccess:
+    """A GM view bound to its buffer: five dimensions, checked against the buffer's end."""
+
+    __slots__ = ("buffer", "dtype", "offset", "spec")
+
+    def __init__(self, buffer: GmBuffer, spec: ViewSpec, offset: int) -> None:
+        self.buffer = buffer
+        self.spec = spec
+        self.offset = offset
+        self.dtype: DType = spec.dtype
+
+    @property
+    def layout(self) -> str:
+        """The layout of the view: nd, dn or nz."""
+        return self.spec.layout
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Five sizes."""
+        return self.spec.sizes
+
+    def array(self) -> np.ndarray:
+        """Return the elements as a strided view (4-bit: packed bytes)."""
+        return strided_view(self.buffer, self.spec, self.offset)
+
+
+class Binding:
+    """One operation with the run-time values of its operands."""
+
+    __slots__ = (
+        "_attrs", "_tiles", "at_issue", "awaits", "core", "emit", "findings", "guard", "machine",
+        "made", "moved", "op", "prints", "profile", "signals", "slots", "source", "sync", "touches",
+        "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op: Operation,
+        values: Mapping[str, Any],
+        attrs: Mapping[str, Any],
+        core: Core,
+        machine: Machine,
+        profile: Profile,
+        source: Any,
+    ) -> None:
+        self.op = op
+        self.values = values
+        self._attrs = attrs
+        self.core = core
+        self.machine = machine
+        self.profile = profile
+        self.source = source
+        # A waiting operation sets `guard`, which says whether it can go on; `sync` says for the
+        # timing model and the race checks what the operation orders.
+        self.guard: Callable[[], bool] | None = None
+        self.sync: tuple[Any, ...] | None = None
+        # What happens when the scalar unit reaches a waiting operation, before it waits: the handle
+        # that it gives must be there for the operations behind it. `slots` says where results go.
+        self.at_issue: Callable[[], None] | None = None
+        self.slots: Mapping[Value, int] = {}
+        # Events between cores that it gives and takes, by keys that both sides agree on.
+        self.signals: tuple[Any, ...] = ()
+        # Tiles that it fills and that are no destinations of its core: (core, handle) pairs.
+        self.made: list[tuple[Core, TileRef]] = []
+        self.awaits: tuple[Any, ...] = ()
+        # Bytes that it reaches through pointers; those of tiles and views follow from its row.
+        self.touches: Touches | None = None
+        # The effect with its one window of global memory at another place (an offset in elements),
+        # None where that has to be bound anew. Kernels of transfers set it.
+        self.moved: Callable[[int], Callable[[], object] | None] | None = None
+        self.findings: list[Diagnostic] = []
+        # An engine puts its own sink in here.
+        self.emit: Callable[[Diagnostic], None] = self.findings.append
+        self.prints: list[str] = []  # where tprint and print write
+        self._tiles: dict[str, Tile] = {}
+
+    def elsewhere(self, view: GmView) -> Binding:
+        """Return the same operation with its window of global memory at another place."""
+        values = {
+            name: view if value.__class__ is tuple and value[:2] == view[:2] else value
+            for name, value in self.values.items()
+        }
+        made = Binding(
+            self.op, values, self._attrs, self.core, self.machine, self.profile, self.source
+        )
+        made.prints, made.emit, made.slots = self.prints, self.emit, self.slots
+        return made
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Attributes of the row with their values or defaults."""
+        return self._attrs
+
+    @property
+    def target(self) -> str:
+        """The target the program runs on."""
+        return self.profile.target
+
+    # -- operands -------------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """True if an optional operand is there."""
+        return self.values.get(name) is not None
+
+    def is_written(self, name: str) -> bool:
+        """True if the program itself gives an optional operand (scratch of the simulator is
+        not)."""
+        return self.op.bound.get(name) is not None
+
+    def tile(self, name: str) -> Tile:
+        """Return a tile operand bound to memory; faults if it does not fit its space."""
+        tile = self._tiles.get(name)
+        if tile is None:
+            ref: TileRef = self.values[name]
+            tile = self._tiles[name] = self.bind_tile(ref, name)
+        return tile
+
+    def bind_tile(self, ref: TileRef, name: str, core: Core | None = None) -> Tile:
+        """Bind a tile to the bytes of its space, on another core of the cluster if one is given."""
+        if ref is None:
+            raise OpFault("PTO6003", f"operand {name} of '{self.op.name}' has no tile yet")
+        space = (core or self.core).space(ref.type.loc)
+        end = ref.addr + min(ref.type.bytes, valid_bytes(ref))
+        if ref.addr < 0 or end > space.size:
+            raise OpFault(
+                "PTO4353",
+                f"tile {name} [{ref.addr:#x}, {end:#x}) is out of bounds of {ref.type.loc} "
+                f"({space.size} bytes)",
+                notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
+            )
+        known = self.core.machine_def.spaces.get(ref.type.loc)
+        align = known.align if known is not None else 1
+        if ref.addr % align:
+            raise OpFault(
+                "PTO4354",
+                f"tile {name} at {ref.addr:#x} is not aligned to {align} bytes",
+                notes=("[SA-0354] TASSIGN: address not aligned",),
+            )
+        return Tile(ref, space.data)
+
+    def opt_tile(self, name: str) -> Tile | None:
+        """Return an optional tile operand."""
+        return self.tile(name) if self.has(name) else None
+
+    def view(self, name: str) -> GmAccess:
+        """Return a GM view operand; faults if it reaches outside its buffer."""
+        return self.view_of(self.values[name])
+
+    def view_of(self, value: GmView) -> GmAccess:
+        """Bind the value of a GM view; faults if it reaches outside its buffer."""
+        spec, number, offset = value
+        buffer = self.machine.buffers[number]
+        low, high = extent(spec, offset)
+        count = len(buffer.data) * 8 // spec.dtype.bits
+        if high >= low and (low < 0 or high >= count):
+            raise OpFault(
+                "PTO6001",
+                f"'{self.op.name}' reaches outside `{buffer.name}`: elements "
+                f"[{low}, {high + 1}) of "
+                f"{count}",
+                notes=(f"view sizes {list(spec.sizes)}, strides {list(spec.strides)}",),
+                help="check the offsets and sizes of the partition, and the size of the argument",
+            )
+        return GmAccess(buffer, spec, offset)
+
+    def scalar(self, name: str) -> Any:
+        """Return a scalar operand as a Python number."""
+        return self.values[name]
+
+    def attr(self, name: str) -> Any:
+        """Return an attribute of the row (its default if it is not written)."""
+        return self._attrs.get(name)
+
+    def switch(self, name: str) -> str:
+        """Return the value of a semantic switch."""
+        return self.profile[name]
+
+    # -- arrays ---------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """True if a bound tile has an empty valid region: the operation then does nothing."""
+        return any(tile.is_empty for tile in self._tiles.values())
+
+    def array_operands(self, names: tuple[str, ...]) -> list[Any]:
+        """Return operands for a function of arrays.
+
+        The domain is the valid region of the tile `dst` (of the first tile if none has that name).
+        Tiles come as views of that region, all of them as flat runs where each is one run of
+        memory; scalars as NumPy scalars of the first tile's element type.
+        """
+        tiles = {n: self.tile(n) for n in names if isinstance(self.values.get(n), TileRef)}
+        if not tiles:
+            return [self.values.get(n) for n in names]
+        first = next(iter(tiles.values()))
+        domain = tiles.get("dst", first)
+        rows, cols = domain.v_row, domain.v_col
+        flat = all(t.is_run(rows, cols) for t in tiles.values())
+        arrays = {
+            n: t.flat(rows * cols) if flat else self.region(n, rows, cols) for n, t in tiles.items()
+        }
+        return [
+            arrays[n] if n in arrays else typed_scalar(self.values.get(n), first.dtype)
+            for n in names
+        ]
+
+    def region(self, name: str, rows: int, cols: int) -> np.ndarray:
+        """Return the first rows and columns of a tile operand as a view; faults if its layout has
+        no such view or its shape is smaller."""
+        tile = self.tile(name)
+        if tile.layout.is_boxed:
+            raise OpFault(
+                "PTO6020",
+                f"'{self.op.name}' works on unboxed tiles; {name} is {tile.layout.name}",
+                help="convert the layout with tmov first",
+            )
+        if rows > tile.rows or cols > tile.cols:
+            raise OpFault(
+                "PTO6021",
+                f"'{self.op.name}' covers {rows}x{cols} elements; {name} has "
+                f"{tile.rows}x{tile.cols}",
+                help="give the operands equal valid shapes",
+            )
+        return tile.region(rows, cols)
+
+    # -- findings -------------------------------------------------------------------------------
+
+    def warn(self, code: str, message: str, **details: Any) -> None:
+        """Report a warning at the operation, once for each place and text; at binding or later."""
+        self._report(Severity.WARNING, code, message, details)
+
+    def note(self, code: str, message: str, **details: Any) -> None:
+        """Report a note at the operation."""
+        self._report(Severity.NOTE, code, message, details)
+
+    def _report(self, severity: Severity, code: str, message: str, details: dict[str, Any]) -> None:
+        span = Span(self.source, self.op.start, self.op.name_end)
+        self.emit(make(severity, code, f"'{self.op.name}' {message}", span, **details))
+
+
+def valid_bytes(ref: TileRef) -> int:
+    """Return the bytes up to the last element of the valid region: a window of a tile has the
+    strides, but not the whole extent, of its static shape."""
+    layout = tile_layout(ref.type, ref.v_row, ref.v_col)
+    last = layout.offset(max(ref.v_row - 1, 0), max(ref.v_col - 1, 0))
+    return ref.type.dtype.bytes_for(last + 1)
+
+
+def typed_scalar(value: Any, dtype: np.dtype) -> Any:
+    """Return a Python number as a scalar of an array's type; integers wrap. Other values pass."""
+    if not isinstance(value, (int, float)):
+        return value
+    if dtype.kind in "iu" and not isinstance(value, float):
+        bits = dtype.itemsize * 8
+        wrapped = int(value) & ((1 << bits) - 1)
+        return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
+    return np.array(value).astype(dtype)[()]
+
+
+def storage(dtype: DType) -> np.dtype:
+    """Return the NumPy dtype in which an element type is seen in memory."""
+    return view_dtype(dtype)

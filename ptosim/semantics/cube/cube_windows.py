@@ -1,0 +1,76 @@
+"""textract and tinsert between the memories around the cube: L1 to L0 and to block scales,
+accumulators to L1, UB to L1."""
+
+from __future__ import annotations
+
+from ptosim.machine.tile import Tile
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.cluster import owned_tile
+from ptosim.semantics.base.functions import Commit, kernel
+from ptosim.semantics.cube.outward import accumulator_window
+from ptosim.semantics.move.boxes import copy_window, extent
+from ptosim.semantics.move.window import EXTRACT, INSERT, start_of
+
+
+def to_l0(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A window of L1 to L0; it begins at a box of the source."""
+    layout = whole.layout
+    if row % layout.box_rows or col % layout.box_cols:
+        raise OpFault(
+            "PTO6312",
+            f"'{op.op.name}' takes a window at ({row}, {col}) of a tile with boxes of "
+            f"{layout.box_rows}x{layout.box_cols}",
+            help="begin the window at a multiple of the box",
+        )
+    rows, cols = extent(part)
+    return copy_window(whole, (row, col), part, (0, 0), rows, cols)
+
+
+def ub_to_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A window of UB to a tile of L1."""
+    target = owned_tile(op, "dst")
+    return copy_window(whole, (row, col), target, (0, 0), part.v_row, part.v_col)
+
+
+def ub_into_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A tile of UB into a window of L1."""
+    target = owned_tile(op, "dst")
+    return copy_window(part, (0, 0), target, (row, col), part.v_row, part.v_col)
+
+
+def acc_to_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A window of an accumulator, converted."""
+    size = part.v_row, part.v_col
+    return accumulator_window(op, whole, (row, col), part, (0, 0), size)
+
+
+def acc_into_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """An accumulator into a window of L1, converted."""
+    size = part.v_row, part.v_col
+    return accumulator_window(op, part, (0, 0), whole, (row, col), size)
+
+
+EXTRACT["mat", "left"] = to_l0
+EXTRACT["mat", "right"] = to_l0
+EXTRACT["mat", "scaling"] = to_l0
+EXTRACT["mat", "left_scale"] = to_l0
+EXTRACT["mat", "right_scale"] = to_l0
+EXTRACT["vec", "mat"] = ub_to_l1
+EXTRACT["acc", "mat"] = acc_to_l1
+INSERT["vec", "mat"] = ub_into_l1
+INSERT["acc", "mat"] = acc_into_l1
+
+
+@kernel("pto.textract_fp", "pto.textract.fp")
+def textract_fp(op: Binding) -> Commit:
+    """A window of an accumulator with a scale for each column; the first word is that of the first
+    column of the window."""
+    src, dst = op.tile("src"), op.tile("dst")
+    return acc_to_l1(op, src, dst, *start_of(op, src, dst))
+
+
+@kernel("pto.tinsert_fp", "pto.tinsert.fp")
+def tinsert_fp(op: Binding) -> Commit:
+    """An accumulator into a window of L1 with a scale for each column."""
+    src, dst = op.tile("src"), op.tile("dst")
+    return acc_into_l1(op, dst, src, *start_of(op, dst, src))

@@ -1,0 +1,131 @@
+"""What leaves an accumulator tile: the fixpipe scales, applies ReLU and converts on the way.
+
+A scalar quantisation word serves every column; the words of a parameter tile serve one column each.
+The arithmetic is that of `numerics.fixpipe`: the scale comes before ReLU, as the public micro
+programs' data have it (the documentation of the tile operations leaves the order open)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptosim.ground.ir.types import DType
+from ptosim.ground.isa.conversions import conversion_name
+from ptosim.machine.tile import Tile
+from ptosim.numerics.fixpipe import Activation, Rules, fixed
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.functions import Commit, kernel
+from ptosim.semantics.base.strided import tile_array
+
+Convert = Callable[[np.ndarray], np.ndarray]
+Words = Callable[[int], np.ndarray]
+
+_KEEP_INFINITY = 48  # bit of the control register: results beyond a float's range become infinite
+
+_PLAIN = {
+    "f32": ("f32", "f16", "bf16"),
+    "i32": ("i32",),
+}
+"""Destinations without a quantisation word."""
+
+_SCALED = {
+    "a2a3": {"f32": ("i8", "ui8"), "i32": ("i8", "ui8", "f16", "i16")},
+    "a5": {
+        "f32": ("i8", "ui8", "f16", "bf16", "f32", "hif8", "f8E4M3FN", "f8E5M2"),
+        "i32": ("i8", "ui8", "f16", "bf16"),
+    },
+}
+
+
+def stored(op: Binding, tile: Tile, dtype: DType) -> Convert:
+    """Return the function that gives values of an accumulator tile (rows and columns, from the
+    first column of the parameters) as elements of `dtype`. Raises OpFault for a pair of types that
+    the fixpipe of the target does not have."""
+    src, dst = conversion_name(tile.type.dtype), conversion_name(dtype)
+    plain = dst in _PLAIN[src]
+    words = _words(op, plain)
+    known = _PLAIN[src] if words is None else _SCALED[op.target][src]
+    if dst not in known:
+        how = "without a scale" if words is None else "with a scale"
+        raise OpFault(
+            "PTO8002",
+            f"'{op.op.name}': the fixpipe of {op.target} does not turn {src} into {dst} {how}",
+            notes=(f"it turns {src} into {', '.join(known)} {how}",),
+        )
+    activation = Activation(op.attr("reluPreMode") == "normal_relu")
+    rules = _rules(op)
+    by_rows = op.has("fp") and op.switch("fixpipe.channel") == "row"
+    registers = op.core.registers
+
+    def convert(values: np.ndarray) -> np.ndarray:
+        given = None
+        if words is not None:
+            given = words(values.shape[0])[:, None] if by_rows else words(values.shape[1])
+        saturate = not registers["ctrl"] >> _KEEP_INFINITY & 1
+        return fixed(values, dst, given, activation, saturate=saturate, rules=rules)
+
+    return convert
+
+
+def _rules(op: Binding) -> Rules:
+    return Rules(
+        exact=op.switch("fixpipe.product") == "exact",
+        clip_first=op.switch("fixpipe.s9") == "on",
+        signed_offset=op.switch("fixpipe.offset") == "signed",
+        short_scale=op.has("fp") or op.switch("fixpipe.scale") == "fp19",
+        relu=op.switch("fixpipe.relu"),
+    )
+
+
+def _words(op: Binding, plain: bool) -> Words | None:
+    """The quantisation words of the columns: of a parameter tile, of a scalar, or, where types need
+    them and the operation has none, of the registers; None if nothing is scaled."""
+    if op.has("fp"):
+        return _table(op.tile("fp"))
+    if op.has("preQuantScalar"):
+        word = _word(op.scalar("preQuantScalar"))
+        return lambda count: word
+    registers = op.core.registers
+    if plain or not {"quant.word", "quant.table"} & registers.keys():
+        return None
+    data = op.core.space("scaling").data
+
+    def preset(count: int) -> np.ndarray:
+        if "quant.word" in registers:
+            return _word(registers["quant.word"])
+        return np.ndarray((count,), np.uint64, data, registers["quant.table"])
+
+    return preset
+
+
+def _table(tile: Tile) -> Words:
+    return lambda count: tile_array(tile, (count,), (8,), np.uint64)
+
+
+def _word(value: int) -> np.ndarray:
+    return np.array([value & (1 << 64) - 1], np.uint64)
+
+
+@kernel("pto.set_quant_scalar")
+def set_quant_scalar(op: Binding) -> Commit:
+    """The quantisation word for accumulators that leave without one of their own."""
+    word, registers = int(op.scalar("value")), op.core.registers
+
+    def commit() -> None:
+        registers.pop("quant.table", None)
+        registers["quant.word"] = word
+
+    return commit
+
+
+@kernel("pto.set_quant_vector")
+def set_quant_vector(op: Binding) -> Commit:
+    """The place of the quantisation words, one for each column."""
+    addr, registers = op.tile("fp").addr, op.core.registers
+
+    def commit() -> None:
+        registers.pop("quant.word", None)
+        registers["quant.table"] = addr
+
+    return commit

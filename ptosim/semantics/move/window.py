@@ -1,0 +1,83 @@
+"""textract and tinsert: a window of one tile and the whole of another.
+
+Which memories the two tiles lie in decides what happens; `EXTRACT` and `INSERT` hold a function of
+(operation, tile with the window, other tile, row, column) for each pair of locations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from ptosim.machine.tile import Tile
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.functions import Commit, kernel
+
+Mover = Callable[[Binding, Tile, Tile, int, int], Commit]
+
+EXTRACT: dict[tuple[str, str], Mover] = {}
+INSERT: dict[tuple[str, str], Mover] = {}
+
+
+def start_of(op: Binding, whole: Tile, part: Tile) -> tuple[int, int]:
+    """Return where the window begins; faults if it leaves the tile."""
+    row, col = int(op.scalar("row")), int(op.scalar("col"))
+    fits = row + part.rows <= whole.rows and col + part.cols <= whole.cols
+    if row < 0 or col < 0 or not fits:
+        raise OpFault(
+            "PTO6005",
+            f"'{op.op.name}': the window of {part.rows}x{part.cols} at ({row}, {col}) leaves the "
+            f"tile of {whole.rows}x{whole.cols}",
+        )
+    return row, col
+
+
+def _mover(op: Binding, table: dict[tuple[str, str], Mover]) -> Mover:
+    pair = op.tile("src").type.loc, op.tile("dst").type.loc
+    if pair not in table:
+        raise OpFault("PTO8002", f"'{op.op.name}' does not move from {pair[0]} to {pair[1]}")
+    return table[pair]
+
+
+@kernel("pto.textract")
+def textract(op: Binding) -> Commit:
+    """dst = the window of src."""
+    src, dst = op.tile("src"), op.tile("dst")
+    return _mover(op, EXTRACT)(op, src, dst, *start_of(op, src, dst))
+
+
+@kernel("pto.tinsert")
+def tinsert(op: Binding) -> Commit:
+    """The window of dst = src."""
+    src, dst = op.tile("src"), op.tile("dst")
+    return _mover(op, INSERT)(op, dst, src, *start_of(op, dst, src))
+
+
+def extract_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """Between vec tiles: the valid region of dst is filled."""
+    source = _window(op, "src", part, row, col)
+    return partial(_copy, op.region("dst", part.v_row, part.v_col), source)
+
+
+def insert_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """Between vec tiles: the valid region of src is copied."""
+    target = _window(op, "dst", part, row, col)
+    return partial(_copy, target, op.region("src", part.v_row, part.v_col))
+
+
+def _window(op: Binding, name: str, part: Tile, row: int, col: int) -> np.ndarray:
+    """Return the valid extent of `part` from (row, col) of a tile; 4-bit elements as bytes."""
+    half = 2 if part.bits == 4 else 1
+    if col % half:
+        raise OpFault("PTO6005", f"column {col} of a tile of 4-bit elements begins inside a byte")
+    return op.region(name, row + part.v_row, col + part.v_col)[row:, col // half :]
+
+
+def _copy(target: np.ndarray, source: np.ndarray) -> None:
+    target[...] = source
+
+
+EXTRACT["vec", "vec"] = extract_vec
+INSERT["vec", "vec"] = insert_vec

@@ -1,0 +1,269 @@
+"""Operations of the scalar unit that make tiles: allocation, placement, other views of a storage.
+
+A tile is a handle on bytes of its space, so two handles on the same bytes see each other's writes,
+as tiles of the hardware do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ptosim.ground.ir.types import MemRefType, TileType
+from ptosim.machine.core import Core
+from ptosim.machine.layout import tile_layout
+from ptosim.machine.tile import TileRef, tile_ref
+from ptosim.semantics.base.binding import OpFault
+from ptosim.semantics.base.functions import value
+from ptosim.semantics.scalar.values import Action, ValueContext, partition_view
+
+
+@value("pto.alloc_tile")
+def alloc_tile(ctx: ValueContext) -> Action:
+    """A tile at its address, with the valid shape of its type or of the operands."""
+    type_: TileType = ctx.result_type  # type: ignore[assignment]
+    addr = ctx.slots.get("addr")
+    valid_row, valid_col = ctx.slots.get("valid_row"), ctx.slots.get("valid_col")
+    result, planned, name = ctx.result, ctx.address, ctx.op.results[0].name
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        at = planned
+        if addr is not None:
+            at = slots[addr]
+            check_place(core, type_, at, name)
+        rows = slots[valid_row] if valid_row is not None else type_.v_row
+        cols = slots[valid_col] if valid_col is not None else type_.v_col
+        slots[result] = checked_tile(type_, at, rows, cols)  # type: ignore[arg-type]
+
+    return run
+
+
+def check_place(core: Core, type_: TileType, addr: int, name: str) -> None:
+    """Raise OpFault if a tile does not lie in its space at an aligned address."""
+    space = core.machine_def.spaces[type_.loc]
+    end = addr + type_.bytes
+    if addr < 0 or end > space.bytes:
+        raise OpFault(
+            "PTO4353",
+            f"tile %{name} [{addr:#x}, {end:#x}) is out of bounds of {type_.loc} "
+            f"({space.bytes} bytes)",
+            notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
+            help="choose another address, or a smaller tile",
+        )
+    if addr % space.align:
+        raise OpFault(
+            "PTO4354",
+            f"tile %{name} at {addr:#x} is not aligned to {space.align} bytes",
+            notes=("[SA-0354] TASSIGN: address not aligned",),
+            help=f"use a multiple of {space.align}",
+        )
+
+
+def checked_tile(type_: TileType, addr: int, rows: int | None, cols: int | None) -> TileRef:
+    """Return a tile after checking its valid shape against the static one."""
+    rows = type_.rows if rows is None else rows
+    cols = type_.cols if cols is None else cols
+    if not (0 <= rows <= type_.rows and 0 <= cols <= type_.cols):
+        raise OpFault(
+            "PTO6004",
+            f"valid shape {rows}x{cols} does not fit the tile's shape {type_.rows}x{type_.cols}",
+            help="a valid dimension lies between 0 and the static one",
+        )
+    return tile_ref(type_, addr, rows, cols)
+
+
+@value("pto.declare_tile")
+def declare_tile(ctx: ValueContext) -> Action:
+    """A tile without storage; an operation that hands out storage fills it in."""
+    type_: TileType = ctx.result_type  # type: ignore[assignment]
+    result = ctx.result
+
+    def run(core: Core) -> None:
+        core.slots[result] = checked_tile(type_, 0, type_.v_row, type_.v_col)
+
+    return run
+
+
+@value("pto.set_validshape")
+def set_validshape(ctx: ValueContext) -> Action:
+    """The tile has new valid extents from here on."""
+    source, row, col = ctx.slots["source"], ctx.slots["valid_row"], ctx.slots["valid_col"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        old: TileRef = slots[source]
+        slots[source] = checked_tile(old.type, old.addr, slots[row], slots[col])
+
+    return run
+
+
+@value("pto.treshape", "pto.bitcast", "pto.talias")
+def retype(ctx: ValueContext) -> Action:
+    """The same bytes under another type."""
+    type_: TileType = ctx.result_type  # type: ignore[assignment]
+    source, result, name = ctx.slots["source"], ctx.result, ctx.op.results[0].name
+
+    def run(core: Core) -> None:
+        old: TileRef = core.slots[source]
+        rows = type_.v_row if type_.v_row is not None else old.v_row
+        cols = type_.v_col if type_.v_col is not None else old.v_col
+        check_place(core, type_, old.addr, name)
+        core.slots[result] = checked_tile(type_, old.addr, rows, cols)
+
+    return run
+
+
+@value("pto.tassign")
+def tassign(ctx: ValueContext) -> Action:
+    """The tile at another address."""
+    source, addr = ctx.slots["source"], ctx.slots["addr"]
+    result = ctx.results[0] if ctx.results else source
+    name = ctx.op.bound["source"].value.name
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        old: TileRef = slots[source]
+        at = slots[addr]
+        if not isinstance(at, int):
+            raise OpFault(
+                "PTO6010",
+                f"'{ctx.op.name}': {at} names no address",
+                help="write the address in parentheses: `@tile(0x1000)`",
+            )
+        check_place(core, old.type, at, name)
+        slots[result] = tile_ref(old.type, at, old.v_row, old.v_col)
+
+    return run
+
+
+@value("pto.subset")
+def subset(ctx: ValueContext) -> Action:
+    """A window of a tile that shares its storage; strides stay those of the tile."""
+    source, row, col = ctx.slots["source"], ctx.slots["row"], ctx.slots["col"]
+    sizes, result = ctx.slots["sizes"], ctx.result
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        rows, cols = (slots[s] for s in sizes)
+        slots[result] = window(slots[source], slots[row], slots[col], rows, cols)
+
+    return run
+
+
+@value("pto.subview")
+def subview(ctx: ValueContext) -> Action:
+    """Old name of partition_view for a view and of subset for a tile."""
+    if not isinstance(ctx.operand_type("source"), TileType):
+        return partition_view(ctx)
+    if ctx.slots["sizes"] is not None:
+        return subset(ctx)
+    type_: TileType = ctx.result_type  # type: ignore[assignment]
+    source, row, col = ctx.slots["source"], ctx.slots["row"], ctx.slots["col"]
+    result = ctx.result
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[result] = window(slots[source], slots[row], slots[col], type_.rows, type_.cols)
+
+    return run
+
+
+@value("pto.tsubview")
+def tsubview(ctx: ValueContext) -> Action:
+    """The destination becomes a window of the source; its static shape is its own. The address is
+    that of element (row, col) in plain strides, also for boxed tiles."""
+    source, row, col = ctx.slots["source"], ctx.slots["row"], ctx.slots["col"]
+    target = ctx.results[0] if ctx.results else ctx.slots["result"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        old: TileRef = slots[target]
+        slots[target] = _part(slots[source], old, slots[row], slots[col])
+
+    return run
+
+
+def _part(whole: TileRef, part: TileRef, row: int, col: int) -> TileRef:
+    type_ = whole.type
+    if row < 0 or col < 0 or row + part.v_row > type_.rows or col + part.v_col > type_.cols:
+        raise OpFault(
+            "PTO6005",
+            f"the window of {part.v_row}x{part.v_col} at ({row}, {col}) leaves the tile of "
+            f"{type_.rows}x{type_.cols}",
+        )
+    strides = (type_.cols, 1) if type_.blayout == "row_major" else (1, type_.rows)
+    addr = whole.addr + (row * strides[0] + col * strides[1]) * type_.dtype.bits // 8
+    kept = {"cols": type_.cols} if type_.blayout == "row_major" else {"rows": type_.rows}
+    return tile_ref(replace(part.type, **kept), addr, part.v_row, part.v_col)
+
+
+def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
+    """Return the tile that covers rows x cols elements from (row, col) of another one.
+
+    Its static shape keeps the extent that fixes the strides, so elements stay where they are.
+    """
+    type_ = tile.type
+    if row < 0 or col < 0 or rows < 1 or cols < 1:
+        raise OpFault("PTO6005", f"there is no window of {rows}x{cols} elements at ({row}, {col})")
+    if row + rows > type_.rows or col + cols > type_.cols:
+        raise OpFault(
+            "PTO6005",
+            f"the window [{row}, {row + rows}) x [{col}, {col + cols}) leaves the tile of "
+            f"{type_.rows}x{type_.cols}",
+        )
+    layout = tile_layout(type_, tile.v_row, tile.v_col)
+    if layout.is_boxed:
+        _check_boxes(type_, layout.box_rows, layout.box_cols, (row, col, rows, cols))
+    elif type_.dtype.bits == 4 and col % 2:
+        raise OpFault("PTO6005", f"column {col} of a tile of {type_.dtype} begins inside a byte")
+    addr = tile.addr + layout.offset(row, col) * type_.dtype.bits // 8
+    kept = {"rows": rows} if type_.blayout == "row_major" else {"cols": cols}
+    return tile_ref(replace(type_, v_row=rows, v_col=cols, **kept), addr, rows, cols)
+
+
+def _check_boxes(
+    type_: TileType, box_rows: int, box_cols: int, place: tuple[int, int, int, int]
+) -> None:
+    """A window of a boxed tile has whole boxes, and keeps the axis on which they lie apart."""
+    row, col, rows, cols = place
+    whole = row % box_rows == 0 == rows % box_rows and col % box_cols == 0 == cols % box_cols
+    keeps = cols == type_.cols if type_.blayout == "row_major" else rows == type_.rows
+    if not whole or not keeps:
+        axis = "columns" if type_.blayout == "row_major" else "rows"
+        raise OpFault(
+            "PTO6005",
+            f"a window of {rows}x{cols} at ({row}, {col}) cuts a tile with boxes of "
+            f"{box_rows}x{box_cols}",
+            notes=(
+                "offsets and sizes are multiples of the box",
+                f"a {type_.blayout} tile keeps all its {axis}",
+            ),
+        )
+
+
+@value("memref.alloc")
+def memref_alloc(ctx: ValueContext) -> Action:
+    """A local buffer, seen as an ND tile of its last dimension."""
+    type_: MemRefType = ctx.result_type  # type: ignore[assignment]
+    tile = memref_tile(type_)
+    result, planned = ctx.result, ctx.address
+
+    def run(core: Core) -> None:
+        core.slots[result] = tile_ref(tile, planned or 0, tile.rows, tile.cols)
+
+    return run
+
+
+def memref_tile(type_: MemRefType) -> TileType:
+    """Return the tile type with the shape and space of a local memref."""
+    dims = [d or 1 for d in type_.dims] or [1]
+    rows = int(np.prod(dims[:-1], dtype=np.int64)) if len(dims) > 1 else 1
+    return TileType(type_.space, type_.elem, rows, dims[-1], rows, dims[-1])
+
+
+@value("memref.dealloc")
+def memref_dealloc(ctx: ValueContext) -> Action:
+    """The end of a buffer's life needs no action."""
+    return lambda core: None

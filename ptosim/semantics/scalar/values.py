@@ -1,0 +1,308 @@
+"""Operations of the scalar unit that make handles on global memory, or access an element of it.
+
+A maker gets the operation with the slots of its operands and returns the function that executes it
+on a core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
+from ptosim.ground.isa.profiles import Profile
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.gm import GmView, ViewSpec, five_dims, strided_view, view_spec
+from ptosim.machine.storage import view_dtype
+from ptosim.semantics.base.binding import OpFault
+from ptosim.semantics.base.functions import value
+
+Action = Callable[[Core], None]
+
+
+@dataclass(slots=True)
+class ValueContext:
+    """An operation of the scalar unit: slots of its operands and results, and the machine."""
+
+    op: Operation
+    machine: Machine
+    slots: dict[str, Any]  # operand name -> slot, tuple of slots, or None
+    results: tuple[int, ...]
+    layout: str | None
+    address: int | None  # where the planner put the result
+    warn: Callable[..., None]
+    attrs: Mapping[str, Any]
+    profile: Profile
+
+    @property
+    def result(self) -> int:
+        """Slot of the first result."""
+        return self.results[0]
+
+    @property
+    def result_type(self) -> Type:
+        """Type of the first result."""
+        return self.op.results[0].type
+
+    def operand_type(self, name: str) -> Any:
+        """Type of an operand."""
+        return self.op.bound[name].type
+
+
+@value("pto.addptr")
+def addptr(ctx: ValueContext) -> Action:
+    """result = pointer + offset elements."""
+    pointer, offset, result = ctx.slots["ptr"], ctx.slots["offset"], ctx.result
+    bits = ctx.operand_type("ptr").elem.bits
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        space, at = slots[pointer]
+        slots[result] = (space, at + slots[offset] * bits // 8)
+
+    return run
+
+
+_GM_BASE = 1 << 48
+"""A pointer into global memory as an integer: the number of its buffer + 1, above 48 bits of
+offset."""
+
+
+@value("pto.castptr")
+def castptr(ctx: ValueContext) -> Action:
+    """An integer is a byte address in the space of the result's type; a pointer keeps its place."""
+    source, result = ctx.slots["src"], ctx.result
+    space = getattr(ctx.result_type, "space", None)
+
+    def run(core: Core) -> None:
+        given = core.slots[source]
+        if isinstance(given, int):
+            core.slots[result] = _pointer(space, given)
+        elif space is None:
+            core.slots[result] = _address(given)
+        else:
+            core.slots[result] = given if len(given) == 2 else _first_byte(given)
+
+    return run
+
+
+def _pointer(space: str | None, address: int) -> tuple[Any, int]:
+    if space != "gm":
+        return space, address
+    number, offset = divmod(address, _GM_BASE)
+    if number < 1:
+        raise OpFault(
+            "PTO6603",
+            f"{address:#x} is no address in global memory",
+            help="only a pointer argument, or an integer made of one with castptr, leads there",
+        )
+    return number - 1, offset
+
+
+def _address(pointer: tuple[Any, ...]) -> int:
+    place, offset = pointer if len(pointer) == 2 else _first_byte(pointer)
+    return (place + 1) * _GM_BASE + offset if isinstance(place, int) else offset
+
+
+def _first_byte(view: Any) -> tuple[int, int]:
+    spec, number, element = view
+    return number, element * spec.dtype.bits // 8
+
+
+@value("pto.make_tensor_view")
+def make_tensor_view(ctx: ValueContext) -> Action:
+    """A view of global memory: pointer, sizes and strides in elements."""
+    type_: ViewType = ctx.result_type  # type: ignore[assignment]
+    pointer, result = ctx.slots["ptr"], ctx.result
+    shape = ctx.slots["shape"] or ()
+    strides = ctx.slots["strides"] or ()
+    dtype, layout = type_.elem, ctx.layout or "nd"
+    declared = tuple(d or 1 for d in type_.dims)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        buffer, at = _start(slots[pointer], dtype)
+        sizes = tuple(slots[s] for s in shape) if shape else declared
+        steps = tuple(slots[s] for s in strides) if strides else _contiguous(sizes)
+        spec = view_spec(*five_dims(sizes, steps), dtype, layout)
+        slots[result] = (spec, buffer, at)
+
+    return run
+
+
+def _start(pointer: Any, dtype: DType) -> tuple[Any, int]:
+    """Return the buffer of a pointer, or of a memref, and its first element."""
+    if len(pointer) == 3:
+        _, buffer, element = pointer
+        return buffer, element
+    buffer, byte = pointer
+    return buffer, byte * 8 // dtype.bits
+
+
+def _contiguous(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        strides.insert(0, step)
+        step *= size
+    return tuple(strides)
+
+
+@value("pto.partition_view")
+def partition_view(ctx: ValueContext) -> Action:
+    """A window of a view: offsets in elements along each dimension, new sizes, the same strides."""
+    source, result = ctx.slots["source"], ctx.result
+    offsets = ctx.slots["offsets"] or ()
+    sizes = ctx.slots["sizes"] or ()
+    first = 5 - max(len(offsets), len(sizes))
+    # Loops move a window of one size along a view: what does not depend on the place is kept.
+    known: dict[Any, tuple[ViewSpec, Axes]] = {}
+
+    def window(spec: ViewSpec, lengths: list[int]) -> tuple[ViewSpec, Axes]:
+        whole = list(spec.sizes)
+        whole[first : first + len(lengths)] = lengths
+        axes = [(slot, spec.strides[i], spec.sizes[i] - whole[i], whole[i])
+                for i, slot in enumerate(offsets, first)]  # fmt: skip
+        for axis, (_, _, _, size) in enumerate(axes):
+            if size < 0:
+                raise OpFault(
+                    "PTO6002", f"partition size {size} along dimension {axis} is negative"
+                )
+        if len(known) >= MAX_WINDOWS:
+            known.clear()
+        found = view_spec(tuple(whole), spec.strides, spec.dtype, spec.layout), tuple(axes)
+        known[spec, *lengths] = found
+        return found
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        spec, buffer, at = slots[source]
+        lengths = [slots[s] for s in sizes]
+        inner, axes = known.get((spec, *lengths)) or window(spec, lengths)
+        for slot, stride, room, _ in axes:
+            offset = slots[slot]
+            at += offset * stride
+            if not 0 <= offset <= room:
+                _warn_outside(ctx, slots, axes)
+        slots[result] = (inner, buffer, at)
+
+    return run
+
+
+Axes = tuple[tuple[int, int, int, int], ...]
+"""Of each dimension of a window that has an offset: its slot, the stride, the largest offset inside
+the view, and the size of the window."""
+
+MAX_WINDOWS = 256
+"""Sizes that are kept for an operation."""
+
+
+def _warn_outside(ctx: ValueContext, slots: list[Any], axes: Axes) -> None:
+    for axis, (slot, _, room, size) in enumerate(axes):
+        offset = slots[slot]
+        if not 0 <= offset <= room:
+            ctx.warn(
+                "PTO6101",
+                f"the window [{offset}, {offset + size}) leaves its view along dimension {axis} "
+                f"(size {room + size})",
+                "correct the offset, or give the view the size that its buffer has",
+            )
+
+
+@value("pto.get_tensor_view_dim")
+def get_tensor_view_dim(ctx: ValueContext) -> Action:
+    """The size of a view along a dimension."""
+    source, index, result = ctx.slots["source"], ctx.slots["index"], ctx.result
+    rank = len(ctx.operand_type("source").dims)
+
+    def run(core: Core) -> None:
+        axis = core.slots[index]
+        if not 0 <= axis < rank:
+            raise OpFault("PTO6002", f"a view of {rank} dimensions has no dimension {axis}")
+        core.slots[result] = core.slots[source][0].sizes[5 - rank + axis]
+
+    return run
+
+
+@value("pto.load_scalar")
+def load_scalar(ctx: ValueContext) -> Action:
+    """result = pointer[offset]."""
+    pointer, offset, result = ctx.slots["ptr"], ctx.slots["offset"], ctx.result
+    dtype = ctx.operand_type("ptr").elem
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        place = _element(ctx.machine, core, slots[pointer], slots[offset], dtype)
+        slots[result] = place[0].item() if dtype.family != "bf16" else float(place[0])
+
+    return run
+
+
+@value("pto.store_scalar")
+def store_scalar(ctx: ValueContext) -> Action:
+    """pointer[offset] = value."""
+    pointer, offset, source = ctx.slots["ptr"], ctx.slots["offset"], ctx.slots["value"]
+    dtype = ctx.operand_type("ptr").elem
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        place = _element(ctx.machine, core, slots[pointer], slots[offset], dtype)
+        place[0] = np.array(slots[source]).astype(place.dtype)
+
+    return run
+
+
+def _element(
+    machine: Machine, core: Core, pointer: tuple[Any, int], offset: int, dtype: DType
+) -> np.ndarray:
+    number, at = pointer
+    data = machine.buffers[number].data if isinstance(number, int) else core.space(number).data
+    size = dtype.bits // 8
+    start = at + offset * size
+    if start < 0 or start + size > len(data):
+        name = machine.buffers[number].name if isinstance(number, int) else number
+        raise OpFault(
+            "PTO6001",
+            f"element {start // size} lies outside `{name}` ({len(data) // size} elements)",
+        )
+    return np.ndarray((1,), view_dtype(dtype), data, start)
+
+
+@value("builtin.unrealized_conversion_cast")
+def conversion_cast(ctx: ValueContext) -> Action:
+    """The value itself."""
+    source, result = ctx.slots["source"], ctx.result
+
+    def run(core: Core) -> None:
+        core.slots[result] = core.slots[source]
+
+    return run
+
+
+def default_value(type_: Type, number: int) -> Any:
+    """Return what a function argument is at the start: a pointer to its buffer, or a view."""
+    if isinstance(type_, PtrType):
+        return (number, 0)
+    if isinstance(type_, MemRefType):
+        return memref_view(type_, number)
+    if isinstance(type_, ScalarType):
+        return 0
+    return None
+
+
+def memref_view(type_: MemRefType, number: int) -> GmView:
+    """Return the view of global memory that a memref argument is."""
+    sizes = tuple(d or 1 for d in type_.dims) or (1,)
+    strides = type_.strides
+    steps = _contiguous(sizes) if strides is None else tuple(s or 1 for s in strides)
+    return view_spec(*five_dims(sizes, steps), type_.elem, "nd"), number, type_.offset or 0
+
+
+def view_bytes(machine: Machine, view: GmView) -> np.ndarray:
+    """Return the elements of a view that is known to lie inside its buffer."""
+    spec, number, offset = view
+    return strided_view(machine.buffers[number], spec, offset)

@@ -1,0 +1,319 @@
+"""Flags, barriers, buffer tokens, and flags between cores.
+
+An operation that waits gives its binding a guard: the engine holds the pipe (or the scalar unit)
+until the guard is true. Waiting takes what setting gave; a flag that is set twice counts twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ptosim.ground.ir.attributes import Enum
+from ptosim.ground.isa.enums import enums
+from ptosim.machine.core import Core, Machine
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.functions import Commit, kernel, nothing
+
+
+def pipe_word(value: Any) -> str:
+    """Return the pipe that a word names: `PIPE_V` is V, the op class `TLOAD` is MTE2."""
+    text = value.member if isinstance(value, Enum) else str(value)
+    pipe = enums()["pipe"].member(text)
+    if pipe is not None:
+        return pipe.removeprefix("PIPE_")
+    classes = enums()["sync_op_type"]
+    member = classes.member(text)
+    if member is None:
+        raise OpFault("PTO5001", f"`{text}` names no pipe")
+    return classes.pipes[member]
+
+
+def event_number(value: Any) -> int:
+    """Return the number of an event id, written or computed."""
+    if isinstance(value, int):
+        return value
+    text = value.member if isinstance(value, Enum) else str(value)
+    member = enums()["event"].member(text)
+    if member is None:
+        raise OpFault("PTO5002", f"`{text}` is no event id")
+    return enums()["event"].members[member]
+
+
+def _flag_key(op: Binding) -> tuple[str, str, int]:
+    values = op.values
+    source = values.get("src_pipe", values.get("src_op"))
+    target = values.get("dst_pipe", values.get("dst_op"))
+    number = event_number(values["event"])
+    if not 0 <= number <= 7:
+        raise OpFault(
+            "PTO5003",
+            f"event id {number} does not exist",
+            notes=("a pair of pipes has the event ids 0 to 7",),
+        )
+    return pipe_word(source), pipe_word(target), number
+
+
+@kernel("pto.set_flag", "pto.set_flag_dyn", "pto.record_event")
+def set_flag(op: Binding) -> Commit:
+    """Signal an event when everything issued before on the source pipe is done."""
+    key = _flag_key(op)
+    op.sync = ("set", *key)
+    if key[0] == key[1]:  # the library's events between ops of one pipe are no flags
+        return nothing
+    return _give(op.core.flags, key)
+
+
+@kernel("pto.wait_flag", "pto.wait_flag_dyn", "pto.wait_event")
+def wait_flag(op: Binding) -> Commit:
+    """Hold the destination pipe until the event is signalled, and take it."""
+    key = _flag_key(op)
+    op.sync = ("wait", *key)
+    if key[0] == key[1]:
+        op.sync = ("barrier", key[0])
+        return nothing
+    return _take(op, op.core.flags, (key,))
+
+
+def _give(counters: dict[Any, int], *keys: Any) -> Commit:
+    def give() -> None:
+        for key in keys:
+            counters[key] = counters.get(key, 0) + 1
+
+    return give
+
+
+def _take(op: Binding, counters: dict[Any, int], keys: tuple[Any, ...]) -> Commit:
+    op.guard = lambda: all(counters.get(key) for key in keys)
+
+    def take() -> None:
+        for key in keys:
+            counters[key] -= 1
+
+    return take
+
+
+@kernel("pto.barrier", "pto.barrier_sync")
+def barrier(op: Binding) -> Commit:
+    """Order a pipe with itself; PIPE_ALL waits until every pipe of the core is done."""
+    pipe = pipe_word(op.values.get("pipe", op.values.get("op_type")))
+    op.sync = ("barrier", pipe)
+    if pipe == "ALL":
+        core = op.core
+        op.guard = lambda: not core.queues
+    return nothing
+
+
+@kernel("pto.tsync")
+def tsync(op: Binding) -> Commit:
+    """Wait for everything that the events stand for: every pipe of the core."""
+    core = op.core
+    op.sync = ("barrier", "ALL")
+    op.guard = lambda: not core.queues
+    return nothing
+
+
+@kernel("pto.get_buf")
+def get_buf(op: Binding) -> Commit:
+    """Acquire a buffer token; the regions that one token guards run in program order."""
+    number = int(op.values["buf_id"])
+    tokens = op.core.tokens
+    op.sync = ("get", pipe_word(op.values["op_type"]), number)
+    op.guard = lambda: not tokens.get(number)
+
+    def acquire() -> None:
+        tokens[number] = 1
+
+    return acquire
+
+
+@kernel("pto.rls_buf")
+def rls_buf(op: Binding) -> Commit:
+    """Release a buffer token."""
+    number = int(op.values["buf_id"])
+    tokens = op.core.tokens
+    op.sync = ("release", pipe_word(op.values["op_type"]), number)
+
+    def release() -> None:
+        if not tokens.get(number):
+            raise OpFault("PTO5004", f"buffer token {number} is released but nobody holds it")
+        tokens[number] = 0
+
+    return release
+
+
+# -- between cores --------------------------------------------------------------------------------
+
+
+@kernel("pto.set_ffts")
+def set_ffts(op: Binding) -> Commit:
+    """Where the cross-core flags live; the simulator keeps them itself."""
+    return nothing
+
+
+@kernel("pto.sync.set")
+def sync_set(op: Binding) -> Commit:
+    """Signal the cores on the other side."""
+    number = int(op.values["event_id"])
+    op.sync = ("cross_set", pipe_word(op.values["pipe"]), number)
+    return _CROSS_SET[op.target](op, number)
+
+
+@kernel("pto.sync.wait")
+def sync_wait(op: Binding) -> Commit:
+    """Wait for the cores on the other side: A2/A3 holds the scalar unit, A5 the named pipe."""
+    number = int(op.values["event_id"])
+    op.sync = ("cross_wait", pipe_word(op.values["pipe"]), number)
+    return _CROSS_WAIT[op.target](op, number)
+
+
+def _signal(op: Binding, *keys: Any) -> Commit:
+    """Give events to other cores of the cluster."""
+    op.signals = tuple((op.core.block, key) for key in keys)
+    return _give(op.core.cluster.counters, *keys)
+
+
+def _await(op: Binding, *keys: Any) -> Commit:
+    """Take events from other cores of the cluster."""
+    op.awaits = tuple((op.core.block, key) for key in keys)
+    return _take(op, op.core.cluster.counters, keys)
+
+
+def _check_number(number: int, limit: int) -> None:
+    if not 0 <= number < limit:
+        raise OpFault("PTO5003", f"cross-core event id {number} does not exist (0 to {limit - 1})")
+
+
+def _set_a5(op: Binding, number: int) -> Commit:
+    """The cube names one vector core with ids 0 to 15, the other with 16 to 31; a vector core names
+    0 to 15 and the hardware adds 16 for the second."""
+    core = op.core
+    if core.kind == "cube":
+        _check_number(number, 32)
+        return _signal(op, ("to vector", number % 16, number // 16))
+    if core.kind == "vector":
+        _check_number(number, 16)
+        return _signal(op, ("to cube", number + 16 * core.sub_block))
+    return _signal(op, ("any", number))
+
+
+def _wait_a5(op: Binding, number: int) -> Commit:
+    core = op.core
+    if core.kind == "cube":
+        _check_number(number, 32)
+        return _await(op, ("to cube", number))
+    if core.kind == "vector":
+        _check_number(number, 16)
+        return _await(op, ("to vector", number, core.sub_block))
+    return _await(op, ("any", number))
+
+
+def _set_a2a3(op: Binding, number: int) -> Commit:
+    """Mode 2 (default): cube to both its vector cores, each vector core to the cube, which waits
+    for both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster; everyone waits
+    for everyone."""
+    _check_number(number, 16)
+    core = op.core
+    mode = op.attr("ffts_mode")
+    if mode in (0, 1):
+        return _arrive(op, number, mode)
+    if core.kind == "cube":
+        return _bounded(op, [("v", number, k) for k in _vector_cores(op)])
+    if core.kind == "vector":
+        return _bounded(op, [("c", number, core.sub_block)])
+    return _signal(op, ("any", number))
+
+
+def _vector_cores(op: Binding) -> list[int]:
+    """The vector cores of the cluster; of a cube kernel without any, both that could be there."""
+    cluster = op.core.cluster
+    found = [c for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
+    return [c.sub_block for c in found] or [0, 1]
+
+
+def _bounded(op: Binding, keys: list[Any]) -> Commit:
+    """The semaphores count to 15."""
+    give = _signal(op, *keys)
+    counters = op.core.cluster.counters
+
+    def give_checked() -> None:
+        give()
+        if any(counters[key] > 15 for key in keys):
+            raise OpFault(
+                "PTO5005",
+                "a cross-core semaphore overflows its 4-bit counter",
+                help="wait for the signals before sending more than 15",
+            )
+
+    return give_checked
+
+
+def _wait_a2a3(op: Binding, number: int) -> Commit:
+    _check_number(number, 16)
+    core = op.core
+    mode = op.attr("ffts_mode")
+    if mode in (0, 1):
+        return _meet(op, number, mode)
+    if core.kind == "cube":
+        return _await(op, *(("c", number, k) for k in _vector_cores(op)))
+    if core.kind == "vector":
+        return _await(op, ("v", number, core.sub_block))
+    return _await(op, ("any", number))
+
+
+_CROSS_SET: dict[str, Callable[[Binding, int], Commit]] = {"a5": _set_a5, "a2a3": _set_a2a3}
+_CROSS_WAIT: dict[str, Callable[[Binding, int], Commit]] = {"a5": _wait_a5, "a2a3": _wait_a2a3}
+
+
+def _group(machine: Machine, core: Core, mode: int) -> list[Core]:
+    """Mode 0: every core of the same kind; mode 1: the vector cores of the cluster."""
+    if mode == 1:
+        return [c for c in machine.cores if c.cluster is core.cluster and c.kind == core.kind]
+    return [c for c in machine.cores if c.kind == core.kind]
+
+
+def _arrive(op: Binding, number: int, mode: int) -> Commit:
+    core = op.core
+    scope = op.machine.global_counters if mode == 0 else core.cluster.counters
+    members = _group(op.machine, core, mode)
+    op.signals = tuple(("met", mode, number, core.index, c.index) for c in members)
+    return _give(scope, ("arrived", mode, core.kind, number, core.index))
+
+
+def _meet(op: Binding, number: int, mode: int) -> Commit:
+    """Ready when every core of the group has arrived more often than this one has left."""
+    core, machine = op.core, op.machine
+    scope = machine.global_counters if mode == 0 else core.cluster.counters
+    members = [("arrived", mode, core.kind, number, c.index) for c in _group(machine, core, mode)]
+    op.awaits = tuple(
+        ("met", mode, number, c.index, core.index) for c in _group(machine, core, mode)
+    )
+    left = ("left", mode, core.kind, number, core.index)
+    op.guard = lambda: min(scope.get(m, 0) for m in members) > scope.get(left, 0)
+    return _give(scope, left)
+
+
+@kernel("pto.syncall")
+def syncall(op: Binding) -> Commit:
+    """Every core of the launch meets; each first finishes what it issued."""
+    core, machine = op.core, op.machine
+    scope = machine.global_counters
+    mine = ("syncall", core.index)
+    op.sync = ("barrier", "ALL")
+    op.signals = tuple(("syncall", core.index, c.index) for c in machine.cores)
+    op.awaits = tuple(("syncall", c.index, core.index) for c in machine.cores)
+
+    def arrive_once() -> bool:
+        if core.queues:
+            return False
+        done = scope.get(("syncall done", core.index), 0)
+        scope[mine] = max(scope.get(mine, 0), done + 1)
+        return all(scope.get(("syncall", c.index), 0) > done for c in machine.cores)
+
+    op.guard = arrive_once
+    return _give(scope, ("syncall done", core.index))
+
+
+@kernel("pto.dsb", "pto.dcci")
+def cache_operation(op: Binding) -> Commit:
+    """Cache maintenance; the simulator's memory is always up to date."""
+    return nothing

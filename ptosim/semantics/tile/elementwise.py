@@ -1,0 +1,156 @@
+"""Element by element: two tiles, a tile and a scalar, one tile.
+
+The domain is the valid region of the destination; nothing outside it is written. The destination
+may be one of the sources. Which function an element type takes is decided when operands are bound.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ptosim.numerics import elementwise as numerics
+from ptosim.numerics import transcendental
+from ptosim.semantics.base.binding import Binding
+from ptosim.semantics.base.functions import Commit, Kernel, kernel, nothing
+from ptosim.semantics.tile.arithmetic import (
+    WORDS,
+    Choice,
+    Function,
+    always,
+    maximum,
+    minimum,
+    relu,
+    stored,
+)
+
+
+def elementwise(operands: tuple[str, ...], choose: Choice) -> Kernel:
+    """Return the kernel dst = function(operands)."""
+
+    def bind(op: Binding) -> Commit:
+        out, *values = op.array_operands(("dst", *operands))
+        if op.is_empty:
+            return nothing
+        return partial(choose(op, out.dtype), *values, out=out)
+
+    return bind
+
+
+def _leaky(values: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """The value where it is positive, else value * slope (NaN is not positive)."""
+    return np.where(values > 0, values, values * slopes)
+
+
+def _reciprocal_root(op: Binding, dtype: np.dtype) -> Function:
+    """A5, and A2/A3 with a scratch tile: square root, then reciprocal, each rounded. A2/A3 without
+    one use the approximating instruction; here the correctly rounded value."""
+    if op.target == "a2a3" and not op.is_written("tmp"):
+        return transcendental.rsqrt
+    return stored(lambda values: transcendental.recip(transcendental.sqrt(values)))
+
+
+def _power(op: Binding, dtype: np.dtype) -> Function:
+    if dtype.kind in "iu":
+        return stored(lambda bases, exponents: numerics.power_int(bases, _like(exponents, bases)))
+    return lambda bases, exponents, out: transcendental.power(bases, _like(exponents, bases), out)
+
+
+def _like(exponents: Any, bases: np.ndarray) -> np.ndarray:
+    """Exponents as an array: NumPy takes a root for a scalar 0.5, which differs for -0 and -inf."""
+    return np.full(bases.shape, exponents) if np.ndim(exponents) == 0 else exponents
+
+
+def _shift(ufunc: np.ufunc) -> Choice:
+    """A scalar amount outside 0 .. width-1 is undefined on the hardware; here all bits are shifted
+    out (a signed element keeps its sign to the right)."""
+
+    def choose(op: Binding, dtype: np.dtype) -> Function:
+        amount = op.values.get("scalar")
+        if isinstance(amount, int) and not 0 <= amount < dtype.itemsize * 8:
+            op.warn(
+                "PTO7021",
+                f"shifts elements of {dtype.itemsize * 8} bits by {amount}",
+                notes=("undefined on the hardware; here all bits are shifted out",),
+            )
+        return ufunc
+
+    return choose
+
+
+def _trunc_modulo(op: Binding, dtype: np.dtype) -> Function:
+    """The remainder with the dividend's sign, of rounded quotients or exact."""
+    if dtype.kind in "iu" or op.switch("tfmod.quotient") == "rounded":
+        return stored(numerics.trunc_modulo)
+    return stored(lambda dividends, divisors: np.fmod(dividends, divisors, dtype=np.float32))
+
+
+_TWO_TILES: dict[str, Choice] = {
+    "tadd": WORDS["add"],
+    "tsub": WORDS["sub"],
+    "tmul": WORDS["mul"],
+    "tdiv": WORDS["div"],
+    "tmax": maximum,
+    "tmin": minimum,
+    "tand": always(np.bitwise_and),
+    "tor": always(np.bitwise_or),
+    "txor": always(np.bitwise_xor),
+    "tshl": _shift(np.left_shift),
+    "tshr": _shift(np.right_shift),
+    "tfmod": _trunc_modulo,
+    "tprelu": always(stored(_leaky)),
+    "tpow": _power,
+}
+
+_TILE_SCALAR: dict[str, Choice] = {
+    f"{name}s": _TWO_TILES[name] for name in _TWO_TILES if name not in ("tdiv", "tprelu")
+} | {"tlrelu": always(stored(_leaky))}
+
+_ONE_TILE: dict[str, Choice] = {
+    "tabs": always(np.abs),
+    "tneg": always(np.negative),
+    "texp": always(transcendental.exp),
+    "tlog": always(transcendental.log),
+    "tsqrt": always(transcendental.sqrt),
+    "trsqrt": _reciprocal_root,
+    "trecip": always(transcendental.recip),
+    "trelu": relu,
+    "tnot": always(np.invert),
+}
+
+_FAMILIES: tuple[tuple[tuple[str, ...], dict[str, Choice]], ...] = (
+    (("src0", "src1"), _TWO_TILES),
+    (("src", "scalar"), _TILE_SCALAR),
+    (("src",), _ONE_TILE),
+)
+
+for _operands, _table in _FAMILIES:
+    for _name, _choose in _table.items():
+        kernel(f"pto.{_name}")(elementwise(_operands, _choose))
+
+
+# -- three tiles -----------------------------------------------------------------------------------
+
+
+def _chain(first: np.ufunc, operands: tuple[str, ...]) -> Kernel:
+    """(a first b) + c, each rounded: the order of the CPU simulator, the only implementation."""
+
+    def bind(op: Binding) -> Commit:
+        out, one, two, three = op.array_operands(("dst", *operands))
+        if op.is_empty:
+            return nothing
+
+        def compute() -> None:
+            out[...] = first(one, two) + three
+
+        return compute
+
+    return bind
+
+
+for _name, _first in (("taddc", np.add), ("tsubc", np.subtract)):
+    kernel(f"pto.{_name}")(_chain(_first, ("src0", "src1", "src2")))
+for _name, _first in (("taddsc", np.add), ("tsubsc", np.subtract)):
+    kernel(f"pto.{_name}")(_chain(_first, ("src0", "scalar", "src1")))

@@ -1,0 +1,169 @@
+"""Tiles from nothing and around their content: fills, paddings, ramps, triangles, random
+numbers."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ptosim.machine.tile import Tile
+from ptosim.numerics.philox import counter_words, philox4x32
+from ptosim.semantics.base.binding import Binding, typed_scalar
+from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.tile.padding import pad_pattern
+
+
+@kernel("pto.texpands")
+def texpands(op: Binding) -> Commit:
+    """dst = the scalar: the valid region of a vec tile, the whole of a mat tile."""
+    dst = op.tile("dst")
+    if op.is_empty:
+        return nothing
+    value = typed_scalar(op.scalar("scalar"), dst.dtype)
+    if dst.type.loc == "mat":
+        return partial(dst.flat(dst.rows * dst.cols).fill, value)
+    (out,) = op.array_operands(("dst",))
+    return partial(out.fill, value)
+
+
+# -- padding ---------------------------------------------------------------------------------------
+
+
+@kernel("pto.tfillpad", "pto.tfillpad_expand")
+def tfillpad(op: Binding) -> Commit:
+    """dst = the valid region of src, then the pad value of dst's type around it."""
+    src, dst = op.tile("src"), op.tile("dst")
+    if op.is_empty:
+        return nothing
+    pad = _padding(op, src, dst)
+
+    def fill() -> None:
+        dst.write(np.array(src.read()).view(dst.dtype))
+        pad()
+
+    return fill
+
+
+@kernel("pto.tfillpad_inplace")
+def tfillpad_inplace(op: Binding) -> Commit:
+    """The pad value around the valid region of src, which shares its storage with dst."""
+    src, dst = op.tile("src"), op.tile("dst")
+    if src.addr != dst.addr:
+        op.warn(
+            "PTO7033",
+            f"writes padding at {dst.addr:#x} and no content: src lies at {src.addr:#x}",
+            help="use tfillpad, or give both tiles the same address",
+        )
+    return nothing if op.is_empty else _padding(op, src, dst)
+
+
+def _padding(op: Binding, src: Tile, dst: Tile) -> Commit:
+    """Return what writes the padding.
+
+    The rows of the source are padded to the full width of dst, then further rows follow at full
+    width: on A2/A3 (and in mat) up to the static rows, on A5 up to the valid rows of dst.
+    """
+    bits = pad_pattern(op, dst.type)
+    if dst.type.pad > 1 and dst.type.dtype.is_float:
+        kind = op.switch("pad.float")
+        op.note("PTO7032", f"pads with {_FLOAT_PADS[kind]}", notes=("switch `pad.float`",))
+    to_valid = op.switch("tfillpad.rows") == "valid" and dst.type.loc == "vec"
+    rows = dst.v_row if to_valid else dst.rows
+    if dst.layout.is_boxed:
+        return partial(_pad_boxed, dst, src, rows, bits)
+    whole = dst.region(dst.rows, dst.cols).view(f"u{dst.dtype.itemsize}")
+    right, below = whole[: src.v_row, src.v_col :], whole[src.v_row : rows]
+
+    def pad() -> None:
+        right.fill(bits)
+        below.fill(bits)
+
+    return pad
+
+
+_FLOAT_PADS = {"finite": "the largest finite value of the sign", "inf": "infinity"}
+
+
+def _pad_boxed(dst: Tile, src: Tile, rows: int, bits: int) -> None:
+    pattern = np.array(bits, f"u{dst.dtype.itemsize}").view(dst.dtype)
+    whole = np.array(dst.read(dst.rows, dst.cols))
+    whole[: src.v_row, src.v_col :] = pattern
+    whole[src.v_row : rows] = pattern
+    dst.write(whole)
+
+
+# -- ramps and triangles ---------------------------------------------------------------------------
+
+
+@kernel("pto.tci")
+def tci(op: Binding) -> Commit:
+    """dst[0, c] = scalar + c, or scalar - c if descending; integers wrap."""
+    dst = op.tile("dst")
+    if op.is_empty:
+        return nothing
+    out = op.region("dst", 1, dst.v_col)[0]
+    step = -1 if op.attr("descending") else 1
+    start = int(op.scalar("scalar"))
+    values = (np.arange(dst.v_col, dtype=np.int64) * step + start).astype(dst.dtype)
+    return partial(np.copyto, out, values)
+
+
+@kernel("pto.ttri")
+def ttri(op: Binding) -> Commit:
+    """dst[r, c] = 1 where c <= r + diagonal (lower) or c >= r + diagonal (upper), else 0."""
+    dst = op.tile("dst")
+    if op.is_empty:
+        return nothing
+    out = op.region("dst", dst.v_row, dst.v_col)
+    distance = np.arange(dst.v_col) - np.arange(dst.v_row)[:, None]
+    inside = np.less_equal if op.attr("upperOrLower") == 0 else np.greater_equal
+    return partial(np.copyto, out, inside(distance, op.scalar("diagonal")).astype(dst.dtype))
+
+
+# -- random numbers --------------------------------------------------------------------------------
+
+_LANES = 64
+_STRIDE = _LANES * 4
+
+
+@kernel("pto.trandom")
+def trandom(op: Binding) -> Commit:
+    """Philox 4x32 over a 128-bit counter; switch `trandom.order` says how blocks become columns.
+
+    `interleaved`: step k of a row gives columns 256 k + 4 l + i from word i of the block of counter
+    + l, for 64 lanes l; the counter then grows by 64, in the last step of a row by ((columns - 1)
+    mod 64) + 1. `planar`: that word is column 256 k + 64 i + l, and the counter grows by a quarter
+    of the row stride in every step."""
+    dst = op.tile("dst")
+    if op.is_empty:
+        return nothing
+    key = tuple(int(op.scalar(f"key{i}")) % (1 << 32) for i in range(2))
+    counter = sum((int(op.scalar(f"counter{i}")) % (1 << 32)) << (32 * i) for i in range(4))
+    out = op.region("dst", dst.v_row, dst.v_col)
+    starts, planar = _ORDERS[op.switch("trandom.order")](dst, counter)
+    lanes = counter_words([start + lane for start in starts for lane in range(_LANES)])
+    blocks = philox4x32(lanes, (key[0], key[1]), int(op.attr("rounds")))
+    if planar:
+        blocks = blocks.reshape(-1, _LANES, 4).transpose(0, 2, 1)
+    values = blocks.reshape(dst.v_row, -1)[:, : dst.v_col]
+    return partial(np.copyto, out, np.ascontiguousarray(values).view(dst.dtype))
+
+
+def _interleaved(dst: Tile, counter: int) -> tuple[list[int], bool]:
+    """Return the counter at the start of each step, row by row; words lie side by side."""
+    steps = -(-dst.v_col // _STRIDE)
+    starts = []
+    for _ in range(dst.v_row):
+        starts += [counter + _LANES * k for k in range(steps)]
+        counter += _LANES * (steps - 1) + (dst.v_col - 1) % _LANES + 1
+    return starts, False
+
+
+def _planar(dst: Tile, counter: int) -> tuple[list[int], bool]:
+    """Return the counter at the start of each step, row by row; equal words lie side by side."""
+    steps = -(-dst.v_col // _STRIDE)
+    return [counter + k * (dst.cols // 4) for k in range(dst.v_row * steps)], True
+
+
+_ORDERS = {"interleaved": _interleaved, "planar": _planar}

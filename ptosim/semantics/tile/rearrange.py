@@ -1,0 +1,111 @@
+"""Rearrangements of vec tiles: concatenation, transposition, packing of narrow elements."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.tile.index_checks import warn_shared
+
+
+@kernel("pto.tconcat")
+def tconcat(op: Binding) -> Commit:
+    """dst = the valid columns of src0, then those of src1, over the valid rows of dst. An empty
+    source has no columns; the copies are made in this order."""
+    dst = op.tile("dst")
+    if op.has("src0Idx"):
+        return _joined_by_bytes(op)
+    names = [n for n in ("src0", "src1") if not op.tile(n).is_empty]
+    if dst.v_row == 0 or not names:
+        return nothing
+    widths = [op.tile(n).v_col for n in names]
+    if sum(widths) > dst.cols:
+        raise OpFault(
+            "PTO6412",
+            f"'{op.op.name}' joins {' and '.join(map(str, widths))} columns; dst has {dst.cols}",
+        )
+    out, steps, at = op.region("dst", dst.v_row, dst.cols), [], 0
+    for name, width in zip(names, widths, strict=True):
+        source = op.region(name, dst.v_row, width)
+        steps.append(partial(np.copyto, out[:, at : at + width], source))
+        at += width
+
+    def join() -> None:
+        for step in steps:
+            step()
+
+    return join
+
+
+def _joined_by_bytes(op: Binding) -> Commit:
+    """The indexed form: as many bytes of each row as its counts say; dstIdx = their sum (pto-isa
+    headers)."""
+    dst = op.tile("dst")
+    if dst.v_row == 0:
+        return nothing
+    op.note("PTO6607", "joins by counts of bytes, assumed to lie in column 0 of each row")
+    rows, size = dst.v_row, dst.dtype.itemsize
+    sources = [op.region(n, rows, op.tile(n).cols) for n in ("src0", "src1")]
+    counts = [op.region(n, rows, 1)[:, 0] for n in ("src0Idx", "src1Idx")]
+    out, sums = op.region("dst", rows, dst.cols), op.region("dstIdx", rows, 1)[:, 0]
+
+    def join() -> None:
+        given = [c.astype(np.int64) for c in counts]
+        _check_counts(op, given, size)
+        for row, (left, right) in enumerate(zip(*(g // size for g in given), strict=True)):
+            parts = [s[row, :n].copy() for s, n in zip(sources, (left, right), strict=True)]
+            out[row, : left + right] = np.concatenate(parts)
+        sums[...] = (given[0] + given[1]).astype(sums.dtype)
+
+    return join
+
+
+def _check_counts(op: Binding, given: list[np.ndarray], size: int) -> None:
+    """Raise OpFault for a count of bytes that its row does not have, or that ends in an element."""
+    widths = [size * op.tile(n).cols for n in ("src0", "src1", "dst")]
+    for name, bytes_, width in zip(
+        ("src0", "src1", "dst"), (*given, given[0] + given[1]), widths, strict=True
+    ):
+        wrong = np.flatnonzero((bytes_ < 0) | (bytes_ > width) | (bytes_ % size != 0))
+        if wrong.size:
+            row = int(wrong[0])
+            raise OpFault(
+                "PTO6412",
+                f"'{op.op.name}' joins {bytes_[row]} bytes of row {row} of {name}, "
+                f"which has {width}",
+                notes=(f"the counts are bytes, whole elements of {size}",),
+                help="give src0Idx and src1Idx the bytes of each row, not its elements",
+            )
+
+
+@kernel("pto.ttrans")
+def ttrans(op: Binding) -> Commit:
+    """dst[c, r] = src[r, c], for the valid region of src or its whole static shape (switch
+    `ttrans.extent`), as far as dst has room for the latter."""
+    src, dst = op.tile("src"), op.tile("dst")
+    if src.is_empty:
+        return nothing
+    rows, cols = src.v_row, src.v_col
+    if op.switch("ttrans.extent") == "static":
+        rows, cols = max(rows, min(src.rows, dst.cols)), max(cols, min(src.cols, dst.rows))
+    warn_shared(op, "dst", "src")
+    source, out = op.region("src", rows, cols), op.region("dst", cols, rows)
+
+    def transpose() -> None:
+        out[...] = source.T.copy()
+
+    return transpose
+
+
+@kernel("pto.tpack")
+def tpack(op: Binding) -> Commit:
+    """dst = the low bits of each element of src."""
+    src, dst = op.tile("src"), op.tile("dst")
+    if dst.is_empty:
+        return nothing
+    source, out = (op.region(n, dst.v_row, dst.v_col) for n in ("src", "dst"))
+    wide, narrow = f"u{src.dtype.itemsize}", f"u{dst.dtype.itemsize}"
+    return lambda: np.copyto(out.view(narrow), source.view(wide).astype(narrow))

@@ -1,0 +1,182 @@
+"""Sorting by a score: blocks of 32 elements into records, and merging of sorted lists of records.
+
+A record has 8 bytes: an f32 score and a u32 index, or an f16 score, 16 zero bits and a u32 index.
+Records are sorted downwards; equal scores keep their order, in a merge that of their lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ptosim.machine.tile import Tile, TileRef
+from ptosim.numerics.sorting import merge_order, sorted_order, until_one_is_empty
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.strided import tile_array
+
+_BLOCK = 32
+_RECORD = 8
+_MAX_REPEATS = 255
+
+
+@kernel("pto.tsort32")
+def tsort32(op: Binding) -> Commit:
+    """Sort each 32 elements of a row. A partial last block is filled up with -infinity; its index
+    words are those that follow in memory, because the sort unit reads 32 of them."""
+    src, idx, dst = op.tile("src"), op.tile("idx"), op.tile("dst")
+    if src.is_empty:
+        return nothing
+    rows, cols = src.v_row, src.v_col
+    scores = op.region("src", rows, cols)
+    lanes = -(-cols // _BLOCK) * _BLOCK
+    step = 0 if idx.v_row == 1 else idx.row_bytes
+    if step and idx.v_row < rows:
+        raise OpFault("PTO6021", f"'{op.op.name}' sorts {rows} rows; idx has {idx.v_row}")
+    indices = tile_array(idx, (rows, lanes), (step, 4), np.uint32)
+    _check_room(op, dst, rows, lanes)
+    out = tile_array(dst, (rows, lanes, 2), (dst.row_bytes, _RECORD, 4), np.uint32)
+    nan = op.switch("sort.nan")
+    shape = (rows, lanes // _BLOCK, _BLOCK)
+
+    def sort() -> None:
+        padded = np.full((rows, lanes), -np.inf, src.dtype)
+        padded[:, :cols] = scores
+        _warn_nan(op, padded)
+        order = sorted_order(padded.reshape(shape), nan)
+        words = padded.view(f"u{src.dtype.itemsize}").astype(np.uint32).reshape(shape)
+        places = indices.reshape(shape)
+        made = [np.take_along_axis(part, order, -1) for part in (words, places)]
+        for number, part in enumerate(made):
+            out[..., number] = part.reshape(rows, lanes)
+
+    return sort
+
+
+def _check_room(op: Binding, dst: Tile, rows: int, lanes: int) -> None:
+    if lanes * _RECORD > dst.row_bytes or rows > dst.rows:
+        raise OpFault(
+            "PTO6410",
+            f"'{op.op.name}' writes {lanes} records of {_RECORD} bytes for each of {rows} rows; "
+            f"dst has {dst.rows} rows of {dst.row_bytes} bytes",
+            notes=("a row is sorted in whole blocks of 32 elements",),
+            help=f"give dst at least {lanes * _RECORD * 8 // dst.bits} columns",
+        )
+
+
+def _warn_nan(op: Binding, scores: np.ndarray) -> None:
+    if np.isnan(scores).any():
+        op.warn(
+            "PTO6420",
+            "sorts a NaN, whose place no public document names",
+            notes=("switch `sort.nan`: `sign` or `last`",),
+        )
+
+
+# -- merging ---------------------------------------------------------------------------------------
+
+
+def _records(tile: Tile, count: int) -> np.ndarray:
+    """Return the first records of a one-row tile as pairs of words."""
+    return tile_array(tile, (count, 2), (_RECORD, 4), np.uint32)
+
+
+def _count(op: Binding, tile: Tile, name: str) -> int:
+    size = tile.v_col * tile.bits // 8
+    if size % _RECORD:
+        raise OpFault(
+            "PTO6411",
+            f"'{op.op.name}': {name} has {size} valid bytes, which are no whole records of "
+            f"{_RECORD} bytes",
+        )
+    return size // _RECORD
+
+
+def _scores(records: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the scores of records: the low bytes of their first word."""
+    return np.ascontiguousarray(records[:, 0]).astype(f"u{dtype.itemsize}").view(dtype)
+
+
+@kernel("pto.tmrgsort:runs")
+def merge_runs(op: Binding) -> Commit:
+    """Each four sorted runs of `blockLen` elements become one."""
+    src, dst = op.tile("src"), op.tile("dst")
+    if src.is_empty:
+        return nothing
+    length = int(op.scalar("blockLen"))
+    groups = _groups(op, src, length)
+    count = _count(op, src, "src")
+    if dst.cols < src.v_col:
+        raise OpFault(
+            "PTO6412", f"'{op.op.name}' writes {src.v_col} elements; dst has {dst.cols} columns"
+        )
+    records, out = _records(src, count), _records(dst, count)
+    nan, dtype, run = op.switch("sort.nan"), src.dtype, length * src.bits // 64
+
+    def merge() -> None:
+        given = records.copy()
+        scores = _scores(given, dtype).reshape(groups, 4, run)
+        _warn_nan(op, scores)
+        order = [merge_order(list(group), nan) + i * 4 * run for i, group in enumerate(scores)]
+        out[...] = given[np.concatenate(order)]
+
+    return merge
+
+
+def _groups(op: Binding, src: Tile, length: int) -> int:
+    """Return how many groups of four runs the tile has."""
+    groups, rest = divmod(src.v_col, 4 * length) if length > 0 and length % 64 == 0 else (0, 1)
+    if rest or groups > _MAX_REPEATS:
+        raise OpFault(
+            "PTO6411",
+            f"'{op.op.name}' cannot merge runs of {length} elements in {src.v_col} valid columns",
+            notes=(
+                "a run is a multiple of 64 elements",
+                f"the columns are a multiple of four runs, at most {_MAX_REPEATS} times",
+            ),
+        )
+    return groups
+
+
+@kernel("pto.tmrgsort:lists")
+def merge_lists(op: Binding) -> Commit:
+    """Two to four sorted tiles become one: merged into `tmp`, from where the valid columns of dst
+    are taken, so that a shorter dst receives the largest."""
+    refs: Sequence[TileRef] = op.values["srcs"]
+    tiles = [op.bind_tile(ref, f"srcs[{i}]") for i, ref in enumerate(refs)]
+    tmp, dst = op.tile("tmp"), op.tile("dst")
+    lists = [_records(t, _count(op, t, f"srcs[{i}]")) for i, t in enumerate(tiles)]
+    lengths = [len(records) for records in lists if len(records)]
+    total = sum(lengths)
+    if total * _RECORD * 8 > tmp.cols * tmp.bits:
+        raise OpFault(
+            "PTO6412",
+            f"'{op.op.name}' merges {total} records of {_RECORD} bytes; tmp has "
+            f"{tmp.cols * tmp.bits // 8} bytes",
+        )
+    if total == 0:
+        return nothing
+    merged = _records(tmp, total)
+    taken, out = (tile_array(t, (dst.v_col,), (dst.dtype.itemsize,), dst.dtype) for t in (tmp, dst))
+    nan, dtype, exhausted = op.switch("sort.nan"), tiles[0].dtype, bool(op.attr("exhausted"))
+
+    def merge() -> None:
+        given = np.concatenate(lists)
+        scores = _scores(given, dtype)
+        _warn_nan(op, scores)
+        order = merge_order(np.split(scores, np.cumsum(lengths)[:-1]), nan)
+        if exhausted:
+            order = order[: until_one_is_empty(order, lengths)]
+            _note_counts(op, order, lengths)
+        merged[: len(order)] = given[order]
+        out[...] = taken.copy()
+
+    return merge
+
+
+def _note_counts(op: Binding, order: np.ndarray, lengths: list[int]) -> None:
+    """The counts that the operation returns; no operation of the language reads them."""
+    ends = np.cumsum(lengths)
+    counts = np.bincount(np.searchsorted(ends, order, "right"), minlength=len(lengths))
+    op.note("PTO6421", f"took {', '.join(map(str, counts))} records of its lists")

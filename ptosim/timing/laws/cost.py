@@ -1,0 +1,87 @@
+"""The cost of one operation: cycles, the stages they come from, bytes moved, and how sure it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptosim.timing.laws.shapes import VectorWork
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of an operation: a vector instruction and its repeats, a transfer, a start-up."""
+
+    name: str
+    cycles: float
+    count: int = 1
+    confidence: str = "derived"
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """Bytes that go to or come from global memory: `direction` is read or write."""
+
+    direction: str
+    bytes: int
+    runs: int
+    run_bytes: int
+
+
+class Cost:
+    """What an operation takes on its pipe.
+
+    `cycles` is the time from start to result; the last `latency` of them overlap with the next
+    operation of the same pipe unless something waits for the result. `work` counts arithmetic
+    operations. An operation without a law has `known` False and no cycles.
+    """
+
+    __slots__ = (
+        "class_name",
+        "confidence",
+        "cycles",
+        "known",
+        "latency",
+        "moved",
+        "region",
+        "stages",
+        "work",
+    )
+
+    def __init__(
+        self,
+        class_name: str,
+        stages: tuple[Stage, ...],
+        confidence: str,
+        *,
+        latency: float = 0,
+        moved: Movement | None = None,
+        work: int = 0,
+        known: bool = True,
+        cycles: float | None = None,
+        region: VectorWork | None = None,
+    ) -> None:
+        total = sum(s.cycles for s in stages) if cycles is None else cycles
+        self.class_name = class_name
+        self.stages = stages
+        self.confidence = confidence
+        self.cycles = max(round(total), 0)
+        self.latency = min(max(round(latency), 0), self.cycles)
+        self.moved = moved
+        self.work = work
+        self.known = known
+        self.region = region  # what a vector region executes
+
+    @property
+    def busy(self) -> int:
+        """Cycles until the pipe takes the next operation."""
+        return self.cycles - self.latency
+
+    def __repr__(self) -> str:
+        return f"Cost({self.class_name}, {self.cycles} cycles)"
+
+
+NOTHING = Cost("nothing", (), "documented")
+"""An operation on an empty region, or one that is done before the program runs."""
+
+NO_LAW = Cost("no law", (), "assumed", known=False)
+"""The cost of an operation that no law covers: no cycles, and it is counted."""

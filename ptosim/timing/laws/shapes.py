@@ -1,0 +1,148 @@
+"""What a cost law sees of an operation: shapes and element types of its operands, its
+attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, NamedTuple
+
+from ptosim.ground.ir.types import DType, TileType
+
+REPEAT_BYTES = 256
+"""Bytes that one repeat of a vector instruction covers, on both targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """A tile operand: its type and its valid extents."""
+
+    type: TileType
+    rows: int
+    cols: int
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def loc(self) -> str:
+        """The memory space."""
+        return self.type.loc
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return self.type.dtype.bits
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the valid elements."""
+        return self.type.dtype.bytes_for(self.rows * self.cols)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if the valid region is one run of memory."""
+        return self.rows <= 1 or self.cols == self.type.cols
+
+    @property
+    def lanes(self) -> int:
+        """Elements in a repeat."""
+        return REPEAT_BYTES * 8 // max(self.bits, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewShape:
+    """A window of global memory: five sizes and strides in elements."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all elements."""
+        return self.dtype.bytes_for(prod(self.sizes))
+
+    def runs(self) -> tuple[int, int]:
+        """Return the number of contiguous runs and the bytes of each."""
+        length = 1
+        pairs = sorted(
+            (stride, size)
+            for size, stride in zip(self.sizes, self.strides, strict=True)
+            if size > 1
+        )
+        rest = 1
+        for stride, size in pairs:
+            if stride == length and rest == 1:
+                length *= size
+            else:
+                rest *= size
+        return rest, self.dtype.bytes_for(length)
+
+
+@dataclass(frozen=True, slots=True)
+class PointerShape:
+    """A pointer: the memory that it points into (gm or a space), and its element type."""
+
+    loc: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class OpShape:
+    """An operation with the shapes of one execution. `args` holds what each operand of the row is:
+    a tile, a view, or a scalar's value; `ins` and `outs` name the tiles and views that are read and
+    written."""
+
+    mnemonic: str
+    target: str
+    args: Mapping[str, Any]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    ins: tuple[str, ...] = ()
+    outs: tuple[str, ...] = ()
+
+    def tile(self, *names: str) -> TileShape | None:
+        """Return the first of the named operands that is a tile."""
+        for name in names:
+            arg = self.args.get(name)
+            if isinstance(arg, TileShape):
+                return arg
+        return None
+
+    def view(self) -> ViewShape | None:
+        """Return the operand in global memory."""
+        return next((a for a in self.args.values() if isinstance(a, ViewShape)), None)
+
+    def tiles(self, names: tuple[str, ...]) -> list[TileShape]:
+        """Return the tiles among the named operands, those of lists included."""
+        found: list[TileShape] = []
+        for arg in map(self.args.get, names):
+            listed = arg if isinstance(arg, tuple) else (arg,)
+            found += [a for a in listed if isinstance(a, TileShape)]
+        return found
+
+
+class VectorStep(NamedTuple):
+    """An instruction of a vector region: mnemonic, bits of the widest element, executions, which
+    instructions (by position) it takes operands from, its line (1-based), its innermost loop
+    (numbered from 0; -1: none), and the instructions of the iteration before that it takes operands
+    from."""
+
+    name: str
+    bits: int
+    times: int
+    sources: tuple[int, ...] = ()
+    line: int = 0
+    loop: int = -1
+    carried: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VectorWork:
+    """What a vector region executes. `exact`: the executions are those of its control flow."""
+
+    steps: tuple[VectorStep, ...]
+    exact: bool

@@ -1,0 +1,118 @@
+"""The state of a timing model at a moment of a run, and the way back to it.
+
+Records are only ever appended, so their number stands for them, and an archive keeps those that the
+way back cuts off for the way forward. Events keep their identity, because steps that are executed
+again refer to them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ptosim.timing.pipes.model import CoreTimer, TimingModel
+from ptosim.timing.pipes.order import DataOrder
+from ptosim.timing.pipes.steps import Flag, Step
+
+_COLUMNS = ("steps", "starts", "causes", "waits", "wait_sources")
+_PER_PIPE = ("free", "done", "free_record", "done_record")
+_PLAIN = ("clock", "blocked", "gate", "gate_record")
+
+
+class SavedModel(NamedTuple):
+    """Cores, events, regions of data, transfers that compete."""
+
+    cores: tuple[dict[str, Any], ...]
+    events: tuple[tuple[Flag, tuple[Any, ...]], ...]
+    orders: tuple[Any, ...]
+    pools: tuple[Any, ...]
+
+
+def save(model: TimingModel, orders: Sequence[DataOrder]) -> SavedModel:
+    """Return the state of a model between two operations."""
+    events = {id(f): f for f in _events(model, orders)}.values()
+    return SavedModel(
+        tuple(map(_saved_core, model.cores)),
+        tuple((f, f.saved()) for f in events),
+        tuple(order.save() for order in orders),
+        model.pools.save(),
+    )
+
+
+def restore(
+    model: TimingModel,
+    orders: Sequence[DataOrder],
+    saved: SavedModel,
+    archive: dict[tuple[int, str], Any] | None,
+) -> None:
+    """Go to another state of the same run. Without an archive it must be an earlier one, and what
+    came after it is forgotten."""
+    for event in model.flags.values():
+        event.reset()
+    for event, held in saved.events:
+        event.set(*held)
+    for core, state in zip(model.cores, saved.cores, strict=True):
+        _restore_core(core, state)
+        for name, length in zip(_COLUMNS, state["lengths"], strict=True):
+            _cut(core, name, length, archive)
+    for order, state in zip(orders, saved.orders, strict=True):
+        order.restore(state)
+    model.pools.restore(saved.pools)
+    model.ready.clear()
+
+
+def _saved_core(core: CoreTimer) -> dict[str, Any]:
+    state: dict[str, Any] = {name: getattr(core, name) for name in _PLAIN}
+    state |= {name: list(getattr(core, name)) for name in _PER_PIPE}
+    state["lengths"] = [len(getattr(core, name)) for name in _COLUMNS]
+    state["queues"] = [q and list(q) for q in core.queues]
+    state["backlog"] = list(core.backlog)
+    state["stalled"] = {reason: list(each) for reason, each in core.stalled.items()}
+    state["slowed"] = dict(core.slowed)
+    return state
+
+
+def _restore_core(core: CoreTimer, state: dict[str, Any]) -> None:
+    for name in _PLAIN:
+        setattr(core, name, state[name])
+    for name in _PER_PIPE:  # in place: the fast issuers hold these lists
+        getattr(core, name)[:] = state[name]
+    core.queues[:] = [deque(q) if q is not None else None for q in state["queues"]]
+    core.backlog = deque(state["backlog"])
+    for reason, each in core.stalled.items():
+        each[:] = state["stalled"].get(reason) or [0] * len(each)
+    for reason in state["stalled"].keys() - core.stalled.keys():
+        core.stalled[reason] = list(state["stalled"][reason])
+    core.slowed = dict(state["slowed"])
+
+
+def _cut(
+    core: CoreTimer, name: str, length: int, archive: dict[tuple[int, str], Any] | None
+) -> None:
+    """Make a column so long, what it lacks from the archive."""
+    column = getattr(core, name)
+    if archive is not None:
+        kept = archive.setdefault((core.index, name), column[:0])
+        kept.extend(column[len(kept) :])
+        column.extend(kept[len(column) : length])
+    del column[length:]
+
+
+def _events(model: TimingModel, orders: Sequence[DataOrder]) -> Iterator[Flag]:
+    """Every event that can still be given or taken."""
+    yield from model.flags.values()
+    for order in orders:
+        yield from order.events()
+    for core in model.cores:
+        held = [*core.backlog, *([core.gate] if core.gate is not None else [])]
+        for queue in core.queues:
+            held += queue or ()
+        for step, _ in held:
+            yield from _of(step)
+
+
+def _of(step: Step) -> Iterator[Flag]:
+    yield from step.takes
+    yield from step.gives
+    if step.then is not None:
+        yield from _of(step.then)
