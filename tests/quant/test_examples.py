@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 
-from ptosim.cli.quant_diff import markdown
+from ptosim.cli.quant_diff import FORMATS
+from ptosim.cli.terminal import Terminal
 from ptosim.quant.diff import examples
 from ptosim.quant.quantize import quantize
 
@@ -45,6 +47,6 @@ def test_the_clamp_to_nine_bits_costs_up_to_72():
 
 def test_readme_shows_the_generated_table():
     readme = Path(__file__).parents[2] / "README.md"
-    assert markdown(examples()) in readme.read_text(encoding="utf-8"), (
+    assert FORMATS["markdown"](examples(), Terminal(Namespace())) in readme.read_text(encoding="utf-8"), (
         "run `ptosim quant diff --examples --format markdown` and paste its table"
     )
