@@ -203,13 +203,5 @@ def _has_keyword(op: Operation, key: str) -> bool:
     return any(getattr(i, "kind", "") == "keyword" and i.parts[0].value == key for i in op.items)
 
 
-SYNC_OPS = frozenset(
-    f"pto.{name}"
-    for name in (
-        "set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn", "record_event", "wait_event",
-        "barrier", "barrier_sync", "get_buf", "rls_buf", "tsync", )
-)  # fmt: skip
-
-
 def _has_sync(module: Module) -> bool:
-    return any(op.name in SYNC_OPS for op in module.walk())
+    return any(op.has("sync") for op in module.walk())

@@ -195,7 +195,7 @@ def test_the_published_schema_refuses_what_it_does_not_know(cli, write):
 
 
 def test_sarif_of_the_broken_gallery_follows_the_schema(cli):
-    from ptosim.cli.sources import shipped_names
+    from ptosim.run.sources import shipped_names
 
     names = [f"@{n}" for n in shipped_names() if n.startswith("broken/")]
     assert len(sarif(cli, *names)["results"]) > len(names) // 2

@@ -13,18 +13,6 @@ from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.place.cores import has_abstract, reached_functions
 from ptosim.passes.place.planner import Placement, called_functions, place
 
-_SYNC = frozenset(
-    f"pto.{n}"
-    for n in (
-        "set_flag",
-        "wait_flag",
-        "set_flag_dyn",
-        "wait_flag_dyn",
-        "record_event",
-        "wait_event",
-    )
-)
-
 
 class Edits:
     """Lines to insert into a text, in the order in which they are asked for at each place."""
@@ -110,14 +98,14 @@ def plan_of(front: Front, function: Function) -> Plan:
 
 
 def _synchronise(front: Front, function: Function, edits: Edits, sink: Sink) -> None:
-    written = next((op for op in function.op.walk() if op.name in _SYNC), None)
+    written = next((op for op in function.op.walk() if op.has("sync")), None)
     if written is not None:
         sink.emit(
             finding(
                 "PTO5220",
-                f"@{function.name} has flags of its own and is left as it is",
+                f"@{function.name} has synchronisation of its own and is left as it is",
                 front.resolved.module.span(written),
-                help="remove all flags of the function to have them inserted",
+                help="remove it all to have it inserted",
             )
         )
         return
