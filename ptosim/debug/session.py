@@ -41,8 +41,18 @@ from ptosim.ground.isa.dtypes import dtypes
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
-from ptosim.run.launch import Launch
+from ptosim.run.choices import Choices
+from ptosim.run.launch import Launch, RunOptions
 from ptosim.timing.pipes.model import CoreTimer
+
+
+def session_of(choices: Choices) -> Debugger:
+    """Return a debugger before the first operation of the run that is asked for. Raises what a run
+    raises before its first operation."""
+    program = choices.program()
+    options = RunOptions(**choices.run_options())
+    entry = program.entry(choices.entry)
+    return Debugger(Launch(program.front, program.profile, entry, choices.arguments(), options))
 
 
 class Debugger:
