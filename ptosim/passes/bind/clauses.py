@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
-from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Clause, Operand, Operation, Tok
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
 from ptosim.ground.source import Source, Span
@@ -26,19 +25,6 @@ class WrittenClause:
         self.tok = tok
         self.values = values
         self.keywords = keywords
-
-
-class Clause:
-    """A clause bound to its definition: operands by name, None for one left out."""
-
-    __slots__ = ("definition", "operands")
-
-    def __init__(self, definition: OperandDef, operands: Mapping[str, Operand | None]) -> None:
-        self.definition = definition
-        self.operands = operands
-
-    def __getitem__(self, name: str) -> Operand | None:
-        return self.operands[name]
 
 
 def has_flags(variant: Variant) -> bool:

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 from ptosim.ground.ir.attributes import token_value
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Tok
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
 

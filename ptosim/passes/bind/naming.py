@@ -9,9 +9,8 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Fix, Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value, token_value
-from ptosim.ground.ir.core import Module, Node, Operand, Operation, Region, Value
+from ptosim.ground.ir.core import Module, Node, Operand, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.ir.token import Tok
 from ptosim.ground.ir.types import AbstractTileType, ErrorType, Type
 from ptosim.ground.source import Span
 from ptosim.passes.bind.scope import Scope
@@ -52,7 +51,7 @@ class Naming(ABC):
         value = self.scope.use(tok, declared)
         if declared is not None:
             self._check_declared(value, declared, tok)
-        return Operand(tok, value, value.type)
+        return Operand(tok, value, value.type, value.const)
 
     def _check_declared(self, value: Value, declared: Type, tok: Tok) -> None:
         actual = value.type

@@ -8,13 +8,11 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.attributes import Enum
-from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Clause, Operand, Operation, Tok
 from ptosim.ground.isa.enums import EnumDef, enums
 from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.bind import operand_kinds
-from ptosim.passes.bind.clauses import Clause
 
 
 def enum_member(operand: Operand, definition: OperandDef) -> str | None:

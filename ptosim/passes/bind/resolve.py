@@ -8,9 +8,8 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.attributes import Enum, attr_value, token_value
-from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Value
+from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.token import Tok
 from ptosim.ground.ir.types import (
     ErrorType,
     ScalarType,
@@ -157,8 +156,7 @@ class _Resolver(Structured):
 
     def _snippet(self) -> None:
         arguments: list[Value] = []
-        op = Operation("func.func", "core", 0, len(self.source.text))
-        op.name_end = 0
+        op = Operation("func.func", "core", 0, len(self.source.text), 0)
         op.regions = [Region([Block(list(self.module.ops), [])])]
         function = Function("snippet", op, arguments, [], implicit=True)
         self.resolved.functions["snippet"] = function

@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 
 from ptosim.ground.diagnostics.model import Label, Sink, finding
-from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Operation, Tok, Value
 from ptosim.ground.ir.types import ErrorType, MaskType, Type, VRegType
 from ptosim.ground.source import Source, Span
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
-from ptosim.ground.ir.core import Node, Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Node, Operation, Tok
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.written import count_indices, count_values, is_literal, type_tokens
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Operation, Tok
 from ptosim.ground.ir.types import AbstractTileType, ErrorType, PtrType, TileType, Type, VectorType
 
 _LEFT_LAYOUT = {"a2a3": "row_major", "a5": "col_major"}

@@ -12,9 +12,8 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import Enum, TypeText, attr_value
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operand, Operation, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.ir.token import Tok
 from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
