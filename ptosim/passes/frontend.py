@@ -18,7 +18,7 @@ from ptosim.ground.isa.target_names import (
 )
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
-from ptosim.passes.place.budget import check_placement
+from ptosim.passes.place.planner import check_placement
 from ptosim.passes.verify import checks
 from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Label, Sink, finding
@@ -12,7 +13,9 @@ from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Tok, V
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
     ErrorType,
+    PtrType,
     ScalarType,
+    TileType,
     Type,
 )
 from ptosim.ground.isa.dtypes import dtype
@@ -21,7 +24,6 @@ from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.structured import Structured
-from ptosim.passes.bind.type_rules import operand_type, window_type, with_space_of
 from ptosim.passes.verify.rule_views import condition_holds
 from ptosim.syntax.types import parse_type
 
@@ -322,3 +324,29 @@ def _placed_name(op: Operation) -> str | None:
 def _lowered(name: str) -> str:
     """C++ spellings in snippets: `TQuant`, `TQUANT`, `pto.TQuant` name `pto.tquant`."""
     return f"pto.{name.removeprefix('pto.').lower()}"
+
+
+def operand_type(op: Operation, name: str) -> Type:
+    """Return the type of a bound operand."""
+    operand = op.bound.get(name)
+    return (operand.type if operand is not None else None) or ErrorType()
+
+
+def window_type(op: Operation, name: str) -> Type:
+    """The type of the tile operand with the constant shape that `sizes` names."""
+    type_ = operand_type(op, name)
+    sizes = [o.const for o in op.bound.get("sizes") or ()]
+    if not isinstance(type_, TileType) or len(sizes) != 2:
+        return type_ if not isinstance(type_, TileType) else ErrorType()
+    if not all(isinstance(s, int) and s > 0 for s in sizes):
+        return type_  # the check of the operation says what is wrong
+    rows, cols = sizes
+    return replace(type_, rows=rows, cols=cols, v_row=rows, v_col=cols)
+
+
+def with_space_of(op: Operation, tok: Tok, type_: Type) -> Type:
+    """A pointer type without a space (`<f32>`) that follows a pointer operand is in its space."""
+    source = operand_type(op, "ptr")
+    if isinstance(source, PtrType) and isinstance(type_, PtrType) and "," not in tok.value:
+        return replace(type_, space=source.space)
+    return type_

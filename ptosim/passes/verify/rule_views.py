@@ -24,7 +24,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import evaluate
 from ptosim.ground.isa.schema import AttrDef, OperandDef
-from ptosim.passes.bind.operands import enum_member, is_word
+from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, major_bytes
 
 

@@ -27,8 +27,13 @@ from ptosim.ground.isa.expr import compile_expr, evaluate
 from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.clauses import is_complete
-from ptosim.passes.bind.operands import check_lists, check_results, check_words
-from ptosim.passes.bind.type_lists import check_commas, check_type_lists
+from ptosim.passes.verify.operands import (
+    check_commas,
+    check_lists,
+    check_results,
+    check_type_lists,
+    check_words,
+)
 from ptosim.passes.verify.rule_views import OperandView, attribute, environment, result_values
 from ptosim.passes.verify.rules import PREDICATES
 

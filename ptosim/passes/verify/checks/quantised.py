@@ -11,7 +11,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.source import Source
-from ptosim.passes.verify.checks.placements import name_span
+from ptosim.passes.verify.operands import name_span
 from ptosim.passes.verify.rule_views import attribute
 
 _CASTS = ("quant.qcast", "quant.dcast", "quant.scast")

@@ -1,4 +1,4 @@
-"""FIFOs between cube and vector cores: who may use them, and what both ends must agree on.
+"""FIFOs and signals between cores: who may use them, and what both ends must agree on.
 
 The assembler lowers aic/aiv_initialize_pipe to initialize_l2l_pipe (A5) or initialize_l2g2l_pipe
 (A2/A3) before it looks at both ends, so its messages, and these, name the lowered operation.
@@ -6,16 +6,17 @@ The assembler lowers aic/aiv_initialize_pipe to initialize_l2l_pipe (A5) or init
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operand, Operation, Value, walk
 from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import TileType
 from ptosim.ground.source import Source
-from ptosim.passes.verify.checks.placements import name_span
+from ptosim.passes.verify.operands import name_span
 
 _FRONTEND = {"pto.aic_initialize_pipe": "cube", "pto.aiv_initialize_pipe": "vector"}
 _LOWERED = ("pto.initialize_l2l_pipe", "pto.initialize_l2g2l_pipe")
@@ -55,7 +56,7 @@ class _End:
         return [_owner(bound[n]) for n in names if bound.get(n) is not None]
 
 
-def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def ends(resolved: ResolvedModule, level: int, sink: Sink) -> None:
     """Report pipe operations on the wrong core and FIFOs whose ends do not agree."""
     source = resolved.module.source
     ends: list[_End] = []
@@ -65,7 +66,7 @@ def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
             sink.extend(_sides(found, function, source))
             sink.extend(_once(found, source))
             sink.extend(_handles(found, source))
-            ends += _ends(found, function)
+            ends += _found_ends(found, function)
     lowered = _LOWERED[0] if resolved.target == "a5" else _LOWERED[1]
     for end in ends:
         peer = _peer(end, ends)
@@ -157,7 +158,7 @@ def _handles(found: Found, source: Source) -> Iterator[Diagnostic]:
 # -- both ends ----------------------------------------------------------------------------------
 
 
-def _ends(found: Found, function: Function) -> list[_End]:
+def _found_ends(found: Found, function: Function) -> list[_End]:
     ends = [
         _End(op, function, _FRONTEND.get(op.name, side))
         for op, side in found
@@ -259,3 +260,99 @@ def _split(op: Operation) -> int:
 def _says_nothing(op: Operation) -> bool:
     """A free without the attribute goes with whatever its pop says."""
     return op.name.startswith("pto.tfree") and "split" not in op.attrs
+
+
+_FREES = {"pto.tfree_from_aic": "pto.tpop_from_aic", "pto.tfree_from_aiv": "pto.tpop_from_aiv"}
+
+
+def popped(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+    """Report popped tiles that are used behind the free of their slot (A5)."""
+    if resolved.target != "a5":
+        return
+    for op in resolved.module.walk():
+        for region in op.regions:
+            for block in region.blocks:
+                sink.extend(_freed(block.ops, resolved.module.source))
+
+
+def _freed(ops: Sequence[Operation], source: Source) -> Iterator[Diagnostic]:
+    held: dict[tuple[str, object], list[Operation]] = {}
+    for at, op in enumerate(ops):
+        number = attr_value(op.attrs["id"]) if "id" in op.attrs else None
+        if op.name in _FREES.values() and op.results:
+            held.setdefault((op.name, number), []).append(op)
+        elif op.name in _FREES and (waiting := held.get((_FREES[op.name], number))):
+            pop = waiting.pop(0)
+            user = next(
+                (o for o in walk(ops[at + 1 :]) if pop.results[0] in o.operand_values()), None
+            )
+            if user is not None:
+                yield _used_behind(pop, op, user, source)
+
+
+def _used_behind(pop: Operation, free: Operation, user: Operation, source: Source) -> Diagnostic:
+    name = pop.results[0].name
+    return finding(
+        "PTO5107",
+        f"'{user.name}' op uses %{name}, whose slot has been given back",
+        name_span(user, source),
+        more=(
+            Label(name_span(free, source), "given back here"),
+            Label(name_span(pop, source), "popped here"),
+        ),
+        notes=("on A5 the popped tile is the slot itself; the producer may write it again",),
+        help=f"free behind the last use of %{name}, or copy the tile before",
+    )
+
+
+_CROSS_CORE = ("pto.sync.set", "pto.sync.wait")
+_CUBE = ("pto.tmatmul", "pto.tgemv")
+_SECTIONS = ("pto.section.cube", "pto.section.vector")
+
+
+def signals(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+    """Report cross-core signals without a flag base (A2/A3) and bodies for both kinds of core."""
+    source = resolved.module.source
+    for function in resolved.functions.values():
+        if function.has_body:
+            sink.extend(_signals(function, resolved.target, source))
+
+
+def _signals(function: Function, target: str, source: Source) -> Iterator[Diagnostic]:
+    signals = [op for op in function.op.walk() if op.name in _CROSS_CORE]
+    if not signals:
+        return
+    if _is_mixed(function):
+        yield finding(
+            "PTO0010",
+            "legacy spelling: mixed cube/vector body without sections",
+            name_span(function.op, source),
+            notes=("cube and vector cores run different code; signals between them need both",),
+            help="put the parts into `pto.section.cube { … }` and `pto.section.vector { … }`",
+        )
+        return
+    has_base = any(op.name == "pto.set_ffts" for op in function.op.walk())
+    if target == "a2a3" and not has_base and not function.implicit:
+        yield finding(
+            "PTO5010",
+            f"'{signals[0].name}' op A3 inter-core sync requires explicit `pto.set_ffts` in the "
+            "same function when using `pto.sync.set`/`pto.sync.wait`",
+            name_span(signals[0], source),
+            notes=("A2/A3 cross-core flags lie at an address that the program sets",),
+            help="begin the function with `pto.set_ffts %flags : memref<…xi64>`",
+        )
+
+
+def _is_mixed(function: Function) -> bool:
+    """True for a function without sections and kernel kind that computes on both kinds of core."""
+    ops = list(function.op.walk())
+    if function.kernel_kind is not None or any(op.name in _SECTIONS for op in ops):
+        return False
+    return any(op.name.startswith(_CUBE) for op in ops) and any(map(_is_vector, ops))
+
+
+def _is_vector(op: Operation) -> bool:
+    if op.definition is None or all(choice.pipe != "V" for choice in op.definition.pipes):
+        return False
+    out = op.bound.get("dst")
+    return isinstance(out, Operand) and isinstance(out.type, TileType) and out.type.loc == "vec"

@@ -1,4 +1,4 @@
-"""Reserved buffers: one for each function, known where they are imported, planned or placed."""
+"""Who says where things are: addresses and levels, and the buffers that a function reserves."""
 
 from __future__ import annotations
 
@@ -10,14 +10,74 @@ from ptosim.ground.ir.attributes import Symbol, attr_value
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType
-from ptosim.ground.source import Source
-from ptosim.passes.verify.checks.placements import name_span
+from ptosim.ground.source import Source, Span
+from ptosim.passes.verify.operands import name_span
+
+
+def levels(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+    """Report addresses below level 3 and missing ones at level 3."""
+    source = resolved.module.source
+    if resolved.module.kind == "snippet":
+        return
+    for op in resolved.module.walk():
+        if op.name == "pto.alloc_tile":
+            finding = _alloc(op, level, source)
+        elif op.name == "pto.tassign" and level < 3:
+            finding = _tassign(op, source)
+        elif op.name == "pto.tassign" and resolved.insert_sync:
+            finding = _tassign_with_sync(op, source)
+        else:
+            continue
+        if finding is not None:
+            sink.emit(finding)
+
+
+def _alloc(op: Operation, level: int, source: Source) -> Diagnostic | None:
+    has_address = op.bound.get("addr") is not None
+    span = Span(source, op.start, op.name_end)
+    if has_address and level < 3:
+        return finding(
+            "PTO3010",
+            "'pto.alloc_tile' op unexpected 'addr' operand: only supported when --pto-level=level3",
+            span,
+            notes=("levels 1 and 2 plan memory themselves",),
+            help="remove `addr = …`, or run with `--level 3`",
+        )
+    if not has_address and level == 3 and op.bound:
+        return finding(
+            "PTO3011",
+            "'pto.alloc_tile' op requires 'addr' operand when --pto-level=level3",
+            span,
+            notes=("at level 3 every address is the program's",),
+            help="give the tile `addr = %address`, or run with `--level 2`",
+        )
+    return None
+
+
+def _tassign(op: Operation, source: Source) -> Diagnostic:
+    return finding(
+        "PTO3012",
+        "pto.tassign is only supported when --pto-level=level3.",
+        Span(source, op.start, op.name_end),
+        help="run with `--level 3`, or let the planner place the tile",
+    )
+
+
+def _tassign_with_sync(op: Operation, source: Source) -> Diagnostic:
+    return finding(
+        "PTO3013",
+        "pto.tassign requires --enable-insert-sync to be disabled",
+        Span(source, op.start, op.name_end),
+        notes=("automatic synchronisation does not follow a tile to another address",),
+        help="run with `--sync manual`",
+    )
+
 
 _RESERVE = "pto.reserve_buffer"
 _IMPORT = "pto.import_reserved_buffer"
 
 
-def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def buffers(resolved: ResolvedModule, level: int, sink: Sink) -> None:
     """Report buffers that repeat, that nobody reserves, or that the planner cannot honour."""
     source = resolved.module.source
     for function in resolved.functions.values():
@@ -31,7 +91,7 @@ def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
                 sink.extend(_import(op, resolved, source))
         fixed = [op for op in reserved if _attr(op, "auto") is False]
         if fixed and level < 3:
-            sink.extend(_planned(function, fixed[0], source))
+            sink.extend(_not_planned(function, fixed[0], source))
 
 
 def _attr(op: Operation, name: str) -> Any:
@@ -70,7 +130,7 @@ def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator
         )
 
 
-def _planned(function: Function, fixed: Operation, source: Source) -> Iterator[Diagnostic]:
+def _not_planned(function: Function, fixed: Operation, source: Source) -> Iterator[Diagnostic]:
     """Below level 3 the planner places local memory and cannot leave room for a fixed buffer."""
     allocations = [op for op in function.op.walk() if _is_local(op)]
     tiles = any(op.name == "pto.alloc_tile" for op in function.op.walk())
