@@ -153,6 +153,7 @@ class Operation:
     # What the passes find out.
     results: Sequence[Value] = ()
     definition: OpDef | None = None
+    traits: frozenset[str] = frozenset()  # of the row: words of `isa/traits.toml`
     variant: Variant | None = None
     bound: dict[str, Any] = field(default_factory=dict)  # a `Bound` for each name of the row
     function: Operation | None = None
@@ -162,7 +163,7 @@ class Operation:
 
     def has(self, trait: str) -> bool:
         """True if the row of the operation lists a trait (a word of `isa/traits.toml`)."""
-        return self.definition is not None and trait in self.definition.traits
+        return trait in self.traits
 
     def walk(self) -> list[Operation]:
         """Return this operation and all operations inside it, in program order."""

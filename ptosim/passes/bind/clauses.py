@@ -27,22 +27,16 @@ class WrittenClause:
         self.keywords = keywords
 
 
-def has_flags(variant: Variant) -> bool:
-    """True if bare words can stand among the operands of the variant."""
-    return any(d.is_flag for d in variant.named)
-
-
 def without_flags(variant: Variant, values: list[Operand]) -> list[Operand]:
     """Return the operands without the words that are flags.
 
     A word that no operand of the variant can take is meant as a flag too: `bind_named` knows better
     what to say about it.
     """
-    if not has_flags(variant):
+    if not variant.flags:
         return values
     takes_words = any("word" in d.kinds or "enum" in d.kinds for d in variant.ins)
-    flags = {d.name for d in variant.named if d.is_flag}
-    return [v for v in values if not _is_word(v) or (takes_words and v.const not in flags)]
+    return [v for v in values if not _is_word(v) or (takes_words and v.const not in variant.flags)]
 
 
 def is_complete(op: Operation) -> bool:
@@ -102,7 +96,7 @@ class NamedBinder:
         return bound
 
     def _words(self, variant: Variant, values: Sequence[Operand]) -> dict[str, Operand]:
-        if not has_flags(variant):
+        if not variant.flags:
             return {}
         positional = {id(v) for v in without_flags(variant, list(values))}
         return {str(v.const): v for v in values if id(v) not in positional}

@@ -54,6 +54,9 @@ class _Resolver(Structured):
         else:
             for op in self.module.ops:
                 self._operation(op)
+        self.resolved.ops = self.module.walk()
+        for function in self.resolved.functions.values():
+            function.ops = function.op.walk()
         return self.resolved
 
     # -- functions ------------------------------------------------------------------------------
@@ -203,12 +206,16 @@ class _Resolver(Structured):
             self._count_mismatch(op, f"more than {_MAX_RESULTS} results")
             op.result_tokens = [(name, 1, start) for name, _, start in op.result_tokens]
         handler = self._handlers.get(op.name)
-        if handler is not None and (op.form == "core" or op.name == "arith.constant"):
-            op.definition = self.isa.get(op.name)
+        handles_itself = op.form == "core" or op.name == "arith.constant"
+        if handler is not None and handles_itself:
+            definition = self.isa.get(op.name)
+        else:
+            definition = self._definition(op)
+        op.definition = definition
+        op.traits = definition.traits if definition is not None else frozenset()
+        if handles_itself and handler is not None:
             handler(op)
             return
-        definition = self._definition(op)
-        op.definition = definition
         written = bind.collect(op, self.use, self.type_of)
         for region in op.regions:
             self._region(region, [])
@@ -227,8 +234,7 @@ class _Resolver(Structured):
                 attr.alias = self.module.attr_aliases.get(atom.value)
 
     def _definition(self, op: Operation) -> OpDef | None:
-        name = op.name if op.form != "line" and "." in op.name else f"pto.{op.name}"
-        definition = self.isa.get(name) or self.isa.get(_lowered(op.name))
+        definition = self.isa.get(_qualified(op)) or self.isa.get(_lowered(op.name))
         if definition is None:
             self.sink.emit(self._unknown_op(op))
             return None
@@ -313,9 +319,17 @@ def _member(value: Any) -> str | None:
     return value.member if isinstance(value, Enum) else None
 
 
+def _qualified(op: Operation) -> str:
+    """The name with its dialect, which snippets and PTO-AS lines leave out."""
+    return op.name if op.form != "line" and "." in op.name else f"pto.{op.name}"
+
+
 def _placed_name(op: Operation) -> str | None:
-    """The name of the tile that a `tassign` without a result places, None for other operations."""
-    if op.name not in ("pto.tassign", "tassign") or op.result_tokens or not op.items:
+    """The name of the tile that an operation without a result places, None for other operations."""
+    if op.result_tokens or not op.items:
+        return None
+    row = isa().get(_qualified(op))
+    if row is None or "places" not in row.traits:
         return None
     tok = op.items[0]
     return tok.value[1:] if tok.__class__ is Tok and tok.type == "SSA" else None

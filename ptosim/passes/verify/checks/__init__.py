@@ -20,10 +20,10 @@ _CHECKS = (
     fifos.popped,
     vecscope.check,
     quantised.check,
+    quantised.reused,
 )
 
 
 def run_all(resolved: ResolvedModule, level: int, sink: Sink) -> None:
     """Run every check on a module; findings go to `sink`."""
-    for check in _CHECKS:
-        check(resolved, level, sink)
+    sink.extend([found for check in _CHECKS for found in check(resolved, level)])

@@ -5,93 +5,86 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.attributes import Symbol, attr_value
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import MemRefType
-from ptosim.ground.source import Source, Span
+from ptosim.ground.ir.types import MemRefType, TileType, Type
+from ptosim.ground.source import Source
 from ptosim.passes.verify.operands import name_span
 
 
-def levels(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def levels(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report addresses below level 3 and missing ones at level 3."""
     source = resolved.module.source
     if resolved.module.kind == "snippet":
         return
-    for op in resolved.module.walk():
-        if op.name == "pto.alloc_tile":
-            finding = _alloc(op, level, source)
-        elif op.name == "pto.tassign" and level < 3:
-            finding = _tassign(op, source)
-        elif op.name == "pto.tassign" and resolved.insert_sync:
-            finding = _tassign_with_sync(op, source)
-        else:
-            continue
-        if finding is not None:
-            sink.emit(finding)
+    for op in resolved.ops:
+        if "makes_storage" in op.traits and _has_address(op):
+            yield from _alloc(op, level, source)
+        elif "places" in op.traits and level < 3:
+            yield _placed(op, source)
+        elif "places" in op.traits and resolved.insert_sync:
+            yield _placed_with_sync(op, source)
 
 
-def _alloc(op: Operation, level: int, source: Source) -> Diagnostic | None:
+def _has_address(op: Operation) -> bool:
+    """True for storage that the program may place."""
+    assert op.definition is not None
+    return any(d.name == "addr" for v in op.definition.variants for d in v.named)
+
+
+def _alloc(op: Operation, level: int, source: Source) -> Iterator[Diagnostic]:
     has_address = op.bound.get("addr") is not None
-    span = Span(source, op.start, op.name_end)
     if has_address and level < 3:
-        return finding(
+        yield finding(
             "PTO3010",
-            "'pto.alloc_tile' op unexpected 'addr' operand: only supported when --pto-level=level3",
-            span,
+            f"'{op.name}' op unexpected 'addr' operand: only supported when --pto-level=level3",
+            name_span(op, source),
             notes=("levels 1 and 2 plan memory themselves",),
             help="remove `addr = …`, or run with `--level 3`",
         )
     if not has_address and level == 3 and op.bound:
-        return finding(
+        yield finding(
             "PTO3011",
-            "'pto.alloc_tile' op requires 'addr' operand when --pto-level=level3",
-            span,
+            f"'{op.name}' op requires 'addr' operand when --pto-level=level3",
+            name_span(op, source),
             notes=("at level 3 every address is the program's",),
             help="give the tile `addr = %address`, or run with `--level 2`",
         )
-    return None
 
 
-def _tassign(op: Operation, source: Source) -> Diagnostic:
+def _placed(op: Operation, source: Source) -> Diagnostic:
     return finding(
         "PTO3012",
-        "pto.tassign is only supported when --pto-level=level3.",
-        Span(source, op.start, op.name_end),
+        f"{op.name} is only supported when --pto-level=level3.",
+        name_span(op, source),
         help="run with `--level 3`, or let the planner place the tile",
     )
 
 
-def _tassign_with_sync(op: Operation, source: Source) -> Diagnostic:
+def _placed_with_sync(op: Operation, source: Source) -> Diagnostic:
     return finding(
         "PTO3013",
-        "pto.tassign requires --enable-insert-sync to be disabled",
-        Span(source, op.start, op.name_end),
+        f"{op.name} requires --enable-insert-sync to be disabled",
+        name_span(op, source),
         notes=("automatic synchronisation does not follow a tile to another address",),
         help="run with `--sync manual`",
     )
 
 
-_RESERVE = "pto.reserve_buffer"
-_IMPORT = "pto.import_reserved_buffer"
-
-
-def buffers(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def buffers(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report buffers that repeat, that nobody reserves, or that the planner cannot honour."""
     source = resolved.module.source
     for function in resolved.functions.values():
-        if not function.has_body:
-            continue
-        ops = list(function.op.walk())
-        reserved = [op for op in ops if op.name == _RESERVE]
-        sink.extend(_single(reserved, source))
-        for op in ops:
-            if op.name == _IMPORT:
-                sink.extend(_import(op, resolved, source))
+        reserved = [op for op in function.ops if "reserves" in op.traits]
+        yield from _single(reserved, source)
+        for op in function.ops:
+            if "imports" in op.traits:
+                yield from _import(op, resolved, source)
         fixed = [op for op in reserved if _attr(op, "auto") is False]
         if fixed and level < 3:
-            sink.extend(_not_planned(function, fixed[0], source))
+            yield from _not_planned(function, fixed[0], source)
 
 
 def _attr(op: Operation, name: str) -> Any:
@@ -121,7 +114,7 @@ def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator
             name_span(op, source),
             label=f"there is no function {symbol}",
         )
-    elif not any(r.name == _RESERVE and _attr(r, "name") == name for r in peer.op.walk()):
+    elif not any("reserves" in r.traits and _attr(r, "name") == name for r in peer.ops):
         yield finding(
             "PTO5019",
             f"'{op.name}' op expects matching peer reserve_buffer to exist",
@@ -132,8 +125,9 @@ def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator
 
 def _not_planned(function: Function, fixed: Operation, source: Source) -> Iterator[Diagnostic]:
     """Below level 3 the planner places local memory and cannot leave room for a fixed buffer."""
-    allocations = [op for op in function.op.walk() if _is_local(op)]
-    tiles = any(op.name == "pto.alloc_tile" for op in function.op.walk())
+    made = [op for op in function.ops if "makes_storage" in op.traits and op.results]
+    allocations = [op for op in made if _is_local(op.results[0].type)]
+    tiles = any(isinstance(op.results[0].type, TileType) for op in made)
     for op in allocations:
         yield finding(
             "PTO4002",
@@ -151,8 +145,5 @@ def _not_planned(function: Function, fixed: Operation, source: Source) -> Iterat
     )
 
 
-def _is_local(op: Operation) -> bool:
-    if op.name != "memref.alloc" or not op.results:
-        return False
-    type_ = op.results[0].type
+def _is_local(type_: Type) -> bool:
     return isinstance(type_, MemRefType) and type_.space != "gm"

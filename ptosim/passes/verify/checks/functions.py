@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operand, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
@@ -14,15 +14,15 @@ from ptosim.passes.bind.names import compatible
 from ptosim.passes.verify.operands import constant, name_span, operand_span
 
 
-def entries(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def entries(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report entry functions with results and recursive calls."""
     source = resolved.module.source
     calls = {f.name: _callees(f) for f in resolved.functions.values() if f.has_body}
     called = {callee for callees in calls.values() for callee, _ in callees}
     for function in resolved.functions.values():
-        if _is_entry(function, called) and function.results:
-            sink.emit(_nonvoid(function, source))
-    _recursion(calls, source, sink)
+        if function.results and _is_entry(function, called):
+            yield _nonvoid(function, source)
+    yield from _recursion(calls, source)
 
 
 def _is_entry(function: Function, called: set[str]) -> bool:
@@ -32,9 +32,7 @@ def _is_entry(function: Function, called: set[str]) -> bool:
 
 
 def _callees(function: Function) -> list[tuple[str, Operation]]:
-    return [
-        (op.bound["callee"], op) for op in function.op.walk() if op.name == "func.call" and op.bound
-    ]
+    return [(op.bound["callee"], op) for op in function.ops if op.name == "func.call" and op.bound]
 
 
 def _nonvoid(function: Function, source: Source):
@@ -48,7 +46,9 @@ def _nonvoid(function: Function, source: Source):
     )
 
 
-def _recursion(calls: dict[str, list[tuple[str, Operation]]], source: Source, sink: Sink) -> None:
+def _recursion(
+    calls: dict[str, list[tuple[str, Operation]]], source: Source
+) -> Iterator[Diagnostic]:
     done: set[str] = set()
     for root in calls:
         path: list[str] = []
@@ -64,7 +64,7 @@ def _recursion(calls: dict[str, list[tuple[str, Operation]]], source: Source, si
                 continue
             callee, op = step
             if callee in path:
-                sink.emit(_recursive(op, callee, source))
+                yield _recursive(op, callee, source)
             elif callee in calls and callee not in done:
                 stack.append((callee, iter(calls[callee])))
                 path.append(callee)
@@ -80,16 +80,14 @@ def _recursive(op: Operation, callee: str, source: Source):
     )
 
 
-def calls(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def calls(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report arguments and results of calls whose types are not the function's."""
     source = resolved.module.source
-    for op in resolved.module.walk():
-        if op.name != "func.call":
-            continue
+    for op in resolved.ops:
         function = resolved.functions.get(op.bound.get("callee", ""))
         if function is not None:
-            sink.extend(_call_arguments(op, function, source))
-            sink.extend(_call_results(op, function, source))
+            yield from _call_arguments(op, function, source)
+            yield from _call_results(op, function, source)
 
 
 def _call_arguments(op: Operation, function: Function, source: Source) -> Iterator[Diagnostic]:
@@ -126,21 +124,21 @@ def _definition(function: Function, source: Source) -> Label:
     return Label(Span(source, start, start + len("func.func")), "defined here")
 
 
-_ONCE = ("scf.if", "scf.execute_region", "scf.index_switch")
+_WITH_REGIONS = ("scf.if", "scf.execute_region", "scf.index_switch", "scf.for", "scf.while")
 _WORDS = {"scf.yield": "yields", "scf.condition": "passes on"}
 
 
-def regions(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def regions(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report regions that end without the values that their operation gives, or with others,
     conditions that are no i1, and constant steps that do not count up."""
     source = resolved.module.source
-    for op in resolved.module.walk():
+    for op in resolved.ops:
         if op.name in ("scf.if", "scf.condition"):
-            sink.extend(_truth(op, source))
+            yield from _truth(op, source)
         if op.name == "scf.for":
-            sink.extend(_step(op, source))
-        if op.name in _ONCE or op.name in ("scf.for", "scf.while"):
-            sink.extend(_regions(op, source))
+            yield from _step(op, source)
+        if op.name in _WITH_REGIONS:
+            yield from _regions(op, source)
 
 
 def _truth(op: Operation, source: Source) -> Iterator[Diagnostic]:

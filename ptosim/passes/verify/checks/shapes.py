@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import Dim, MemRefType, PtrType, TileType, ViewType
@@ -14,17 +14,17 @@ from ptosim.passes.verify.operands import constant, name_span, operand_span
 from ptosim.passes.verify.rule_views import attribute
 
 
-def tiles(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report windows that cut boxes, wrong valid extents, and shapes that C++ refuses."""
     source = resolved.module.source
     for function in resolved.functions.values():
-        for op in function.op.walk() if function.has_body else ():
-            if op.name == "pto.alloc_tile":
-                sink.extend(_library_shape(op, source))
-            elif op.name == "pto.subset" and op.bound:
-                sink.extend(_subset(op, source))
-            elif op.name == "pto.set_validshape" and op.bound:
-                sink.extend(_set_valid(op, function, source))
+        for op in function.ops:
+            if "makes_storage" in op.traits:
+                yield from _library_shape(op, source)
+            elif "window" in op.traits and op.bound.get("row") is not None:
+                yield from _subset(op, source)
+            elif "sets_valid" in op.traits and op.bound:
+                yield from _set_valid(op, function, source)
 
 
 # -- shapes ----------------------------------------------------------------------------------------
@@ -137,12 +137,12 @@ def _set_valid(op: Operation, function: Function, source: Source) -> Iterator[Di
             )
 
 
-def windows(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report constant windows that are empty, negative, or larger than their view."""
     source = resolved.module.source
-    for op in resolved.module.walk():
-        if op.name == "pto.partition_view" and op.bound and op.results:
-            sink.extend(_window(op, source))
+    for op in resolved.ops:
+        if "window" in op.traits and op.bound.get("offsets") and op.results:
+            yield from _window(op, source)
 
 
 def _window(op: Operation, source: Source) -> Iterator[Diagnostic]:
@@ -185,27 +185,18 @@ def _outside_view(op: Operation, operand: Operand, text: str, source: Source) ->
     )
 
 
-_WINDOWS = ("pto.partition_view", "pto.subview")
-_TRANSFERS = {
-    "pto.tload": ("src", "dst"),
-    "pto.tprefetch": ("src", "dst"),
-    "pto.tstore": ("dst", "src"),
-    "pto.tstore_fp": ("dst", "src"),
-}
-
-
-def layouts(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Give every view its layout (`resolved.layouts`); report an attribute that contradicts it."""
     roots: dict[Value, Operation] = {}
     ambiguous: dict[Operation, set[str]] = {}
-    for op in resolved.module.walk():
-        if op.name == "pto.make_tensor_view" and op.results and op.bound:
-            sink.extend(_view_layout(op, resolved, ambiguous))
+    for op in resolved.ops:
+        if "view" in op.traits and op.results and op.bound:
+            yield from _view_layout(op, resolved, ambiguous)
             roots[op.results[0]] = op
-        elif op.name in _WINDOWS and op.results:
+        elif "window" in op.traits and op.results:
             root = _root(op.bound.get("source"), roots)
             roots |= {op.results[0]: root} if root is not None else {}
-        elif op.name in _TRANSFERS:
+        elif ambiguous:
             _note_tile(op, roots, ambiguous)
     for op, layouts in ambiguous.items():
         if len(layouts) == 1:
@@ -299,8 +290,10 @@ def _five(shape: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list
 def _note_tile(
     op: Operation, roots: dict[Value, Operation], ambiguous: dict[Operation, set[str]]
 ) -> None:
-    view, tile = _TRANSFERS[op.name]
-    root = _root(op.bound.get(view), roots)
-    type_ = getattr(op.bound.get(tile), "type", None)
-    if root in ambiguous and isinstance(type_, TileType) and type_.loc == "vec":
-        ambiguous[root].add("nd" if type_.blayout == "row_major" else "dn")
+    """A transfer between a view and a tile: one of them is its source, one its destination."""
+    ends = (op.bound.get("src"), op.bound.get("dst"))
+    for view, tile in (ends, ends[::-1]):
+        root = _root(view, roots)
+        type_ = tile.type if isinstance(tile, Operand) else None
+        if root in ambiguous and isinstance(type_, TileType) and type_.loc == "vec":
+            ambiguous[root].add("nd" if type_.blayout == "row_major" else "dn")
