@@ -18,7 +18,7 @@ from ptosim.engine.core.deadlock import deadlock
 from ptosim.engine.core.observers import Listener, Monitor, listeners
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runtime import executing
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import LimitError, Trap
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
@@ -412,14 +412,14 @@ class Engine:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def warn(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
-        """Report a warning of a scalar operation, once for each place and code."""
+    def report(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
+        """Report a finding at a scalar operation, once for each place and code."""
         key = (op.start, code)
         if key in self._reported:
             return
         self._reported.add(key)
         span = Span(self.resolved.module.source, op.start, op.name_end)
-        self.sink.emit(warning(code, f"'{op.name}' {message}", span, help=help))
+        self.sink.emit(finding(code, f"'{op.name}' {message}", span, help=help))
 
     def _trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
         self.sink.emit(self._finding(inst, fault))
@@ -433,8 +433,8 @@ class Engine:
         op = inst.op if inst is not None else None
         span = Span(self.resolved.module.source, op.start, op.name_end) if op is not None else None
         if isinstance(fault, OpFault):
-            return error(fault.code, fault.message, span, **fault.details)
-        return error("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
+            return finding(fault.code, fault.message, span, **fault.details)
+        return finding("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
 
 
 def _put(cache: dict[Any, Any], key: Any, item: Any, most: int) -> None:

@@ -3,12 +3,12 @@ voice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity, make
+from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.profiles import Profile
@@ -258,17 +258,12 @@ class Binding:
 
     # -- findings -------------------------------------------------------------------------------
 
-    def warn(self, code: str, message: str, **details: Any) -> None:
-        """Report a warning at the operation, once for each place and text; at binding or later."""
-        self._report(Severity.WARNING, code, message, details)
-
-    def note(self, code: str, message: str, **details: Any) -> None:
-        """Report a note at the operation."""
-        self._report(Severity.NOTE, code, message, details)
-
-    def _report(self, severity: Severity, code: str, message: str, details: dict[str, Any]) -> None:
+    def report(
+        self, code: str, message: str, *, notes: Sequence[str] = (), help: str | None = None
+    ) -> None:
+        """Report a finding at the operation, once for each place and text; at binding or later."""
         span = Span(self.source, self.op.start, self.op.name_end)
-        self.emit(make(severity, code, f"'{self.op.name}' {message}", span, **details))
+        self.emit(finding(code, f"'{self.op.name}' {message}", span, notes=notes, help=help))
 
 
 def valid_bytes(ref: TileRef) -> int:

@@ -189,7 +189,7 @@ def _store(op: Binding, target: Place, values: np.ndarray) -> None:
     if low < 0 or high > target.size:
         if not target.drops:
             require(op, target, low, high)
-        op.warn(
+        op.report(
             "PTO6604",
             f"writes bytes [{low}, {high}) of {target.name}, which has {target.size}; those "
             "outside are not written",
@@ -223,7 +223,7 @@ def _present(target: Place, at: int, line: np.ndarray) -> np.ndarray:
 
 def _column_blocks(op: Binding, values: np.ndarray) -> np.ndarray:
     """Blocks of 16 columns (8 of f32 with a channel split), one after the other."""
-    op.note(
+    op.report(
         "PTO6607",
         "keeps column blocks: documentation only, dst_stride is taken as elements from block "
         "to block",

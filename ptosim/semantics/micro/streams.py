@@ -49,7 +49,7 @@ def append(ctx: VectorContext, core: Core, align: Align, start: int, data: bytes
     """Append bytes to a stream at `start`: whole blocks are written, the rest waits."""
     pending = align.pending if align.end == start else b""
     if align.pending and not pending:
-        ctx.warn(
+        ctx.report(
             "PTO6611",
             f"appends at {start:#x}, but the stream ends at {align.end:#x}; the "
             f"{len(align.pending)} bytes that wait there are lost",
@@ -67,7 +67,7 @@ def append(ctx: VectorContext, core: Core, align: Align, start: int, data: bytes
 def flush(ctx: VectorContext, core: Core, align: Align, end: int) -> None:
     """Write what waits, so that it ends at `end`."""
     if align.end is not None and align.end != end:
-        ctx.warn(
+        ctx.report(
             "PTO6611",
             f"ends the stream at {end:#x}, but {align.end:#x} is the end of what was appended; "
             "what is pending is written in front of the address of the flush",

@@ -34,7 +34,7 @@ class ValueContext:
     results: tuple[int, ...]
     layout: str | None
     address: int | None  # where the planner put the result
-    warn: Callable[..., None]
+    report: Callable[..., None]
     attrs: Mapping[str, Any]
     profile: Profile
 
@@ -205,7 +205,7 @@ def _warn_outside(ctx: ValueContext, slots: list[Any], axes: Axes) -> None:
     for axis, (slot, _, room, size) in enumerate(axes):
         offset = slots[slot]
         if not 0 <= offset <= room:
-            ctx.warn(
+            ctx.report(
                 "PTO6101",
                 f"the window [{offset}, {offset + size}) leaves its view along dimension {axis} "
                 f"(size {room + size})",
