@@ -14,10 +14,11 @@ from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import GmBuffer, GmView, ViewSpec, extent, strided_view
+from ptosim.machine.gm import GmBuffer, ViewSpec, extent, strided_view
 from ptosim.machine.layout import tile_layout
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
+from ptosim.machine.values import GmView
 from ptosim.semantics.base.touch import Touches
 
 
@@ -110,7 +111,7 @@ class Binding:
     def elsewhere(self, view: GmView) -> Binding:
         """Return the same operation with its window of global memory at another place."""
         values = {
-            name: view if value.__class__ is tuple and value[:2] == view[:2] else value
+            name: view if isinstance(value, GmView) and value[:2] == view[:2] else value
             for name, value in self.values.items()
         }
         made = Binding(
