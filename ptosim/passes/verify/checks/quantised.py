@@ -26,11 +26,12 @@ def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 def reused(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report sources that are read again after an operation that overwrites them on this target,
     where the row has a note on it. A run says whether what is read was lost (PTO7103)."""
-    for op in resolved.ops:
-        if any(_spoils(o, resolved.target) for r in op.regions for b in r.blocks for o in b.ops):
-            for region in op.regions:
-                for block in region.blocks:
-                    yield from _reused(block.ops, resolved.target, resolved.module.source)
+    if not any(_spoils(op, resolved.target) for op in resolved.ops):
+        return
+    for op in (op for function in resolved.functions.values() for op in function.ops):
+        for region in op.regions:
+            for block in region.blocks:
+                yield from _reused(block.ops, resolved.target, resolved.module.source)
 
 
 def _spoils(op: Operation, target: str) -> Mapping[str, str] | None:

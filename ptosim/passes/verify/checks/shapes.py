@@ -21,7 +21,7 @@ def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
         for op in function.ops:
             if "makes_storage" in op.traits:
                 yield from _library_shape(op, source)
-            elif "window" in op.traits and op.bound.get("row") is not None:
+            elif "window" in op.traits and op.bound.keys() >= {"row", "sizes"}:
                 yield from _subset(op, source)
             elif "sets_valid" in op.traits and op.bound:
                 yield from _set_valid(op, function, source)
@@ -68,9 +68,10 @@ def _unaligned(type_: TileType) -> str | None:
 
 def _subset(op: Operation, source: Source) -> Iterator[Diagnostic]:
     type_ = op.bound["source"].type
-    sizes = [constant(o) for o in op.bound.get("sizes") or ()]
-    if not isinstance(type_, TileType):
+    given = op.bound["sizes"]
+    if not isinstance(type_, TileType) or given is None:
         return
+    sizes = [constant(o) for o in given]
     if len(sizes) != 2:
         yield _fault(op, "PTO2027", "takes two sizes, [rows, cols]", source)
         return
