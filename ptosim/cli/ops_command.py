@@ -50,8 +50,13 @@ def _wanted(definition: OpDef, options: argparse.Namespace) -> bool:
     return not options.status or options.status in definition.status.values()
 
 
+def definition_of(name: str) -> OpDef | None:
+    """Return the row of an operation, named with or without its dialect; None if there is none."""
+    return isa().get(name) or isa().get(f"pto.{name}") or isa().get(f"pto.{name.lower()}")
+
+
 def _one(name: str, terminal: Terminal) -> int:
-    definition = isa().get(name) or isa().get(f"pto.{name}") or isa().get(f"pto.{name.lower()}")
+    definition = definition_of(name)
     if definition is None:
         close = difflib.get_close_matches(f"pto.{name}", isa().names(), n=1)
         raise UsageError(
