@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ptosim.analysis.memory_map import memory_map
-from ptosim.api import check_source
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import PtosimError, Trap, UsageError
 from ptosim.ground.isa.profiles import make_profile
-from ptosim.ground.source import Source
+from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
 from ptosim.run.estimation import cost_of
 from ptosim.run.program import Program
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """How a side is read and run."""
-
-    target: str | None = None
-    level: int | None = None
-    sync: str | None = None
-    profile: str = "hw"
-    switches: Mapping[str, str] = field(default_factory=dict)
-    entry: str | None = None
-    run: Mapping[str, Any] = field(default_factory=dict)  # options of Program.run
 
 
 @dataclass(slots=True)
@@ -100,13 +85,13 @@ def _side_fields(side: Side) -> dict[str, Any]:
     }
 
 
-def look_at(source: Source, choices: Choices, args: Mapping[str, Any]) -> Side:
+def look_at(choices: Choices) -> Side:
     """Return one side. Raises UsageError for options that mean nothing; faults of the program are
     its findings."""
-    checked = check_source(source, choices.target, choices.level, choices.sync, dry_run=False)
-    front = checked.front
-    side = Side(source.name, front.target, checked.findings)
-    profile = make_profile(choices.profile, front.target, choices.switches)
+    args = choices.arguments()
+    front = choices.front()
+    side = Side(front.source.name, front.target, list(front.sink))
+    profile = make_profile(choices.profile or "hw", front.target, choices.switches)
     if front.sink.has_errors:
         side.why_not = "rejected"
         return side
@@ -115,7 +100,7 @@ def look_at(source: Source, choices: Choices, args: Mapping[str, Any]) -> Side:
     for space in memory_map(front, profile, entry, args).spaces:
         side.spaces[space.space.name] = (space.high_water, space.space.safe)
     try:
-        result = program.run(args, entry=entry, timing=False, **choices.run)
+        result = program.run(args, entry=entry, timing=False, **choices.run_options())
         side.findings, side.outputs = result.findings, result.outputs
     except Trap as trap:
         side.findings, side.why_not = list(trap.diagnostics), "stopped"

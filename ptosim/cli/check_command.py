@@ -10,13 +10,13 @@ from typing import Any
 from ptosim.api import Checked, check_source
 from ptosim.cli import fixing
 from ptosim.cli import options as shared
-from ptosim.cli.sources import open_source
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
+from ptosim.run.sources import open_source
 from ptosim.views.diagnostics.render import count_line
 
 _FORMATS = (*shared.FORMATS, "junit")
@@ -122,7 +122,7 @@ def _check(
         target,
         options.level,
         options.sync,
-        profile=options.profile,
+        profile=options.profile or "hw",
         switches=shared.switches(options.set),
         entry=options.entry,
         args=_arguments(options),
@@ -136,7 +136,7 @@ def _check(
 def _arguments(options: argparse.Namespace) -> dict[str, Any]:
     if not options.arg:
         return {}
-    from ptosim.cli import values
+    from ptosim.run import values
 
     pairs = (values.split(pair, "--arg") for pair in options.arg)
     return {name: values.parse_spec(spec) for name, spec in pairs}
@@ -190,7 +190,7 @@ def _fields(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
         "target": front.target,
         "level": front.level,
         "sync": front.sync,
-        "profile": options.profile,
+        "profile": options.profile or "hw",
         "entry": options.entry or ", ".join(front.resolved.entries()),
         "findings": len(report.shown),
         "hidden": len(report.hidden),

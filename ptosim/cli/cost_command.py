@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import Any
 
 from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.ground.errors import ProgramError, UsageError
-from ptosim.run.sidecar import Sidecar
+from ptosim.run.choices import Choices
+from ptosim.run.program import Program
+from ptosim.timing.report.totals import CostReport
 from ptosim.views.cost_tables import BY, VIEWS
+
+Timed = tuple[Program, CostReport]
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
 depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),
@@ -42,42 +45,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Time the program on every target asked for, side by side."""
-    sidecar = launching.sidecar(options)
-    asked = shared.targets(options.target)
-    if asked == [None] and sidecar is not None and sidecar.targets:
-        asked = list(sidecar.targets)
+    asked = launching.each_target(options, every=True)
     what_if = _what_if(options.what_if)
-    timed: list[tuple[Any, Any]] = []
+    timed: list[Timed] = []
     rejected: dict[str, ProgramError] = {}
-    for target in asked:
+    for choices in asked:
         try:
-            timed.append(_time(options, target, sidecar, what_if))
+            timed.append(_time(choices, what_if))
         except ProgramError as problem:
             if len(asked) == 1:
                 raise
             if terminal.format == "text":
                 terminal.findings(problem.diagnostics)
-            rejected[str(target)] = problem
+            rejected[str(choices.target)] = problem
     _write(options, terminal, timed, rejected, what_if)
     if options.trace:
         _write_trace(options.trace, timed)
     return max((problem.exit_code for problem in rejected.values()), default=0)
 
 
-def _time(
-    options: argparse.Namespace,
-    target: str | None,
-    sidecar: Sidecar | None,
-    what_if: dict[str, float],
-) -> tuple[Any, Any]:
-    defaults = sidecar.options if sidecar is not None else {}
-    program = launching.load(options, target, sidecar)
+def _time(choices: Choices, what_if: dict[str, float]) -> Timed:
+    program = choices.program()
     report = program.cost(
-        entry=options.entry or defaults.get("entry"),
-        args=launching.arguments(options, sidecar),
-        block_num=launching.block_num(options, defaults),
+        entry=choices.entry,
+        args=choices.arguments(),
+        block_num=choices.block_num if choices.block_num is not None else 1,
         what_if=what_if,
-        max_instructions=options.max_instructions,
+        max_instructions=choices.max_instructions,
     )
     return program, report
 
@@ -99,7 +93,7 @@ def _what_if(pairs: list[str]) -> dict[str, float]:
 def _write(
     options: argparse.Namespace,
     terminal: Terminal,
-    timed: list[tuple[Any, Any]],
+    timed: list[Timed],
     rejected: dict[str, ProgramError],
     what_if: dict[str, float],
 ) -> None:
@@ -114,7 +108,7 @@ def _write(
         terminal.print_renderables(cost_tables.renderables(timed, views, options.by, what_if))
 
 
-def _write_trace(path: str, timed: list[tuple[Any, Any]]) -> None:
+def _write_trace(path: str, timed: list[Timed]) -> None:
     """One file for each target; the target goes into the name if there are several."""
     for _, report in timed:
         file = Path(path)

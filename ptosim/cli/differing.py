@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
-from ptosim.analysis.differences import Choices, Difference, Side, look_at
+from ptosim.analysis.differences import Difference, Side, look_at
 from ptosim.cli import options as shared
-from ptosim.cli.launching import arguments
-from ptosim.cli.sources import open_source, source_path
+from ptosim.cli.launching import choices
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError
 from ptosim.run.compare import Tolerance
-from ptosim.run.sidecar import sidecar_of
 
 _THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
 
@@ -35,23 +34,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def side(options: argparse.Namespace, file: str, target: str | None) -> Side:
-    """Return what a file gives on a target, with the arguments beside it and those given."""
-    source = open_source(file)
-    beside = None if file == "-" else sidecar_of(source_path(file))
-    defaults = beside.options if beside is not None else {}
-    args = arguments(options, beside)
-    seed = options.seed if options.seed is not None else defaults.get("seed", 0)
-    profile = options.profile
-    choices = Choices(
-        target,
-        options.level or defaults.get("level"),
-        options.sync or defaults.get("sync"),
-        defaults.get("profile", profile) if profile == "hw" else profile,
-        shared.switches(options.set),
-        options.entry or defaults.get("entry"),
-        {"seed": seed, "block_num": defaults.get("block_num", 1)},
-    )
-    return look_at(source, choices, args)
+    """Return what a file gives on a target, with the arguments of its sidecar and those given."""
+    return look_at(replace(choices(options, file), target=target))
 
 
 def tolerance(options: argparse.Namespace) -> Tolerance:

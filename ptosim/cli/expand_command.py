@@ -6,8 +6,8 @@ import argparse
 from dataclasses import asdict
 
 from ptosim.cli import options as shared
-from ptosim.cli.sources import open_source
 from ptosim.cli.terminal import Terminal
+from ptosim.run.sources import open_source
 
 _EPILOG = """The program that is written runs to the same bytes (profile hw, default switches).
 Operations without an expansion stay, and comments at the end say why."""

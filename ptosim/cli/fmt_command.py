@@ -7,12 +7,12 @@ import difflib
 from pathlib import Path
 
 from ptosim.cli import options as shared
-from ptosim.cli.sources import open_source, source_path
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
+from ptosim.run.sources import open_source, source_path
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.in_place and any(f == "-" or f.startswith("@") for f in options.files):
         raise UsageError("--in-place rewrites files; standard input and shipped programs are none")
     # No profile changes a text, but one that does not exist is a mistake here as everywhere.
-    make_profile(options.profile, "a5", shared.switches(options.set))
+    make_profile(options.profile or "hw", "a5", shared.switches(options.set))
     texts: list[str] = []
     changed = 0
     for name in options.files:

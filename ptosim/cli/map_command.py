@@ -7,12 +7,10 @@ import argparse
 from ptosim.analysis.memory_map import MemoryMap, memory_map
 from ptosim.cli import launching
 from ptosim.cli import options as shared
-from ptosim.cli.sources import open_source
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.isa.profiles import make_profile
-from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.run.program import Program
 
 _BUDGET = ("PTO4001", "PTO4352", "PTO4353")
@@ -36,18 +34,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Draw the map of a program."""
-    beside = launching.sidecar(options)
-    defaults = beside.options if beside is not None else {}
-    source = open_source(options.file)
-    target = launching.targets(options, beside)[0]
-    level = options.level or defaults.get("level")
-    front = run_frontend(source, FrontOptions(target, level, options.sync or defaults.get("sync")))
+    choices = launching.each_target(options)[0]
+    front = choices.front()
     if any(d.severity is Severity.ERROR and d.code not in _BUDGET for d in front.sink):
         raise ProgramError(list(front.sink))
-    profile = make_profile(options.profile, front.target, shared.switches(options.set))
+    profile = make_profile(choices.profile or "hw", front.target, choices.switches)
     program = Program(front, profile)
-    entry = program.entry(options.entry or defaults.get("entry"))
-    found = memory_map(front, profile, entry, launching.arguments(options, beside))
+    entry = program.entry(choices.entry)
+    found = memory_map(front, profile, entry, choices.arguments())
     _write(found, program, entry, options, terminal)
     if front.sink.has_errors and options.format == "text":
         terminal.findings([d for d in front.sink if d.code in _BUDGET])

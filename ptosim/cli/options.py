@@ -30,9 +30,7 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--level", type=int, choices=(1, 2, 3), help="assembler level")
     group.add_argument("--sync", choices=("auto", "manual"), help="who places flags and barriers")
-    group.add_argument(
-        "--profile", default="hw", metavar="P", help="semantic profile: hw, page, cpu"
-    )
+    group.add_argument("--profile", metavar="P", help="semantic profile: hw (default), page, cpu")
     group.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override one switch"
     )

@@ -11,9 +11,9 @@ import numpy as np
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.terminal import Terminal, write_file
-from ptosim.cli.values import parse_spec, split
 from ptosim.ground.errors import UsageError
 from ptosim.passes.frontend import check_target_word
+from ptosim.run.values import parse_spec, split
 
 if TYPE_CHECKING:
     from ptosim.interop.onnx_run import Line, Outcome

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.cli.values import parse_spec
 from ptosim.ground.errors import UsageError
 from ptosim.quant.quantize import as_array
 from ptosim.quant.storage import Storage
+from ptosim.run.values import parse_spec
 
 
 def add_granularity(parser: argparse.ArgumentParser) -> None:

@@ -6,16 +6,17 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ptosim.cli import dumping, launching, values
+from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.engine.core.dump import Dump, Dumper
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtype
+from ptosim.run import values
+from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
 from ptosim.run.program import Program
 from ptosim.run.results import Result
-from ptosim.run.sidecar import Sidecar
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
 randn:dtype:RxC[:seed], randint:…, arange:dtype:RxC, or a number for a scalar. Arguments that are
@@ -53,24 +54,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run the program on every target asked for."""
-    sidecar = launching.sidecar(options)
-    code = 0
-    for target in launching.targets(options, sidecar):
-        code = max(code, _run(options, terminal, target, sidecar))
-    return code
+    return max(_run(options, choices, terminal) for choices in launching.each_target(options))
 
 
-def _run(
-    options: argparse.Namespace, terminal: Terminal, target: str | None, sidecar: Sidecar | None
-) -> int:
-    program = launching.load(options, target, sidecar)
-    entry = program.entry(options.entry or (sidecar.options.get("entry") if sidecar else None))
-    args = launching.arguments(options, sidecar)
+def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> int:
+    program = choices.program()
+    entry = program.entry(choices.entry)
+    args = choices.arguments()
     wanted = _outputs_wanted(options, program, entry)
     if options.trace and not options.timing:
         raise UsageError("--trace needs timing", help="leave out --no-timing")
-    expected = _expectations(options, sidecar)
-    chosen = launching.run_options(options, sidecar)
+    expected = _expectations(options, choices)
     dumps = dumping.requests(options.dump)
     try:
         with terminal.busy(f"running {entry}"):
@@ -78,13 +72,12 @@ def _run(
                 args,
                 entry=entry,
                 observers=[Dumper(dumps)] if dumps else (),
-                max_instructions=options.max_instructions,
-                **chosen,
+                **choices.run_options(),
             )
     except Trap as trap:
         if not options.debug_on_error:
             raise
-        return _post_mortem(trap, program, entry, args, chosen, terminal)
+        return _post_mortem(trap, choices, terminal)
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry)
     if options.trace:
@@ -97,33 +90,22 @@ def _run(
     return 1 if failed or shared.fails(findings, fail_on) else 0
 
 
-def _post_mortem(
-    trap: Trap,
-    program: Program,
-    entry: str,
-    args: dict[str, Any],
-    chosen: dict[str, Any],
-    terminal: Terminal,
-) -> int:
+def _post_mortem(trap: Trap, choices: Choices, terminal: Terminal) -> int:
     """Run again in the debugger, up to where it stopped, and open the prompt there."""
     from ptosim.cli.debug_command import converse
+    from ptosim.debug.session import session_of
 
-    session = program.debug(args, entry=entry, **chosen)
+    session = session_of(choices)
     stop = session.continue_()
     converse(session, terminal, stop)
     return trap.exit_code
 
 
 def _expectations(
-    options: argparse.Namespace, sidecar: Sidecar | None
+    options: argparse.Namespace, choices: Choices
 ) -> dict[str, tuple[Any, Tolerance]]:
-    """Expected values of the command line; those beside the program count while its own arguments
-    are used."""
-    expected: dict[str, tuple[Any, Tolerance]] = {}
-    if sidecar is not None and not options.arg:
-        for name, spec in sidecar.expect.items():
-            tolerance = sidecar.tolerance.get(name, Tolerance())
-            expected[name] = (values.parse_spec(spec, sidecar.folder), tolerance)
+    """Expected values of the sidecar, and those of the command line over them."""
+    expected = choices.expected()
     chosen = Tolerance(options.rtol, options.atol, options.ulp)
     if options.bitexact:
         chosen = Tolerance()

@@ -43,16 +43,17 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run, measure, propose."""
     from ptosim.quant.statistics import statistics
 
-    beside = launching.sidecar(options)
-    program = launching.load(options, launching.targets(options, beside)[0], beside)
-    entry = program.entry(options.entry or (beside.options.get("entry") if beside else None))
+    choices = launching.each_target(options)[0]
+    program = choices.program()
+    entry = program.entry(choices.entry)
     observer = _Ranges(dumping.requests(options.value), options.axis)
     with terminal.busy(f"running {entry}"):
         result = program.run(
-            launching.arguments(options, beside), entry=entry,
+            choices.arguments(),
+            entry=entry,
             observers=[observer] if options.value else (),
-            **launching.run_options(options, beside),
-        )  # fmt: skip
+            **choices.run_options(),
+        )
     if options.value:
         found = observer.finished()
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink, error, note, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Attr, Module, Operation
@@ -105,7 +105,7 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
         front = _check(module, source, "a5", options, other.sink)
     first = next(d for d in refused if d.severity is Severity.ERROR)
     front.sink.emit(
-        error(
+        finding(
             "PTO3002",
             f"the program names no target and only {accepted} accepts it",
             first.span,
@@ -118,7 +118,7 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
 
 
 def _empty(source: Source) -> Diagnostic:
-    return warning(
+    return finding(
         "PTO0006",
         "the file holds no operation: there is nothing to check or to run",
         Span(source, 0, 0),
@@ -127,7 +127,7 @@ def _empty(source: Source) -> Diagnostic:
 
 
 def _default_note():
-    return note(
+    return finding(
         "PTO3003",
         f"the program names no target; {DEFAULT_TARGET} is used",
         notes=("both targets accept it; the assembler's default is a3",),
@@ -154,7 +154,7 @@ def _named_arch(op: Operation, source: Source, sink: Sink) -> str | None:
     target = target_of_word(word)
     if target is None:
         sink.emit(
-            error(
+            finding(
                 "PTO3004",
                 f"unknown target `{word}` in pto.target_arch",
                 _key_span(attr, op, source),
@@ -173,7 +173,7 @@ def _named_device(op: Operation, source: Source, sink: Sink) -> str | None:
     target = target_of_device(device)
     if target is None:
         sink.emit(
-            error(
+            finding(
                 "PTO3005",
                 f"unknown device `{device}` in pto.device-spec",
                 _key_span(attr, op, source),
@@ -203,13 +203,5 @@ def _has_keyword(op: Operation, key: str) -> bool:
     return any(getattr(i, "kind", "") == "keyword" and i.parts[0].value == key for i in op.items)
 
 
-SYNC_OPS = frozenset(
-    f"pto.{name}"
-    for name in (
-        "set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn", "record_event", "wait_event",
-        "barrier", "barrier_sync", "get_buf", "rls_buf", "tsync", )
-)  # fmt: skip
-
-
 def _has_sync(module: Module) -> bool:
-    return any(op.name in SYNC_OPS for op in module.walk())
+    return any(op.has("sync") for op in module.walk())

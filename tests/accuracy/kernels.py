@@ -5,7 +5,6 @@ they can ask for together, which holds for these."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +15,7 @@ from ptosim.ground.isa.costs import cost_table
 from tests.accuracy import attention, topk
 from tests.accuracy.attention import Attention
 from tests.accuracy.gemm import GRID, MXFP8, Gemm
-from tests.conformance.data import ROOT
+from tests.conformance.data import document
 
 A3_CLOCK = 1800
 """MHz of the boards of the A3 tables; the cost table's own clock is another model's."""
@@ -49,8 +48,7 @@ class Kernel:
 @cache
 def rows() -> list[dict[str, Any]]:
     """Return the published rows."""
-    path = ROOT / "cost" / "hw_kernels.json"
-    return json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return document("cost/hw_kernels.json")["rows"]
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,7 +12,7 @@ from ptosim.ground.isa.dtypes import dtype
 from ptosim.timing.laws.cost import Cost
 from ptosim.timing.laws.estimate import estimate
 from ptosim.timing.laws.shapes import OpShape, TileShape
-from tests.conformance.data import ROOT
+from tests.conformance.data import document
 
 _WORDS = {
     "fp32": "f32", "fp16": "f16", "f32": "f32", "f16": "f16", "bf16": "bf16", "i16": "i16",
@@ -46,9 +45,7 @@ class Point:
 @cache
 def points() -> list[Point]:
     """Return every profiled point."""
-    path = ROOT / "cost" / "hw_expected.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))
-    chosen = [r for r in rows if r["class"] == "profiled"]
+    chosen = [r for r in document("cost/hw_expected.json") if r["class"] == "profiled"]
     return [_a5(r) if r["arch"] == "a5" else _a2a3(r) for r in chosen]
 
 

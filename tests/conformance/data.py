@@ -1,24 +1,25 @@
-"""Where the conformance data lies, and a count of what was compared with it.
+"""The conformance data of the tree, and a count of what was compared with it.
 
-The data comes from test generators, the public CPU simulator and a model of recommended results. It
-is not part of the tree: `PTOSIM_CONFORMANCE` names its folder, else a folder beside the checkout is
-tried, and without it the tests are skipped.
+The data comes from test generators, the public CPU simulator and a model of recommended results:
+`tests/data/conformance/README.md` says what is there. A document is a `.json.xz`; the arrays of a
+group are one archive, which is read when the first of them is asked for.
 """
 
 from __future__ import annotations
 
+import io
 import json
-import os
+import lzma
+import tarfile
 from collections import Counter
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-import pytest
 
-_DEFAULT = Path(__file__).parents[2].parent / "shared" / "conformance"
-ROOT = Path(os.environ.get("PTOSIM_CONFORMANCE", _DEFAULT))
+ROOT = Path(__file__).parents[1] / "data" / "conformance"
+ARRAYS = "arrays.tar.xz"
 
 NAMES = {
     "s8": "i8",
@@ -36,24 +37,19 @@ COMPARED: Counter[str] = Counter()
 """What was compared, by group: arrays, elements, and elements left out by a rule."""
 
 
-def required(name: str) -> pytest.MarkDecorator:
-    """Return the mark that skips a module whose data is not there."""
-    return pytest.mark.skipif(
-        not (ROOT / name).exists(),
-        reason=f"no conformance data in {ROOT}; set PTOSIM_CONFORMANCE",
-    )
-
-
 @cache
-def numerics_manifest() -> list[dict[str, Any]]:
-    """Return the entries of the numerics arrays, one for each file and origin."""
-    path = ROOT / "numerics_manifest.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+def document(name: str) -> Any:
+    """Return a JSON document of the data, `cost/kernels.json` for example."""
+    return json.loads(lzma.decompress((ROOT / f"{name}.xz").read_bytes()))
 
 
 def files(op: str, origin: str | None = None) -> list[dict[str, Any]]:
     """Return the entries of an operation, of one origin or of all."""
-    return [e for e in numerics_manifest() if e["op"] == op and origin in (None, e["origin"])]
+    return [
+        e
+        for e in document("numerics_manifest.json")
+        if e["op"] == op and origin in (None, e["origin"])
+    ]
 
 
 def stem(entry: dict[str, Any]) -> str:
@@ -62,10 +58,27 @@ def stem(entry: dict[str, Any]) -> str:
 
 
 @cache
+def _archive(group: str) -> dict[str, dict[str, bytes]]:
+    """Return what the files of a group hold: the bytes of `.npy` files by file and array."""
+    found: dict[str, dict[str, bytes]] = {}
+    with tarfile.open(ROOT / group / ARRAYS) as tar:
+        for member in tar:
+            file, _, name = member.name.partition("/")
+            content = tar.extractfile(member)
+            assert content is not None, member.name
+            found.setdefault(file, {})[name.removesuffix(".npy")] = content.read()
+    return found
+
+
+@cache
 def arrays(file: str) -> dict[str, np.ndarray]:
-    """Return all arrays of a file."""
-    with np.load(ROOT / file) as data:
-        return dict(data)
+    """Return all arrays of a file, `tcvt/f16_to_s8.npz` for example. Nobody may write into them."""
+    path = PurePosixPath(file)
+    held = _archive(str(path.parent))[path.stem]
+    found = {name: np.load(io.BytesIO(content)) for name, content in held.items()}
+    for array in found.values():
+        array.flags.writeable = False
+    return found
 
 
 def bits(array: np.ndarray) -> np.ndarray:

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from typing import Any
-
 import numpy as np
 
 from ptosim.quant.storage import storage
-from tests.conformance.data import COMPARED, ROOT, arrays
-
-
-@cache
-def manifest(name: str) -> Any:
-    """Return a JSON file, or an empty one where the data is not there."""
-    path = ROOT / name
-    if path.is_file():
-        return json.loads(path.read_text(encoding="utf-8"))
-    return {"cases": [], "types": [], "ops": [], "fixpipe": []}
+from tests.conformance.data import COMPARED, arrays
 
 
 def typed(array: np.ndarray, dtype: str) -> np.ndarray:

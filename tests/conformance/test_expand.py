@@ -13,13 +13,11 @@ import pytest
 import ptosim
 from ptosim.expand.program import expand
 from ptosim.ground.source import Source
-from tests.conformance import data, test_tcvt, test_tquant
+from tests.conformance import test_tcvt, test_tquant
 from tests.conformance.data import COMPARED, arrays, stem
 from tests.conformance.test_tcvt import ARRAYS, CODES, GENERATED, WIDENED
 from tests.conformance.test_tquant import DTYPES, INT8, RECOMMENDED
 from tests.support.text import Kernel
-
-pytestmark = data.required("numerics_manifest.json")
 
 
 def assert_same(k: Kernel, runs: list[dict[str, np.ndarray]]) -> None:

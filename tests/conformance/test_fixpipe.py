@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
-from tests.conformance.data import COMPARED, ROOT, arrays, required
+from tests.conformance.data import COMPARED, arrays, document
 from tests.semantics.acc_harness import Filled
 from tests.support.text import Kernel
 
 FILE = "onnx/cross_scheme.npz"
-pytestmark = required(FILE)
 
 SHAPE = (64, 48)
 
 
-def settings() -> list[dict]:
-    path = ROOT / "onnx" / "cross_scheme.json"
-    return json.loads(path.read_text(encoding="utf-8"))["fixpipe"] if path.is_file() else []
-
-
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
-@pytest.mark.parametrize("setting", settings(), ids=lambda s: s["key"])
+@pytest.mark.parametrize(
+    "setting", document("onnx/cross_scheme.json")["fixpipe"], ids=lambda s: s["key"]
+)
 def test_requantisation(setting, target):
     acc = arrays(FILE)["fixpipe/acc"]
     expected = arrays(FILE)[f"fixpipe/{setting['key']}_spec"]

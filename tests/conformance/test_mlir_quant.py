@@ -13,14 +13,10 @@ from ptosim.quant.mlir.cursor import MlirFault
 from ptosim.quant.mlir.ops import verify_cast
 from ptosim.quant.mlir.parser import parse_type
 from ptosim.quant.mlir.semantics import dcast, poisoned, qcast
-from tests.conformance import data
-from tests.conformance.data import COMPARED, arrays, assert_bits
-from tests.conformance.quant_data import manifest
-
-pytestmark = data.required("mlir_quant/verifier_cases.json")
+from tests.conformance.data import COMPARED, arrays, assert_bits, document
 
 VERSIONS = {"mlir22": "22", "mlir_head_2026": "2026"}
-CASES = manifest("mlir_quant/verifier_cases.json")
+CASES = document("mlir_quant/verifier_cases.json")
 # mlir-opt 22.1 prints a width that it never set; only the words around it mean anything.
 UNSET = re.compile(r"illegal storage type size: \d{5,}")
 
@@ -65,7 +61,7 @@ def test_casts(case, tool):
 
 
 def numeric(kind: str) -> list[Any]:
-    found = manifest("mlir_quant/numeric_cases.json")["cases"]
+    found = document("mlir_quant/numeric_cases.json")["cases"]
     return [
         pytest.param(c, id=f"{c.get('key', '')} {c.get('type')}")
         for c in found
@@ -109,7 +105,7 @@ def test_out_of_range_keeps_low_bits(case):
     assert poisoned(x, type_) > 0
 
 
-@pytest.mark.parametrize("case", manifest("mlir_quant/fake_quant_cases.json")["cases"], ids=str)
+@pytest.mark.parametrize("case", document("mlir_quant/fake_quant_cases.json")["cases"], ids=str)
 def test_fake_quant_parameters(case):
     type_ = fake_quant_type(
         case["min"],

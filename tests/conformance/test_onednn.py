@@ -9,15 +9,12 @@ from ptosim.quant.integer_ops import matmul_int32
 from ptosim.quant.onednn.attributes import Attributes
 from ptosim.quant.onednn.primitives import Values, convolution, matmul
 from ptosim.quant.storage import storage
-from tests.conformance import data
-from tests.conformance.data import arrays, assert_bits
-from tests.conformance.quant_data import assert_same, manifest
-
-pytestmark = data.required("onednn/int8_cases.json")
+from tests.conformance.data import arrays, assert_bits, document
+from tests.conformance.quant_data import assert_same
 
 
 @pytest.mark.parametrize(
-    "case", manifest("onednn/int8_cases.json")["cases"], ids=lambda c: c["name"]
+    "case", document("onednn/int8_cases.json")["cases"], ids=lambda c: c["name"]
 )
 def test_int8(case):
     recorded = arrays("onednn/int8_cases.npz")

@@ -14,16 +14,14 @@ from ptosim.quant.packing import pack, unpack
 from ptosim.quant.quantize import quantize
 from ptosim.quant.storage import storage
 from tests.conformance import data
-from tests.conformance.data import arrays
-from tests.conformance.quant_data import assert_same, manifest, stored, typed
-
-pytestmark = data.required("onnx/random_cases.json")
+from tests.conformance.data import arrays, document
+from tests.conformance.quant_data import assert_same, stored, typed
 
 ORACLES = {"ref": "reference", "ort": "runtime"}
 
 
 def cases(file: str) -> list[Any]:
-    return [pytest.param(c, id=c["name"]) for c in manifest(f"onnx/{file}.json")["cases"]]
+    return [pytest.param(c, id=c["name"]) for c in document(f"onnx/{file}.json")["cases"]]
 
 
 def run(file: str, case: dict[str, Any], oracle: str) -> list[np.ndarray]:
@@ -75,7 +73,7 @@ def test_node_tests(case, oracle):
         assert_same(f"onnx-{oracle}", got, expected)
 
 
-@pytest.mark.parametrize("case", manifest("onnx/qlinearmatmul_ties.json"), ids=str)
+@pytest.mark.parametrize("case", document("onnx/qlinearmatmul_ties.json"), ids=str)
 def test_zero_point_before_or_after_rounding(case):
     recorded = arrays("onnx/qlinearmatmul_ties.npz")
     one, none = np.float32(1), np.uint8(0)
@@ -119,7 +117,7 @@ def test_verdicts(case):
     data.COMPARED["onnx-verdicts arrays"] += 1
 
 
-@pytest.mark.parametrize("case", manifest("onnx/packing.json") or [], ids=str)
+@pytest.mark.parametrize("case", document("onnx/packing.json"), ids=str)
 def test_packing(case):
     kind = storage(case["dtype"])
     values = np.array(case["values"], np.float32).astype(kind.array)
@@ -146,7 +144,7 @@ RECORDED = {
 
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize(
-    "case", manifest("onnx/cross_scheme.json")["cases"], ids=lambda c: c["key"]
+    "case", document("onnx/cross_scheme.json")["cases"], ids=lambda c: c["key"]
 )
 def test_schemes(case, name):
     recorded = arrays("onnx/cross_scheme.npz")
@@ -164,7 +162,7 @@ def test_schemes(case, name):
 
 @pytest.mark.parametrize(("name", "scheme"), [("spec", "fixpipe"), ("onednn_style", "onednn")])
 @pytest.mark.parametrize(
-    "case", manifest("onnx/cross_scheme.json")["fixpipe"], ids=lambda c: c["key"]
+    "case", document("onnx/cross_scheme.json")["fixpipe"], ids=lambda c: c["key"]
 )
 def test_fixpipe(case, name, scheme):
     recorded = arrays("onnx/cross_scheme.npz")

@@ -16,12 +16,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from tests.conformance import data
 from tests.conformance.data import COMPARED, NAMES, arrays, assert_bits, files, stem
 from tests.oracle import numerics as oracle
 from tests.support.text import Kernel
-
-pytestmark = data.required("numerics_manifest.json")
 
 ARRAYS = {
     "f32": np.dtype(np.float32),

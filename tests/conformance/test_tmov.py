@@ -11,11 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.conformance import data
 from tests.conformance.data import arrays, assert_bits, files, stem
 from tests.support.text import LAYOUTS, Kernel
-
-pytestmark = data.required("numerics_manifest.json")
 
 DTYPES = {1: "ui8", 2: "f16", 4: "f32"}
 UNSIGNED = {"ui8": np.uint8, "f16": np.float16, "f32": np.float32}

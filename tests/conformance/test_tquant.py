@@ -13,12 +13,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from tests.conformance import data
 from tests.conformance.data import arrays, assert_bits, files, stem
 from tests.oracle import layouts, quantisation
 from tests.support.text import Kernel, Tile
-
-pytestmark = data.required("numerics_manifest.json")
 
 DTYPES = {
     "f32": np.dtype(np.float32),

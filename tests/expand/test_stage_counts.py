@@ -12,7 +12,7 @@ import pytest
 import ptosim
 from ptosim.expand.program import expand
 from ptosim.ground.source import Source
-from tests.conformance import data, test_tquant
+from tests.conformance import test_tquant
 from tests.expand.test_elementwise import program
 from tests.support.text import Kernel
 
@@ -47,7 +47,6 @@ def test_two_tiles(case):
     assert found == {name: run[name] for name in found}
 
 
-@data.required("numerics_manifest.json")
 @pytest.mark.parametrize("number", [0, -1])
 def test_int8(number):
     """Scale, offset, and four conversions for each 64 elements."""
@@ -58,7 +57,6 @@ def test_int8(number):
     assert found == {name: run[name] for name in found}
 
 
-@data.required("numerics_manifest.json")
 def test_exponents_of_microscaling():
     """64 groups at a time."""
     entry, places = next(

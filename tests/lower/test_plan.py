@@ -10,9 +10,8 @@ from ptosim.quant.onednn.attributes import Attributes
 from ptosim.quant.onednn.primitives import Values
 from ptosim.quant.quantize import quantize
 from ptosim.quant.storage import storage
-from tests.conformance import data
-from tests.conformance.data import arrays
-from tests.conformance.quant_data import assert_same, manifest
+from tests.conformance.data import arrays, document
+from tests.conformance.quant_data import assert_same
 
 TARGETS = ["a2a3", "a5"]
 
@@ -40,9 +39,8 @@ def recorded_task(case) -> tuple[plan.Task, np.ndarray]:
     return task, get("y").view(out.array)
 
 
-@pytest.mark.skipif(not data.ROOT.exists(), reason="no conformance data")
 @pytest.mark.parametrize(
-    "case", manifest("onednn/int8_cases.json")["cases"], ids=lambda c: c["name"]
+    "case", document("onednn/int8_cases.json")["cases"], ids=lambda c: c["name"]
 )
 def test_recorded_cases(case):
     """The exact form gives oneDNN's recorded outputs on both targets; both targets agree on the

@@ -7,10 +7,10 @@ import pytest
 
 import ptosim
 from ptosim.api import check_source
-from ptosim.cli import values
-from ptosim.cli.sources import source_path
 from ptosim.ground.source import Source
+from ptosim.run import values
 from ptosim.run.sidecar import sidecar_of
+from ptosim.run.sources import source_path
 from tests.programs.test_programs import ROOT
 
 # What hurts -> program, code, and words of the cure; or why no program can show it.

@@ -21,17 +21,17 @@ import pytest
 import ptosim
 from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.api import check_source
-from ptosim.cli import values
-from ptosim.cli.sources import shipped_names, source_path
 from ptosim.engine.core.records import Kind
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
 from ptosim.machine.core import CUBE_SPACES
 from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.run import values
 from ptosim.run.dry import dry_run
 from ptosim.run.program import make_program
 from ptosim.run.sidecar import sidecar_of
+from ptosim.run.sources import shipped_names, source_path
 from ptosim.sanitize.access import access_of, pointer_access
 from ptosim.sanitize.footprint import tile_bytes
 from ptosim.sanitize.shadow import Shadow

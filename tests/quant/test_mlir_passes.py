@@ -14,12 +14,10 @@ from ptosim.passes.rewrite.strip_quant import stripped_signatures
 from ptosim.quant.mlir.parser import parse_type
 from ptosim.quant.mlir.passes import find, normalized, rewritten, stripped
 from ptosim.quant.mlir.semantics import qcast
-from tests.conformance import data
-from tests.conformance.quant_data import manifest
+from tests.conformance.data import document
 
-needs_data = data.required("mlir_quant/numeric_cases.json")
 PASSES = {
-    c["name"]: c for c in manifest("mlir_quant/numeric_cases.json")["cases"] if c["kind"] == "pass"
+    c["name"]: c for c in document("mlir_quant/numeric_cases.json")["cases"] if c["kind"] == "pass"
 }
 
 
@@ -27,7 +25,6 @@ def types(text: str) -> list[str]:
     return [str(f.type) for f in find(text)]
 
 
-@needs_data
 def test_normalize_as_mlir_does():
     """With its fault: blocks of two indices along axis 0 are taken for an axis."""
     case = PASSES["normalize to per-tensor / per-axis"]
@@ -38,7 +35,6 @@ def test_normalize_as_mlir_does():
     assert right[3] == "!quant.uniform<i8:f32:{0:2, 1:4}, {{2.000000e+00:127}, {3.000000e+00:127}}>"
 
 
-@needs_data
 def test_strip_as_mlir_does():
     case = PASSES["strip"]
     text = re.search(r"tensor<4x!quant.*?>>", case["source"]).group()
@@ -55,7 +51,6 @@ def squeezed(text: str) -> str:
     return re.sub(r"module \{|\}\s*$|\s+", " ", text).replace(" ", "").rstrip("}")
 
 
-@needs_data
 def test_strip_of_a_function_as_mlir_does():
     """MLIR folds the pair of casts of an argument that is returned; here it is never used, and
     stays."""
@@ -94,7 +89,6 @@ def test_strip_through_calls(cli, tmp_path):
     assert cli("check", path).code == 0
 
 
-@needs_data
 @pytest.mark.parametrize("name", ["dcast(qcast(x)) folds to x", "scast(scast(x)) folds"])
 def test_pairs_of_casts_are_kept(name):
     """MLIR's canonicaliser folds both; the first one is the quantisation that is simulated."""
@@ -134,7 +128,6 @@ def executed(text: str, x: np.ndarray) -> np.ndarray:
     return made
 
 
-@needs_data
 @pytest.mark.parametrize(
     ("name", "shape"), [("lower per-axis", (5, 2)), ("lower sub-channel", (2, 4))]
 )

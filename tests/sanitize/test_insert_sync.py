@@ -10,13 +10,13 @@ import pytest
 
 import ptosim
 from ptosim.analysis.insert_sync.write import rewritten
-from ptosim.cli import values
 from ptosim.cli.main import main
-from ptosim.cli.sources import shipped_names, source_path
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions
+from ptosim.run import values
 from ptosim.run.sidecar import sidecar_of
+from ptosim.run.sources import shipped_names, source_path
 from tests.cli.programs import TILE
 from tests.sanitize.test_races import flag, loop
 from tests.semantics.test_sync import X, program
@@ -151,12 +151,26 @@ def test_a_loop_sets_its_back_edge_before_and_waits_behind():
     assert lines.index(take) == start + 1
 
 
-def test_functions_with_flags_of_their_own_stay_as_they_are(tmp_path, capsys):
+OWN = {
+    "flags": f"LOAD\n{flag('set', 'MTE2', 'MTE3')}\nSTORE",
+    "tokens": """pto.get_buf[<PIPE_MTE2>, 0]\nLOAD\npto.rls_buf[<PIPE_MTE2>, 0]
+pto.get_buf[<PIPE_MTE3>, 0]\nSTORE\npto.rls_buf[<PIPE_MTE3>, 0]""",
+    "a barrier": "LOAD\npto.barrier <PIPE_ALL>\nSTORE",
+}
+
+
+@pytest.mark.parametrize("own", OWN.values(), ids=OWN)
+def test_functions_with_synchronisation_of_their_own_stay_as_they_are(own, tmp_path, capsys):
+    """What `check` calls synchronised by hand is left alone: both go by the same list."""
     path = tmp_path / "k.pto"
-    path.write_text(program(f"LOAD\n{flag('set', 'MTE2', 'MTE3')}\nSTORE"))
+    text = program(own)
+    path.write_text(text)
+    assert ptosim.load(text).sync == "manual"
     assert main(["fmt", str(path), "--insert-sync"]) == 0
     shown = capsys.readouterr()
-    assert shown.out.count("flag") == 1
+    for word in ("_flag", "_buf", "barrier"):
+        assert shown.out.count(f"pto.{word}") == text.count(f"pto.{word}")
+    assert shown.out.count("flag") == text.count("flag")
     assert "PTO5220" in shown.err
 
 

@@ -311,11 +311,10 @@ def test_edges_under_a_dynamic_shape_with_an_odd_tail(op, target):
     case(Situation(op, target, preferred(op, target)[0], dynamic=True)).check()
 
 
-@pytest.mark.parametrize(("op", "target"), TABLE)
+@pytest.mark.parametrize(("op", "target"), [row for row in TABLE if row[0] != "tsetval"])
 def test_an_empty_shape_changes_nothing(op, target):
-    """No rows, or no columns; known only at run time where an operation refuses it in the text."""
-    if op == "tsetval":
-        pytest.skip("one element is set wherever the valid region ends")
+    """No rows, or no columns; known only at run time where an operation refuses it in the text.
+    `tsetval` sets its element wherever the valid region ends."""
     other = preferred(op, target)[1]
     case(Situation(op, target, other, rows=0, dynamic=True)).check()
     case(Situation(op, target, other, cols=0, dynamic=True)).check()

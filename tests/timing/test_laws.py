@@ -13,10 +13,7 @@ from tests.accuracy import cross, kernels, statistics
 from tests.accuracy.monotone import TILE_CLASSES, falling
 from tests.accuracy.points import make, tile
 from tests.accuracy.tquant import SHAPES, int8, markdown
-from tests.conformance.data import required
 from tests.programs.expected import PROGRAMS
-
-published = required("cost/hw_expected.json")
 
 BARS = {  # mean, median, worst
     "a2a3": (0.03, 0.015, 0.15),
@@ -24,7 +21,6 @@ BARS = {  # mean, median, worst
 }
 
 
-@published
 @pytest.mark.parametrize("target", BARS)
 def test_single_operations_against_the_profile(target):
     found = statistics.errors(target, statistics.of_target(target))
@@ -35,12 +31,10 @@ def test_single_operations_against_the_profile(target):
     assert found.worst <= worst, found.where
 
 
-@published
 def test_narrow_conversions_against_the_profile():
     assert statistics.errors("narrow", statistics.narrow("a5")).mean <= 0.03
 
 
-@published
 def test_families_that_the_fit_did_not_see():
     """Every family of A2/A3 of which something else tells the figures, and the conversions to and
     from 8 and 4 bits of A5, each out of the fit; `python -m tests.accuracy` does all of A5."""
@@ -57,7 +51,6 @@ def test_families_that_the_fit_did_not_see():
             assert alone.mean <= 0.03
 
 
-@published
 def test_shapes_that_the_fit_did_not_see():
     found = cross.shapes_left_out("a2a3")
     assert found.mean <= 0.03
@@ -65,7 +58,6 @@ def test_shapes_that_the_fit_did_not_see():
     assert found.worst <= 0.15, found.where
 
 
-@published
 def test_whole_kernels():
     """A3 GEMM within 10 % with busy shares within 10 points, A5 MXFP8 within 15 %."""
     for kernel in kernels.gemms():
@@ -74,7 +66,6 @@ def test_whole_kernels():
             assert kernel.share_error <= 10, kernel
 
 
-@published
 def test_topk():
     """Sorting was fitted to no kernel: rows of 1,024 values within 15 %, the vector pipe's share within
     10 points."""
@@ -99,7 +90,6 @@ def test_an_index_is_not_sorted_and_a_record_has_eight_bytes():
     assert estimate(mask, table).cycles == 14 * 32 + 34
 
 
-@published
 def test_flash_attention():
     """Rows of 80 us and more within 25 %, or the table says itself why not."""
     found = kernels.attentions(8192)
@@ -109,7 +99,6 @@ def test_flash_attention():
     assert sum(abs(k.error) <= 0.25 for k in found) >= len(found) - 1
 
 
-@published
 def test_what_is_shipped_is_what_is_measured():
     """`python -m tests.accuracy --write` keeps isa/costs/accuracy.toml."""
     for target in BARS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptosim.analysis.insert_sync.accesses import Accesses
 from ptosim.analysis.insert_sync.planner import Plan, Planner, number
-from ptosim.ground.diagnostics.model import Sink, note
+from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -12,18 +12,6 @@ from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.place.cores import has_abstract, reached_functions
 from ptosim.passes.place.planner import Placement, called_functions, place
-
-_SYNC = frozenset(
-    f"pto.{n}"
-    for n in (
-        "set_flag",
-        "wait_flag",
-        "set_flag_dyn",
-        "wait_flag_dyn",
-        "record_event",
-        "wait_event",
-    )
-)
 
 
 class Edits:
@@ -110,14 +98,14 @@ def plan_of(front: Front, function: Function) -> Plan:
 
 
 def _synchronise(front: Front, function: Function, edits: Edits, sink: Sink) -> None:
-    written = next((op for op in function.op.walk() if op.name in _SYNC), None)
+    written = next((op for op in function.op.walk() if op.has("sync")), None)
     if written is not None:
         sink.emit(
-            note(
+            finding(
                 "PTO5220",
-                f"@{function.name} has flags of its own and is left as it is",
+                f"@{function.name} has synchronisation of its own and is left as it is",
                 front.resolved.module.span(written),
-                help="remove all flags of the function to have them inserted",
+                help="remove it all to have it inserted",
             )
         )
         return

@@ -285,7 +285,6 @@ def _constraint(row: str | dict[str, Any]) -> ConstraintDef:
         row.get("text"),
         row.get("when"),
         (on,) if isinstance(on, str) else tuple(on),
-        row.get("severity", "error"),
         row.get("help"),
     )
 

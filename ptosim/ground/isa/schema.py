@@ -86,7 +86,6 @@ class ConstraintDef:
     text: str | None = None
     when: str | None = None
     targets: tuple[str, ...] = ()
-    severity: str = "error"
     help: str | None = None
 
 

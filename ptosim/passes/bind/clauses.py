@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.token import Tok
 from ptosim.ground.isa.enums import enums
@@ -142,7 +142,7 @@ class NamedBinder:
 
     def _wrong_kind(self, definition: OperandDef, written: Any) -> Diagnostic:
         given = "a list" if isinstance(written, list) else str(written.type or "another word")
-        return error(
+        return finding(
             "PTO2009",
             f"'{self._op.name}' op: `{definition.name}` takes {' or '.join(definition.kinds)}, "
             f"not {given}",
@@ -196,7 +196,7 @@ class NamedBinder:
             close = difflib.get_close_matches(name, known, n=1)
             notes = (f"known: {', '.join(map(shown, variant.named))}",) if known else ()
             self._sink.emit(
-                error(
+                finding(
                     "PTO2007",
                     f"'{self._op.name}' op has no clause `{name}`",
                     self._span(tok),
@@ -211,7 +211,7 @@ class NamedBinder:
                 continue
             if bound.get(definition.name) is None and not self._reported(definition):
                 self._sink.emit(
-                    error(
+                    finding(
                         "PTO2008",
                         f"'{self._op.name}' op requires `{definition.name}`",
                         self._span(None),
@@ -233,7 +233,7 @@ class NamedBinder:
         given = [str(v.type) if v.value is not None else f"`{v.tok.value}`" for v in written.values]
         given += [f"{k} = `{v.tok.value}`" for k, v in written.keywords.items()]
         what = f"no operand `{unknown}`" if unknown else f"other operands than ({', '.join(given)})"
-        return error(
+        return finding(
             "PTO2009",
             f"'{self._op.name}' op: clause `{definition.name}` takes {what}",
             self._span(written.tok),
@@ -242,7 +242,7 @@ class NamedBinder:
         )
 
     def _not_a_clause(self, definition: OperandDef) -> Diagnostic:
-        return error(
+        return finding(
             "PTO2009",
             f"'{self._op.name}' op: `{definition.name}` is a clause",
             self._span(None),
@@ -250,7 +250,7 @@ class NamedBinder:
         )
 
     def _repeated(self, definition: OperandDef, tok: Tok) -> Diagnostic:
-        return error(
+        return finding(
             "PTO2009",
             f"'{self._op.name}' op: clause `{definition.name}` occurs twice",
             self._span(tok),

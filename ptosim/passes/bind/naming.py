@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Fix, Label, Sink, error, warning
+from ptosim.ground.diagnostics.model import Fix, Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value, token_value
 from ptosim.ground.ir.core import Module, Node, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import ResolvedModule
@@ -59,7 +59,7 @@ class Naming(ABC):
         if compatible(actual, declared):
             return
         self.sink.emit(
-            error(
+            finding(
                 "PTO1005",
                 f"`%{value.name}` has another type than this use says",
                 Span(self.source, tok.start, tok.end),
@@ -95,7 +95,7 @@ class Naming(ABC):
             define = f"define it above the functions: `{tok.value} = !pto.tile_buf<…>`"
             hint = f"did you mean `{close[0]}`?" if close else define
         self.sink.emit(
-            error(
+            finding(
                 "PTO1006",
                 f"undefined type alias `{tok.value}`" if unknown_alias else fault,
                 Span(self.source, tok.start, tok.end),
@@ -106,7 +106,7 @@ class Naming(ABC):
     def _report_legacy(self, tok: Tok, reason: str, modern: str) -> None:
         span = Span(self.source, tok.start, tok.end)
         self.sink.emit(
-            warning(
+            finding(
                 "PTO0010",
                 f"legacy spelling: {reason}",
                 span,
@@ -141,7 +141,7 @@ class Naming(ABC):
 
     def _count_mismatch(self, op: Operation, what: str) -> None:
         self.sink.emit(
-            error(
+            finding(
                 "PTO1004",
                 f"'{op.name}' op has {what}",
                 Span(self.source, op.start, op.name_end),

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, error
+from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.token import Tok
@@ -71,8 +71,8 @@ def _unknown_member(
     span = Span(source, tok.start, tok.end) if tok.__class__ is Tok else _name(op, source)
     if isinstance(value, Enum) and value.kind not in (None, "enum", *definition.enums):
         message = f"'{op.name}' op expects '{definition.name}' to be a {names}, not a {value.kind}"
-        return error("PTO2006", message, span, help=f"write `<{value.member}>`")
-    return error(
+        return finding("PTO2006", message, span, help=f"write `<{value.member}>`")
+    return finding(
         "PTO2004",
         f"'{op.name}' op: `{text}` is not a member of {names}",
         span,
@@ -88,7 +88,7 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
     outs = [d for d in op.variant.outs if op.bound.get(d.name) is None]
     if not outs:
         if op.results and definition.result_type is None:
-            yield error(
+            yield finding(
                 "PTO2023",
                 f"'{op.name}' op has no result",
                 _name(op, source),
@@ -99,7 +99,7 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
         kinds = operand_kinds(Operand(None, value, value.type))
         if kinds is not None and "any" not in result.kinds and kinds.isdisjoint(result.kinds):
             kind = " or ".join(result.kinds)
-            yield error(
+            yield finding(
                 "PTO2024",
                 f"'{op.name}' op expects result '{result.name}' to be a {kind}",
                 Span(source, value.start, value.start + len(value.name) + 1),
@@ -118,7 +118,7 @@ def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
             if kinds is None or "int" in kinds or "index" in kinds:
                 continue
             tok = entry.tok
-            yield error(
+            yield finding(
                 "PTO2036",
                 f"'{op.name}' op expects '{definition.name}' to list integers",
                 Span(source, tok.start, tok.end) if tok.__class__ is Tok else _name(op, source),

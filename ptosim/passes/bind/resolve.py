@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Label, Sink, error
+from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.attributes import Enum, attr_value, token_value
 from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -76,7 +76,7 @@ class _Resolver(Structured):
         if previous is not None:
             at = previous.op.start
             self.sink.emit(
-                error(
+                finding(
                     "PTO1007",
                     f"redefinition of function `@{name}`",
                     Span(self.source, symbol.start, symbol.end),
@@ -140,7 +140,7 @@ class _Resolver(Structured):
         if any(d.code < "PTO1" for d in self.sink):
             return  # a missing brace makes everything behind it a part of the function
         self.sink.emit(
-            error(
+            finding(
                 "PTO1020",
                 problem,
                 Span(self.source, start, end),
@@ -248,7 +248,7 @@ class _Resolver(Structured):
             op.name, names, n=1
         )
         start = op.name_end - len(op.name) if op.form != "generic" else op.start
-        return error(
+        return finding(
             "PTO1003",
             f"unknown operation `{op.name}`",
             Span(self.source, start, op.name_end),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from ptosim.ground.diagnostics.model import Label, Sink, error
+from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.token import Tok
 from ptosim.ground.ir.types import ErrorType, MaskType, Type, VRegType
@@ -103,7 +103,7 @@ class Scope:
             more = (Label(place, "defined here, in a region that has ended"),)
             if isinstance(ended.type, (VRegType, MaskType)):
                 help_ = "a register does not leave its vector region: store it to UB, load it there"
-        return error(
+        return finding(
             "PTO1001",
             f"use of undefined value `%{name}`",
             Span(self._source, tok.start, tok.end),
@@ -116,7 +116,7 @@ class Scope:
     def _redefined(self, name: str, start: int, previous: Value):
         source = self._source
         at = previous.start
-        return error(
+        return finding(
             "PTO1002",
             f"redefinition of value `%{name}`",
             Span(source, start, start + len(name) + 1),

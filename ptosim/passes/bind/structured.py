@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Label, error
+from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.attributes import attr_value, token_value
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function
@@ -52,7 +52,7 @@ class Structured(Naming):
         value = constant_value(literal, type_)
         if value is None:
             self.sink.emit(
-                error(
+                finding(
                     "PTO1008",
                     f"the literal does not fit type {type_}",
                     Span(self.source, op.start, op.end),
@@ -114,7 +114,7 @@ class Structured(Naming):
     def _unknown_callee(self, op: Operation, callee: str) -> None:
         close = difflib.get_close_matches(callee, self.resolved.functions, n=1)
         self.sink.emit(
-            error(
+            finding(
                 "PTO1009",
                 f"call of undefined function `@{callee}`",
                 Span(self.source, op.start, op.end),
@@ -124,7 +124,7 @@ class Structured(Naming):
 
     def _wrong_call(self, op: Operation, function: Function, given: int) -> None:
         self.sink.emit(
-            error(
+            finding(
                 "PTO1010",
                 f"`@{function.name}` takes {len(function.args)} arguments, not {given}",
                 Span(self.source, op.start, op.end),

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Fix, error
+from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
 from ptosim.ground.ir.core import Node, Operation
 from ptosim.ground.ir.token import Tok
 from ptosim.ground.source import Source, Span
@@ -47,7 +47,7 @@ def check_commas(op: Operation, source: Source) -> Iterator[Diagnostic]:
         if "," in source.text[left.end : right.start]:
             continue
         here = Span(source, left.end, left.end)
-        yield error(
+        yield finding(
             "PTO0002",
             f"expected `,` between `{left.value}` and the next operand",
             Span(source, right.start, right.start + 1),
@@ -79,7 +79,7 @@ def _mismatch(
 ) -> Diagnostic:
     words = f"{values} {what}{'s' * (values != 1)} but {len(types)} type{'s' * (len(types) != 1)}"
     place = Span(source, types[0].start, types[-1].end) if types else None
-    return error(
+    return finding(
         "PTO1014",
         f"'{op.name}' op has {words}",
         place or Span(source, op.start, op.name_end),

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Label, Sink, error
+from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -184,7 +184,7 @@ class _Placer:
         cure: str = "choose another address, or a smaller tile",
     ) -> None:
         self.sink.emit(
-            error(
+            finding(
                 code,
                 f"tile %{name} {what}",
                 Span(self.source, op.start, op.end),
@@ -331,7 +331,7 @@ class _Placer:
     def _over_budget(self, space: SpaceDef, planned: list[Placed], end: int):
         biggest = sorted(planned, key=lambda p: -p.bytes)[:5]
         first, *rest = (Label(self._word(p.start), f"{p.name}: {p.bytes} bytes") for p in biggest)
-        return error(
+        return finding(
             "PTO4001",
             f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits "
             "avaliable!",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error, make
-from ptosim.ground.diagnostics.model import Severity as Level
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import Symbol, attr_value
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -42,7 +41,7 @@ def _attr(op: Operation, name: str) -> Any:
 
 def _single(reserved: list[Operation], source: Source) -> Iterator[Diagnostic]:
     for op in reserved[1:]:
-        yield error(
+        yield finding(
             "PTO5018",
             f"'{op.name}' op expects at most one per function",
             name_span(op, source),
@@ -56,14 +55,14 @@ def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator
         return  # the attribute is reported already
     peer = resolved.functions.get(symbol.name)
     if peer is None:
-        yield error(
+        yield finding(
             "PTO5019",
             f"'{op.name}' op expects 'peer_func' to reference an existing func.func",
             name_span(op, source),
             label=f"there is no function {symbol}",
         )
     elif not any(r.name == _RESERVE and _attr(r, "name") == name for r in peer.op.walk()):
-        yield error(
+        yield finding(
             "PTO5019",
             f"'{op.name}' op expects matching peer reserve_buffer to exist",
             name_span(op, source),
@@ -76,7 +75,7 @@ def _planned(function: Function, fixed: Operation, source: Source) -> Iterator[D
     allocations = [op for op in function.op.walk() if _is_local(op)]
     tiles = any(op.name == "pto.alloc_tile" for op in function.op.walk())
     for op in allocations:
-        yield error(
+        yield finding(
             "PTO4002",
             f"'{op.name}' op cannot use pto.reserve_buffer with auto = false when local "
             "memref.alloc still requires PlanMemory allocation",
@@ -84,9 +83,8 @@ def _planned(function: Function, fixed: Operation, source: Source) -> Iterator[D
             more=(Label(name_span(fixed, source), "the buffer with a fixed address"),),
             help="set auto = true",
         )
-    yield make(
-        Level.ERROR if allocations or tiles else Level.WARNING,
-        "PTO4003",
+    yield finding(
+        "PTO4003" if allocations or tiles else "PTO4004",
         "pto.reserve_buffer with explicit 'base' (auto = false) is not supported in PlanMemory; "
         "use --pto-level=level3 or set auto = true",
         name_span(fixed, source),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import Type
@@ -29,7 +29,7 @@ def _arguments(op: Operation, function: Function, source: Source) -> Iterator[Di
     values = op.bound["values"]
     for number, (operand, argument) in enumerate(zip(values, function.args, strict=False)):
         if operand.type is not None and not compatible(operand.type, argument.type):
-            yield error(
+            yield finding(
                 "PTO1013",
                 f"argument {number} of `@{function.name}` has type {argument.type}, not "
                 f"{operand.type}",
@@ -46,7 +46,7 @@ def _results(op: Operation, function: Function, source: Source) -> Iterator[Diag
         compatible(t, r) for t, r in zip(types, function.results, strict=False)
     )
     if not fits:
-        yield error(
+        yield finding(
             "PTO1013",
             f"`@{function.name}` returns {wanted}, not {given}",
             name_span(op, source),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptosim.ground.diagnostics.model import Sink, error
+from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.source import Source, Span
@@ -32,7 +32,7 @@ def _callees(function: Function) -> list[tuple[str, Operation]]:
 
 
 def _nonvoid(function: Function, source: Source):
-    return error(
+    return finding(
         "PTO1011",
         f"PTO entry functions must return void: `@{function.name}` returns "
         f"{', '.join(map(str, function.results))}",
@@ -65,7 +65,7 @@ def _recursion(calls: dict[str, list[tuple[str, Operation]]], source: Source, si
 
 
 def _recursive(op: Operation, callee: str, source: Source):
-    return error(
+    return finding(
         "PTO1012",
         f"recursive function calls are not supported for EmitC C++ emission (call of `@{callee}`)",
         Span(source, op.start, op.end),

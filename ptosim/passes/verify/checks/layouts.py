@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType, ViewType
@@ -74,7 +74,7 @@ def _mismatch(
 ) -> Diagnostic:
     attr = op.attrs["layout"]
     at = Span(source, attr.key.start, attr.key.end) if attr.key else name_span(op, source)
-    return error(
+    return finding(
         "PTO2043",
         f"'{op.name}' op layout mismatch: user-specified layout={given} but sizes and strides "
         f"imply {layout}",

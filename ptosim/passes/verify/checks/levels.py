@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.source import Source, Span
@@ -30,7 +30,7 @@ def _alloc(op: Operation, level: int, source: Source) -> Diagnostic | None:
     has_address = op.bound.get("addr") is not None
     span = Span(source, op.start, op.name_end)
     if has_address and level < 3:
-        return error(
+        return finding(
             "PTO3010",
             "'pto.alloc_tile' op unexpected 'addr' operand: only supported when --pto-level=level3",
             span,
@@ -38,7 +38,7 @@ def _alloc(op: Operation, level: int, source: Source) -> Diagnostic | None:
             help="remove `addr = …`, or run with `--level 3`",
         )
     if not has_address and level == 3 and op.bound:
-        return error(
+        return finding(
             "PTO3011",
             "'pto.alloc_tile' op requires 'addr' operand when --pto-level=level3",
             span,
@@ -49,7 +49,7 @@ def _alloc(op: Operation, level: int, source: Source) -> Diagnostic | None:
 
 
 def _tassign(op: Operation, source: Source) -> Diagnostic:
-    return error(
+    return finding(
         "PTO3012",
         "pto.tassign is only supported when --pto-level=level3.",
         Span(source, op.start, op.name_end),
@@ -58,7 +58,7 @@ def _tassign(op: Operation, source: Source) -> Diagnostic:
 
 
 def _tassign_with_sync(op: Operation, source: Source) -> Diagnostic:
-    return error(
+    return finding(
         "PTO3013",
         "pto.tassign requires --enable-insert-sync to be disabled",
         Span(source, op.start, op.name_end),

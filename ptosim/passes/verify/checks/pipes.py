@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -116,7 +116,7 @@ def _sides(found: Found, function: Function, source: Source) -> Iterator[Diagnos
             continue
         where = wanted or "cube or vector"
         kind = wanted or "cube"
-        yield error(
+        yield finding(
             "PTO5011",
             f"'{op.name}' op must be inside a {where} section or a function with kernel_kind "
             f"{where}",
@@ -132,7 +132,7 @@ def _once(found: Found, source: Source) -> Iterator[Diagnostic]:
             continue
         key = (op.name, _attr(op, "id"))
         if key in first:
-            yield error(
+            yield finding(
                 "PTO5012",
                 f"'{op.name}' op expects at most one per function",
                 name_span(op, source),
@@ -146,7 +146,7 @@ def _handles(found: Found, source: Source) -> Iterator[Diagnostic]:
         handle = op.bound.get("pipe_handle")
         owner = _owner(handle)
         if handle is not None and (owner is None or owner.name not in _LOWERED):
-            yield error(
+            yield finding(
                 "PTO5013",
                 f"'{op.name}' op pipe_handle must be produced by pto.initialize_l2l_pipe or "
                 "pto.initialize_l2g2l_pipe",
@@ -200,12 +200,10 @@ def _provenance(end: _End, peer: _End | None, lowered: str, source: Source) -> I
     if _attr(end.op, "flag_base") is not None:
         return
     name = end.op.name if end.op.name in _LOWERED else lowered
-    # The assembler's test is A5's; the GM form is held to it with a warning.
-    report = error if name == _LOWERED[0] else warning
     owners = end.buffers
     if any(o is None or o.name not in _BUFFERS for o in owners):
         if name == _LOWERED[0]:
-            yield report(
+            yield finding(
                 "PTO5014",
                 f"'{name}' op requires local_addr to come from pto.reserve_buffer or "
                 "pto.import_reserved_buffer when 'flag_base' is not explicit",
@@ -213,8 +211,9 @@ def _provenance(end: _End, peer: _End | None, lowered: str, source: Source) -> I
                 help="reserve the slots in the consumer and import them in the producer",
             )
     elif owners and peer is None:
-        yield report(
-            "PTO5015",
+        # The assembler's test is A5's; the GM form is held to it with a warning.
+        yield finding(
+            "PTO5015" if name == _LOWERED[0] else "PTO5020",
             f"'{name}' op requires a complete peer init pair when local_addr comes from "
             "pto.reserve_buffer or pto.import_reserved_buffer",
             name_span(end.op, source),
@@ -227,7 +226,7 @@ def _splits(end: _End, peer: _End | None, lowered: str, source: Source) -> Itera
     users = [*end.users, *(peer.users if peer is not None else ())]
     splits = {_split(op): op for op, _ in users if not _says_nothing(op)}
     if 0 in splits and len(splits) > 1:
-        yield error(
+        yield finding(
             "PTO5016",
             f"'{name}' op conflicting pipe split usage across peer pipe init ops",
             name_span(end.op, source),
@@ -243,7 +242,7 @@ def _splits(end: _End, peer: _End | None, lowered: str, source: Source) -> Itera
         return
     required = " or ".join(map(str, sorted(wrong)))
     word = "true" if nosplit else "false"
-    yield error(
+    yield finding(
         "PTO5017",
         f"'{name}' op explicit 'nosplit = {word}' conflicts with downstream users that require "
         f"split = {required}",

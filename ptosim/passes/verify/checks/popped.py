@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operation, walk
 from ptosim.ground.ir.program import ResolvedModule
@@ -44,7 +44,7 @@ def _block(ops: Sequence[Operation], source: Source) -> Iterator[Diagnostic]:
 
 def _used_behind(pop: Operation, free: Operation, user: Operation, source: Source) -> Diagnostic:
     name = pop.results[0].name
-    return error(
+    return finding(
         "PTO5107",
         f"'{user.name}' op uses %{name}, whose slot has been given back",
         name_span(user, source),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error, note, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
@@ -40,7 +40,7 @@ def _reused(ops: list[Operation], source: Source) -> Iterator[Diagnostic]:
         for definition in op.variant.ins:
             quantised = spoiled.pop(_value(op.bound.get(definition.name)), None)
             if quantised is not None:
-                yield note(
+                yield finding(
                     "PTO7210",
                     f"'{op.name}' reads a tile that '{quantised.name}' has overwritten",
                     name_span(op, source),
@@ -75,7 +75,7 @@ def _cast(op: Operation, held: Type, made: Type, source: Source) -> Iterator[Dia
         return
     wrong = verify_cast(op.name, before, after)
     if wrong is not None:
-        yield error(
+        yield finding(
             "PTO2213",
             wrong if op.name in wrong else f"'{op.name}' op {wrong}",
             name_span(op, source),
@@ -94,7 +94,7 @@ def _zero_points(op: Operation, element: Any, source: Source) -> Iterator[Diagno
     low, high = element.storage.low, element.storage.high
     outside = [z for z in element.zeros if not low <= z <= high]
     if outside:
-        yield warning(
+        yield finding(
             "PTO7204",
             f"zero point {outside[0]} is outside the storage range [{low}, {high}]",
             name_span(op, source),
@@ -114,7 +114,7 @@ def _scheme(op: Operation, source: Source) -> Iterator[Diagnostic]:
     from ptosim.quant.schemes import schemes
 
     if name not in schemes():
-        yield error(
+        yield finding(
             "PTO2214",
             f"'{op.name}' op names the unknown scheme `{name}`",
             name_span(op, source),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Region
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
@@ -34,7 +34,7 @@ def _truth(op: Operation, source: Source) -> Iterator[Diagnostic]:
     operand = op.bound.get("condition")
     type_ = operand.type if isinstance(operand, Operand) else None
     if isinstance(operand, Operand) and isinstance(type_, ScalarType) and type_.dtype.name != "i1":
-        yield error(
+        yield finding(
             "PTO1015",
             f"the condition of '{op.name}' has type {type_}, not i1",
             operand_span(operand, op, source),
@@ -46,7 +46,7 @@ def _step(op: Operation, source: Source) -> Iterator[Diagnostic]:
     operand = op.bound.get("step")
     step = constant(operand)
     if step is not None and step <= 0:
-        yield error(
+        yield finding(
             "PTO6006",
             f"the step of scf.for is {step}; it must be positive",
             operand_span(operand, op, source),
@@ -64,7 +64,7 @@ def _regions(op: Operation, source: Source) -> Iterator[Diagnostic]:
             yield from _end(op, region, word, types, source)
         return
     if op.name == "scf.if" and results and len(op.regions) < 2:
-        yield error(
+        yield finding(
             "PTO1015",
             "'scf.if' with results has no `else`",
             name_span(op, source),
@@ -88,7 +88,7 @@ def _end(
     if fits or any(isinstance(t, ErrorType) for t in types):
         return  # the types of the results are reported already
     wanted = ", ".join(map(str, types)) or "nothing"
-    yield error(
+    yield finding(
         "PTO1015",
         f"a region of '{op.name}' {_WORDS[word]} {', '.join(map(str, given)) or 'nothing'}, "
         f"where it needs {wanted}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
@@ -29,7 +29,7 @@ def _function(function: Function, target: str, source: Source) -> Iterator[Diagn
     if not signals:
         return
     if _is_mixed(function):
-        yield warning(
+        yield finding(
             "PTO0010",
             "legacy spelling: mixed cube/vector body without sections",
             name_span(function.op, source),
@@ -39,7 +39,7 @@ def _function(function: Function, target: str, source: Source) -> Iterator[Diagn
         return
     has_base = any(op.name == "pto.set_ffts" for op in function.op.walk())
     if target == "a2a3" and not has_base and not function.implicit:
-        yield error(
+        yield finding(
             "PTO5010",
             f"'{signals[0].name}' op A3 inter-core sync requires explicit `pto.set_ffts` in the "
             "same function when using `pto.sync.set`/`pto.sync.wait`",

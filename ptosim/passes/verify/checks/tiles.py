@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
@@ -35,7 +35,7 @@ def _library_shape(op: Operation, source: Source) -> Iterator[Diagnostic]:
         return
     fault = _unaligned(type_)
     if fault is not None:
-        yield warning(
+        yield finding(
             "PTO2044",
             f"'{op.name}' op: {fault}; a C++ build of this program would stop at a static "
             "assertion",
@@ -107,7 +107,7 @@ def _boxed_subset(
 
 
 def _fault(op: Operation, code: str, text: str, source: Source) -> Diagnostic:
-    return error(code, f"'{op.name}' op {text}", name_span(op, source))
+    return finding(code, f"'{op.name}' op {text}", name_span(op, source))
 
 
 # -- set_validshape --------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def _fault(op: Operation, code: str, text: str, source: Source) -> Diagnostic:
 def _set_valid(op: Operation, function: Function, source: Source) -> Iterator[Diagnostic]:
     tile: Operand = op.bound["source"]
     if tile.value in function.args and not function.implicit:
-        yield error(
+        yield finding(
             "PTO2028",
             f"'{op.name}' op requires a locally bound tile source; function arguments/results are "
             "unsupported",
@@ -128,8 +128,8 @@ def _set_valid(op: Operation, function: Function, source: Source) -> Iterator[Di
     for name, limit in (("valid_row", tile.type.rows), ("valid_col", tile.type.cols)):
         extent = constant(op.bound[name])
         if extent is not None and not 0 <= extent <= limit:
-            yield warning(
-                "PTO2028",
+            yield finding(
+                "PTO2045",
                 f"'{op.name}' op sets {name} to {extent}, outside [0, {limit}]",
                 operand_span(op.bound[name], op, source),
                 notes=("a run stops here: the valid region lies inside the tile",),

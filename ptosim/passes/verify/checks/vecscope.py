@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
@@ -69,7 +69,7 @@ def _has_registers(op: Operation) -> bool:
 
 def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
     if op.name == _TILE_ADDRESS:
-        yield error(
+        yield finding(
             "PTO3023",
             f"'{op.name}' op is only possible inside a vector region",
             Span(source, op.start, op.name_end),
@@ -79,7 +79,7 @@ def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
     elif op.regions or op.name.startswith(("func.", "scf.")):
         return  # they hand on what another operation made
     elif has_registers(op):
-        yield error(
+        yield finding(
             "PTO3020",
             f"'{op.name}' op needs a vector region around it",
             Span(source, op.start, op.name_end),
@@ -104,7 +104,7 @@ def _signature(function: Function, source: Source) -> Iterator[Diagnostic]:
 
 
 def _leaves(message: str, span: Span, more: tuple[Label, ...] = ()) -> Diagnostic:
-    return error(
+    return finding(
         "PTO3022",
         f"{message}; registers do not leave a vector region",
         span,
@@ -121,7 +121,7 @@ def _inside(op: Operation, scope: Operation, source: Source) -> Iterator[Diagnos
     around = (Label(Span(source, scope.start, scope.name_end), "the vector region"),)
     span = Span(source, op.start, op.name_end)
     if op.name != _TILE_ADDRESS and _is_tile_op(op):
-        yield error(
+        yield finding(
             "PTO3021",
             f"'{op.name}' op is a tile operation; a vector region takes only "
             f"`{_TILE_ADDRESS}` of them",
@@ -147,7 +147,7 @@ def _is_tile_op(op: Operation) -> bool:
 def _scope(op: Operation, outer: Operation | None, source: Source) -> Iterator[Diagnostic]:
     span = Span(source, op.start, op.name_end)
     if outer is not None:
-        yield error(
+        yield finding(
             "PTO3024",
             f"'{op.name}' op stands in another vector region",
             span,
@@ -167,7 +167,7 @@ def _captures(op: Operation, span: Span) -> Iterator[Diagnostic]:
     arguments = [v.type for v in block.values] if block is not None else []
     if captured == arguments:
         return
-    yield error(
+    yield finding(
         "PTO3025",
         f"'{op.name}' op lists {_types(captured)} but its block takes {_types(arguments)}",
         span,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import Dim, ViewType
@@ -50,7 +50,7 @@ def _dims(type_: object) -> tuple[Dim, ...]:
 
 
 def _fault(op: Operation, operand: Operand, text: str, source: Source) -> Diagnostic:
-    return error(
+    return finding(
         "PTO2026",
         f"'{op.name}' op {text}",
         operand_span(operand, op, source),

@@ -1,18 +1,46 @@
-"""FILE arguments: a path, `-` for standard input, `@name` for a shipped program."""
+"""Texts of programs, and FILE arguments: a path, `-` for standard input, `@name` for a shipped
+program."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
-from ptosim.api import read_source
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source
+
+
+def read_source(source: str | Path | Source, filename: str | None = None) -> Source:
+    """Return the text of a path, or of a string that is a program already.
+
+    A string with a line end, or that names no existing file and looks like a program, is text. A
+    byte order mark at the beginning of a file is passed over.
+    Raises UsageError for a file that cannot be read or is not UTF-8 text.
+    """
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, Path) or _names_file(source):
+        path = Path(source)
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except OSError as problem:
+            raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+        except UnicodeDecodeError as problem:
+            raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+        return Source(filename or str(path), text)
+    return Source(filename or "<text>", source)
+
+
+def _names_file(text: str) -> bool:
+    if not text or "\n" in text or len(text) > 4096:
+        return False
+    return text.endswith(".pto") or os.path.exists(text)  # `Path.exists` raises for long names
 
 
 def open_source(name: str) -> Source:
