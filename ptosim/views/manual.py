@@ -25,8 +25,8 @@ def pages() -> dict[str, str]:
 
 
 def page_of(topic: str) -> str | None:
-    """Return the name of the page on a topic: a page of that name, or the one with a heading for the
-    command (`port`, `quant diff`); None if there is none."""
+    """Return the name of the page on a topic: the page of that name, or the one with a heading for
+    the command (`port`, `quant diff`); None if there is none."""
     name = topic.lower().removeprefix("ptosim ")
     if name in pages():
         return name

@@ -14,6 +14,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import PtosimError
 from ptosim.views import manual
 from tests.manual.pages import README, ROOT, blocks, inline, texts
+from tests.unit.test_layering import ORDER
 
 COMMANDS = [
     *(name for name in command_line.COMMANDS if name != "quant"),
@@ -50,7 +51,7 @@ def test_options_that_pages_name_exist():
     known = OTHERS.union(*map(options_of, COMMANDS))
     for page, text in texts().items():
         for code in inline(text):
-            if code.startswith("-") and not code.startswith("--set "):
+            if re.match("--?[a-z]", code):
                 assert code.split()[0] in known, f"{page}: {code}"
 
 
@@ -125,7 +126,7 @@ class TestHelp:
     def test_alone_it_lists_the_pages(self, help_of):
         code, out, _ = help_of()
         assert code == 0
-        assert all(page in out for page in manual.pages())
+        assert all(f" • {page}: " in out for page in manual.pages() if page != manual.INDEX)
 
     def test_a_page_in_a_pipe_is_plain(self, help_of):
         code, out, _ = help_of("cost")
@@ -151,7 +152,7 @@ class TestHelp:
         assert words in out
 
     @pytest.mark.parametrize(("topic", "nearest"), [
-        ("chekc", "check"), ("PTO520l", "PTO5201"), ("tqaunt", "tquant"),
+        ("chekc", "check"), ("tquant.roundng", "tquant.rounding"), ("tqaunt", "tquant"),
     ])  # fmt: skip
     def test_the_nearest_names(self, help_of, topic, nearest):
         code, out, err = help_of(topic)
@@ -162,3 +163,9 @@ class TestHelp:
         code, _, err = help_of("xyzzyxyzzy")
         assert code == 2
         assert "`ptosim help` lists the pages" in err
+
+
+def test_the_rooms_are_those_of_the_tree():
+    written = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rooms = written.split("## The rooms")[1].split("\n## ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", rooms, re.MULTILINE)) == ORDER
