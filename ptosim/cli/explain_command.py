@@ -46,22 +46,31 @@ FORMATS: Formats[_Told] = {"text": text(lambda told: told.text), "json": data(la
 
 def _told(topic: str) -> _Told:
     """What a code, a switch or a pasted error means. Raises UsageError for anything else."""
-    codes, known = catalog(), switches()
-    code = topic.upper()
-    if code in codes:
-        return _Told(codes[code].text(code), {"code": code, **codes[code].to_dict()})
-    if topic in known:
-        return _switch(topic, known[topic])
-    told = _device_error(topic)
+    told = _entry(topic) or _device_error(topic)
     if told is not None:
         return told
+    codes, known = catalog(), switches()
     close = [
-        *difflib.get_close_matches(code, codes, n=1), *difflib.get_close_matches(topic, known, n=1)
-    ]  # fmt: skip
+        *difflib.get_close_matches(topic.upper(), codes, n=1),
+        *difflib.get_close_matches(topic, known, n=1),
+    ]
     raise UsageError(
         f"`{topic}` is neither a diagnostic code nor a switch",
         help=f"did you mean `{close[0]}`?" if close else "`ptosim explain` lists all of them",
     )
+
+
+def explanation(topic: str) -> str | None:
+    """Return the long text of a diagnostic code or a switch; None if it is neither."""
+    told = _entry(topic)
+    return told.text if told is not None else None
+
+
+def _entry(topic: str) -> _Told | None:
+    code, codes, known = topic.upper(), catalog(), switches()
+    if code in codes:
+        return _Told(codes[code].text(code), {"code": code, **codes[code].to_dict()})
+    return _switch(topic, known[topic]) if topic in known else None
 
 
 def _device_error(topic: str) -> _Told | None:

@@ -18,6 +18,7 @@ from ptosim.ground.isa.schema import OpDef
 from ptosim.passes.bind.bind import describe
 from ptosim.views.json_text import document
 from ptosim.views.op_card import card
+from ptosim.views.op_reference import reference, section
 from ptosim.views.table import Part, table
 
 _WIDE = 400
@@ -53,8 +54,13 @@ def _wanted(definition: OpDef, options: argparse.Namespace) -> bool:
     return not options.status or options.status in definition.status.values()
 
 
+def definition_of(name: str) -> OpDef | None:
+    """Return the row of an operation, named with or without its dialect; None if there is none."""
+    return isa().get(name) or isa().get(f"pto.{name}") or isa().get(f"pto.{name.lower()}")
+
+
 def _one(name: str) -> OpDef:
-    definition = isa().get(name) or isa().get(f"pto.{name}") or isa().get(f"pto.{name.lower()}")
+    definition = definition_of(name)
     if definition is None:
         close = difflib.get_close_matches(f"pto.{name}", isa().names(), n=1)
         raise UsageError(
@@ -117,4 +123,8 @@ def _json(found: OpDef | list[OpDef], terminal: Terminal) -> str:
     return document(_facts(found) if isinstance(found, OpDef) else [_facts(d) for d in found])
 
 
-FORMATS: Formats[OpDef | list[OpDef]] = {"text": _text, "json": _json}
+def _markdown(found: OpDef | list[OpDef], terminal: Terminal) -> str:
+    return "\n".join(section(found)) + "\n" if isinstance(found, OpDef) else reference(found)
+
+
+FORMATS: Formats[OpDef | list[OpDef]] = {"text": _text, "json": _json, "markdown": _markdown}

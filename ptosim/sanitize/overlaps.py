@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Label, warning
+from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.schema import Role
 from ptosim.sanitize.access import HIDDEN, Access, access_entry, uses_scratch
@@ -83,7 +83,7 @@ class Overlaps:
         names = operand_name(access, one), operand_name(access, other)
         what, rule = why
         self._report.sink.emit(
-            warning(
+            finding(
                 "PTO6401",
                 f"'{op.name}' has {one.name} {names[0]} {what} {other.name} {names[1]}: both use "
                 f"{one.shadow.name} [{low:#x}, {high:#x})",
@@ -99,7 +99,7 @@ class Overlaps:
         name = operand_name(access, other)
         low, high = hidden.span
         self._report.sink.emit(
-            warning(
+            finding(
                 "PTO7105",
                 f"'{op.name}' uses {hidden.shadow.name} [{low:#x}, {high:#x}) as scratch of its "
                 f"own, where its operand {other.name} {name} lies",

@@ -7,7 +7,7 @@ from rich.text import Text
 from ptosim.analysis.memory_map import Buffer, MemoryMap, SpaceMap
 from ptosim.views.table import Part, table
 
-NARROW, COLUMNS = 16, 40
+NARROW, COLUMNS = 16, 32
 """Characters of the time axis, at least and at most."""
 _OTHERS = 39
 """Characters that addresses, size and line take, with what is between columns."""
