@@ -10,14 +10,13 @@ from typing import Any
 
 from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.isa.expr import evaluate
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.isa.targets import machine
 from ptosim.machine.core import Core
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.values import GmView
-from ptosim.passes.verify.rule_views import environment
+from ptosim.passes.verify.rule_views import environment, evaluate
 from ptosim.sanitize.footprint import Strided, strided, tile_bytes, touched_bytes, view_bytes
 from ptosim.sanitize.shadow import Footprint, Shadow
 from ptosim.semantics.base.touch import Touch, Touches
