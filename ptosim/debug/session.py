@@ -279,7 +279,7 @@ class Debugger:
         frame = self.names.frame(self.current_op())
         if frame is None:
             return lambda: False
-        in_function = frame.name == "func.func"
+        in_function = self.names.is_function(frame)
 
         def arrived() -> bool:
             if self.walker.turn is not core or depth(core) > level:

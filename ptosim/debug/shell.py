@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,17 +11,18 @@ from rich.text import Text
 
 from ptosim.debug.commands.table import COMMANDS, Command, find, load
 from ptosim.debug.session import Debugger
-from ptosim.debug.sheet import Line, Sheet
+from ptosim.debug.sheet import Line, Part, Sheet
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables import code
 from ptosim.debug.walker import Interrupted
 from ptosim.ground.errors import UsageError
+from ptosim.views import json_text
 
 PROMPT = "(ptosim) "
 # Commands in which Ctrl-C is Python's own: they may run code of the user.
 _STILL = frozenset(("python", "print", "commands"))
 
-Output = Callable[[list[Any]], None]
+Output = Callable[[list[Part]], None]
 
 
 class Shell:
@@ -150,7 +150,7 @@ class Shell:
     def show(self, sheet: Sheet) -> None:
         """Write a table, as JSON if the command asked for it."""
         if self._json:
-            self.say(json.dumps(sheet.to_json(), default=str, ensure_ascii=False))
+            self.say(json_text.line(sheet))
         else:
             self.output(sheet.renderables())
 
