@@ -60,7 +60,7 @@ class Names:
         return self._functions.get(op, "?") if op is not None else "?"
 
     def line_from(self, line: int) -> int | None:
-        """Return the first line at or behind `line` with something to execute."""
+        """Return the first line at or after `line` with something to execute."""
         at = bisect_left(self._sorted, line)
         return self._sorted[at] if at < len(self._sorted) else None
 
@@ -78,7 +78,7 @@ class Names:
         return op not in self.parents
 
     def is_inside(self, op: Operation | None, region: Operation) -> bool:
-        """True if an operation lies in the regions of another."""
+        """True if an operation is in the regions of another."""
         while op is not None:
             op = self.parents.get(op)
             if op is region:

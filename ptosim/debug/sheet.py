@@ -26,7 +26,7 @@ Part = Table | Text | Line
 @dataclass(slots=True)
 class Sheet:
     """A title, columns, rows, and lines below. A column whose name begins with `>` is flush right.
-    `marked` are rows that stand out; `wrap` is false where a cell is rather cut than continued."""
+    `marked` are rows to be seen first; without `wrap` a cell is cut instead of continued."""
 
     title: str
     columns: Sequence[str] = ()

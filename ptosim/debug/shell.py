@@ -93,7 +93,7 @@ class Shell:
 
     @staticmethod
     def _find(word: str) -> tuple[Command, bool]:
-        """The command of a word, and whether it is to write JSON: `tiles` with a `j` behind it."""
+        """The command of a word, and whether it is to write JSON: `tiles` with a `j` after it."""
         if word.endswith("j") and word[:-1] in COMMANDS and word not in COMMANDS:
             return COMMANDS[word[:-1]], True
         return find(word), False
@@ -155,7 +155,7 @@ class Shell:
             self.output(sheet.renderables())
 
     def where(self) -> None:
-        """Say where the run stands."""
+        """Say where the run is."""
         self.say(code.where(self.session))
 
     def note_place(self) -> None:

@@ -69,7 +69,7 @@ def footprint(core: Core, binding: Binding) -> list[Place] | None:
 def _place_of(core: Core, value: Any) -> Place | None:
     if isinstance(value, TileRef):
         size = core.machine_def.spaces[value.type.loc].bytes
-        # An operation may write behind the tile: column blocks, alignment, lines of 32 bytes.
+        # An operation may write beyond the tile: column blocks, alignment, lines of 32 bytes.
         end = min(size, value.addr + value.type.bytes + 1024)
         return Place(value.type.loc, core.index, value.addr, max(end, value.addr + 1))
     if isinstance(value, GmView):
@@ -83,7 +83,7 @@ def _place_of(core: Core, value: Any) -> Place | None:
 
 @dataclass(slots=True)
 class Segment:
-    """The writes in (start, end]: time t is the position behind the instruction that made them."""
+    """The writes in (start, end]: time t is the position after the instruction that made them."""
 
     start: int
     end: int

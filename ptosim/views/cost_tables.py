@@ -59,8 +59,8 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
         ("time", lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz"),
         ("launch, on top", lambda r: f"{r.launch_microseconds:g} us"),
         ("busiest pipe", lambda r: f"{r.bound} ({_share_of_bound(r):.0%})" if r.bound else "none"),
-        ("weakest figure", lambda r: r.confidence),
-        ("error of the laws", _error),
+        ("lowest confidence", lambda r: r.confidence),
+        ("model error", _error),
     ]
     columns = ["", *(f">{r.target}" for r in reports)]
     cells = [(label, *(text(r) for r in reports)) for label, text in rows]
@@ -84,12 +84,12 @@ def _error(report: CostReport) -> str:
             known += use.cycles
             weighted += use.cycles * error.mean
     if known < 0.005 * total or not known:
-        return "nothing published"
+        return "not published"
     return f"{weighted / known:.1%} (of {known / total:.0%} of the cycles)"
 
 
 def brief(report: CostReport) -> list[Part]:
-    """Return the totals and the tables that stand behind the values of a run."""
+    """Return the totals and the tables that follow the values of a run."""
     return [*summary([report]), _TABLES["ops"](report, ""), _pipes(report, "")]
 
 

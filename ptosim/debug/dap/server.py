@@ -205,7 +205,7 @@ class Server:
         return {"allThreadsContinued": True}
 
     def _moved(self, action: Callable[[Any], Stop], *, entry: bool = False) -> None:
-        """Move, then say where the run stands."""
+        """Move, then say where the run is."""
         run = self.run
         run.variables.clear()
         walker = run.session.walker

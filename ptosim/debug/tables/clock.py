@@ -33,18 +33,18 @@ class Work(NamedTuple):
 
 def pipes(session: Debugger) -> Sheet:
     """Every pipe of the core: its last operation and its cycles, for what it waits, what is
-    behind."""
+    queued."""
     timer = session.timer()
     if timer is None:
         return memory.pipes(session)
     core = session.core
     sheet = Sheet(
         f"pipes of {memory.core_name(core)}, done so far at cycle {session.cycle:,}",
-        ("pipe", ">line", "at", ">from", ">until", "waits for", ">behind"),
+        ("pipe", ">line", "at", ">from", ">until", "waits for", ">queued"),
     )
-    for name, line, at, waits, behind in memory.pipes(session).rows:
+    for name, line, at, waits, queued in memory.pipes(session).rows:
         if name in core.queues or name not in PIPE_INDEX or (name == "S" and waits):
-            sheet.add(name, line, at, "", "", waits, behind, mark=True)
+            sheet.add(name, line, at, "", "", waits, queued, mark=True)
         elif name == "S":
             sheet.add(name, line, at, "", "", _gate(timer), "")
         else:

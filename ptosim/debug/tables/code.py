@@ -1,4 +1,4 @@
-"""The program: where the run stands, lines, calls, breakpoints, findings."""
+"""The program: where the run is, lines, calls, breakpoints, findings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def where(session: Debugger) -> Text:
 
 
 def stop_lines(session: Debugger, stop: Stop) -> list[Text]:
-    """What is said when a run stops: why, and where it stands."""
+    """What is said when a run stops: why, and where it is."""
     lines: list[Text] = []
     if stop.finding is not None and stop.reason in ("trap", "deadlock", "finding"):
         lines.append(Text(render(stop.finding, plain)))
