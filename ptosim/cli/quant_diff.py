@@ -9,7 +9,16 @@ from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
-from ptosim.quant.diff import Difference, Example, Report, Row, Setting, compare, examples
+from ptosim.quant.diff import (
+    Difference,
+    Example,
+    Report,
+    Row,
+    Setting,
+    Trace,
+    compare,
+    examples,
+)
 from ptosim.quant.storage import storage
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC, randn:dtype:RxC[:seed] or a
@@ -125,7 +134,7 @@ def _explained(base: str, row: Row) -> list[str]:
     return [head, _steps(base, first.base), _steps("{other}", first.other)]
 
 
-def _steps(name: str, trace: list[tuple[str, Any]]) -> str:
+def _steps(name: str, trace: Trace) -> str:
     return f"  {name}: " + " -> ".join(f"{text} = {value:.9g}" for text, value in trace[1:])
 
 

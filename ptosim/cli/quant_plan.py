@@ -180,7 +180,7 @@ def _emit(folder: Path, found: Plan) -> None:
         [
             (f"{form.target}_{form.form}_{i:02}_{'requantise' if i % 2 else 'product'}", ran)
             for form in found.forms
-            for i, ran in enumerate(form.machine.ran)
+            for i, ran in enumerate(form.runner.ran)
         ],
     )
 
@@ -202,7 +202,7 @@ def _renderables(found: Plan, terminal: Terminal) -> list[Any]:
         forms.add_row(
             f.target, f.form, str(f.mismatches.sum()), str(f.ties.sum()),
             f"{f.worst.max(initial=0):g}", "-" if f.cycles is None else str(f.cycles),
-            str(len(f.machine.ran)),
+            str(len(f.runner.ran)),
         )  # fmt: skip
     shape = "x".join(map(str, found.reference.shape))
     what = "convolution" if found.task.conv else "product"
@@ -263,7 +263,7 @@ def _to_json(found: Plan) -> dict[str, Any]:
                 "ties": int(f.ties.sum()),
                 "max_difference": float(f.worst.max(initial=0)),
                 "cycles": f.cycles,
-                "programs": len(f.machine.ran),
+                "programs": len(f.runner.ran),
             }
             for f in found.forms
         ],
