@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.effects.touch import Touches
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, make
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import DType
@@ -18,7 +19,6 @@ from ptosim.machine.gm import GmBuffer, GmView, ViewSpec, extent, strided_view
 from ptosim.machine.layout import tile_layout
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
-from ptosim.semantics.base.touch import Touches
 
 
 class OpFault(Exception):
