@@ -11,7 +11,9 @@ from ptosim.ground.isa.schema import Role
 from ptosim.machine.gm import ViewSpec
 
 READ = (Role.IN, Role.INOUT)
-"""Roles of operands whose content an operation reads; scratch is none of them."""
+WRITTEN = (Role.OUT, Role.INOUT)
+"""Roles of operands whose content an operation reads and of those that are its results; scratch is
+neither."""
 
 
 @lru_cache(maxsize=4096)

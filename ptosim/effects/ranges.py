@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptosim.effects.operands import READ, is_pointer, is_view, roles
+from ptosim.effects.account import Bound
+from ptosim.effects.operands import READ, bound_values, is_pointer, is_view, roles
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.schema import Role
 from ptosim.machine.gm import extent
@@ -75,6 +76,31 @@ def storage_ranges(value: Any) -> list[Range]:
     low, high = extent(spec, offset)
     bits = spec.dtype.bits
     return [(number, low * bits // 8, -(-(high + 1) * bits // 8))]
+
+
+Place = tuple[int, Any, int, int]
+"""A core, and a range."""
+
+SLACK = 1024
+"""What an operation may write after the end of a tile: column blocks, alignment, whole lines."""
+
+
+def may_write(binding: Bound) -> list[Place] | None:
+    """Return the bytes that an operation may write, None if that is not known. It need not write
+    them all: a valid region has gaps, and so have the windows of pointers."""
+    core = binding.core.index
+    if binding.touches is not None:
+        return [(t.core.index, t.where, *t.span) for t in binding.touches.writes]
+    found: list[Place] = []
+    for _, role, value in bound_values(binding.op, binding.values):
+        if role is Role.IN:
+            continue
+        if is_pointer(value) and value[0] is not None:
+            found.append((core, value[0], 0, END))
+        for where, low, high in storage_ranges(value):
+            high += SLACK if isinstance(where, str) else 0
+            found.append((core, where, low, high))
+    return found or None
 
 
 def _pointed(name: str, value: Any, values: Mapping[str, Any]) -> list[Range]:

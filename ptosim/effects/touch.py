@@ -21,6 +21,13 @@ class Touch(NamedTuple):
     run: int
     levels: tuple[Level, ...] = ()
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first byte and the one after the last."""
+        reaches = [(count - 1) * distance for count, distance in self.levels]
+        low = self.start + sum(r for r in reaches if r < 0)
+        return low, self.start + sum(r for r in reaches if r > 0) + self.run
+
 
 class Touches:
     """The bytes that one execution reads and writes.

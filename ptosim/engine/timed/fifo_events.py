@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptosim.effects.ranges import Range
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import PipeEnd, Share
-from ptosim.timing.pipes.order import Range
 from ptosim.timing.pipes.steps import Flag
 
 KINDS = frozenset(("push", "pop", "free"))
