@@ -7,7 +7,7 @@ from typing import Any
 
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.diagnostics.model import Diagnostic, error, warning
+from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.source import Source, Span
 from ptosim.quant.mlir.passes import Found, find, normalized
@@ -61,7 +61,7 @@ def _span(found: Found, source: Source) -> Span:
 
 def _fault(found: Found, source: Source) -> Diagnostic:
     line, column = source.line_column(found.at)
-    return error(
+    return finding(
         "PTO2215",
         found.messages[-1] if found.messages else "not a type",
         _span(found, source),
@@ -78,7 +78,7 @@ def _zero_points(found: Found, source: Source) -> list[Diagnostic]:
     if not outside:
         return []
     return [
-        warning(
+        finding(
             "PTO7204",
             f"zero point {outside[0]} is outside the storage range [{low}, {high}]",
             _span(found, source),

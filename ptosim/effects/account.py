@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ptosim.effects.operands import READ, bound_values, is_view
+from ptosim.effects.operands import READ, bound_values
 from ptosim.effects.row import access_entry, destroyed_sources, registers, uses_scratch
 from ptosim.effects.strided import Strided, strided, tile_bytes, view_bytes
 from ptosim.effects.touch import Touch, Touches
@@ -17,6 +17,7 @@ from ptosim.ground.isa.schema import Role
 from ptosim.machine.core import Core
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, tile_ref
+from ptosim.machine.values import GmView, Memory
 
 UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN = range(6)
 """What is known of a byte's value: nothing was written, or a value, or something without meaning
@@ -34,7 +35,7 @@ class Reached(NamedTuple):
 
     operand: str
     core: Core
-    where: str | int
+    where: Memory
     parts: tuple[Strided, ...]
 
 
@@ -142,13 +143,10 @@ def reached_by(core: Core, name: str, value: Any, reach: str = "") -> Reached | 
             return None
         rows = value.type.rows if reach == "all" else value.v_row
         cols = value.type.cols if reach else value.v_col
-        where: str | int = value.type.loc
+        where: Memory = value.type.loc
         parts = tile_bytes(value, rows, cols)
-    elif is_view(value):
-        spec, where, offset = value
-        if not isinstance(where, int):
-            return None
-        parts = view_bytes(spec, offset)
+    elif isinstance(value, GmView) and isinstance(value.memory, int):
+        where, parts = value.memory, view_bytes(value.spec, value.offset)
     else:
         return None
     return Reached(name, core, where, parts) if parts else None
@@ -157,13 +155,15 @@ def reached_by(core: Core, name: str, value: Any, reach: str = "") -> Reached | 
 def _loaded(ref: Any, view: Any) -> Any:
     """The part of a tile that a window fills: its rows are counted by the window (of a column-major
     tile its columns), how far they go says the tile."""
-    if not isinstance(ref, TileRef) or not is_view(view) or ref.type.slayout != "none_box":
+    if not isinstance(ref, TileRef) or not isinstance(view, GmView):
         return ref
-    s0, s1, s2, s3, s4 = view[0].sizes
-    if view[0].layout == "nd" and ref.type.blayout == "row_major":
+    if ref.type.slayout != "none_box":
+        return ref
+    s0, s1, s2, s3, s4 = view.spec.sizes
+    if view.spec.layout == "nd" and ref.type.blayout == "row_major":
         rows = min(s0 * s1 * s2 * s3, ref.type.rows)
         return tile_ref(ref.type, ref.addr, rows, ref.v_col)
-    if view[0].layout == "dn" and ref.type.blayout == "col_major":
+    if view.spec.layout == "dn" and ref.type.blayout == "col_major":
         cols = min(s0 * s1 * s2 * s4, ref.type.cols)
         return tile_ref(ref.type, ref.addr, ref.v_row, cols)
     return ref

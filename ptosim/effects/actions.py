@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptosim.effects.account import Effects, Reached, register
-from ptosim.effects.operands import is_pointer
 from ptosim.effects.row import registers
 from ptosim.effects.strided import Strided
 from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
+from ptosim.machine.values import Pointer
 
 
 def acts_on_memory(op: Operation, target: str) -> bool:
@@ -39,7 +39,7 @@ def _element(core: Core, op: Operation, values: Mapping[str, Any]) -> Reached | 
     """The element at an offset of a pointer, or of a tile in the order of memory."""
     offset = values.get("offset")
     for name, base in values.items():
-        if is_pointer(base):
+        if isinstance(base, Pointer):
             (where, start), elem = base, op.bound[name].type.elem
         elif isinstance(base, TileRef):
             where, start, elem = base.type.loc, base.addr, base.type.dtype

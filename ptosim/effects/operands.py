@@ -8,7 +8,6 @@ from typing import Any
 
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.isa.schema import Role
-from ptosim.machine.gm import ViewSpec
 
 READ = (Role.IN, Role.INOUT)
 WRITTEN = (Role.OUT, Role.INOUT)
@@ -60,18 +59,8 @@ def bound_values(op: Operation, values: Mapping[str, Any]) -> Iterator[tuple[str
     """Yield operand, role and run-time value of every operand that has one, of lists each."""
     for operand in op.variant.operands if op.variant is not None else ():
         value = values.get(operand.name)
-        if operand.variadic and isinstance(value, tuple) and not is_view(value):
+        if operand.variadic and value.__class__ is tuple:
             for entry in value:
                 yield operand.name, operand.role, entry
         elif value is not None:
             yield operand.name, operand.role, value
-
-
-def is_view(value: Any) -> bool:
-    """True for a view of global memory: spec, buffer, offset."""
-    return isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], ViewSpec)
-
-
-def is_pointer(value: Any) -> bool:
-    """True for a place (a space, a buffer) and an address in it."""
-    return value.__class__ is tuple and len(value) == 2 and value[1].__class__ is int

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptosim.effects.account import Bound
-from ptosim.effects.operands import READ, bound_values, is_pointer, is_view, roles
+from ptosim.effects.operands import READ, bound_values, roles
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.schema import Role
-from ptosim.machine.gm import extent
 from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView, Memory, Pointer
 
-Range = tuple[Any, int, int]
+Range = tuple[Memory, int, int]
 """A place (a space by name, a buffer by number), the first byte and the one after the last."""
 Ranges = tuple[tuple[Range, ...], tuple[Range, ...]]
 """Ranges that are read, and ranges that are written."""
@@ -28,7 +28,8 @@ def ranges_of(op: Operation, values: Mapping[str, Any]) -> Ranges:
     writes: list[Range] = []
     for name, role in roles(op):
         value = values.get(name)
-        ranges = _pointed(name, value, values) if is_pointer(value) else storage_ranges(value)
+        is_pointer = isinstance(value, Pointer)
+        ranges = _pointed(name, value, values) if is_pointer else storage_ranges(value)
         if role in READ:
             reads += ranges
         if role is not Role.IN:
@@ -42,7 +43,7 @@ def far_ranges(op: Operation, values: Mapping[str, Any]) -> Ranges:
     writes: list[Range] = []
     for name, role in roles(op):
         value = values.get(name)
-        if value.__class__ is tuple:
+        if isinstance(value, tuple):
             if role in READ:
                 reads += storage_ranges(value)
             if role is not Role.IN:
@@ -68,17 +69,14 @@ def storage_ranges(value: Any) -> list[Range]:
     view's extent; none for a pointer."""
     if isinstance(value, TileRef):
         return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
-    if not isinstance(value, tuple) or not value:
+    if isinstance(value, GmView):
+        return [(value.memory, *value.span())]
+    if value.__class__ is not tuple:
         return []
-    if not is_view(value):
-        return [range_ for item in value for range_ in storage_ranges(item)]
-    spec, number, offset = value
-    low, high = extent(spec, offset)
-    bits = spec.dtype.bits
-    return [(number, low * bits // 8, -(-(high + 1) * bits // 8))]
+    return [range_ for item in value for range_ in storage_ranges(item)]
 
 
-Place = tuple[int, Any, int, int]
+Place = tuple[int, Memory, int, int]
 """A core, and a range."""
 
 SLACK = 1024
@@ -95,18 +93,18 @@ def may_write(binding: Bound) -> list[Place] | None:
     for _, role, value in bound_values(binding.op, binding.values):
         if role is Role.IN:
             continue
-        if is_pointer(value) and value[0] is not None:
-            found.append((core, value[0], 0, END))
+        if isinstance(value, Pointer) and value.memory is not None:
+            found.append((core, value.memory, 0, END))
         for where, low, high in storage_ranges(value):
             high += SLACK if isinstance(where, str) else 0
             found.append((core, where, low, high))
     return found or None
 
 
-def _pointed(name: str, value: Any, values: Mapping[str, Any]) -> list[Range]:
+def _pointed(name: str, pointer: Pointer, values: Mapping[str, Any]) -> list[Range]:
     """Return the bytes that an instruction of the micro level reaches from a pointer: its bursts
     and loops if they say so in bytes, else everything from there on."""
-    place, start = value
+    place, start = pointer
     if place is None:
         return []
     reach = values.get("length", END)

@@ -45,13 +45,13 @@ def allocation_of(op: Operation, name: str) -> Value | None:
         return None
     root = root_of(value)
     while root.owner is not None and root.owner.has("points_into"):
-        base = next(root.owner.operand_values(), None)
+        base = next(iter(root.owner.operand_values()), None)
         if base is None or not is_memory(base):  # a number: the program's own address
             return root
         root = root_of(base)
     if _is_function_argument(root):
         return root
-    made = root.owner is not None and root.owner.has("makes_storage")
+    made = root.owner is not None and (root.owner.has("makes_storage") or root.owner.has("places"))
     return root if made else None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ptosim.machine.core import Core
+from ptosim.machine.values import Memory
 
 Level = tuple[int, int]
 """How often, and by how many bytes from start to start."""
@@ -16,7 +17,7 @@ class Touch(NamedTuple):
 
     operand: str
     core: Core
-    where: Any
+    where: Memory
     start: int
     run: int
     levels: tuple[Level, ...] = ()

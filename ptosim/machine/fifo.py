@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.machine.values import Pointer
+
 
 @dataclass(frozen=True, slots=True)
 class PipeEnd:
@@ -19,7 +21,7 @@ class PipeEnd:
     slot_num: int
     local_slot_num: int
     local: tuple[tuple[str, int], ...]
-    gm: tuple[Any, int] | None = None
+    gm: Pointer | None = None
 
     def address(self, direction: str, index: int) -> int:
         """Return where the tile number `index` lies in the consumer's memory."""

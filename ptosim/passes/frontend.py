@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink, error, note, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Attr, Module, Operation
@@ -18,7 +19,7 @@ from ptosim.ground.isa.target_names import (
 )
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
-from ptosim.passes.place.budget import check_placement
+from ptosim.passes.place.planner import check_placement
 from ptosim.passes.verify import checks
 from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse
@@ -74,8 +75,8 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
 def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
     resolved = resolve(module, target, sink)
     resolved.insert_sync = options.sync == "auto"
-    level = options.level or _level(module)
-    sync = options.sync or ("manual" if _has_sync(module) else "auto")
+    level = options.level or _level(resolved.ops)
+    sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
         checks.run_all(resolved, level, sink)
@@ -105,7 +106,7 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
         front = _check(module, source, "a5", options, other.sink)
     first = next(d for d in refused if d.severity is Severity.ERROR)
     front.sink.emit(
-        error(
+        finding(
             "PTO3002",
             f"the program names no target and only {accepted} accepts it",
             first.span,
@@ -118,7 +119,7 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
 
 
 def _empty(source: Source) -> Diagnostic:
-    return warning(
+    return finding(
         "PTO0006",
         "the file holds no operation: there is nothing to check or to run",
         Span(source, 0, 0),
@@ -127,7 +128,7 @@ def _empty(source: Source) -> Diagnostic:
 
 
 def _default_note():
-    return note(
+    return finding(
         "PTO3003",
         f"the program names no target; {DEFAULT_TARGET} is used",
         notes=("both targets accept it; the assembler's default is a3",),
@@ -154,7 +155,7 @@ def _named_arch(op: Operation, source: Source, sink: Sink) -> str | None:
     target = target_of_word(word)
     if target is None:
         sink.emit(
-            error(
+            finding(
                 "PTO3004",
                 f"unknown target `{word}` in pto.target_arch",
                 _key_span(attr, op, source),
@@ -173,7 +174,7 @@ def _named_device(op: Operation, source: Source, sink: Sink) -> str | None:
     target = target_of_device(device)
     if target is None:
         sink.emit(
-            error(
+            finding(
                 "PTO3005",
                 f"unknown device `{device}` in pto.device-spec",
                 _key_span(attr, op, source),
@@ -189,19 +190,14 @@ def _key_span(attr: Attr, op: Operation, source: Source) -> Span:
     return Span(source, tok.start, tok.end) if tok else Span(source, op.start, op.name_end)
 
 
-def _level(module: Module) -> int:
+def _level(ops: Sequence[Operation]) -> int:
     """Level 3 as soon as one tile has an address, else 2."""
-    for op in module.walk():
-        if op.name == "pto.alloc_tile" and _has_keyword(op, "addr"):
-            return 3
-        if op.name in ("pto.tassign", "tassign"):
-            return 3
-    return 2
+    has_address = any(
+        "places" in op.traits or ("makes_storage" in op.traits and _has_keyword(op, "addr"))
+        for op in ops
+    )
+    return 3 if has_address else 2
 
 
 def _has_keyword(op: Operation, key: str) -> bool:
     return any(getattr(i, "kind", "") == "keyword" and i.parts[0].value == key for i in op.items)
-
-
-def _has_sync(module: Module) -> bool:
-    return any(op.has("sync") for op in module.walk())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.unknown import NeedsValue, Unknown
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, recoded
 from ptosim.ground.errors import PtosimError, Trap
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, ScalarType, TileType
@@ -37,6 +37,7 @@ _BY_VALUE = frozenset(("elementwise", "tile_scalar", "expand", "fill", "debug"))
 """Families whose scalar operands are values: they say nothing of where an operation reaches."""
 _KEPT = ("PTO5", "PTO61", "PTO6401", "PTO71")
 _OUTSIDE = "PTO6001"
+_PERHAPS_OUTSIDE = "PTO6019"
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ def _certain(finding: Diagnostic) -> Diagnostic:
     if finding.code != _OUTSIDE:
         return finding
     note = "the buffer was taken to be as large as the views imply, or of 4 MiB where none does"
-    return replace(finding, severity=Severity.WARNING, notes=(*finding.notes, note))
+    return recoded(finding, _PERHAPS_OUTSIDE, note)
 
 
 class _DryLaunch(Launch):

@@ -148,7 +148,7 @@ class Launch:
             raise UnsupportedError([*self.front.sink, *self.sink])
 
     def _warn(self, op: Any, code: str, message: str, help: str | None = None) -> None:
-        self.engine.warn(op, code, message, help)
+        self.engine.report(op, code, message, help)
 
     # -- arguments --------------------------------------------------------------------------------
 

@@ -15,10 +15,11 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.expr import evaluate
 from ptosim.ground.isa.targets import machine
 from ptosim.machine.core import Core
+from ptosim.machine.values import Memory
 from ptosim.passes.verify.rule_views import environment
 from ptosim.sanitize.shadow import Footprint, Shadow
 
-Shadows = Callable[[Core, str | int], Shadow]
+Shadows = Callable[[Core, Memory], Shadow]
 """Returns the shadow of a space of a core (by name), or of a buffer (by number)."""
 
 

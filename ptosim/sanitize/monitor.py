@@ -17,7 +17,6 @@ from ptosim.effects.account import (
     reached_by,
 )
 from ptosim.effects.actions import acts_on_memory, effects_of_action
-from ptosim.effects.operands import is_pointer
 from ptosim.effects.row import library_events
 from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
@@ -26,6 +25,7 @@ from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
+from ptosim.machine.values import Pointer
 from ptosim.sanitize import quantisation as quant
 from ptosim.sanitize.access import Access, access_of, footprint, noted
 from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
@@ -422,7 +422,7 @@ def _place_of(held: Any) -> tuple[int, int | None] | None:
     """The address and the bytes of a buffer, None for bytes that nobody knows."""
     if isinstance(held, TileRef):
         return held.addr, held.type.bytes
-    return (held[1], None) if is_pointer(held) else None
+    return (held.byte, None) if isinstance(held, Pointer) else None
 
 
 def _may_swap(first: Access, second: Access) -> bool:

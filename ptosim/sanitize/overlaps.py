@@ -11,7 +11,7 @@ from typing import Any
 from ptosim.effects.account import HIDDEN
 from ptosim.effects.operands import role_of, written_name
 from ptosim.effects.row import access_entry, uses_scratch
-from ptosim.ground.diagnostics.model import Label, warning
+from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.schema import Role
 from ptosim.sanitize.access import Access
@@ -79,7 +79,7 @@ class Overlaps:
         names = written_name(op, one.name), written_name(op, other.name)
         what, rule = why
         self._report.sink.emit(
-            warning(
+            finding(
                 "PTO6401",
                 f"'{op.name}' has {one.name} {names[0]} {what} {other.name} {names[1]}: both use "
                 f"{one.shadow.name} [{low:#x}, {high:#x})",
@@ -95,7 +95,7 @@ class Overlaps:
         name = written_name(op, other.name)
         low, high = hidden.span
         self._report.sink.emit(
-            warning(
+            finding(
                 "PTO7105",
                 f"'{op.name}' uses {hidden.shadow.name} [{low:#x}, {high:#x}) as scratch of its "
                 f"own, where its operand {other.name} {name} lies",

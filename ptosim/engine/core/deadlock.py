@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ptosim.engine.core.records import Inst
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.errors import Trap
 from ptosim.ground.source import Source, Span
 from ptosim.machine.core import Core, Machine
@@ -32,7 +32,7 @@ def deadlock_finding(machine: Machine, source: Source) -> Diagnostic:
     ]
     first = labels[0]
     waiting = "1 pipe waits" if len(waits) == 1 else f"{len(waits)} pipes wait"
-    return error(
+    return finding(
         "PTO5006",
         f"deadlock: {waiting} and nothing can move",
         first.span,

@@ -13,7 +13,7 @@ from ptosim.engine.core.control_flow import ControlFlow
 from ptosim.engine.core.pipes import issue_pipe
 from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Inst, Kind
 from ptosim.engine.core.slots import Slots
-from ptosim.ground.diagnostics.model import Sink, error
+from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, TileType, ViewType
@@ -32,8 +32,8 @@ from ptosim.semantics.micro.order import Place
 from ptosim.semantics.scalar import scalar
 from ptosim.semantics.scalar.values import ValueContext
 
-Warn = Callable[..., None]
-"""Reports a warning: operation, code, message, and a cure if there is one."""
+Report = Callable[..., None]
+"""Reports a finding: operation, code, message, and a cure if there is one."""
 
 
 def decode(
@@ -42,14 +42,14 @@ def decode(
     placement: Placement,
     machine: Machine,
     profile: Profile,
-    warn: Warn,
+    report: Report,
     sink: Sink,
     *,
     values: bool = True,
 ) -> DecodedProgram:
     """Decode the functions that `entries` reach. Operations that cannot be executed are reported,
     unless the program runs without values."""
-    decoder = _Decoder(resolved, placement, machine, profile, warn, sink)
+    decoder = _Decoder(resolved, placement, machine, profile, report, sink)
     decoder.values = values
     return decoder.run(entries)
 
@@ -61,14 +61,14 @@ class _Decoder:
         placement: Placement,
         machine: Machine,
         profile: Profile,
-        warn: Warn,
+        report: Report,
         sink: Sink,
     ) -> None:
         self.profile = profile
         self.resolved = resolved
         self.placement = placement
         self.machine = machine
-        self.warn = warn
+        self.report = report
         self.sink = sink
         self.values = True
         self.insts: list[Inst] = []
@@ -200,7 +200,7 @@ class _Decoder:
             tuple(self.slots.value(v) for v in op.results),
             self.resolved.layouts.get(op),
             self.placement.values.get(op.results[0]) if op.results else None,
-            lambda code, message, help=None: self.warn(op, code, message, help),
+            lambda code, message, help=None: self.report(op, code, message, help),
             {n: attribute(op, d) for n, d in op.definition.attrs.items()} if op.definition else {},
             self.profile,
         )
@@ -215,7 +215,7 @@ class _Decoder:
             return
         if not self.in_vector_region and vecscope.has_registers(op):
             self.sink.emit(
-                error(
+                finding(
                     "PTO3020",
                     f"'{op.name}' op needs a vector region around it",
                     Span(self.resolved.module.source, op.start, op.name_end),
@@ -232,7 +232,7 @@ class _Decoder:
             slots,
             static_attributes(op),
             self.slots.new,
-            lambda code, message, help=None: self.warn(op, code, message, help),
+            lambda code, message, help=None: self.report(op, code, message, help),
             self.places.get(op),
         )
         self.emit(Kind.VECTOR, op, maker(context), pipe="V")
@@ -270,7 +270,7 @@ class _Decoder:
         span = Span(self.resolved.module.source, op.start, op.name_end)
         if kernel is None or status not in (Status.EXACT, Status.APPROXIMATE):
             self.sink.emit(
-                error(
+                finding(
                     "PTO8001",
                     f"'{op.name}' cannot be executed on {self.resolved.target} in this version",
                     span,
@@ -290,7 +290,7 @@ class _Decoder:
         reason = refuse(op, self.profile) if refuse is not None else None
         if reason is not None:
             span = Span(self.resolved.module.source, op.start, op.name_end)
-            self.sink.emit(error("PTO8002", f"'{op.name}': {reason}", span))
+            self.sink.emit(finding("PTO8002", f"'{op.name}': {reason}", span))
         return reason is not None
 
     def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:

@@ -18,13 +18,14 @@ from ptosim.engine.core.deadlock import deadlock
 from ptosim.engine.core.observers import Listener, Monitor, listeners
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runtime import executing
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import LimitError, Trap
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
+from ptosim.machine.values import GmView
 from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.scalar.scalar import ScalarFault
@@ -345,7 +346,7 @@ class Engine:
             bound = self._bind(core, inst)
             keeps = not has_zero(bound.binding)
             if bound.binding.moved is not None and keeps:
-                key, place = _without_place(inst, operands), operands[inst.window][2]  # type: ignore[index]
+                key, place = _without_place(inst, operands), operands[inst.window].offset  # type: ignore[index]
                 _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
         if self.monitor is not None:
             self.monitor.bind(core, inst, bound)
@@ -362,9 +363,9 @@ class Engine:
         if known is None:
             return None
         first, place = known
-        view = operands[inst.window]  # type: ignore[index]
-        commit = first.binding.moved(view[2])
-        distance = (view[2] - place) * view[0].dtype.bits >> 3
+        view: GmView = operands[inst.window]  # type: ignore[index]
+        commit = first.binding.moved(view.offset)
+        distance = (view.offset - place) * view.spec.dtype.bits >> 3
         return Moved(commit, first, view, distance) if commit is not None else None
 
     def _bind(self, core: Core, inst: Inst) -> Bound:
@@ -412,14 +413,14 @@ class Engine:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def warn(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
-        """Report a warning of a scalar operation, once for each place and code."""
+    def report(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
+        """Report a finding at a scalar operation, once for each place and code."""
         key = (op.start, code)
         if key in self._reported:
             return
         self._reported.add(key)
         span = Span(self.resolved.module.source, op.start, op.name_end)
-        self.sink.emit(warning(code, f"'{op.name}' {message}", span, help=help))
+        self.sink.emit(finding(code, f"'{op.name}' {message}", span, help=help))
 
     def _trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
         self.sink.emit(self._finding(inst, fault))
@@ -433,8 +434,8 @@ class Engine:
         op = inst.op if inst is not None else None
         span = Span(self.resolved.module.source, op.start, op.name_end) if op is not None else None
         if isinstance(fault, OpFault):
-            return error(fault.code, fault.message, span, **fault.details)
-        return error("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
+            return finding(fault.code, fault.message, span, **fault.details)
+        return finding("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
 
 
 def _put(cache: dict[Any, Any], key: Any, item: Any, most: int) -> None:

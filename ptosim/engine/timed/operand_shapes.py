@@ -12,6 +12,7 @@ from ptosim.ground.isa.costs import cost_entries
 from ptosim.ground.isa.schema import Role
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView, Pointer
 from ptosim.timing.laws.shapes import OpShape, PointerShape, TileShape, ViewShape
 
 _FORMS: dict[Any, Any] = {}
@@ -27,9 +28,11 @@ def form_of(value: Any) -> Any:
                 _FORMS.clear()
             form = _FORMS[value] = (value.type, value.v_row, value.v_col)
         return form
-    if kind is tuple and value:
-        return value[0] if value[0].__class__ is ViewSpec else tuple(map(form_of, value))
-    return None
+    if kind is GmView:
+        return value.spec
+    if kind is Pointer:
+        return value.memory
+    return tuple(map(form_of, value)) if kind is tuple and value else None
 
 
 def is_micro(name: str) -> bool:
@@ -48,16 +51,16 @@ def forms_of(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _are_numbers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+    return value.__class__ is tuple and all(isinstance(v, int) for v in value)
 
 
 def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
     """The memory and the element type of an operand that is a pointer."""
     bound = op.bound.get(name)
     elem = getattr(getattr(bound, "type", None), "elem", None)
-    if elem is None or not isinstance(value, tuple) or len(value) != 2:
+    if elem is None or not isinstance(value, Pointer):
         return None
-    return PointerShape(value[0] if isinstance(value[0], str) else "gm", elem)
+    return PointerShape(value.memory if isinstance(value.memory, str) else "gm", elem)
 
 
 def shape_of(
@@ -77,10 +80,10 @@ def arg_of(value: Any) -> Any:
     """Return the shape of an operand's value; other values as they are."""
     if isinstance(value, TileRef):
         return TileShape(value.type, value.v_row, value.v_col)
-    if isinstance(value, tuple) and value and isinstance(value[0], ViewSpec):
-        spec = value[0]
+    if isinstance(value, GmView):
+        spec = value.spec
         return ViewShape(spec.sizes, spec.strides, spec.dtype)
-    if isinstance(value, tuple):
+    if value.__class__ is tuple:
         return tuple(map(arg_of, value))
     return value
 
@@ -93,10 +96,10 @@ def fixed_part(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
         return None
     key = []
     for value in values.values():
-        if value.__class__ is tuple:
-            if not value or value[0].__class__ is not ViewSpec:
+        if isinstance(value, tuple):
+            if not isinstance(value, GmView):
                 return None
-            value = value[0]
+            value = value.spec
         key.append(value if value.__class__ in _FIXED else None)
     return tuple(key)
 

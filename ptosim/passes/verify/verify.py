@@ -10,20 +10,10 @@ import difflib
 import re
 from typing import Any
 
-from ptosim.ground.diagnostics.model import (
-    Diagnostic,
-    Label,
-    Severity,
-    Sink,
-    error,
-    make,
-    note,
-    warning,
-)
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import Enum, TypeText, attr_value
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operand, Operation, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.ir.token import Tok
 from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
@@ -37,8 +27,13 @@ from ptosim.ground.isa.expr import compile_expr, evaluate
 from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.clauses import is_complete
-from ptosim.passes.bind.operands import check_lists, check_results, check_words
-from ptosim.passes.bind.type_lists import check_commas, check_type_lists
+from ptosim.passes.verify.operands import (
+    check_commas,
+    check_lists,
+    check_results,
+    check_type_lists,
+    check_words,
+)
 from ptosim.passes.verify.rule_views import OperandView, attribute, environment, result_values
 from ptosim.passes.verify.rules import PREDICATES
 
@@ -97,7 +92,7 @@ class _Verifier:
         where = " and ".join(others) or "no target"
         text = definition.absent or f"{definition.mnemonic} is only supported on {where}"
         self.sink.emit(
-            error(
+            finding(
                 "PTO3001",
                 f"'{op.name}' op {text}",
                 self._name_span(op),
@@ -109,7 +104,7 @@ class _Verifier:
     def _legacy(self, op: Operation, what: str) -> None:
         old, _, modern = what.partition("; ")
         self.sink.emit(
-            warning(
+            finding(
                 "PTO0010",
                 f"legacy spelling: {old}",
                 self._name_span(op),
@@ -136,7 +131,7 @@ class _Verifier:
             if known.required and known.name not in op.attrs:
                 fit = False
                 self.sink.emit(
-                    error(
+                    finding(
                         "PTO2005",
                         f"'{op.name}' op requires attribute '{known.name}'",
                         self._name_span(op),
@@ -149,7 +144,7 @@ class _Verifier:
         close = difflib.get_close_matches(key, definition.attrs, n=1)
         tok = attr.key
         self.sink.emit(
-            note(
+            finding(
                 "PTO2003",
                 f"unknown attribute `{key}` of {op.name} is kept and has no effect",
                 Span(self.source, tok.start, tok.end) if tok is not None else self._name_span(op),
@@ -170,7 +165,7 @@ class _Verifier:
                 return False
         elif not _has_type(value, known.type):
             self.sink.emit(
-                error(
+                finding(
                     "PTO2006",
                     f"'{op.name}' op expects attribute '{known.name}' to be {_article(known.type)}",
                     span,
@@ -195,7 +190,7 @@ class _Verifier:
         for axis, valid, size in ((0, type_.v_row, type_.rows), (1, type_.v_col, type_.cols)):
             if valid is not None and not 0 <= valid <= size:
                 self.sink.emit(
-                    error(
+                    finding(
                         "PTO2017",
                         f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
                         f"shape[{axis}]",
@@ -257,7 +252,7 @@ class _Verifier:
         )
         found = ", ".join(f"{n} is {v.dtype}" for n, v in zip(rule.operands, views, strict=True))
         self.sink.emit(
-            error(
+            finding(
                 "PTO2013" if len(rule.operands) == 1 else "PTO2014",
                 f"'{op.name}' op {message}",
                 self._name_span(op),
@@ -296,8 +291,7 @@ class _Verifier:
             .replace("{0}", last[1] if len(last) == 3 else "")
         )
         message = _FIELD.sub(lambda found: _field(names, found), message)
-        return make(
-            Severity[rule.severity.upper()],
+        return finding(
             code,
             f"'{op.name}' op {message}",
             self._name_span(op),
@@ -420,7 +414,7 @@ def _has_type(value: Any, type_: str) -> bool:
 
 
 def _wrong_enum(op: Operation, known: AttrDef, value: Enum, span: Span) -> Diagnostic:
-    return error(
+    return finding(
         "PTO2006",
         f"'{op.name}' op expects attribute '{known.name}' to be a {known.type}, not a {value.kind}",
         span,
@@ -433,7 +427,7 @@ def _unknown_member(
 ) -> Diagnostic:
     text = value.member if isinstance(value, Enum) else str(value)
     close = difflib.get_close_matches(text, members, n=1)
-    return error(
+    return finding(
         "PTO2004",
         f"'{op.name}' op: `{text}` is not a member of {known.type}",
         span,

@@ -16,6 +16,7 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
+from ptosim.machine.values import AsyncEvent, AsyncSession, GmView
 from ptosim.semantics.base.binding import Binding, GmAccess, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing, value
 from ptosim.semantics.cube.outward import check_atomic
@@ -63,7 +64,7 @@ def build_async_session(ctx: ValueContext) -> Action:
     result, number = ctx.result, int(ctx.attrs.get("sync_id") or 0)
 
     def run(core: Core) -> None:
-        core.slots[result] = ("session", number)
+        core.slots[result] = AsyncSession(number)
 
     return run
 
@@ -77,7 +78,7 @@ def transfer(op: Binding) -> Commit:
 
     def issue() -> None:
         registers[begun] = registers.get(begun, 0) + 1
-        put((done, registers[begun]))
+        put(AsyncEvent(done, registers[begun]))
 
     op.at_issue = issue
     op.guard = lambda: True  # it never waits, but its handle is there from the issue on
@@ -150,7 +151,7 @@ def treduce(op: Binding) -> Commit:
 
 def _views(op: Binding) -> list[GmAccess]:
     """The windows of global memory among the sources."""
-    found = [v for v in op.values["sources"] if isinstance(v, tuple)]
+    found = [v for v in op.values["sources"] if isinstance(v, GmView)]
     if not found:
         raise OpFault(
             "PTO6025",

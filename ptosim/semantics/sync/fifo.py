@@ -17,6 +17,7 @@ from ptosim.ground.ir.types import TileType
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import PipeEnd, Share
 from ptosim.machine.tile import Tile, TileRef, tile_ref
+from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing, value
 from ptosim.semantics.scalar.values import Action, ValueContext
@@ -95,12 +96,9 @@ def _number(values: list[Any], slot: int | None) -> int:
     return int(values[slot]) if slot is not None else 0
 
 
-def _gm_start(pointer: Any) -> tuple[Any, int]:
-    """Buffer and first byte of a pointer or memref."""
-    if len(pointer) == 2:
-        return pointer
-    spec, buffer, element = pointer
-    return buffer, element * spec.dtype.bits // 8
+def _gm_start(given: Pointer | GmView) -> Pointer:
+    """The first byte of a pointer or memref."""
+    return given.start if isinstance(given, GmView) else given
 
 
 def _end(op: Binding) -> PipeEnd:
