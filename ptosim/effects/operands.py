@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.schema import Role
 
 READ = (Role.IN, Role.INOUT)
@@ -38,11 +38,9 @@ def result_names(op: Operation) -> tuple[str, ...]:
 def named_values(op: Operation) -> Iterator[tuple[str, Role, Value]]:
     """Yield the values that the text of an operation names, with its results: operand, role and
     value, of lists each."""
-    for name, bound in op.bound.items():
-        for operand in bound if isinstance(bound, list) else (bound,):
-            value = operand.value if isinstance(operand, Operand) else None
-            if value is not None:
-                yield name, role_of(op, name), value
+    for name, operand in op.operands():
+        if operand.value is not None:
+            yield name, role_of(op, name), operand.value
     for name, value in zip(result_names(op), op.results, strict=False):
         yield name, Role.OUT, value
 
