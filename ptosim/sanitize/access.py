@@ -12,11 +12,10 @@ from ptosim.effects.strided import Strided, touched_bytes
 from ptosim.effects.touch import Touch
 from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.expr import evaluate
 from ptosim.ground.isa.targets import machine
 from ptosim.machine.core import Core
 from ptosim.machine.values import Memory
-from ptosim.passes.verify.rule_views import environment
+from ptosim.passes.verify.rule_views import environment, evaluate
 from ptosim.sanitize.shadow import Footprint, Shadow
 
 Shadows = Callable[[Core, Memory], Shadow]
