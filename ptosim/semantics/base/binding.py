@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.effects.touch import Touches
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import DType
@@ -19,7 +20,7 @@ from ptosim.machine.layout import tile_layout
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
-from ptosim.semantics.base.touch import Touches
+from ptosim.semantics.base.orders import Sync
 
 
 class OpFault(Exception):
@@ -87,7 +88,7 @@ class Binding:
         # A waiting operation sets `guard`, which says whether it can go on; `sync` says for the
         # timing model and the race checks what the operation orders.
         self.guard: Callable[[], bool] | None = None
-        self.sync: tuple[Any, ...] | None = None
+        self.sync: Sync | None = None
         # What happens when the scalar unit reaches a waiting operation, before it waits: the handle
         # that it gives must be there for the operations behind it. `slots` says where results go.
         self.at_issue: Callable[[], None] | None = None
