@@ -50,7 +50,7 @@ class _Walker:
         self.pending: list[tuple[Lifetime, Operation]] = []
 
     def run(self) -> dict[Value, Lifetime]:
-        for op in self.function.op.walk():
+        for op in self.function.ops:
             self._join(op)
         self._block(self.function.body, ())
         self._outermost()
@@ -86,7 +86,7 @@ class _Walker:
             source = getattr(op.bound.get("source"), "value", None)
             for result in op.results:
                 self._union(source, result)
-        elif op.name == "arith.select":
+        elif "selects" in op.traits:
             for name in ("true_value", "false_value"):
                 self._union(getattr(op.bound.get(name), "value", None), op.results[0])
         elif op.name.startswith("scf.") and op.regions:
