@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from rich.text import Text
 
@@ -43,7 +42,7 @@ def _renderables(errors: Accuracies | None) -> list[Part]:
     return _spaces() if errors is None else renderables(*errors)
 
 
-def _fields(errors: Accuracies | None) -> dict[str, Any]:
+def _fields(errors: Accuracies | None) -> dict[str, object]:
     if errors is None:
         names = read_toml("targets/devices.toml")["target"]
         return {t: {**asdict(machine(t)), "names": names[t]} for t in TARGETS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.text import Text
 
@@ -30,12 +30,12 @@ class Checked(Protocol):
         ...
 
 
-def header(program: Program, entry: str) -> dict[str, Any]:
+def header(program: Program, entry: str) -> dict[str, object]:
     """Return the choices that every report states first."""
     return header_fields(program, program.profile, entry)
 
 
-def header_fields(chosen: Checked, profile: Profile, entry: str) -> dict[str, Any]:
+def header_fields(chosen: Checked, profile: Profile, entry: str) -> dict[str, object]:
     """Return the choices of a program or a checked module."""
     return {
         "version": __version__,
@@ -52,7 +52,7 @@ def _profile(profile: Profile) -> str:
     return f"{profile.name} ({changed})" if changed else profile.name
 
 
-def header_line(fields: dict[str, Any]) -> str:
+def header_line(fields: dict[str, object]) -> str:
     """Return the first line of a report."""
     version = fields["version"]
     rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k != "version")
