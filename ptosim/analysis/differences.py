@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from ptosim.analysis.memory_map import memory_map
-from ptosim.api import check_source
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import PtosimError, Trap, UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
+from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.run.compare import Comparison, Tolerance, compare
-from ptosim.run.estimation import cost_of
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Choices:
     profile: str = "hw"
     switches: Mapping[str, str] = field(default_factory=dict)
     entry: str | None = None
-    run: Mapping[str, Any] = field(default_factory=dict)  # options of Program.run
+    run: Mapping[str, Any] = field(default_factory=dict)  # options of LoadedProgram.run
 
 
 @dataclass(slots=True)
@@ -103,14 +102,13 @@ def _side_fields(side: Side) -> dict[str, Any]:
 def look_at(source: Source, choices: Choices, args: Mapping[str, Any]) -> Side:
     """Return one side. Raises UsageError for options that mean nothing; faults of the program are
     its findings."""
-    checked = check_source(source, choices.target, choices.level, choices.sync, dry_run=False)
-    front = checked.front
-    side = Side(source.name, front.target, checked.findings)
+    front = run_frontend(source, FrontOptions(choices.target, choices.level, choices.sync))
+    side = Side(source.name, front.target, list(front.sink))
     profile = make_profile(choices.profile, front.target, choices.switches)
     if front.sink.has_errors:
         side.why_not = "rejected"
         return side
-    program = Program(front, profile)
+    program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
     for space in memory_map(front, profile, entry, args).spaces:
         side.spaces[space.space.name] = (space.high_water, space.space.safe)
@@ -122,7 +120,7 @@ def look_at(source: Source, choices: Choices, args: Mapping[str, Any]) -> Side:
     except PtosimError as problem:
         side.why_not = str(problem)
     try:
-        side.cycles = cost_of(program, entry=entry, args=args).cycles
+        side.cycles = program.cost(entry=entry, args=args).cycles
     except PtosimError as problem:
         side.why_not = side.why_not or str(problem)
     return side

@@ -11,8 +11,8 @@ from ptosim import api
 from ptosim.cli import options as shared
 from ptosim.cli import values
 from ptosim.cli.sources import open_source, source_path
+from ptosim.debug.program import Program
 from ptosim.run.launch import MAX_INSTRUCTIONS
-from ptosim.run.program import Program
 from ptosim.run.sidecar import Sidecar, sidecar_of
 
 

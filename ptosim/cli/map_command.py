@@ -9,11 +9,11 @@ from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.sources import open_source
 from ptosim.cli.terminal import Terminal
+from ptosim.debug.program import Program
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.run.program import Program
 
 _BUDGET = ("PTO4001", "PTO4352", "PTO4353")
 """Faults that a map is there to explain."""

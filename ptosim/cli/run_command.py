@@ -9,11 +9,11 @@ from typing import Any
 from ptosim.cli import dumping, launching, values
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal, trace_text, write_file
+from ptosim.debug.program import Program
 from ptosim.engine.core.dump import Dump, Dumper
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.run.compare import Comparison, Tolerance, compare
-from ptosim.run.program import Program
 from ptosim.run.results import Result
 from ptosim.run.sidecar import Sidecar
 

@@ -45,8 +45,7 @@ def operand_name(binding: Binding, name: str) -> str:
     value = getattr(binding.op.bound.get(name), "value", None)
     if value is not None:
         return f"%{value.name}"
-    free = [d.name for d in binding.op.variant.outs if binding.op.bound.get(d.name) is None]
-    results = dict(zip(free, binding.op.results, strict=False))
+    results = binding.op.result_values()
     return f"%{results[name].name}" if name in results else name
 
 

@@ -15,6 +15,7 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
+from ptosim.machine.unknown import Unknown
 from ptosim.sanitize import quantisation as quant
 from ptosim.sanitize.access import (
     DEFINED,
@@ -332,6 +333,8 @@ class Monitor:
                 return
             where, at = core.slots[pointer]
             start = at + (core.slots[slot] if slot is not None else offset.const) * size
+            if start.__class__ is Unknown:
+                return
             shadow = self.shadow(core, where)
             found = (Footprint(shadow, (Strided(start, size),), "ptr", None),)
             access = Access(core, inst)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ptosim.ground.isa.costs import error_of
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport, Use
 from ptosim.views.vector_tables import regions
 
@@ -25,7 +25,7 @@ SHOWN = 24
 
 _VIEW_OF_BY = {"stage": "stages", "op": "ops", "line": "lines", "loop": "loops", "pipe": "pipes"}
 
-Timed = Sequence[tuple[Program, CostReport]]
+Timed = Sequence[tuple[LoadedProgram, CostReport]]
 
 
 def renderables(

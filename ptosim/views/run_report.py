@@ -14,14 +14,14 @@ from ptosim.engine.core.dump import Dump
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.version import __version__
 from ptosim.run.compare import Comparison
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result
 from ptosim.views import cost_tables
 
 SHOWN_VALUES = 6
 
 
-def header(program: Program, entry: str) -> dict[str, Any]:
+def header(program: LoadedProgram, entry: str) -> dict[str, Any]:
     """Return the choices that every report states first."""
     return header_fields(program, program.profile, entry)
 
@@ -51,7 +51,7 @@ def header_line(fields: dict[str, Any]) -> str:
 
 
 def renderables(
-    program: Program,
+    program: LoadedProgram,
     entry: str,
     result: Result,
     comparisons: Sequence[Comparison],
@@ -146,7 +146,7 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
 
 
 def to_json(
-    program: Program,
+    program: LoadedProgram,
     entry: str,
     result: Result,
     comparisons: Sequence[Comparison],

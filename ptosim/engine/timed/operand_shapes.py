@@ -12,6 +12,7 @@ from ptosim.ground.isa.costs import cost_entries
 from ptosim.ground.isa.schema import Role
 from ptosim.machine.gm import ViewSpec, extent
 from ptosim.machine.tile import TileRef
+from ptosim.machine.unknown import Unknown
 from ptosim.timing.laws.shapes import OpShape, PointerShape, TileShape, ViewShape
 from ptosim.timing.pipes.order import Range, Ranges
 
@@ -113,7 +114,7 @@ END = 1 << 32
 
 def _is_pointer(value: Any) -> bool:
     """True for a place and an address in it."""
-    return value.__class__ is tuple and len(value) == 2 and value[1].__class__ is int
+    return value.__class__ is tuple and len(value) == 2 and value[1].__class__ in (int, Unknown)
 
 
 def _reached(name: str, value: Any, values: Mapping[str, Any]) -> list[Range]:
@@ -122,6 +123,8 @@ def _reached(name: str, value: Any, values: Mapping[str, Any]) -> list[Range]:
     place, start = value
     if place is None:
         return []
+    if start.__class__ is Unknown:
+        return [(place, 0, END)]
     reach = values.get("length", END)
     bursts = (values.get("nburst.count"), values.get(f"nburst.{name}_stride", END))
     loops = zip(values.get("loop.count", ()), values.get(f"loop.{name}_stride", ()), strict=False)
@@ -183,12 +186,16 @@ def _near(places: tuple[Range, ...]) -> tuple[Range, ...]:
 def _bytes_of(value: Any) -> list[Range]:
     """Return the bytes of an operand's value, or of each of a list."""
     if isinstance(value, TileRef):
+        if value.addr.__class__ is Unknown:
+            return [(value.type.loc, 0, END)]
         return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
     if not isinstance(value, tuple) or not value:
         return []
     if not isinstance(value[0], ViewSpec):
         return [range_ for item in value for range_ in _bytes_of(item)]
     spec, number, offset = value
+    if offset.__class__ is Unknown:
+        return [(number, 0, END)]
     low, high = extent(spec, offset)
     bits = spec.dtype.bits
     return [(number, low * bits // 8, (high + 1) * bits // 8)]

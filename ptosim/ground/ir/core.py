@@ -15,7 +15,7 @@ from ptosim.ground.source import Source, Span
 if TYPE_CHECKING:
     from ptosim.ground.ir.token import Tok
     from ptosim.ground.ir.types import Type
-    from ptosim.ground.isa.schema import OpDef
+    from ptosim.ground.isa.schema import OpDef, OperandDef
 
 
 class Value:
@@ -170,6 +170,16 @@ class Operation:
     def has(self, trait: str) -> bool:
         """True if the row of the operation lists a trait (a word of `isa/traits.toml`)."""
         return self.definition is not None and trait in self.definition.traits
+
+    def free_outputs(self) -> list[OperandDef]:
+        """Return the outputs of its row that the text does not name: they are its results, in this
+        order."""
+        outs = self.variant.outs if self.variant is not None else ()
+        return [o for o in outs if self.bound.get(o.name) is None]
+
+    def result_values(self) -> dict[str, Value]:
+        """Return its results by the names of the outputs that they are."""
+        return dict(zip((o.name for o in self.free_outputs()), self.results, strict=False))
 
     def walk(self) -> Iterator[Operation]:
         """Yield this operation and all operations inside it, in program order."""

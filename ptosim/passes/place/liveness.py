@@ -195,7 +195,6 @@ def _storages(op: Operation) -> Iterator[tuple[str, Value]]:
             value = operand.value if isinstance(operand, Operand) else None
             if value is not None and _is_storage(value):
                 yield name, value
-    free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None] if op.variant else []
-    for name, value in zip(free, op.results, strict=False):
+    for name, value in op.result_values().items():
         if _is_storage(value):
             yield name, value

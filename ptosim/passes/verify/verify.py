@@ -39,7 +39,7 @@ from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.clauses import is_complete
 from ptosim.passes.bind.operands import check_lists, check_results, check_words
 from ptosim.passes.bind.type_lists import check_commas, check_type_lists
-from ptosim.passes.verify.rule_views import OperandView, attribute, environment, result_values
+from ptosim.passes.verify.rule_views import OperandView, attribute, environment
 from ptosim.passes.verify.rules import PREDICATES
 
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
@@ -208,7 +208,7 @@ class _Verifier:
     def _has_only_tiles(self, op: Operation) -> bool:
         """False where an operand of kind tile or view has a type that the rules do not look
         into."""
-        results = result_values(op)
+        results = op.result_values()
         for definition in op.variant.operands:
             operand = op.bound.get(definition.name)
             type_ = operand.type if isinstance(operand, Operand) else None
@@ -308,7 +308,7 @@ class _Verifier:
 
     def _operand_labels(self, op: Operation, names: Any) -> tuple[Label, ...]:
         labels = []
-        results = result_values(op)
+        results = op.result_values()
         for name in names:
             operand, result = op.bound.get(name), results.get(name)
             if isinstance(operand, Operand) and isinstance(operand.tok, Tok):
