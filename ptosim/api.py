@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.run.sources import read_source
 
 if TYPE_CHECKING:
     from ptosim.debug.program import Program
-
-
-def read_source(source: str | Path | Source, filename: str | None = None) -> Source:
-    """Return the text of a path, or of a string that is a program already.
-
-    A string with a line end, or that names no existing file and looks like a program, is text. A
-    byte order mark at the beginning of a file is passed over.
-    Raises UsageError for a file that cannot be read or is not UTF-8 text.
-    """
-    if isinstance(source, Source):
-        return source
-    if isinstance(source, Path) or _names_file(source):
-        path = Path(source)
-        try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except OSError as problem:
-            raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-        except UnicodeDecodeError as problem:
-            raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
-        return Source(filename or str(path), text)
-    return Source(filename or "<text>", source)
-
-
-def _names_file(text: str) -> bool:
-    if not text or "\n" in text or len(text) > 4096:
-        return False
-    return text.endswith(".pto") or os.path.exists(text)  # `Path.exists` raises for long names
 
 
 def load(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,23 +11,9 @@ from ptosim.analysis.memory_map import memory_map
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import PtosimError, Trap, UsageError
 from ptosim.ground.isa.profiles import make_profile
-from ptosim.ground.source import Source
-from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
 from ptosim.run.program import LoadedProgram
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """How a side is read and run."""
-
-    target: str | None = None
-    level: int | None = None
-    sync: str | None = None
-    profile: str = "hw"
-    switches: Mapping[str, str] = field(default_factory=dict)
-    entry: str | None = None
-    run: Mapping[str, Any] = field(default_factory=dict)  # options of LoadedProgram.run
 
 
 @dataclass(slots=True)
@@ -99,12 +84,13 @@ def _side_fields(side: Side) -> dict[str, Any]:
     }
 
 
-def look_at(source: Source, choices: Choices, args: Mapping[str, Any]) -> Side:
+def look_at(choices: Choices) -> Side:
     """Return one side. Raises UsageError for options that mean nothing; faults of the program are
     its findings."""
-    front = run_frontend(source, FrontOptions(choices.target, choices.level, choices.sync))
-    side = Side(source.name, front.target, list(front.sink))
-    profile = make_profile(choices.profile, front.target, choices.switches)
+    args = choices.arguments()
+    front = choices.front()
+    side = Side(front.source.name, front.target, list(front.sink))
+    profile = make_profile(choices.profile or "hw", front.target, choices.switches)
     if front.sink.has_errors:
         side.why_not = "rejected"
         return side
@@ -113,7 +99,7 @@ def look_at(source: Source, choices: Choices, args: Mapping[str, Any]) -> Side:
     for space in memory_map(front, profile, entry, args).spaces:
         side.spaces[space.space.name] = (space.high_water, space.space.safe)
     try:
-        result = program.run(args, entry=entry, timing=False, **choices.run)
+        result = program.run(args, entry=entry, timing=False, **choices.run_options())
         side.findings, side.outputs = result.findings, result.outputs
     except Trap as trap:
         side.findings, side.why_not = list(trap.diagnostics), "stopped"

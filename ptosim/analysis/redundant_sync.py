@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity, note
+from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity, finding
 from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.source import Source, Span
@@ -139,7 +139,7 @@ def _finding(
     if cycles is not None and without is not None:
         saved = cycles - without
         price = f": it costs {saved} of {cycles} cycles" if saved > 0 else ": it costs no cycles"
-    return note(
+    return finding(
         "PTO5301",
         f"this {candidate.what} orders nothing that is not ordered without it{price}",
         first,
@@ -176,7 +176,7 @@ def _pressure(front: Front, function: Operation) -> Iterator[Diagnostic]:
         }
         full = len(ids) >= EVENT_IDS
         count = f"all {EVENT_IDS}" if full else f"{len(ids)} of {EVENT_IDS}"
-        yield note(
+        yield finding(
             "PTO5302" if full else "PTO5303",
             f"{count} event ids from {source} to {target} are in use",
             Span(front.source, last.start, last.name_end),

@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ptosim.cli import launching
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, tables, text
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.ground.errors import ProgramError, UsageError
-from ptosim.run.sidecar import Sidecar
+from ptosim.run.choices import Choices
+from ptosim.run.program import LoadedProgram
+from ptosim.timing.report.totals import CostReport
+from ptosim.views import cost_data, cost_tables
 from ptosim.views.cost_tables import BY, VIEWS
+from ptosim.views.table import Part
+
+Timed = tuple[LoadedProgram, CostReport]
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
 depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),
@@ -30,54 +37,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
     group.add_argument(
-        "--view", choices=VIEWS, action="append", help="parts of the report (default: most)"
+        "--view",
+        choices=VIEWS,
+        action="append",
+        help="parts of the report (default: most)",
     )
     group.add_argument("--by", choices=BY, help="one table only: what the costs are joined by")
     group.add_argument("--what-if", action="append", default=[], metavar="KEY=VALUE")
     launching.add_limit(group)
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace")
     shared.add_fail_on(parser)
-    shared.add_output(parser, ("text", "json", "csv"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Time the program on every target asked for, side by side."""
-    sidecar = launching.sidecar(options)
-    asked = shared.targets(options.target)
-    if asked == [None] and sidecar is not None and sidecar.targets:
-        asked = list(sidecar.targets)
+    asked = launching.each_target(options, every=True)
     what_if = _what_if(options.what_if)
-    timed: list[tuple[Any, Any]] = []
+    timed: list[Timed] = []
     rejected: dict[str, ProgramError] = {}
-    for target in asked:
+    for choices in asked:
         try:
-            timed.append(_time(options, target, sidecar, what_if))
+            timed.append(_time(choices, what_if))
         except ProgramError as problem:
             if len(asked) == 1:
                 raise
             if terminal.format == "text":
                 terminal.findings(problem.diagnostics)
-            rejected[str(target)] = problem
-    _write(options, terminal, timed, rejected, what_if)
+            rejected[str(choices.target)] = problem
+    if terminal.wants_report:
+        terminal.report(_Report(timed, rejected, what_if, options))
     if options.trace:
         _write_trace(options.trace, timed)
     return max((problem.exit_code for problem in rejected.values()), default=0)
 
 
-def _time(
-    options: argparse.Namespace,
-    target: str | None,
-    sidecar: Sidecar | None,
-    what_if: dict[str, float],
-) -> tuple[Any, Any]:
-    defaults = sidecar.options if sidecar is not None else {}
-    program = launching.load(options, target, sidecar)
+def _time(choices: Choices, what_if: dict[str, float]) -> Timed:
+    program = choices.program()
     report = program.cost(
-        entry=options.entry or defaults.get("entry"),
-        args=launching.arguments(options, sidecar),
-        block_num=launching.block_num(options, defaults),
+        entry=choices.entry,
+        args=choices.arguments(),
         what_if=what_if,
-        max_instructions=options.max_instructions,
+        **choices.run_options("block_num", "max_instructions"),
     )
     return program, report
 
@@ -96,25 +97,31 @@ def _what_if(pairs: list[str]) -> dict[str, float]:
     return found
 
 
-def _write(
-    options: argparse.Namespace,
-    terminal: Terminal,
-    timed: list[tuple[Any, Any]],
-    rejected: dict[str, ProgramError],
-    what_if: dict[str, float],
-) -> None:
-    from ptosim.views import cost_data, cost_tables
+class _Report(NamedTuple):
+    """What was timed, the targets that reject the program, changed figures."""
 
-    if terminal.format == "json":
-        terminal.json(cost_data.to_json(timed, rejected, what_if))
-    elif terminal.format == "csv":
-        terminal.write(cost_data.to_csv([report for _, report in timed]))
-    elif timed and terminal.wants_report:
-        views = options.view or ([] if options.by else list(cost_tables.DEFAULT_VIEWS))
-        terminal.print_renderables(cost_tables.renderables(timed, views, options.by, what_if))
+    timed: list[Timed]
+    rejected: dict[str, ProgramError]
+    what_if: dict[str, float]
+    options: argparse.Namespace
 
 
-def _write_trace(path: str, timed: list[tuple[Any, Any]]) -> None:
+def _renderables(report: _Report) -> list[Part]:
+    if not report.timed:
+        return []
+    by = report.options.by
+    views = report.options.view or ([] if by else list(cost_tables.DEFAULT_VIEWS))
+    return cost_tables.renderables(report.timed, views, by, report.what_if)
+
+
+FORMATS: Formats[_Report] = {
+    "text": tables(_renderables),
+    "json": data(lambda r: cost_data.to_json(r.timed, r.rejected, r.what_if)),
+    "csv": text(lambda r: cost_data.to_csv([report for _, report in r.timed])),
+}
+
+
+def _write_trace(path: str, timed: list[Timed]) -> None:
     """One file for each target; the target goes into the name if there are several."""
     for _, report in timed:
         file = Path(path)

@@ -58,11 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Debug the program on the first target asked for."""
-    beside = launching.sidecar(options)
-    program = launching.load(options, launching.targets(options, beside)[0], beside)
-    entry = program.entry(options.entry or (beside.options.get("entry") if beside else None))
-    args = launching.arguments(options, beside)
-    session = program.debug(args, entry=entry, **launching.run_options(options, beside))
+    from ptosim.debug.session import session_of
+
+    session = session_of(launching.each_target(options)[0])
     if options.tui:
         return _full_screen(session)
     return converse(session, terminal, None, options)
@@ -106,7 +104,7 @@ def converse(
 
 
 def _greet(shell: Shell, stop: Stop | None) -> None:
-    from ptosim.views.run_report import header_fields, header_line
+    from ptosim.views.header import header_fields, header_line
 
     launch = shell.session.launch
     fields = header_fields(launch.front, launch.profile, launch.function.name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ptosim.cli import values
 from ptosim.cli.terminal import write_file
 from ptosim.engine.core.dump import Dump
 from ptosim.ground.errors import UsageError
+from ptosim.run import values
 
 
 def requests(texts: Iterable[str]) -> list[Dump]:

@@ -6,11 +6,11 @@ import argparse
 import difflib
 from pathlib import Path
 
-from ptosim.cli.sources import source_path
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.fix import Check, repair
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
+from ptosim.run.sources import source_path
 
 
 def fix(

@@ -7,14 +7,17 @@ import difflib
 from pathlib import Path
 
 from ptosim.cli import options as shared
-from ptosim.cli.sources import open_source, source_path
+from ptosim.cli.formats import Formats, text
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
+from ptosim.run.sources import open_source, source_path
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
+
+FORMATS: Formats[list[str]] = {"text": text("".join)}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--strip-quant", action="store_true", help="stored types in the signatures of functions"
     )
     shared.add_program(parser)
-    shared.add_output(parser, ("text",))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -53,7 +56,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.in_place and any(f == "-" or f.startswith("@") for f in options.files):
         raise UsageError("--in-place rewrites files; standard input and shipped programs are none")
     # No profile changes a text, but one that does not exist is a mistake here as everywhere.
-    make_profile(options.profile, "a5", shared.switches(options.set))
+    make_profile(options.profile or "hw", "a5", shared.switches(options.set))
     texts: list[str] = []
     changed = 0
     for name in options.files:
@@ -69,7 +72,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             texts.append(f"{source.name}: not canonical\n" if text != source.text else "")
         else:
             texts.append(text)
-    terminal.write("".join(texts))
+    terminal.report(texts)
     return 1 if changed and options.check else 0
 
 
@@ -80,7 +83,7 @@ def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -
     if options.plan or options.insert_sync:
         source = _completed(source, options, terminal)
     if options.to:
-        from ptosim.passes.bind.forms import convert
+        from ptosim.passes.rewrite.forms import convert
 
         return convert(source, options.to, options.target)
     sink = Sink()

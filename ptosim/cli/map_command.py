@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any, NamedTuple
+
+from rich.text import Text
 
 from ptosim.analysis.memory_map import MemoryMap, memory_map
 from ptosim.cli import launching
 from ptosim.cli import options as shared
-from ptosim.cli.sources import open_source
+from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
-from ptosim.debug.program import Program
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.isa.profiles import make_profile
-from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.run.program import LoadedProgram
+from ptosim.views.header import header, header_line
+from ptosim.views.map_html import page
+from ptosim.views.map_text import renderables
 
 _BUDGET = ("PTO4001", "PTO4352", "PTO4353")
 """Faults that a map is there to explain."""
@@ -31,50 +36,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--entry", metavar="F", help="the function to draw")
     group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC",
                        help="an argument, as for `run`")  # fmt: skip
-    shared.add_output(parser, ("text", "json", "html"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Draw the map of a program."""
-    beside = launching.sidecar(options)
-    defaults = beside.options if beside is not None else {}
-    source = open_source(options.file)
-    target = launching.targets(options, beside)[0]
-    level = options.level or defaults.get("level")
-    front = run_frontend(source, FrontOptions(target, level, options.sync or defaults.get("sync")))
+    choices = launching.each_target(options)[0]
+    front = choices.front()
     if any(d.severity is Severity.ERROR and d.code not in _BUDGET for d in front.sink):
         raise ProgramError(list(front.sink))
-    profile = make_profile(options.profile, front.target, shared.switches(options.set))
-    program = Program(front, profile)
-    entry = program.entry(options.entry or defaults.get("entry"))
-    found = memory_map(front, profile, entry, launching.arguments(options, beside))
-    _write(found, program, entry, options, terminal)
-    if front.sink.has_errors and options.format == "text":
+    profile = make_profile(choices.profile or "hw", front.target, choices.switches)
+    program = LoadedProgram(front, profile)
+    entry = program.entry(choices.entry)
+    found = memory_map(front, profile, entry, choices.arguments())
+    terminal.report(_Report(found, header(program, entry)))
+    if front.sink.has_errors and terminal.format == "text":
         terminal.findings([d for d in front.sink if d.code in _BUDGET])
     return ProgramError.exit_code if front.sink.has_errors else 0
 
 
-def _is_html(options: argparse.Namespace) -> bool:
-    named = options.output is not None and options.output.endswith((".html", ".htm"))
-    return options.format == "html" or (options.format == "text" and named)
+class _Report(NamedTuple):
+    """A map, and the choices that it holds for."""
+
+    found: MemoryMap
+    fields: dict[str, Any]
 
 
-def _write(
-    found: MemoryMap, program: Program, entry: str, options: argparse.Namespace, terminal: Terminal
-) -> None:
-    from ptosim.views.run_report import header, header_line
+def _text(report: _Report, terminal: Terminal) -> str:
+    head = Text(header_line(report.fields), style="bold")
+    return terminal.render([head, *renderables(report.found, terminal.width())])
 
-    fields = header(program, entry)
-    if options.format == "json":
-        terminal.json({**fields, **found.to_dict()})
-    elif _is_html(options):
-        from ptosim.views.map_html import page
 
-        terminal.write(page(found, header_line(fields)))
-    else:
-        from rich.text import Text
-
-        from ptosim.views.map_text import renderables
-
-        head = Text(header_line(fields), style="bold")
-        terminal.print_renderables([head, *renderables(found)])
+FORMATS: Formats[_Report] = {
+    "text": _text,
+    "json": data(lambda report: {**report.fields, **report.found.to_dict()}),
+    "html": text(lambda report: page(report.found, header_line(report.fields))),
+}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 import numpy as np
 
-from ptosim.cli.values import parse_spec
 from ptosim.ground.errors import UsageError
 from ptosim.quant.quantize import as_array
 from ptosim.quant.storage import Storage
+from ptosim.run.values import parse_spec
 
 
 def add_granularity(parser: argparse.ArgumentParser) -> None:
@@ -61,8 +60,3 @@ def zeros(spec: str, scale: np.ndarray) -> np.ndarray:
     if given.size > 1 and given.shape != scale.shape and given.size == scale.size:
         given = given.reshape(scale.shape)
     return given
-
-
-def number(value: float) -> Any:
-    """Return a number as JSON can hold it."""
-    return value if np.isfinite(value) else str(value)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ptosim.cli import dumping, launching, values
+from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, findings, tables
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.debug.program import Program
 from ptosim.engine.core.dump import Dump, Dumper
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtype
+from ptosim.run import values
+from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
 from ptosim.run.results import Result
-from ptosim.run.sidecar import Sidecar
+from ptosim.views import run_report
+from ptosim.views.diagnostics.export import Found
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
 randn:dtype:RxC[:seed], randint:…, arange:dtype:RxC, or a number for a scalar. Arguments that are
@@ -48,29 +52,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace of the run")
     shared.add_fail_on(parser)
-    shared.add_output(parser)
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run the program on every target asked for."""
-    sidecar = launching.sidecar(options)
-    code = 0
-    for target in launching.targets(options, sidecar):
-        code = max(code, _run(options, terminal, target, sidecar))
-    return code
+    return max(_run(options, choices, terminal) for choices in launching.each_target(options))
 
 
-def _run(
-    options: argparse.Namespace, terminal: Terminal, target: str | None, sidecar: Sidecar | None
-) -> int:
-    program = launching.load(options, target, sidecar)
-    entry = program.entry(options.entry or (sidecar.options.get("entry") if sidecar else None))
-    args = launching.arguments(options, sidecar)
+def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> int:
+    program = choices.program()
+    entry = program.entry(choices.entry)
+    args = choices.arguments()
     wanted = _outputs_wanted(options, program, entry)
     if options.trace and not options.timing:
         raise UsageError("--trace needs timing", help="leave out --no-timing")
-    expected = _expectations(options, sidecar)
-    chosen = launching.run_options(options, sidecar)
+    expected = _expectations(options, choices)
     dumps = dumping.requests(options.dump)
     try:
         with terminal.busy(f"running {entry}"):
@@ -78,52 +75,42 @@ def _run(
                 args,
                 entry=entry,
                 observers=[Dumper(dumps)] if dumps else (),
-                max_instructions=options.max_instructions,
-                **chosen,
+                **choices.run_options(),
             )
     except Trap as trap:
         if not options.debug_on_error:
             raise
-        return _post_mortem(trap, program, entry, args, chosen, terminal)
+        return _post_mortem(trap, choices, terminal)
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry)
     if options.trace:
         write_file(Path(options.trace), trace_text(result.trace()))
     dumping.write(dumps)
-    _report(program, entry, result, comparisons, dumps, terminal)
+    if terminal.format == "text":
+        terminal.findings(result.findings)
+    if terminal.wants_report:
+        terminal.report(_Report(program, entry, result, comparisons, dumps))
     failed = any(not c.passed for c in comparisons)
-    findings = result.findings
     fail_on = "warning" if options.strict else options.fail_on
-    return 1 if failed or shared.fails(findings, fail_on) else 0
+    return 1 if failed or shared.fails(result.findings, fail_on) else 0
 
 
-def _post_mortem(
-    trap: Trap,
-    program: Program,
-    entry: str,
-    args: dict[str, Any],
-    chosen: dict[str, Any],
-    terminal: Terminal,
-) -> int:
+def _post_mortem(trap: Trap, choices: Choices, terminal: Terminal) -> int:
     """Run again in the debugger, up to where it stopped, and open the prompt there."""
     from ptosim.cli.debug_command import converse
+    from ptosim.debug.session import session_of
 
-    session = program.debug(args, entry=entry, **chosen)
+    session = session_of(choices)
     stop = session.continue_()
     converse(session, terminal, stop)
     return trap.exit_code
 
 
 def _expectations(
-    options: argparse.Namespace, sidecar: Sidecar | None
+    options: argparse.Namespace, choices: Choices
 ) -> dict[str, tuple[Any, Tolerance]]:
-    """Expected values of the command line; those beside the program count while its own arguments
-    are used."""
-    expected: dict[str, tuple[Any, Tolerance]] = {}
-    if sidecar is not None and not options.arg:
-        for name, spec in sidecar.expect.items():
-            tolerance = sidecar.tolerance.get(name, Tolerance())
-            expected[name] = (values.parse_spec(spec, sidecar.folder), tolerance)
+    """Expected values of the sidecar, and those of the command line over them."""
+    expected = choices.expected()
     chosen = Tolerance(options.rtol, options.atol, options.ulp)
     if options.bitexact:
         chosen = Tolerance()
@@ -170,22 +157,18 @@ def _write_outputs(
         write_file(Path(path), values.file_bytes(path, array, raw))
 
 
-def _report(
-    program: Program,
-    entry: str,
-    result: Result,
-    comparisons: list[Comparison],
-    dumps: list[Dump],
-    terminal: Terminal,
-) -> None:
-    from ptosim.views import run_report
+class _Report(NamedTuple):
+    """What a run gave."""
 
-    if terminal.format == "text":
-        terminal.findings(result.findings)
-        if terminal.wants_report:
-            parts = run_report.renderables(program, entry, result, comparisons, dumps)
-            terminal.print_renderables(parts)
-    elif terminal.format == "json":
-        terminal.json(run_report.to_json(program, entry, result, comparisons, dumps))
-    else:
-        terminal.findings(result.findings)
+    program: Program
+    entry: str
+    result: Result
+    comparisons: list[Comparison]
+    dumps: list[Dump]
+
+
+FORMATS: Formats[_Report] = {
+    "text": tables(lambda report: run_report.renderables(*report)),
+    "json": data(lambda report: run_report.to_json(*report)),
+    **{form: findings(form, lambda r: Found(r.result.findings)) for form in ("jsonl", "sarif")},
+}

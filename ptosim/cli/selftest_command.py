@@ -5,26 +5,23 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
-from ptosim import api
 from ptosim.cli import options as shared
-from ptosim.cli import values
-from ptosim.cli.sources import shipped, shipped_names
+from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError, PtosimError
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import Status
-from ptosim.run.compare import Tolerance, compare
-from ptosim.run.sidecar import Sidecar, sidecar_of
+from ptosim.run.choices import Choices
+from ptosim.run.compare import compare
+from ptosim.run.sources import shipped_names
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +38,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run every check; exit code 1 if one fails."""
     checks = [_data()]
     for name in shipped_names():
-        path = shipped(name)
-        sidecar = sidecar_of(path) or Sidecar(path.parent)
-        checks.extend(_program(name, path, sidecar, t) for t in sidecar.targets or (None,))
-    _report(checks, terminal)
+        choices = Choices(f"@{name}").completed()
+        targets = choices.sidecar.targets if choices.sidecar is not None else ()
+        checks.extend(_program(name, replace(choices, target=t)) for t in targets or (None,))
+    terminal.report(checks)
     return 0 if all(c.passed for c in checks) else 1
 
 
@@ -71,66 +68,48 @@ def _data() -> Check:
     return Check("ISA data", not missing, detail, time.perf_counter() - start)
 
 
-def _program(name: str, path: Path, sidecar: Sidecar, target: str | None) -> Check:
+def _program(name: str, choices: Choices) -> Check:
     start = time.perf_counter()
-    title = f"@{name}" + (f" on {target}" if target else "")
+    title = f"@{name}" + (f" on {choices.target}" if choices.target else "")
+    wanted = choices.sidecar.exit_code if choices.sidecar is not None else 0
     try:
-        code, detail = _execute(path, sidecar, target)
+        code, detail = _execute(choices)
     except ProgramError as problem:
         code, detail = problem.exit_code, ", ".join(sorted({d.code for d in problem.diagnostics}))
     except PtosimError as problem:
         code, detail = problem.exit_code, str(problem)
-    return Check(title, code == sidecar.exit_code, detail, time.perf_counter() - start)
+    return Check(title, code == wanted, detail, time.perf_counter() - start)
 
 
-def _execute(path: Path, sidecar: Sidecar, target: str | None) -> tuple[int, str]:
+def _execute(choices: Choices) -> tuple[int, str]:
     """Return the exit code that `run` would have, and what to say."""
-    chosen: dict[str, Any] = sidecar.options
-    program = api.load(
-        path,
-        target=target,
-        level=chosen.get("level"),
-        profile=chosen.get("profile", "hw"),
-        sync=chosen.get("sync"),
+    result = choices.program().run(
+        choices.arguments(), entry=choices.entry, **choices.run_options()
     )
-    args = {n: values.parse_spec(s, sidecar.folder) for n, s in sidecar.args.items()}
-    result = program.run(
-        args,
-        entry=chosen.get("entry"),
-        block_num=chosen.get("block_num", 1),
-        seed=chosen.get("seed", 0),
-    )
-    for name, spec in sidecar.expect.items():
-        expected = values.parse_spec(spec, sidecar.folder)
-        verdict = compare(
-            name, result.outputs[name], expected, sidecar.tolerance.get(name, Tolerance())
-        )
+    expected = choices.expected()
+    for name, wanted in expected.items():
+        verdict = compare(name, result.outputs[name], *wanted)
         if not verdict.passed:
             return 1, f"differs: {name} in {verdict.mismatches} of {verdict.count} elements"
     errors = sorted({d.code for d in result.findings if d.severity is Severity.ERROR})
     if errors:
         return 1, ", ".join(errors)
-    return 0, f"{len(sidecar.expect)} outputs as expected" if sidecar.expect else "runs"
+    return 0, f"{len(expected)} outputs as expected" if expected else "runs"
 
 
-def _report(checks: list[Check], terminal: Terminal) -> None:
-    failed = sum(1 for c in checks if not c.passed)
-    if terminal.format == "json":
-        terminal.json(
-            {
-                "failed": failed,
-                "checks": [
-                    {"name": c.name, "passed": c.passed, "detail": c.detail, "seconds": c.seconds}
-                    for c in checks
-                ],
-            }
-        )
-        return
+def _text(checks: list[Check], terminal: Terminal) -> str:
     width = max(len(c.name) for c in checks)
     lines = [
         f"{'ok  ' if c.passed else 'FAIL'} {c.name:{width}}  {1000 * c.seconds:6.0f} ms  {c.detail}"
         for c in checks
         if not terminal.quiet or not c.passed
     ]
-    lines.append(f"{len(checks) - failed} of {len(checks)} checks passed")
-    terminal.write("\n".join(lines) + "\n")
+    passed = sum(c.passed for c in checks)
+    return "\n".join([*lines, f"{passed} of {len(checks)} checks passed"]) + "\n"
+
+
+def _fields(checks: list[Check]) -> dict[str, object]:
+    return {"failed": sum(not c.passed for c in checks), "checks": list(map(asdict, checks))}
+
+
+FORMATS: Formats[list[Check]] = {"text": _text, "json": data(_fields)}

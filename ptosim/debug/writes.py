@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ptosim.debug.reading import Place, read_bytes, whole
 from ptosim.debug.walker import Event, Interrupted, Walker
+from ptosim.effects.operands import READ, WRITTEN, bound_values, written_name
+from ptosim.effects.ranges import may_write
 from ptosim.engine.core.records import Kind
-from ptosim.machine.core import Core
-from ptosim.machine.gm import extent
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.semantics.base.binding import Binding, OpFault
 
@@ -29,64 +29,22 @@ _WRITERS = frozenset((Kind.EXEC, Kind.ACTION, Kind.VECTOR, Kind.REGION))
 def tiles_of(binding: Binding, *, written: bool) -> Iterator[tuple[str, Tile]]:
     """Yield the tile operands that an operation writes, or those that it reads, with their names in
     the program."""
-    for definition in binding.op.variant.operands if binding.op.variant is not None else ():
-        takes = definition.role in ("out", "inout") if written else definition.role != "out"
-        value = binding.values.get(definition.name)
-        if not takes or definition.role == "scratch" or not isinstance(value, TileRef):
-            continue
-        try:
-            yield operand_name(binding, definition.name), binding.bind_tile(value, definition.name)
-        except OpFault:
-            continue
+    op, wanted = binding.op, WRITTEN if written else READ
+    for name, role, value in bound_values(op, binding.values):
+        if role in wanted and isinstance(value, TileRef):
+            with suppress(OpFault):
+                yield written_name(op, name), binding.bind_tile(value, name)
 
 
-def operand_name(binding: Binding, name: str) -> str:
-    """Return the name that the program gives an operand of a row, with `%`."""
-    value = getattr(binding.op.bound.get(name), "value", None)
-    if value is not None:
-        return f"%{value.name}"
-    results = binding.op.result_values()
-    return f"%{results[name].name}" if name in results else name
-
-
-def footprint(core: Core, binding: Binding) -> list[Place] | None:
+def footprint(binding: Binding) -> list[Place] | None:
     """Return the places that an operation may write; None if they are not known."""
-    places: list[Place] = []
-    known = binding.sync is not None
-    for definition in binding.op.variant.operands if binding.op.variant is not None else ():
-        if definition.role == "in":
-            continue
-        values = binding.values.get(definition.name)
-        for value in values if _is_several(values) else (values,):  # type: ignore[union-attr]
-            place = _place_of(core, value)
-            if place is not None:
-                places.append(place)
-                known = True
-    return places if known else None
-
-
-def _is_several(values: Any) -> bool:
-    return isinstance(values, tuple) and bool(values) and isinstance(values[0], TileRef)
-
-
-def _place_of(core: Core, value: Any) -> Place | None:
-    if isinstance(value, TileRef):
-        size = core.machine_def.spaces[value.type.loc].bytes
-        # An operation may write behind the tile: column blocks, alignment, lines of 32 bytes.
-        end = min(size, value.addr + value.type.bytes + 1024)
-        return Place(value.type.loc, core.index, value.addr, max(end, value.addr + 1))
-    if not isinstance(value, tuple):
-        return None
-    if len(value) == 3 and not isinstance(value[0], (int, str)):
-        spec, number, offset = value
-        low, high = extent(spec, offset)
-        bits = spec.dtype.bits
-        return Place("gm", number, low * bits // 8, -(-(high + 1) * bits // 8))
-    if len(value) == 2 and isinstance(value[0], str):
-        return Place(value[0], core.index, 0, core.machine_def.spaces[value[0]].bytes)
-    if len(value) == 2 and isinstance(value[0], int):
-        return Place("gm", value[0], 0, 1 << 62)
-    return None
+    found = may_write(binding)
+    if found is None:
+        return [] if binding.sync is not None else None
+    return [
+        Place("gm", where, low, high) if isinstance(where, int) else Place(where, core, low, high)
+        for core, where, low, high in found
+    ]
 
 
 @dataclass(slots=True)
@@ -175,7 +133,7 @@ class WriteIndex:
     @staticmethod
     def _written(event: Event) -> list[Place] | None:
         if event.binding is not None:
-            return footprint(event.core, event.binding)
+            return footprint(event.binding)
         if event.inst.kind is Kind.REGION:
             return None if event.bound is not None else []  # in place its instructions come apart
         makes_value = event.inst.op is not None and bool(event.inst.op.results)

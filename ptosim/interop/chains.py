@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptosim.ground.diagnostics.model import error
+from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.interop.text import FunctionText, Operand, TileText
 from ptosim.quant.storage import Storage
@@ -208,4 +208,4 @@ def from_half(f: FunctionText, half: TileText) -> TileText:
 
 def unsupported(what: str) -> UnsupportedError:
     """Return the error for a form that the hardware does not have."""
-    return UnsupportedError([error("PTO8204", f"cannot be lowered to PTO: {what}")])
+    return UnsupportedError([finding("PTO8204", f"cannot be lowered to PTO: {what}")])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import error
+from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.quant.storage import storage
 
@@ -89,7 +89,7 @@ def graph_of(model: Any) -> Graph:
 
 
 def _broken(text: str) -> ProgramError:
-    return ProgramError([error("PTO0201", text)])
+    return ProgramError([finding("PTO0201", text)])
 
 
 def _node(onnx: Any, node: Any, index: int) -> GraphNode:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink, error, note, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Attr, Module, Operation
@@ -18,8 +19,8 @@ from ptosim.ground.isa.target_names import (
 )
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
-from ptosim.passes.place.budget import check_placement
-from ptosim.passes.verify import checks
+from ptosim.passes.place.planner import check_placement
+from ptosim.passes.verify.checks import addresses, fifos, functions, quantised, shapes, vecscope
 from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse
 
@@ -74,14 +75,42 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
 def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
     resolved = resolve(module, target, sink)
     resolved.insert_sync = options.sync == "auto"
-    level = options.level or _level(module)
-    sync = options.sync or ("manual" if _has_sync(module) else "auto")
+    level = options.level or _level(resolved.ops)
+    sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
-        checks.run_all(resolved, level, sink)
+        sink.extend(_checks(resolved, level))
     if not sink.has_errors:
         check_placement(resolved, sink)
     return Front(source, module, resolved, target, level, sync, sink)
+
+
+_CHECKS = (
+    (functions.entries, None),
+    (functions.calls, None),
+    (functions.regions, None),
+    (addresses.levels, {"makes_storage", "places"}),
+    (shapes.windows, {"window"}),
+    (shapes.layouts, {"view"}),
+    (shapes.tiles, {"makes_storage", "window", "sets_valid"}),
+    (fifos.signals, {"cross_core"}),
+    (addresses.buffers, {"reserves", "imports"}),
+    (fifos.ends, {"pipes"}),
+    (fifos.popped, {"pipes"}),
+    (vecscope.check, {"vector_region", "micro"}),
+    (quantised.casts, {"quant"}),
+    (quantised.reused, None),
+)
+"""Checks that look at more than one operation, each with the traits or families of operations that
+it is about; None: it is about every program."""
+
+
+def _checks(resolved: ResolvedModule, level: int) -> list[Diagnostic]:
+    words = {word for op in resolved.ops for word in op.traits}
+    families = (op.definition.family for op in resolved.ops if op.definition is not None)
+    words |= {family.partition("_")[0] for family in families}
+    checks = [check for check, about in _CHECKS if about is None or about & words]
+    return [found for check in checks for found in check(resolved, level)]
 
 
 def _has_syntax_errors(sink: Sink) -> bool:
@@ -105,7 +134,7 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
         front = _check(module, source, "a5", options, other.sink)
     first = next(d for d in refused if d.severity is Severity.ERROR)
     front.sink.emit(
-        error(
+        finding(
             "PTO3002",
             f"the program names no target and only {accepted} accepts it",
             first.span,
@@ -118,7 +147,7 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
 
 
 def _empty(source: Source) -> Diagnostic:
-    return warning(
+    return finding(
         "PTO0006",
         "the file holds no operation: there is nothing to check or to run",
         Span(source, 0, 0),
@@ -127,7 +156,7 @@ def _empty(source: Source) -> Diagnostic:
 
 
 def _default_note():
-    return note(
+    return finding(
         "PTO3003",
         f"the program names no target; {DEFAULT_TARGET} is used",
         notes=("both targets accept it; the assembler's default is a3",),
@@ -154,7 +183,7 @@ def _named_arch(op: Operation, source: Source, sink: Sink) -> str | None:
     target = target_of_word(word)
     if target is None:
         sink.emit(
-            error(
+            finding(
                 "PTO3004",
                 f"unknown target `{word}` in pto.target_arch",
                 _key_span(attr, op, source),
@@ -173,7 +202,7 @@ def _named_device(op: Operation, source: Source, sink: Sink) -> str | None:
     target = target_of_device(device)
     if target is None:
         sink.emit(
-            error(
+            finding(
                 "PTO3005",
                 f"unknown device `{device}` in pto.device-spec",
                 _key_span(attr, op, source),
@@ -189,19 +218,14 @@ def _key_span(attr: Attr, op: Operation, source: Source) -> Span:
     return Span(source, tok.start, tok.end) if tok else Span(source, op.start, op.name_end)
 
 
-def _level(module: Module) -> int:
+def _level(ops: Sequence[Operation]) -> int:
     """Level 3 as soon as one tile has an address, else 2."""
-    for op in module.walk():
-        if op.name == "pto.alloc_tile" and _has_keyword(op, "addr"):
-            return 3
-        if op.name in ("pto.tassign", "tassign"):
-            return 3
-    return 2
+    has_address = any(
+        "places" in op.traits or ("makes_storage" in op.traits and _has_keyword(op, "addr"))
+        for op in ops
+    )
+    return 3 if has_address else 2
 
 
 def _has_keyword(op: Operation, key: str) -> bool:
     return any(getattr(i, "kind", "") == "keyword" and i.parts[0].value == key for i in op.items)
-
-
-def _has_sync(module: Module) -> bool:
-    return any(op.has("sync") for op in module.walk())

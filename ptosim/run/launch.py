@@ -150,7 +150,7 @@ class Launch:
             raise UnsupportedError([*self.front.sink, *self.sink])
 
     def _warn(self, op: Any, code: str, message: str, help: str | None = None) -> None:
-        self.engine.warn(op, code, message, help)
+        self.engine.report(op, code, message, help)
 
     # -- arguments --------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class Launch:
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""
-        tiles = (self.program.tiles[name][0] for name in self.tile_inputs)
+        tiles = (v for v in self.function.args if v.name in self.tile_inputs)
         return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
 
     def outputs(self) -> dict[str, np.ndarray]:

@@ -36,7 +36,8 @@ class Sidecar:
     codes: tuple[str, ...] = ()  # the findings that they are there to show
 
 
-_OPTIONS = ("level", "entry", "block_num", "profile", "seed", "sync")
+OPTIONS = ("level", "entry", "block_num", "profile", "seed", "sync")
+"""Choices of a launch that a sidecar may make."""
 
 
 def sidecar_of(program: Path) -> Sidecar | None:
@@ -54,7 +55,7 @@ def sidecar_of(program: Path) -> Sidecar | None:
         path.parent,
         table.get("summary", ""),
         tuple(table.get("targets", ())),
-        {k: table[k] for k in _OPTIONS if k in table},
+        {k: table[k] for k in OPTIONS if k in table},
         {k: str(v) for k, v in table.get("args", {}).items()},
         dict(table.get("expect", {})),
         tolerance,

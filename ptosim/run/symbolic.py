@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import Depth
 from ptosim.engine.core.symbolic import SymbolicEngine, Undecided
 from ptosim.engine.timed.symbolic import TimedSymbolicEngine
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.diagnostics.model import Diagnostic, Severity, recoded
 from ptosim.ground.errors import InternalError, PtosimError, Trap, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, ScalarType, TileType, VectorType
@@ -41,6 +41,7 @@ _KEPT = ("PTO5", "PTO61", "PTO6401", "PTO71")
 _NUMERIC = "PTO70"
 """Kept where it warns."""
 _OUTSIDE = "PTO6001"
+_PERHAPS_OUTSIDE = "PTO6019"
 
 
 class SymbolicLaunch(Launch):
@@ -233,4 +234,4 @@ def _certain(finding: Diagnostic) -> Diagnostic:
     if finding.code != _OUTSIDE:
         return finding
     note = "the buffer was taken to be as large as the views imply, or of 4 MiB where none does"
-    return replace(finding, severity=Severity.WARNING, notes=(*finding.notes, note))
+    return recoded(finding, _PERHAPS_OUTSIDE, note)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ptosim.effects.row import access_entry
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.ground.diagnostics.model import Label, warning
+from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.machine.core import Core
-from ptosim.sanitize.access import access_entry
 from ptosim.sanitize.report import Reporter
 
 _READERS = ("M", "FIX")
@@ -78,7 +78,7 @@ class ControlBook:
         names = sorted({_BITS.get(n, f"bit {n}") for n in range(64) if bits >> n & 1})
         span = self._report.span
         self._report.sink.emit(
-            warning(
+            finding(
                 "PTO7106",
                 f"'{inst.op.name}' runs without the mode that was set ({', '.join(names)}): "  # type: ignore[union-attr]
                 f"'{clearing.op.name}' has cleared the control register",  # type: ignore[union-attr]

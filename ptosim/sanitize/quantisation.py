@@ -64,7 +64,7 @@ def _by_row(tile: Tile, rows: int) -> np.ndarray | None:
 def _scale(op: Any, sizes: np.ndarray, scale: np.ndarray) -> None:
     wrong = np.flatnonzero(~(scale > 0) | ~np.isfinite(scale))
     if wrong.size:
-        op.warn(
+        op.report(
             "PTO7201",
             f"multiplies row {wrong[0]} by {scale[wrong[0]]:g}, which is not a positive finite "
             "number",
@@ -78,7 +78,7 @@ def _scale(op: Any, sizes: np.ndarray, scale: np.ndarray) -> None:
     odd = (largest > 0) & ((given < low) | (given > high)) & (turned >= low) & (turned <= high)
     if odd.any() and odd[largest > 0].all():
         row = int(np.flatnonzero(odd)[0])
-        op.warn(
+        op.report(
             "PTO7205",
             f"multiplies by what looks like the step, not its reciprocal: row {row} has magnitudes "
             f"up to {largest[row]:.4g} and the scale {scale[row]:.4g}",
@@ -93,7 +93,7 @@ def _scale(op: Any, sizes: np.ndarray, scale: np.ndarray) -> None:
 def _offset(op: Any, offset: np.ndarray) -> None:
     wrong = np.flatnonzero(~((offset >= 0) & (offset <= 255)))
     if wrong.size:
-        op.warn(
+        op.report(
             "PTO7206",
             f"adds {offset[wrong[0]]:g} in row {wrong[0]}, which is no stored value of the output",
             notes=("real zero then has no code of its own; offsets lie in 0..255",),
@@ -122,7 +122,7 @@ def _tcvt(op: Any) -> Check | None:
         count = int(np.count_nonzero(outside))
         if count:
             first = values[outside].flat[0]
-            op.warn(
+            op.report(
                 "PTO7207",
                 f"wraps {count} of {values.size} values that {dst.type.dtype} does not hold, the "
                 f"first {first:g}",
@@ -171,7 +171,7 @@ def _loss(op: Any, words: np.ndarray) -> None:
         loss = np.abs(1 - kept / whole)
     worst = int(np.nanargmax(np.nan_to_num(loss)))
     if loss[worst] > 0:
-        op.warn(
+        op.report(
             "PTO7208",
             f"scales column {worst} by {kept[worst]:.7g} instead of {whole[worst]:.7g}: the output "
             f"path keeps 19 bits of a factor ({loss[worst]:.1e} lost)",
@@ -193,7 +193,7 @@ def _clamp(op: Any, src: Tile, words: np.ndarray) -> None:
     changed = clamped != np.clip(steps + offset, low, low + 255)
     if changed.any():
         first = steps[changed].flat[0]
-        op.warn(
+        op.report(
             "PTO7209",
             f"clamps {int(changed.sum())} of {changed.size} values to 9 bits before the offset is "
             f"added, the first {first:g}",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, SCRATCHED
+from ptosim.effects.operands import written_name
 from ptosim.engine.core.records import Inst
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
-from ptosim.sanitize.access import CLOBBERED, HIDDEN, PADDING, SCRATCHED
 from ptosim.sanitize.clocks import Clocks
 from ptosim.sanitize.nesting import Nesting
 from ptosim.sanitize.repair import Repairs
@@ -75,7 +76,7 @@ class Reporter:
             f"data race: '{two.inst.op.name}' {verb} {where}, which '{one.inst.op.name}' {may}"
         )
         repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
-        return error(
+        return finding(
             code,
             message,
             self.span(two.inst.op),
@@ -142,7 +143,7 @@ class Reporter:
         if writer is not None:
             more = (Label(self.span(writer.inst.op), "left them so"),)
         self.sink.emit(
-            warning(
+            finding(
                 code,
                 f"'{op.name}' {what}",
                 self.span(op),
@@ -161,7 +162,7 @@ class Reporter:
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
         other, mine = f"%{atom.owner.name}", operand_name(access, print_)
         self.sink.emit(
-            warning(
+            finding(
                 "PTO7104",
                 f"'{access.inst.op.name}' reads {mine} in {print_.shadow.name} "
                 f"[{low:#x}, {high:#x}), which {other} has overwritten",
@@ -180,7 +181,7 @@ class Reporter:
     def set_twice(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
         """A flag is set that is set already."""
         self.sink.emit(
-            warning(
+            finding(
                 "PTO5210",
                 f"{_flag(key)} is set while it is still set",
                 self.span(inst.op),  # type: ignore[arg-type]
@@ -198,7 +199,7 @@ class Reporter:
         times = f" ({count} times)" if count > 1 else ""
         _, source, target, number = key
         self.sink.emit(
-            warning(
+            finding(
                 "PTO5211",
                 f"{_flag(key)} is left set{times}",
                 self.span(inst.op),  # type: ignore[arg-type]
@@ -212,7 +213,7 @@ class Reporter:
     def library_flag(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
         """The library uses a flag inside an operation that the program has set."""
         self.sink.emit(
-            warning(
+            finding(
                 "PTO5212",
                 f"'{inst.op.name}' uses {_flag(key)} itself while the program has it set",  # type: ignore[union-attr]
                 self.span(inst.op),  # type: ignore[arg-type]
@@ -280,11 +281,7 @@ def _operand_at(access: Any, print_: Footprint, extent: tuple[int, int]) -> Foot
 
 def operand_name(access: Any, print_: Footprint) -> str:
     """Return the name that the program gives an operand, or its own."""
-    operand = access.inst.op.bound.get(print_.name)
-    value = getattr(operand, "value", None)
-    if value is None:
-        return print_.name
-    return f"%{value.name}"
+    return written_name(access.inst.op, print_.name)
 
 
 def _range(print_: Footprint) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, error
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.ir.core import Tok
 from ptosim.ground.source import Source, Span
 from ptosim.syntax.scanner import END, UNKNOWN, Scanner
 from ptosim.syntax.tables import Rule, Tables
@@ -213,7 +213,7 @@ class _Run:
         notes = (f"expected {_one_of(expected)}",) if expected else ()
         shown = text if len(text) <= 40 else text[:37] + "..."
         self._sink.emit(
-            error(
+            finding(
                 "PTO0002",
                 f"unexpected `{shown}`",
                 Span(source, start, after),
@@ -230,7 +230,7 @@ class _Run:
         if self.open:
             at = self.open[-1]
             more = (Label(Span(source, at, at + 1), "this bracket is not closed"),)
-        return error(
+        return finding(
             "PTO0003",
             "the file ends in the middle of a statement or region",
             Span(source, max(size - 1, 0), size),
@@ -334,7 +334,7 @@ def _hint(kind: str, text: str) -> str | None:
 def _unknown_character(source: Source, start: int, text: str) -> Diagnostic:
     shown = text if text.isprintable() else f"U+{ord(text):04X}"
     help_ = "close the string on the same line" if text == '"' else None
-    return error(
+    return finding(
         "PTO0001",
         f"character `{shown}` cannot start anything here",
         Span(source, start, start + 1),
@@ -344,7 +344,7 @@ def _unknown_character(source: Source, start: int, text: str) -> Diagnostic:
 
 
 def _too_deep(source: Source, start: int) -> Diagnostic:
-    return error(
+    return finding(
         "PTO0004",
         f"brackets are nested deeper than {MAX_DEPTH} levels",
         Span(source, start, start + 1),

@@ -10,7 +10,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Sink, error
+from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.ir.core import Attr, Module
 from ptosim.ground.isa.cache import cached
 from ptosim.ground.isa.paths import isa_directory
@@ -174,7 +174,7 @@ def _without_comments(text: str) -> str:
 
 
 def _too_large(source: Source) -> Any:
-    return error(
+    return finding(
         "PTO0005",
         f"the file is larger than {MAX_BYTES // 2**20} MiB",
         Span(source, 0, 0),

@@ -195,7 +195,7 @@ def test_the_published_schema_refuses_what_it_does_not_know(cli, write):
 
 
 def test_sarif_of_the_broken_gallery_follows_the_schema(cli):
-    from ptosim.cli.sources import shipped_names
+    from ptosim.run.sources import shipped_names
 
     names = [f"@{n}" for n in shipped_names() if n.startswith("broken/")]
     assert len(sarif(cli, *names)["results"]) > len(names) // 2
@@ -282,17 +282,17 @@ def test_old_view_types_are_written_as_windows(cli, write):
 
 def test_a_fix_that_mends_nothing_is_taken_back():
     from ptosim.ground.diagnostics.fix import repair
-    from ptosim.ground.diagnostics.model import Fix, error
+    from ptosim.ground.diagnostics.model import Fix, finding
     from ptosim.ground.source import Source, Span
 
     def check(source: Source):
         span = Span(source, 0, 1)
-        return [error("PTO5201", "stays", span, fixes=(Fix(span, source.text[0] + "x"),))]
+        return [finding("PTO5201", "stays", span, fixes=(Fix(span, source.text[0] + "x"),))]
 
     repaired = repair(Source("k", "abc"), check)
     assert repaired.source.text == "abc"
-    ((finding, reason),) = repaired.stuck
-    assert finding.code == "PTO5201"
+    ((stuck, reason),) = repaired.stuck
+    assert stuck.code == "PTO5201"
     assert "still there" in reason
 
 

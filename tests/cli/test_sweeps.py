@@ -9,11 +9,11 @@ import shutil
 import pytest
 
 from ptosim.cli import differing
-from ptosim.cli.sources import shipped_names, source_path
 from ptosim.ground.diagnostics.model import Severity, Sink
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.run.sidecar import sidecar_of
+from ptosim.run.sources import shipped_names, source_path
 from ptosim.syntax.parser import parse
 
 NAMES = shipped_names()

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ptosim
-from ptosim.cli import values
 from ptosim.debug.checkpoints import Checkpoints
 from ptosim.debug.walker import Walker
+from ptosim.run import values
 from ptosim.run.sidecar import sidecar_of
 from tests.cli.programs import TILE
 from tests.debug.helpers import PROGRAMS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli import values
+from ptosim.run import values
 from ptosim.run.sidecar import sidecar_of
 from tests.micro.data import masks, registers
 from tests.programs.test_programs import PROGRAMS

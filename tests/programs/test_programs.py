@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from ptosim.cli.main import main
-from ptosim.cli.sources import shipped_names
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.run.sidecar import Sidecar, sidecar_of
+from ptosim.run.sources import shipped_names
 from tests.programs.expected import MAKERS, PROGRAMS, path_of
 
 NAMES = shipped_names()

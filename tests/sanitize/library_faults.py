@@ -69,7 +69,7 @@ def scratch_that_is_read(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2019", "a2a3", cure="smaller scratch")
+@fault("PTO2037", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_row_sum(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "f32", 16, 256), k.tile("y", "f32", 16, 8, (16, 1))
     tmp = k.tile("t", "f32", 16, 32 if wrong else 64)
@@ -78,7 +78,7 @@ def scratch_too_small_for_a_row_sum(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2019", "a2a3", cure="smaller scratch")
+@fault("PTO2037", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_conversion(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "f32", 16, 256), k.tile("y", "i16", 16, 256)
     tmp = k.tile("t", "f32", 1, 248 if wrong else 256)
@@ -87,7 +87,7 @@ def scratch_too_small_for_a_conversion(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2019", "a2a3", cure="smaller scratch")
+@fault("PTO2037", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_narrow_conversion(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "f16", 16, 64), k.tile("y", "i8", 16, 64)
     tmp = k.tile("t", "f32", 1, 56 if wrong else 64)
@@ -96,7 +96,7 @@ def scratch_too_small_for_a_narrow_conversion(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2019", "a2a3", cure="smaller scratch")
+@fault("PTO2037", "a2a3", cure="smaller scratch")
 def scratch_without_a_row_behind_the_last(k: Kernel, wrong: bool) -> None:
     valid = (16 if wrong else 15, 64)
     x, slope, y = (k.tile(n, "f32", 16, 64, valid) for n in ("a", "s", "y"))
@@ -107,7 +107,7 @@ def scratch_without_a_row_behind_the_last(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2019", "a2a3", cure="smaller scratch")
+@fault("PTO2037", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_transposition(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "f32", 16, 32), k.tile("y", "f32", 32, 16)
     tmp = k.tile("t", "f32", 32, 8 if wrong else 16)
@@ -116,7 +116,7 @@ def scratch_too_small_for_a_transposition(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2019", "a2a3", cure="smaller scratch")
+@fault("PTO2037", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_exclusive_or(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "i16", 16, 64), k.tile("y", "i16", 16, 64)
     tmp = k.tile("t", "i16", 8 if wrong else 16, 64)
@@ -125,7 +125,7 @@ def scratch_too_small_for_exclusive_or(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2019", "a2a3", cure="smaller scratch")
+@fault("PTO2037", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_broadcast(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("x", "f32", 16, 64), k.tile("y", "f32", 16, 64)
     column = k.tile("c", "f32", 16, 1, layout="dn")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ptosim.api import check_source
-from ptosim.cli.sources import source_path
 from ptosim.ground.source import Source
+from ptosim.run.sources import source_path
 from tests.property.test_mutations import canonical, synchronised
 
 

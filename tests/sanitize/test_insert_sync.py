@@ -10,13 +10,13 @@ import pytest
 
 import ptosim
 from ptosim.analysis.insert_sync.write import rewritten
-from ptosim.cli import values
 from ptosim.cli.main import main
-from ptosim.cli.sources import shipped_names, source_path
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions
+from ptosim.run import values
 from ptosim.run.sidecar import sidecar_of
+from ptosim.run.sources import shipped_names, source_path
 from tests.cli.programs import TILE
 from tests.sanitize.test_races import flag, loop
 from tests.semantics.test_sync import X, program

@@ -183,7 +183,7 @@ def a_valid_shape_beyond_its_tile(k: Kernel, wrong: bool) -> None:
     _dynamic(k, 16)
 
 
-@fault("PTO2028", "a2a3", "a5", cure="")
+@fault("PTO2045", "a2a3", "a5", cure="")
 def a_valid_shape_set_too_large(k: Kernel, wrong: bool) -> None:
     x = k.dynamic("a", "f32", 16, 64, (k.const(16), k.const(64)))
     k.line(f"pto.set_validshape %a, {k.const(16)}, {k.const(65 if wrong else 64)} : {x.type}")
@@ -256,6 +256,10 @@ def test_the_fault_is_named_and_its_twin_is_not(case):
     assert [d.code for d in twin if d.severity.word != "note"] == [], [d.message for d in twin]
 
 
+WITHOUT_VALUES = {"PTO6001": "PTO6019"}
+"""What is certain in a run may be otherwise before it: buffers have the size that the views imply."""
+
+
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.check], ids=lambda c: f"{c.name}-{c.target}"
 )
@@ -265,4 +269,4 @@ def test_it_is_found_without_values(case):
         args = given(case, wrong)
         found = check_source(source, case.target, args=args, dry_run=True).findings
         codes = {d.code for d in found if d.severity.word != "note"}
-        assert (case.code in codes) == wrong, codes
+        assert (WITHOUT_VALUES.get(case.code, case.code) in codes) == wrong, codes

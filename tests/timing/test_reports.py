@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli.sources import shipped_names
 from ptosim.ground.errors import UsageError
 from ptosim.run.sidecar import sidecar_of
+from ptosim.run.sources import shipped_names
 from ptosim.timing.report import path
 from tests.programs.expected import PROGRAMS
 from tests.support.text import Kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptosim.analysis.insert_sync.accesses import Accesses
 from ptosim.analysis.insert_sync.planner import Plan, Planner, number
-from ptosim.ground.diagnostics.model import Sink, note
+from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -101,7 +101,7 @@ def _synchronise(front: Front, function: Function, edits: Edits, sink: Sink) -> 
     written = next((op for op in function.op.walk() if op.has("sync")), None)
     if written is not None:
         sink.emit(
-            note(
+            finding(
                 "PTO5220",
                 f"@{function.name} has synchronisation of its own and is left as it is",
                 front.resolved.module.span(written),

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ptosim.debug.dap.variables import Variables
 from ptosim.debug.screen import rendered
-from ptosim.debug.session import Debugger
+from ptosim.debug.session import Debugger, session_of
 from ptosim.debug.shell import Shell
 from ptosim.debug.stops import Stop
 from ptosim.ground.errors import UsageError
+from ptosim.run.choices import Choices
 
 WIDTH = 100
-_KNOWN = frozenset(
-    ("program", "target", "level", "entry", "profile", "sync", "args", "blockNum", "seed", "uninit",
-     "sanitize", "stopOnEntry", "stopOnExit", "set", "timing")
-)  # fmt: skip
+_CHOICES = {
+    "program": "file", "target": "target", "level": "level", "entry": "entry",
+    "profile": "profile", "sync": "sync", "args": "args", "blockNum": "block_num", "seed": "seed",
+    "uninit": "uninit", "sanitize": "sanitize", "set": "switches", "timing": "timing",
+}  # fmt: skip
+"""Attributes of a launch, and the choices that they are."""
+_KNOWN = frozenset((*_CHOICES, "stopOnEntry", "stopOnExit"))
 # What editors add themselves.
 _EDITOR = frozenset(
     ("name", "type", "request", "noDebug", "__restart", "__sessionId", "presentation", "cwd",
@@ -46,8 +49,6 @@ def launch(arguments: dict[str, Any], output: Callable[[str], None]) -> Launched
     line: `program` (a path or `@name`), `target`, `level`, `entry`, `profile`, `sync`, `set`,
     `args` (name to SPEC), `blockNum`, `seed`, `uninit`, `stopOnEntry`, `stopOnExit`. Raises
     UsageError for others."""
-    from ptosim.cli import launching
-
     unknown = sorted(set(arguments) - _KNOWN - _EDITOR)
     if unknown:
         raise UsageError(
@@ -55,27 +56,10 @@ def launch(arguments: dict[str, Any], output: Callable[[str], None]) -> Launched
         )
     if not isinstance(arguments.get("program"), str):
         raise UsageError("launch needs `program`, the path of a .pto file or @name")
-    options = Namespace(
-        file=arguments["program"],
-        target=arguments.get("target"),
-        level=arguments.get("level"),
-        entry=arguments.get("entry"),
-        profile=arguments.get("profile", "hw"),
-        sync=arguments.get("sync"),
-        set=[f"{k}={v}" for k, v in dict(arguments.get("set", {})).items()],
-        arg=[f"{k}={v}" for k, v in dict(arguments.get("args", {})).items()],
-        block_num=arguments.get("blockNum"),
-        uninit=arguments.get("uninit", "poison"),
-        seed=arguments.get("seed"),
-        commit="program",
-        sanitize=arguments.get("sanitize", "all"),
-        timing=arguments.get("timing", True),
-    )
-    beside = launching.sidecar(options)
-    program = launching.load(options, launching.targets(options, beside)[0], beside)
-    entry = program.entry(options.entry or (beside.options.get("entry") if beside else None))
-    args = launching.arguments(options, beside)
-    session = program.debug(args, entry=entry, **launching.run_options(options, beside))
+    given = {ours: arguments[name] for name, ours in _CHOICES.items() if name in arguments}
+    for name in ("switches", "args"):
+        given[name] = {k: str(v) for k, v in dict(given.get(name, {})).items()}
+    session = session_of(Choices(**given).completed())
     shell = Shell(session, lambda parts: output(rendered(parts, WIDTH, color=False)), lambda: WIDTH)
     return Launched(
         session,

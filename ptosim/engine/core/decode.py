@@ -14,7 +14,7 @@ from ptosim.engine.core.control_flow import ControlFlow
 from ptosim.engine.core.pipes import issue_pipe
 from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Depth, Inst, Kind
 from ptosim.engine.core.slots import Slots
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, TileType, ViewType
@@ -35,8 +35,8 @@ from ptosim.semantics.micro.reach import instruction
 from ptosim.semantics.scalar import scalar
 from ptosim.semantics.scalar.values import ValueContext
 
-Warn = Callable[..., None]
-"""Reports a warning: operation, code, message, and a cure if there is one."""
+Report = Callable[..., None]
+"""Reports a finding: operation, code, message, and a cure if there is one."""
 
 
 def decode(
@@ -45,14 +45,14 @@ def decode(
     placement: Placement,
     machine: Machine,
     profile: Profile,
-    warn: Warn,
+    report: Report,
     sink: Sink,
     *,
     depth: Depth = Depth.VALUES,
 ) -> DecodedProgram:
     """Decode the functions that `entries` reach. Operations that cannot be executed are reported,
     unless the program runs without values."""
-    return _Decoder(resolved, placement, machine, profile, warn, sink, depth).run(entries)
+    return _Decoder(resolved, placement, machine, profile, report, sink, depth).run(entries)
 
 
 class _Decoder:
@@ -62,7 +62,7 @@ class _Decoder:
         placement: Placement,
         machine: Machine,
         profile: Profile,
-        warn: Warn,
+        report: Report,
         sink: Sink,
         depth: Depth,
     ) -> None:
@@ -71,7 +71,7 @@ class _Decoder:
         self.resolved = resolved
         self.placement = placement
         self.machine = machine
-        self.warn = warn
+        self.report = report
         self.sink = sink
         self.insts: list[Inst] = []
         self.slots = Slots()
@@ -203,7 +203,7 @@ class _Decoder:
             tuple(self.slots.value(v) for v in op.results),
             self.resolved.layouts.get(op),
             self.placement.values.get(op.results[0]) if op.results else None,
-            lambda code, message, help=None: self.warn(op, code, message, help),
+            lambda code, message, help=None: self.report(op, code, message, help),
             {n: attribute(op, d) for n, d in op.definition.attrs.items()} if op.definition else {},
             self.profile,
         )
@@ -239,7 +239,7 @@ class _Decoder:
             return
         if not self.in_vector_region and vecscope.has_registers(op):
             self.sink.emit(
-                error(
+                finding(
                     "PTO3020",
                     f"'{op.name}' op needs a vector region around it",
                     Span(self.resolved.module.source, op.start, op.name_end),
@@ -255,7 +255,7 @@ class _Decoder:
             slots,
             static_attributes(op),
             self.slots.new,
-            lambda code, message, help=None: self.warn(op, code, message, help),
+            lambda code, message, help=None: self.report(op, code, message, help),
             self.places.get(op),
         )
         if self.depth is Depth.PLACES:
@@ -293,7 +293,7 @@ class _Decoder:
         span = Span(self.resolved.module.source, op.start, op.name_end)
         if kernel is None or status not in (Status.EXACT, Status.APPROXIMATE):
             self._refuse(
-                error(
+                finding(
                     "PTO8001",
                     f"'{op.name}' cannot be executed on {self.resolved.target} in this version",
                     span,
@@ -313,7 +313,7 @@ class _Decoder:
         reason = refuse(op, self.profile) if refuse is not None else None
         if reason is not None:
             span = Span(self.resolved.module.source, op.start, op.name_end)
-            self._refuse(error("PTO8002", f"'{op.name}': {reason}", span))
+            self._refuse(finding("PTO8002", f"'{op.name}': {reason}", span))
         return reason is not None
 
     def _refuse(self, finding: Diagnostic) -> None:

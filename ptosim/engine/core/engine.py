@@ -1,10 +1,11 @@
 """Runs a decoded program: fetch, execute scalar instructions, bind and issue the others.
 
-Effects happen in program order as long as nothing waits. An operation that waits for an event holds
-its pipe: what is issued to that pipe afterwards queues behind it, other pipes and the scalar unit
-go on, and the queue moves when the event comes. Cores run one at a time, the lowest-numbered one
-that can go on; one that waits gives way to the next. So a run is deterministic, and it ends for
-every program: with its results, or where nothing can move any more."""
+Effects of a core happen in program order wherever that leads on. Cores run one at a time, the
+lowest-numbered one that can go on; one whose next operation waits for an event gives way to the
+next. Only where no core can go on in order does an operation that waits hold nothing but its pipe:
+what is issued to that pipe afterwards queues after it, other pipes and the scalar unit go on until
+they have signalled, and the queue moves when the event comes. So a run is deterministic, and it
+ends for every program: with its results, or where nothing can move any more."""
 
 from __future__ import annotations
 
@@ -18,13 +19,14 @@ from ptosim.engine.core.deadlock import deadlock
 from ptosim.engine.core.observers import Listener, Monitor, listeners
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runtime import executing
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error, warning
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import LimitError, Trap
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
+from ptosim.machine.values import GmView
 from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.scalar.scalar import ScalarFault
@@ -101,21 +103,31 @@ class Engine:
         )
 
     def next_core(self) -> Core | None:
-        """Return the lowest-numbered core that can go on; None when all have ended. Raises Trap if
-        some have not and none can."""
-        waiting = False
+        """Return the lowest-numbered core that can go on, before others one whose pipes have left
+        nothing behind; None when all have ended. Raises Trap if some have not and none can."""
+        ahead: Core | None = None
+        waiting: list[Core] = []
         for core in self.machine.cores:
             if core.halted:
                 continue
-            if core.stalled is None and core.pc >= 0:
-                return core
-            if self._resume(core):
-                return core
-            waiting = waiting or not core.halted
-        return self._stuck() if waiting else None
+            if (core.stalled is None and core.pc >= 0) or self._resume(core):
+                if not core.queues:
+                    return core
+                ahead = ahead or core
+            elif not core.halted:
+                waiting.append(core)
+        if ahead is not None or not waiting:
+            return ahead
+        return self._released(waiting)
 
-    def _stuck(self) -> Core:
-        """Nothing can move: raise the trap that says so. A run that knows more goes on."""
+    def _released(self, waiting: list[Core]) -> Core:
+        """No core can go on in order: let the first that may leave its waiting operation in the
+        queue of its pipe. Raises Trap if none may."""
+        for core in waiting:
+            if core.stalled is not None and not self.in_order and core.stalled[0].pipe != "S":
+                core.queues[core.stalled[0].pipe] = deque([core.stalled])
+                core.stalled = None
+                return core
         raise deadlock(self.machine, self.resolved.module.source, self.sink)
 
     def _resume(self, core: Core) -> bool:
@@ -282,8 +294,8 @@ class Engine:
     # -- pipes ------------------------------------------------------------------------------------
 
     def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
-        """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has
-        to wait itself."""
+        """Commit an instruction, or queue it where its pipe waits. False if its core gives way to
+        others: it waits, or has signalled while a pipe of its own waits."""
         if bound.at_issue is not None:
             bound.at_issue()
         if self.monitor is not None:
@@ -294,12 +306,9 @@ class Engine:
             return True
         if bound.guard is None or bound.guard():
             self._commit(core, inst, bound)
-            return True
-        if inst.pipe == "S" or self.in_order:
-            core.stalled = (inst, bound)
-            return False
-        core.queues[inst.pipe] = deque([(inst, bound)])
-        return True
+            return bound.binding.sync is None or not core.queues
+        core.stalled = (inst, bound)
+        return False
 
     def _commit(self, core: Core, inst: Inst, bound: Bound) -> None:
         self._effect(core, inst, bound)
@@ -352,7 +361,7 @@ class Engine:
             bound = self._bind(core, inst)
             keeps = not has_zero(bound.binding)
             if inst.window is not None and bound.binding.moved is not None and keeps:
-                key, place = _without_place(inst, operands), operands[inst.window][2]
+                key, place = _without_place(inst, operands), operands[inst.window].offset
                 _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
         if self.monitor is not None:
             self.monitor.bind(core, inst, bound)
@@ -369,9 +378,9 @@ class Engine:
         if known is None:
             return None
         first, place = known
-        view = operands[inst.window]  # type: ignore[index]
-        commit = first.binding.moved(view[2])
-        distance = (view[2] - place) * view[0].dtype.bits >> 3
+        view: GmView = operands[inst.window]  # type: ignore[index]
+        commit = first.binding.moved(view.offset)
+        distance = (view.offset - place) * view.spec.dtype.bits >> 3
         return Moved(commit, first, view, distance) if commit is not None else None
 
     def _bind(self, core: Core, inst: Inst) -> Bound:
@@ -427,14 +436,14 @@ class Engine:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def warn(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
-        """Report a warning of a scalar operation, once for each place and code."""
+    def report(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
+        """Report a finding at a scalar operation, once for each place and code."""
         key = (op.start, code)
         if key in self._reported:
             return
         self._reported.add(key)
         span = Span(self.resolved.module.source, op.start, op.name_end)
-        self.sink.emit(warning(code, f"'{op.name}' {message}", span, help=help))
+        self.sink.emit(finding(code, f"'{op.name}' {message}", span, help=help))
 
     def _trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
         self.sink.emit(self._finding(inst, fault))
@@ -448,8 +457,8 @@ class Engine:
         op = inst.op if inst is not None else None
         span = Span(self.resolved.module.source, op.start, op.name_end) if op is not None else None
         if isinstance(fault, OpFault):
-            return error(fault.code, fault.message, span, **fault.details)
-        return error("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
+            return finding(fault.code, fault.message, span, **fault.details)
+        return finding("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
 
 
 def _put(cache: dict[Any, Any], key: Any, item: Any, most: int) -> None:

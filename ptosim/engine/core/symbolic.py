@@ -7,10 +7,11 @@ known; a run ends where an unknown value decides the path, the place of a tile, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ptosim.engine.core.bound import Bound
+from ptosim.effects.row import access_entry
+from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
@@ -23,8 +24,10 @@ from ptosim.ground.source import Source
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
 from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import EVENTS, Commit, nothing
+from ptosim.semantics.base.orders import Signals
 from ptosim.semantics.scalar.scalar import ScalarFault
 
 _BRANCHES = {
@@ -116,7 +119,8 @@ class SymbolicEngine(Engine):
         """Report an instruction that cannot be executed, and go on without its results. Raises Trap
         where the path or an event is lost."""
         op = inst.op
-        if op is None or inst.kind not in (Kind.SCALAR, Kind.ACTION, Kind.VECTOR):
+        executes = inst.kind in (Kind.SCALAR, Kind.ACTION, Kind.VECTOR)
+        if op is None or op.regions or not executes:
             raise self._trap(inst, fault) from fault
         self._report(inst, fault)
         line, _ = self.resolved.module.source.line_column(op.start)
@@ -132,21 +136,14 @@ class SymbolicEngine(Engine):
             self._reported.add(key)
             self.sink.emit(finding)
 
-    def _stuck(self) -> Core:
+    def _released(self, waiting: list[Core]) -> Core:
         """What waits for signals in memory goes on: what else may set them is not known."""
-        for core in self.machine.cores:
+        for core in waiting:
             if core.stalled is not None and _waits_for_memory(core.stalled[1]):
                 (inst, bound), core.stalled = core.stalled, None
                 self._commit(core, inst, bound)
                 return core
-            for pipe, queue in core.queues.items():
-                if _waits_for_memory(queue[0][1]):
-                    inst, bound = queue.popleft()
-                    if not queue:
-                        del core.queues[pipe]
-                    self._commit(core, inst, bound)
-                    return self.next_core() or core
-        return super()._stuck()
+        return super()._released(waiting)
 
     # -- binding -----------------------------------------------------------------------------------
 
@@ -159,8 +156,8 @@ class SymbolicEngine(Engine):
             self._undecided(inst, need.unknown)
 
     def _elsewhere(self, core: Core, inst: Inst, operands: tuple[Any, ...]) -> Bound | None:
-        view = operands[inst.window]  # type: ignore[index]
-        return None if is_unplaced(view) else super()._elsewhere(core, inst, operands)
+        is_open = inst.window is not None and is_unplaced(operands[inst.window])
+        return None if is_open else super()._elsewhere(core, inst, operands)
 
     def _bind(self, core: Core, inst: Inst) -> Bound:
         binding = self.binding(core, inst, self.values_of(core, inst))
@@ -197,10 +194,10 @@ def _is_followed(binding: Binding) -> bool:
     op = binding.op
     if op.has("reads_memory"):
         return False
-    modes = op.definition.access.get("ctrl", {}) if op.definition is not None else {}
+    mode = access_entry(op, "ctrl", binding.target) or {}
     return bool(
         binding.sync is not None or binding.signals or binding.awaits or binding.made
-        or binding.at_issue is not None or any(m.get("sets") for m in modes.values())
+        or binding.at_issue is not None or mode.get("sets", False)
     )  # fmt: skip
 
 
@@ -211,32 +208,28 @@ def _unmoved(moved: Any) -> Any:
     return lambda place: nothing if moved(place) is not None else None
 
 
-def _waits_for_memory(bound: Any) -> bool:
-    binding = getattr(bound, "binding", None)
-    return binding is not None and binding.sync is not None and binding.sync[0] == "signals"
+def _waits_for_memory(bound: Bound | Region) -> bool:
+    return isinstance(bound, Bound) and isinstance(bound.binding.sync, Signals)
 
 
-def _parts(value: Any) -> Iterator[Any]:
-    """The values in an operand: of a list each, of handles the whole."""
-    if value.__class__ is tuple and value and value[0].__class__ is tuple:
-        yield from value
-    else:
-        yield value
+def _parts(value: Any) -> tuple[Any, ...]:
+    """The values in an operand: of a list each."""
+    return value if value.__class__ is tuple else (value,)
 
 
 def is_unplaced(value: Any) -> bool:
     """True for a handle on memory at a place that is not known."""
     return any(
-        part.__class__ is tuple and len(part) in (2, 3) and part[-1].__class__ is Unknown
+        (part.__class__ is GmView and part.offset.__class__ is Unknown)
+        or (part.__class__ is Pointer and part.byte.__class__ is Unknown)
         for part in _parts(value)
     )
 
 
 def _is_placed(value: Any) -> bool:
     """True for a value that is not in a core's own memory, or a tile at a known place there."""
-    for part in _parts(value):
-        if part.__class__ is TileRef and part.addr.__class__ is Unknown:
-            return False
-        if part.__class__ is tuple and len(part) == 2 and part[0].__class__ is str:
-            return False
-    return True
+    return not any(
+        (part.__class__ is TileRef and part.addr.__class__ is Unknown)
+        or (part.__class__ is Pointer and not part.is_global)
+        for part in _parts(value)
+    )

@@ -1,20 +1,19 @@
-"""What of the operands of an execution a cost depends on, and the bytes that they are."""
+"""What of the operands of an execution a cost depends on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
+from ptosim.effects.operands import READ, roles
 from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.costs import cost_entries
 from ptosim.ground.isa.schema import Role
-from ptosim.machine.gm import ViewSpec, extent
+from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
-from ptosim.machine.unknown import Unknown
+from ptosim.machine.values import GmView, Pointer
 from ptosim.timing.laws.shapes import OpShape, PointerShape, TileShape, ViewShape
-from ptosim.timing.pipes.order import Range, Ranges
 
 _FORMS: dict[Any, Any] = {}
 
@@ -29,9 +28,11 @@ def form_of(value: Any) -> Any:
                 _FORMS.clear()
             form = _FORMS[value] = (value.type, value.v_row, value.v_col)
         return form
-    if kind is tuple and value:
-        return value[0] if value[0].__class__ is ViewSpec else tuple(map(form_of, value))
-    return None
+    if kind is GmView:
+        return value.spec
+    if kind is Pointer:
+        return value.memory
+    return tuple(map(form_of, value)) if kind is tuple and value else None
 
 
 def is_micro(name: str) -> bool:
@@ -50,16 +51,16 @@ def forms_of(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _are_numbers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+    return value.__class__ is tuple and all(isinstance(v, int) for v in value)
 
 
 def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
     """The memory and the element type of an operand that is a pointer."""
     bound = op.bound.get(name)
     elem = getattr(getattr(bound, "type", None), "elem", None)
-    if elem is None or not isinstance(value, tuple) or len(value) != 2:
+    if elem is None or not isinstance(value, Pointer):
         return None
-    return PointerShape(value[0] if isinstance(value[0], str) else "gm", elem)
+    return PointerShape(value.memory if isinstance(value.memory, str) else "gm", elem)
 
 
 def shape_of(
@@ -70,71 +71,21 @@ def shape_of(
     if is_micro(op.name):
         args |= {n: p for n, v in values.items() if (p := _pointer(op, n, v)) is not None}
     named = roles(op)
-    ins = tuple(n for n, r in named if r in (Role.IN, Role.INOUT))
+    ins = tuple(n for n, r in named if r in READ)
     outs = tuple(n for n, r in named if r in (Role.OUT, Role.INOUT))
     return OpShape(op.name.removeprefix("pto."), target, args, attrs, ins, outs)
-
-
-@lru_cache(maxsize=4096)
-def roles(op: Operation) -> tuple[tuple[str, Role], ...]:
-    """Return what an operation does with each of its operands."""
-    operands = op.variant.operands if op.variant is not None else ()
-    return tuple((o.name, o.role) for o in operands)
 
 
 def arg_of(value: Any) -> Any:
     """Return the shape of an operand's value; other values as they are."""
     if isinstance(value, TileRef):
         return TileShape(value.type, value.v_row, value.v_col)
-    if isinstance(value, tuple) and value and isinstance(value[0], ViewSpec):
-        spec = value[0]
+    if isinstance(value, GmView):
+        spec = value.spec
         return ViewShape(spec.sizes, spec.strides, spec.dtype)
-    if isinstance(value, tuple):
+    if value.__class__ is tuple:
         return tuple(map(arg_of, value))
     return value
-
-
-def ranges_of(op: Operation, values: Mapping[str, Any]) -> Ranges:
-    """Return the bytes that an operation reads and those that it writes."""
-    reads: list[Range] = []
-    writes: list[Range] = []
-    for name, role in roles(op):
-        value = values.get(name)
-        ranges = _reached(name, value, values) if _is_pointer(value) else _bytes_of(value)
-        if role in (Role.IN, Role.INOUT):
-            reads += ranges
-        if role is not Role.IN:
-            writes += ranges
-    return tuple(reads), tuple(writes)
-
-
-END = 1 << 32
-"""Behind the last byte of any memory of a core."""
-
-
-def _is_pointer(value: Any) -> bool:
-    """True for a place and an address in it."""
-    return value.__class__ is tuple and len(value) == 2 and value[1].__class__ in (int, Unknown)
-
-
-def _reached(name: str, value: Any, values: Mapping[str, Any]) -> list[Range]:
-    """Return the bytes that an instruction of the micro level reaches from a pointer: its bursts
-    and loops if they say so in bytes, else everything behind it."""
-    place, start = value
-    if place is None:
-        return []
-    if start.__class__ is Unknown:
-        return [(place, 0, END)]
-    reach = values.get("length", END)
-    bursts = (values.get("nburst.count"), values.get(f"nburst.{name}_stride", END))
-    loops = zip(values.get("loop.count", ()), values.get(f"loop.{name}_stride", ()), strict=False)
-    for count, stride in (bursts, *loops):
-        if not isinstance(count, int) or not isinstance(stride, int) or stride < 0:
-            return [(place, start, END)]
-        reach += (count - 1) * stride
-    if not isinstance(reach, int):
-        return [(place, start, END)]
-    return [(place, start, start + reach)] if reach > 0 else []
 
 
 def fixed_part(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -145,57 +96,12 @@ def fixed_part(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
         return None
     key = []
     for value in values.values():
-        if value.__class__ is tuple:
-            if not value or value[0].__class__ is not ViewSpec:
+        if isinstance(value, tuple):
+            if not isinstance(value, GmView):
                 return None
-            value = value[0]
+            value = value.spec
         key.append(value if value.__class__ in _FIXED else None)
     return tuple(key)
 
 
 _FIXED = (TileRef, ViewSpec)
-
-
-def far_ranges(op: Operation, values: Mapping[str, Any]) -> Ranges:
-    """Return the bytes of global memory that an operation reads and those that it writes."""
-    reads: list[Range] = []
-    writes: list[Range] = []
-    for name, role in roles(op):
-        value = values.get(name)
-        if value.__class__ is tuple:
-            if role in (Role.IN, Role.INOUT):
-                reads += _bytes_of(value)
-            if role is not Role.IN:
-                writes += _bytes_of(value)
-    return tuple(reads), tuple(writes)
-
-
-def near_ranges(ranges: Ranges) -> Ranges:
-    """Return those of the core's own memories; the very same object if that is all."""
-    reads, writes = ranges
-    for place in (*reads, *writes):
-        if place[0].__class__ is not str:
-            return _near(reads), _near(writes)
-    return ranges
-
-
-def _near(places: tuple[Range, ...]) -> tuple[Range, ...]:
-    return tuple(place for place in places if place[0].__class__ is str)
-
-
-def _bytes_of(value: Any) -> list[Range]:
-    """Return the bytes of an operand's value, or of each of a list."""
-    if isinstance(value, TileRef):
-        if value.addr.__class__ is Unknown:
-            return [(value.type.loc, 0, END)]
-        return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
-    if not isinstance(value, tuple) or not value:
-        return []
-    if not isinstance(value[0], ViewSpec):
-        return [range_ for item in value for range_ in _bytes_of(item)]
-    spec, number, offset = value
-    if offset.__class__ is Unknown:
-        return [(number, 0, END)]
-    low, high = extent(spec, offset)
-    bits = spec.dtype.bits
-    return [(number, low * bits // 8, (high + 1) * bits // 8)]

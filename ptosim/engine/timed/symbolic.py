@@ -60,8 +60,8 @@ class TimedSymbolicEngine(SymbolicEngine, TimedEngine):
     def _fault(self, core: Core, inst: Inst, fault: OpFault | ScalarFault) -> int:
         return Engine._fault(self, core, inst, fault)
 
-    def _stuck(self) -> Core:
-        return Engine._stuck(self)
+    def _released(self, waiting: list[Core]) -> Core:
+        return Engine._released(self, waiting)
 
     def _bind(self, core: Core, inst: Inst) -> Bound:
         """Bind what moves events as with values (of FIFOs the counters move), everything else to

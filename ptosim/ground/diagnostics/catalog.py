@@ -5,7 +5,10 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+
+from ptosim.ground.isa.data import derived, read_toml
+
+_FILE = "diagnostics.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,7 @@ class Entry:
     example: str
     cure: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, str]:
         """Return the entry as JSON data."""
         return {
             "title": self.title,
@@ -39,10 +42,16 @@ class Entry:
 
 
 @lru_cache(maxsize=1)
+def severities() -> dict[str, str]:
+    """Return the severity of every code: one each. A finding needs no more than this."""
+    return derived(
+        _FILE, "severities", lambda content: {c: r["severity"] for c, r in content["code"].items()}
+    )
+
+
+@lru_cache(maxsize=1)
 def catalog() -> dict[str, Entry]:
     """Return every code with its texts."""
-    from ptosim.ground.isa.data import read_toml
-
     return {
         code: Entry(
             row["title"],
@@ -51,7 +60,7 @@ def catalog() -> dict[str, Entry]:
             row.get("example", ""),
             row.get("cure", ""),
         )
-        for code, row in read_toml("diagnostics.toml")["code"].items()
+        for code, row in read_toml(_FILE)["code"].items()
     }
 
 

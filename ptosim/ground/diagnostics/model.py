@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from ptosim.ground.diagnostics.catalog import severities
+from ptosim.ground.errors import IsaDataError
 from ptosim.ground.source import Span
 
 
@@ -142,8 +144,7 @@ def _key(diagnostic: Diagnostic) -> tuple[object, ...]:
     return diagnostic.code, diagnostic.message, place
 
 
-def make(
-    severity: Severity,
+def finding(
     code: str,
     message: str,
     span: Span | None = None,
@@ -155,11 +156,13 @@ def make(
     fixes: Sequence[Fix] = (),
     context: Mapping[str, object] | None = None,
 ) -> Diagnostic:
-    """Build a finding whose primary place is `span`, with further places in `more`."""
+    """Build a finding whose primary place is `span`, with further places in `more`.
+
+    How bad it is, the catalogue says. Raises IsaDataError for a code that it does not have."""
     primary = (Label(span, label),) if span is not None else ()
     return Diagnostic(
         code,
-        severity,
+        severity_of(code),
         message,
         (*primary, *more),
         tuple(notes),
@@ -169,16 +172,14 @@ def make(
     )
 
 
-def error(code: str, message: str, span: Span | None = None, **details: object) -> Diagnostic:
-    """Build an error; see `make` for the details."""
-    return make(Severity.ERROR, code, message, span, **details)  # type: ignore[arg-type]
+def recoded(found: Diagnostic, code: str, *notes: str) -> Diagnostic:
+    """Return a finding under another code, and so with the severity of that one, and more notes."""
+    return replace(found, code=code, severity=severity_of(code), notes=(*found.notes, *notes))
 
 
-def warning(code: str, message: str, span: Span | None = None, **details: object) -> Diagnostic:
-    """Build a warning; see `make` for the details."""
-    return make(Severity.WARNING, code, message, span, **details)  # type: ignore[arg-type]
-
-
-def note(code: str, message: str, span: Span | None = None, **details: object) -> Diagnostic:
-    """Build a note; see `make` for the details."""
-    return make(Severity.NOTE, code, message, span, **details)  # type: ignore[arg-type]
+def severity_of(code: str) -> Severity:
+    """Return how bad the findings of a code are. Raises IsaDataError for an unknown code."""
+    word = severities().get(code)
+    if word is None:
+        raise IsaDataError(f"isa/diagnostics.toml has no code {code}")
+    return Severity[word.upper()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError
@@ -12,10 +13,17 @@ from ptosim.ground.isa.paths import isa_directory
 
 def read_toml(name: str) -> dict[str, Any]:
     """Return the content of a TOML file of `isa/`. Raises IsaDataError if it cannot be read."""
+    return derived(name, "", lambda content: content)
+
+
+def derived(name: str, kind: str, derive: Callable[[dict[str, Any]], Any]) -> Any:
+    """Return what `derive` makes of a TOML file of `isa/`, plain data, kept in the cache as `kind`.
+    Raises IsaDataError if the file cannot be read."""
     path = isa_directory() / name
     try:
         raw = path.read_bytes()
-        return cached(name.replace("/", "-"), raw, lambda: tomllib.loads(raw.decode("utf-8")))
+        words = "-".join(filter(None, (kind, name.replace("/", "-"))))
+        return cached(words, raw, lambda: derive(tomllib.loads(raw.decode("utf-8"))))
     except OSError as problem:
         raise IsaDataError(f"cannot read the ISA data file {path}: {problem.strerror}") from problem
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:

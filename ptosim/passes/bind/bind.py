@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
-from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Operand, Operation, Tok
 from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
@@ -281,7 +280,7 @@ def report_mismatch(
     given = f"given: {_given(written)}"
     what = definition.mismatch or "does not take these operands"
     sink.emit(
-        error(
+        finding(
             "PTO2001",
             f"'{op.name}' op {what}",
             Span(source, op.start, op.name_end),
@@ -297,7 +296,7 @@ def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnosti
     required = sum(1 for o in variant.outs if not o.optional)
     most = len(variant.outs)
     count = sum(n for _, n, _ in op.result_tokens)
-    return error(
+    return finding(
         "PTO2023",
         f"'{op.name}' op has {required if required == most else f'{required} to {most}'} results, "
         f"not {count}",

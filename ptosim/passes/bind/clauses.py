@@ -6,9 +6,8 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, error
-from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
+from ptosim.ground.ir.core import Clause, Operand, Operation, Tok
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
 from ptosim.ground.source import Source, Span
@@ -28,35 +27,16 @@ class WrittenClause:
         self.keywords = keywords
 
 
-class Clause:
-    """A clause bound to its definition: operands by name, None for one left out."""
-
-    __slots__ = ("definition", "operands")
-
-    def __init__(self, definition: OperandDef, operands: Mapping[str, Operand | None]) -> None:
-        self.definition = definition
-        self.operands = operands
-
-    def __getitem__(self, name: str) -> Operand | None:
-        return self.operands[name]
-
-
-def has_flags(variant: Variant) -> bool:
-    """True if bare words can stand among the operands of the variant."""
-    return any(d.is_flag for d in variant.named)
-
-
 def without_flags(variant: Variant, values: list[Operand]) -> list[Operand]:
     """Return the operands without the words that are flags.
 
     A word that no operand of the variant can take is meant as a flag too: `bind_named` knows better
     what to say about it.
     """
-    if not has_flags(variant):
+    if not variant.flags:
         return values
     takes_words = any("word" in d.kinds or "enum" in d.kinds for d in variant.ins)
-    flags = {d.name for d in variant.named if d.is_flag}
-    return [v for v in values if not _is_word(v) or (takes_words and v.const not in flags)]
+    return [v for v in values if not _is_word(v) or (takes_words and v.const not in variant.flags)]
 
 
 def is_complete(op: Operation) -> bool:
@@ -116,7 +96,7 @@ class NamedBinder:
         return bound
 
     def _words(self, variant: Variant, values: Sequence[Operand]) -> dict[str, Operand]:
-        if not has_flags(variant):
+        if not variant.flags:
             return {}
         positional = {id(v) for v in without_flags(variant, list(values))}
         return {str(v.const): v for v in values if id(v) not in positional}
@@ -142,7 +122,7 @@ class NamedBinder:
 
     def _wrong_kind(self, definition: OperandDef, written: Any) -> Diagnostic:
         given = "a list" if isinstance(written, list) else str(written.type or "another word")
-        return error(
+        return finding(
             "PTO2009",
             f"'{self._op.name}' op: `{definition.name}` takes {' or '.join(definition.kinds)}, "
             f"not {given}",
@@ -196,7 +176,7 @@ class NamedBinder:
             close = difflib.get_close_matches(name, known, n=1)
             notes = (f"known: {', '.join(map(shown, variant.named))}",) if known else ()
             self._sink.emit(
-                error(
+                finding(
                     "PTO2007",
                     f"'{self._op.name}' op has no clause `{name}`",
                     self._span(tok),
@@ -211,7 +191,7 @@ class NamedBinder:
                 continue
             if bound.get(definition.name) is None and not self._reported(definition):
                 self._sink.emit(
-                    error(
+                    finding(
                         "PTO2008",
                         f"'{self._op.name}' op requires `{definition.name}`",
                         self._span(None),
@@ -233,7 +213,7 @@ class NamedBinder:
         given = [str(v.type) if v.value is not None else f"`{v.tok.value}`" for v in written.values]
         given += [f"{k} = `{v.tok.value}`" for k, v in written.keywords.items()]
         what = f"no operand `{unknown}`" if unknown else f"other operands than ({', '.join(given)})"
-        return error(
+        return finding(
             "PTO2009",
             f"'{self._op.name}' op: clause `{definition.name}` takes {what}",
             self._span(written.tok),
@@ -242,7 +222,7 @@ class NamedBinder:
         )
 
     def _not_a_clause(self, definition: OperandDef) -> Diagnostic:
-        return error(
+        return finding(
             "PTO2009",
             f"'{self._op.name}' op: `{definition.name}` is a clause",
             self._span(None),
@@ -250,7 +230,7 @@ class NamedBinder:
         )
 
     def _repeated(self, definition: OperandDef, tok: Tok) -> Diagnostic:
-        return error(
+        return finding(
             "PTO2009",
             f"'{self._op.name}' op: clause `{definition.name}` occurs twice",
             self._span(tok),

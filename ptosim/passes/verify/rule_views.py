@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from ptosim.ground.errors import IsaDataError
 from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.core import Clause, Operand, Operation
 from ptosim.ground.ir.types import (
     ErrorType,
     MaskType,
@@ -22,10 +23,9 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.expr import evaluate
+from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
-from ptosim.passes.bind.clauses import Clause
-from ptosim.passes.bind.operands import enum_member, is_word
+from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, major_bytes
 
 
@@ -126,6 +126,15 @@ class OperandView:
         self.rank = 2
 
 
+def evaluate(text: str, names: Mapping[str, Any]) -> Any:
+    """Evaluate an expression. Raises IsaDataError for a name that `names` does not have."""
+    code, _ = compile_expr(text)
+    try:
+        return eval(code, {"__builtins__": {}}, names)  # type: ignore[arg-type]
+    except NameError as problem:
+        raise IsaDataError(f"expression {text!r}: {problem}") from problem
+
+
 def environment(op: Operation, target: str) -> dict[str, Any]:
     """Return the names that a rule of the op can use: operands, attributes, predicates, `target`,
     `form` (how the op is written) and `snippet` (true outside any function)."""
@@ -180,7 +189,7 @@ def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
 
 def _result_views(op: Operation) -> dict[str, OperandView]:
     return {
-        name: OperandView(Operand(None, value, value.type))
+        name: OperandView(Operand(None, value, value.type, value.const))
         for name, value in op.result_values().items()
     }
 

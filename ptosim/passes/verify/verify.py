@@ -10,20 +10,10 @@ import difflib
 import re
 from typing import Any
 
-from ptosim.ground.diagnostics.model import (
-    Diagnostic,
-    Label,
-    Severity,
-    Sink,
-    error,
-    make,
-    note,
-    warning,
-)
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import Enum, TypeText, attr_value
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operand, Operation, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.ir.token import Tok
 from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
@@ -33,13 +23,18 @@ from ptosim.ground.ir.types import (
     VectorType,
 )
 from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.expr import compile_expr, evaluate
+from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.clauses import is_complete
-from ptosim.passes.bind.operands import check_lists, check_results, check_words
-from ptosim.passes.bind.type_lists import check_commas, check_type_lists
-from ptosim.passes.verify.rule_views import OperandView, attribute, environment
+from ptosim.passes.verify.operands import (
+    check_commas,
+    check_lists,
+    check_results,
+    check_type_lists,
+    check_words,
+)
+from ptosim.passes.verify.rule_views import OperandView, attribute, environment, evaluate
 from ptosim.passes.verify.rules import PREDICATES
 
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
@@ -48,26 +43,25 @@ _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_s
 
 def verify(resolved: ResolvedModule, sink: Sink) -> None:
     """Check every operation of a module against its row; findings go to `sink`."""
-    checker = _Verifier(resolved, sink)
-    for op in resolved.module.walk():
+    checker = _Verifier(resolved)
+    for op in resolved.ops:
         if op.definition is not None:
-            checker.check(op)
+            checker.check(op, op.definition)
+    sink.extend(checker.found)
 
 
 class _Verifier:
-    def __init__(self, resolved: ResolvedModule, sink: Sink) -> None:
-        self.resolved = resolved
+    def __init__(self, resolved: ResolvedModule) -> None:
         self.target = resolved.target
         self.source: Source = resolved.module.source
-        self.sink = sink
+        self.found: list[Diagnostic] = []
 
-    def check(self, op: Operation) -> None:
-        definition: OpDef = op.definition  # type: ignore[assignment]
+    def check(self, op: Operation, definition: OpDef) -> None:
         if definition.status[self.target] is Status.ABSENT:
             self._absent(op, definition)
             return
-        self.sink.extend(check_commas(op, self.source))
-        self.sink.extend(check_type_lists(op, self.source))
+        self.found.extend(check_commas(op, self.source))
+        self.found.extend(check_type_lists(op, self.source))
         attributes_fit = self._attributes(op, definition)
         self._tile_types(op)
         if definition.legacy is not None:
@@ -79,7 +73,7 @@ class _Verifier:
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
         ]
-        self.sink.extend(faults)
+        self.found.extend(faults)
         if faults or not attributes_fit or not is_complete(op) or not self._has_only_tiles(op):
             return
         if not (op.variant.elements or op.variant.rules):
@@ -96,8 +90,8 @@ class _Verifier:
         others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
         where = " and ".join(others) or "no target"
         text = definition.absent or f"{definition.mnemonic} is only supported on {where}"
-        self.sink.emit(
-            error(
+        self.found.append(
+            finding(
                 "PTO3001",
                 f"'{op.name}' op {text}",
                 self._name_span(op),
@@ -108,8 +102,8 @@ class _Verifier:
 
     def _legacy(self, op: Operation, what: str) -> None:
         old, _, modern = what.partition("; ")
-        self.sink.emit(
-            warning(
+        self.found.append(
+            finding(
                 "PTO0010",
                 f"legacy spelling: {old}",
                 self._name_span(op),
@@ -135,8 +129,8 @@ class _Verifier:
         for known in definition.attrs.values():
             if known.required and known.name not in op.attrs:
                 fit = False
-                self.sink.emit(
-                    error(
+                self.found.append(
+                    finding(
                         "PTO2005",
                         f"'{op.name}' op requires attribute '{known.name}'",
                         self._name_span(op),
@@ -148,8 +142,8 @@ class _Verifier:
     def _unknown_attribute(self, op: Operation, definition: OpDef, key: str, attr: Any) -> None:
         close = difflib.get_close_matches(key, definition.attrs, n=1)
         tok = attr.key
-        self.sink.emit(
-            note(
+        self.found.append(
+            finding(
                 "PTO2003",
                 f"unknown attribute `{key}` of {op.name} is kept and has no effect",
                 Span(self.source, tok.start, tok.end) if tok is not None else self._name_span(op),
@@ -163,14 +157,14 @@ class _Verifier:
         span = self._attr_span(op, attr)
         if enum is not None:
             if isinstance(value, Enum) and value.kind not in (None, "enum", enum.name):
-                self.sink.emit(_wrong_enum(op, known, value, span))
+                self.found.append(_wrong_enum(op, known, value, span))
                 return False
             if attribute(op, known) is None:
-                self.sink.emit(_unknown_member(op, known, enum.members, value, span))
+                self.found.append(_unknown_member(op, known, enum.members, value, span))
                 return False
         elif not _has_type(value, known.type):
-            self.sink.emit(
-                error(
+            self.found.append(
+                finding(
                     "PTO2006",
                     f"'{op.name}' op expects attribute '{known.name}' to be {_article(known.type)}",
                     span,
@@ -194,8 +188,8 @@ class _Verifier:
     def _valid_within_shape(self, op: Operation, value: Value, type_: TileType) -> None:
         for axis, valid, size in ((0, type_.v_row, type_.rows), (1, type_.v_col, type_.cols)):
             if valid is not None and not 0 <= valid <= size:
-                self.sink.emit(
-                    error(
+                self.found.append(
+                    finding(
                         "PTO2017",
                         f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
                         f"shape[{axis}]",
@@ -256,8 +250,8 @@ class _Verifier:
             arch=arch, op=definition.mnemonic, list=listed, names=", ".join(rule.operands)
         )
         found = ", ".join(f"{n} is {v.dtype}" for n, v in zip(rule.operands, views, strict=True))
-        self.sink.emit(
-            error(
+        self.found.append(
+            finding(
                 "PTO2013" if len(rule.operands) == 1 else "PTO2014",
                 f"'{op.name}' op {message}",
                 self._name_span(op),
@@ -276,7 +270,7 @@ class _Verifier:
             return
         if evaluate(rule.expr, names):
             return
-        self.sink.emit(self._violation(op, definition, rule, names))
+        self.found.append(self._violation(op, definition, rule, names))
 
     def _violation(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
@@ -296,8 +290,7 @@ class _Verifier:
             .replace("{0}", last[1] if len(last) == 3 else "")
         )
         message = _FIELD.sub(lambda found: _field(names, found), message)
-        return make(
-            Severity[rule.severity.upper()],
+        return finding(
             code,
             f"'{op.name}' op {message}",
             self._name_span(op),
@@ -420,7 +413,7 @@ def _has_type(value: Any, type_: str) -> bool:
 
 
 def _wrong_enum(op: Operation, known: AttrDef, value: Enum, span: Span) -> Diagnostic:
-    return error(
+    return finding(
         "PTO2006",
         f"'{op.name}' op expects attribute '{known.name}' to be a {known.type}, not a {value.kind}",
         span,
@@ -433,7 +426,7 @@ def _unknown_member(
 ) -> Diagnostic:
     text = value.member if isinstance(value, Enum) else str(value)
     close = difflib.get_close_matches(text, members, n=1)
-    return error(
+    return finding(
         "PTO2004",
         f"'{op.name}' op: `{text}` is not a member of {known.type}",
         span,

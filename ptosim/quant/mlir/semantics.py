@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import error
+from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.quant.inverse import dequantize
 from ptosim.quant.mlir.types import StorageSpec, UniformType, float_array
@@ -96,7 +96,7 @@ def _expressed(type_: UniformType) -> np.dtype:
     if type_.expressed not in COMPUTED or array is None:
         raise UnsupportedError(
             [
-                error(
+                finding(
                     "PTO8202",
                     f"values expressed in {type_.expressed} are not computed",
                     notes=(f"types with arithmetic: {', '.join(COMPUTED)}",),

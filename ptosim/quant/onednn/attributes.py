@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import error
+from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError, UsageError
 
 ARGUMENTS = ("src", "weights", "dst")
@@ -181,7 +181,7 @@ def _argument(arg: str) -> str:
 def _unimplemented(what: str) -> UnsupportedError:
     return UnsupportedError(
         [
-            error(
+            finding(
                 "PTO8203",
                 f"oneDNN: {what}: unimplemented",
                 notes=("primitive creation fails with dnnl_unimplemented for such attributes",),

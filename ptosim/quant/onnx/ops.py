@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import error
+from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
 from ptosim.quant.integer_ops import Window, conv_int32, matmul_int32
 from ptosim.quant.inverse import dequantize
@@ -228,7 +228,11 @@ def _product(
 
 def _shape_error(node: Node, a: np.ndarray, b: np.ndarray, why: str) -> ProgramError:
     return ProgramError(
-        [error("PTO2212", f"{node}: operands of shapes {list(a.shape)} and {list(b.shape)} {why}")]
+        [
+            finding(
+                "PTO2212", f"{node}: operands of shapes {list(a.shape)} and {list(b.shape)} {why}"
+            )
+        ]
     )
 
 
@@ -236,7 +240,7 @@ def _integers_only(node: Node, *arrays: np.ndarray) -> None:
     if any(a.dtype.kind not in "iu" for a in arrays):
         raise UnsupportedError(
             [
-                error(
+                finding(
                     "PTO8201",
                     f"{node}: float8 operands are not executed",
                     notes=("no public text says in which type their products are summed",),

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, error, warning
+from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.quant.onnx.schema import Node, Operand, Version, version
 from ptosim.quant.storage import storage
 
@@ -69,7 +69,7 @@ def _input(node: Node, index: int) -> Operand | None:
 
 def _attributes(node: Node, schema: Version) -> list[Diagnostic]:
     return [
-        error(
+        finding(
             "PTO2210",
             f"{node}: opset {node.opset} has no attribute '{name}'",
             help=f"attributes: {', '.join(schema.attrs) or 'none'}",
@@ -84,13 +84,15 @@ def _types(node: Node, schema: Version) -> list[Diagnostic]:
     bound: dict[str, tuple[str, str]] = {}
     if len(node.inputs) > len(schema.inputs):
         findings.append(
-            error("PTO2211", f"{node}: takes {len(schema.inputs)} inputs, not {len(node.inputs)}")
+            finding("PTO2211", f"{node}: takes {len(schema.inputs)} inputs, not {len(node.inputs)}")
         )
     for index, parameter in enumerate(schema.inputs):
         operand = _input(node, index)
         if operand is None:
             if not parameter.optional:
-                findings.append(error("PTO2211", f"{node}: the input {parameter.name} is missing"))
+                findings.append(
+                    finding("PTO2211", f"{node}: the input {parameter.name} is missing")
+                )
             continue
         findings += _type(node, schema, parameter.name, parameter.variable, operand.dtype, bound)
     return findings or _output(node, schema)
@@ -106,7 +108,7 @@ def _type(
 ) -> list[Diagnostic]:
     if dtype not in schema.allowed(variable):
         return [
-            error(
+            finding(
                 "PTO2207",
                 f"{node}: {name} has unsupported type {dtype} in opset {node.opset}",
                 notes=(f"allowed: {', '.join(schema.allowed(variable))}",),
@@ -118,7 +120,7 @@ def _type(
     other, first = bound.setdefault(key, (dtype, name))
     if other != dtype:
         return [
-            error(
+            finding(
                 "PTO2208",
                 f"{node}: type parameter ({key}) bound to different types ({first} is {other}, "
                 f"{name} is {dtype})",
@@ -143,17 +145,17 @@ def _output(node: Node, schema: Version) -> list[Diagnostic]:
     variable = schema.outputs[0].variable
     zero = _input(node, 2)
     if made not in schema.allowed(variable):
-        return [error("PTO2206", f"{node}: y has unsupported type {made}, not a quantised type")]
+        return [finding("PTO2206", f"{node}: y has unsupported type {made}, not a quantised type")]
     if node.op == "QuantizeLinear" and zero is not None and zero.dtype != made:
         return [
-            error(
+            finding(
                 "PTO2206",
                 f"{node}: output_dtype {made} does not match y_zero_point type {zero.dtype}",
             )
         ]
     if node.output is not None and node.output != made:
         return [
-            error(
+            finding(
                 "PTO2206",
                 f"{node}: the output is declared {node.output}, inferred is {made}",
                 help="without zero point and output_dtype the output type is UINT8"
@@ -176,14 +178,14 @@ def _granularity(node: Node, schema: Version) -> list[Diagnostic]:
     block = node.attrs.get("block_size", 0)
     axis = node.attrs.get("axis", 1)
     if block < 0:
-        return [error("PTO2204", f"{node}: 'block_size' must be non-negative, not {block}")]
+        return [finding("PTO2204", f"{node}: 'block_size' must be non-negative, not {block}")]
     zero_shape = zero.shape if zero is not None else None
     if block:
         return _blocked(node, x.shape, scale.shape, zero_shape, axis, block)
     if _one(scale.shape):
         if zero_shape is not None and not _one(zero_shape):
             return [
-                error(
+                finding(
                     "PTO2202",
                     f"{node}: x_zero_point must be a scalar or 1D tensor of size 1 as the scale is",
                 )
@@ -192,7 +194,7 @@ def _granularity(node: Node, schema: Version) -> list[Diagnostic]:
     findings = _per_axis(node, x.shape, scale.shape, zero_shape, axis)
     if not findings and "axis" not in schema.attrs:
         findings.append(
-            warning(
+            finding(
                 "PTO7202",
                 f"{node}: opset {node.opset} quantises per tensor only, and the scale is a vector",
                 notes=("the checker, the reference and the runtime accept it with axis 1",),
@@ -209,7 +211,7 @@ def _one(shape: tuple[int, ...]) -> bool:
 def _axis(node: Node, axis: int, rank: int) -> list[Diagnostic]:
     if -rank <= axis < rank:
         return []
-    return [error("PTO2203", f"{node}: axis {axis} is not in valid range [{-rank},{rank - 1}]")]
+    return [finding("PTO2203", f"{node}: axis {axis} is not in valid range [{-rank},{rank - 1}]")]
 
 
 def _per_axis(
@@ -226,14 +228,14 @@ def _per_axis(
     text = f"{node}: for per axis quantization,"
     if scale != (size,):
         return [
-            error(
+            finding(
                 "PTO2201",
                 f"{text} scale must be 1D tensor with size {size}, not {_shape(scale)}",
             )
         ]
     if zero is not None and zero != (size,):
         return [
-            error(
+            finding(
                 "PTO2202",
                 f"{text} x_zero_point must be null or 1D tensor with size {size}, "
                 f"not {_shape(zero)}",
@@ -267,11 +269,11 @@ def _blocked(
         )
     elif zero is not None and zero != scale:
         return [
-            error("PTO2202", f"{node}: x_zero_point and x_scale must have the same shape {end}")
+            finding("PTO2202", f"{node}: x_zero_point and x_scale must have the same shape {end}")
         ]
     else:
         return []
-    return [error("PTO2205", f"{node}: {text}", notes=(f"x {_shape(x)}, scale {_shape(scale)}",))]
+    return [finding("PTO2205", f"{node}: {text}", notes=(f"x {_shape(x)}, scale {_shape(scale)}",))]
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -291,8 +293,7 @@ def _zero_point_values(node: Node) -> list[Diagnostic]:
         return []
     message = f"{node} with type float8 should have no zero point or all zero points should be 0"
     # The operator text lets QuantizeLinear have one, and every implementation ignores it.
-    make = error if node.op == "DequantizeLinear" else warning
-    return [make("PTO2209" if make is error else "PTO7203", message)]
+    return [finding("PTO2209" if node.op == "DequantizeLinear" else "PTO7203", message)]
 
 
 def _scales(node: Node, schema: Version) -> list[Diagnostic]:
@@ -304,7 +305,7 @@ def _scales(node: Node, schema: Version) -> list[Diagnostic]:
         wrong = values[~(values > 0) | ~np.isfinite(values)]
         if wrong.size:
             findings.append(
-                warning(
+                finding(
                     "PTO7201",
                     f"{node}: {parameter.name} holds {wrong.flat[0]:g}, which is not a positive "
                     "finite number",

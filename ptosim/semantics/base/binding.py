@@ -3,22 +3,24 @@ voice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity, make
+from ptosim.effects.touch import Touches
+from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import GmBuffer, GmView, ViewSpec, extent, strided_view
+from ptosim.machine.gm import GmBuffer, ViewSpec, extent, strided_view
 from ptosim.machine.layout import tile_layout
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
-from ptosim.semantics.base.touch import Touches
+from ptosim.machine.values import GmView
+from ptosim.semantics.base.orders import Sync
 
 
 class OpFault(Exception):
@@ -86,7 +88,7 @@ class Binding:
         # A waiting operation sets `guard`, which says whether it can go on; `sync` says for the
         # timing model and the race checks what the operation orders.
         self.guard: Callable[[], bool] | None = None
-        self.sync: tuple[Any, ...] | None = None
+        self.sync: Sync | None = None
         # What happens when the scalar unit reaches a waiting operation, before it waits: the handle
         # that it gives must be there for the operations behind it. `slots` says where results go.
         self.at_issue: Callable[[], None] | None = None
@@ -110,7 +112,7 @@ class Binding:
     def elsewhere(self, view: GmView) -> Binding:
         """Return the same operation with its window of global memory at another place."""
         values = {
-            name: view if value.__class__ is tuple and value[:2] == view[:2] else value
+            name: view if isinstance(value, GmView) and value[:2] == view[:2] else value
             for name, value in self.values.items()
         }
         made = Binding(
@@ -258,17 +260,12 @@ class Binding:
 
     # -- findings -------------------------------------------------------------------------------
 
-    def warn(self, code: str, message: str, **details: Any) -> None:
-        """Report a warning at the operation, once for each place and text; at binding or later."""
-        self._report(Severity.WARNING, code, message, details)
-
-    def note(self, code: str, message: str, **details: Any) -> None:
-        """Report a note at the operation."""
-        self._report(Severity.NOTE, code, message, details)
-
-    def _report(self, severity: Severity, code: str, message: str, details: dict[str, Any]) -> None:
+    def report(
+        self, code: str, message: str, *, notes: Sequence[str] = (), help: str | None = None
+    ) -> None:
+        """Report a finding at the operation, once for each place and text; at binding or later."""
         span = Span(self.source, self.op.start, self.op.name_end)
-        self.emit(make(severity, code, f"'{self.op.name}' {message}", span, **details))
+        self.emit(finding(code, f"'{self.op.name}' {message}", span, notes=notes, help=help))
 
 
 def valid_bytes(ref: TileRef) -> int:

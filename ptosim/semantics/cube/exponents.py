@@ -31,7 +31,7 @@ def _rows_to_zz(op: Binding) -> Commit:
     if groups % 2:
         raise OpFault("PTO6014", f"{groups} exponents a row; the ZZ form takes pairs")
     if src.rows > 1 and src.cols != groups:
-        op.warn(
+        op.report(
             "PTO7003",
             f"reads src densely with {groups} exponents a row; its rows are {src.cols} apart",
             help="quantise into a one-row exponent tile",
@@ -54,7 +54,7 @@ def _scratch(op: Binding, rows: int, groups: int) -> np.ndarray:
     tmp = op.tile("tmp")
     count = (16 + -(-rows // 16) * (groups // 2) + 16) * 2
     if count > tmp.type.bytes:
-        op.warn(
+        op.report(
             "PTO6105",
             f"uses {count} bytes of scratch in a tile of {tmp.type.bytes}",
             help="scratch takes 2 * (32 + ceil(M/16) * G/2) bytes",
@@ -69,12 +69,12 @@ def _columns_to_zz(op: Binding) -> Commit:
     rows, stride = src.v_row, src.v_col
     pairs, blocks = rows // 2, stride // 16
     if rows % 2 or stride % 16:
-        op.warn(
+        op.report(
             "PTO7003",
             f"moves {pairs * 2}x{blocks * 16} of {rows}x{stride} exponents: whole boxes only",
         )
     if rows > 1 and stride != src.cols:
-        op.warn(
+        op.report(
             "PTO7003",
             f"reads src densely with {stride} exponents a row; its rows are {src.cols} apart",
             help="give src as many valid columns as columns",

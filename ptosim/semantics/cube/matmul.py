@@ -90,7 +90,7 @@ def _check_sizes(op: Binding, sizes: tuple[int, int, int]) -> None:
             ),
         )
     if rhs.v_row != k:
-        op.warn(
+        op.report(
             "PTO6302",
             f"takes {k} rows of rhs, as many as lhs has columns; {rhs.v_row} of them are valid",
             help="give rhs as many valid rows as lhs has valid columns",
@@ -164,7 +164,7 @@ def _start(op: Binding, m: int, n: int) -> Reader | None:
         return None
     acc, dst = op.tile("acc"), op.tile("dst")
     if acc.addr != dst.addr:
-        op.warn(
+        op.report(
             "PTO6303",
             "adds to an accumulator in another place than its result",
             notes=("the hardware has one accumulator, and adds to what lies in dst",),
@@ -217,7 +217,7 @@ def _warn_layout(op: Binding, name: str, tile: Tile, groups: int) -> None:
     wanted = "zz" if name == "lhs_scale" else "nn"
     if along != groups or (tile.layout.name == wanted and tile.type.fractal == 32):
         return
-    op.warn(
+    op.report(
         "PTO6305",
         f"reads {name} in boxes of 32 bytes ({wanted}, fractal 32); its type says "
         f"{tile.layout.name}, fractal {tile.type.fractal}",

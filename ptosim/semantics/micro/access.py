@@ -28,14 +28,14 @@ def address(ctx: VectorContext, pointer: str, offset: str | None = None) -> Addr
     """Return the function that computes pointer + offset elements."""
     at = ctx[pointer]
     if offset is None or not ctx.has(offset):
-        return lambda slots: slots[at][1]
+        return lambda slots: slots[at].byte
     size = element_bytes(ctx, pointer)
     const = ctx.const(offset)
     if const is not None:
         distance = const * size
-        return lambda slots: slots[at][1] + distance
+        return lambda slots: slots[at].byte + distance
     index = ctx[offset]
-    return lambda slots: slots[at][1] + slots[index] * size
+    return lambda slots: slots[at].byte + slots[index] * size
 
 
 def outside(ctx: VectorContext, start: int, size: int, limit: int) -> OpFault:
@@ -59,7 +59,7 @@ def loader(
 ) -> Callable[[Core, int], bytearray]:
     """Return the function that reads `size` bytes of UB, a copy of them. `used`, where not all of
     them count: where runs of how many bytes begin."""
-    warn, stamp, entry = ctx.warn, ctx.place.stamp(size), ctx.place.entry(size)
+    report, stamp, entry = ctx.report, ctx.place.stamp(size), ctx.place.entry(size)
 
     def load(core: Core, start: int) -> bytearray:
         ub = core.ub
@@ -74,7 +74,7 @@ def loader(
         ub.last[start:end] = stamp
         ub.touched.add(start >> PAGE_BITS)
         if ub.marks.find(ub.interval, start, end) >= 0:
-            warn(*STORE_LOAD)
+            report(*STORE_LOAD)
         return ub.data[start:end]
 
     return load
@@ -94,4 +94,4 @@ def write(
     check(ctx, ub, start, size)
     found = stores(ub, ctx.place, start, data, gate)
     if found is not None:
-        ctx.warn(*found)
+        ctx.report(*found)

@@ -31,7 +31,7 @@ Inactive = Callable[[Mask], "np.ndarray | None"]
 class VectorContext:
     """One vector instruction at decoding."""
 
-    __slots__ = ("_before", "attrs", "new_slot", "op", "place", "profile", "slots", "warn")
+    __slots__ = ("_before", "attrs", "new_slot", "op", "place", "profile", "report", "slots")
 
     def __init__(
         self,
@@ -40,14 +40,14 @@ class VectorContext:
         slots: dict[str, Any],
         attrs: dict[str, Any],
         new_slot: Callable[[Any], int],
-        warn: Callable[[str, str], None],
+        report: Callable[[str, str], None],
         place: Place | None = None,
     ) -> None:
         self.op = op
         self.profile = profile
         self.slots = slots  # of operands and results, by the names of the row
         self.attrs = attrs
-        self.warn = warn
+        self.report = report
         self.place = place or Place()  # in its region
         self.new_slot = new_slot
         self._before: list[Run] = []

@@ -97,7 +97,7 @@ def _source(
     high = where.start + sum(max(e, 0) for e in ends) + dtype.itemsize
     if low >= 0 and high <= where.size:
         return partial(np.ndarray, shape, dtype, where.data, where.start, strides)
-    op.warn(
+    op.report(
         "PTO6604",
         f"reads bytes [{low}, {high}) of {where.name}, which has {where.size}; those outside are "
         "read as 0",
@@ -159,7 +159,7 @@ def _pitch(op: Binding, cols: int, dtype: DType) -> int:
     width = cols * dtype.bits // 8
     if dtype.is_integer or dtype.bits > 8 or width >= 32:
         return 32
-    op.note(
+    op.report(
         "PTO6607",
         f"takes rows of {width} bytes from L1: the tile is narrower than a 32-byte row",
     )
@@ -181,7 +181,7 @@ def scales_to_l0(op: Binding) -> Commit:
 
 
 def _scale_place(op: Binding, space: str, pointer: str) -> Place:
-    return side_place(op, space, op.values[pointer][1] >> 4)._replace(operand=pointer)
+    return side_place(op, space, op.values[pointer].byte >> 4)._replace(operand=pointer)
 
 
 def _scales(op: Binding, space: str, pointer: str, rows: int, depth: int) -> np.ndarray:

@@ -58,7 +58,7 @@ def copied(op: Binding, copy: Copy) -> Commit:
         whole = False
         verb = "reads" if axis == 1 else "writes"
         what = "are read as 0" if axis == 1 else "are not written"
-        op.warn(
+        op.report(
             "PTO6604",
             f"{verb} bytes [{low}, {high}) of {where.name}, which has {where.size}; those "
             f"outside {what}",
@@ -185,7 +185,7 @@ def transfer(op: Binding) -> Commit:
 def _check_alignment(op: Binding, *places: Place) -> None:
     for where in places:
         if not where.drops and where.start % 32:
-            op.warn(
+            op.report(
                 "PTO6605",
                 f"addresses {where.name} at {where.start:#x}; the transfer needs a multiple of 32",
             )

@@ -76,7 +76,9 @@ STATE.update(
 def copy_gm_to_ubuf(op: Binding) -> Commit:
     """GM to UB by bytes."""
     if op.values["left_pad"] or op.values["right_pad"]:
-        op.note("PTO6606", "has padding counts, but no operand names the value; nothing is padded")
+        op.report(
+            "PTO6606", "has padding counts, but no operand names the value; nothing is padded"
+        )
     return _looped(op, "outtoub")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.core import Core
+from ptosim.machine.values import Pointer
 from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Align
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader, outside
@@ -99,7 +100,7 @@ def _whole(ctx: VectorContext, at: Address) -> Run:
     lanes, target = ctx.lanes("dst"), ctx["dst"]
     stamp, size, bits = ctx.place.stamp(REGISTER_BYTES), REGISTER_BYTES, PAGE_BITS
     entry = ctx.place.entry(size)
-    make, warn = np.frombuffer, ctx.warn
+    make, report = np.frombuffer, ctx.report
 
     def run(core: Core) -> None:
         slots, ub = core.slots, core.ub
@@ -113,7 +114,7 @@ def _whole(ctx: VectorContext, at: Address) -> Run:
         ub.last[start:end] = stamp
         ub.touched.add(start >> bits)
         if ub.marks.find(ub.interval, start, end) >= 0:
-            warn(*STORE_LOAD)
+            report(*STORE_LOAD)
         slots[target] = make(ub.data[start:end], lanes)
 
     return run
@@ -194,7 +195,7 @@ def _blocks(ctx: VectorContext, core: Core, starts: list[int], image: int) -> np
         if image >> 4 * k & 1:
             check(ctx, ub, start, 32)
             if loads(ub, start, stamp, entry):
-                ctx.warn(*STORE_LOAD)
+                ctx.report(*STORE_LOAD)
             register[32 * k : 32 * k + 32] = ub.data[start : start + 32]
     return np.frombuffer(register, np.uint8)
 
@@ -260,7 +261,7 @@ def _warn_gather(ctx: VectorContext, core: Core, starts: np.ndarray, width: int)
     ub.touched.update((starts >> PAGE_BITS).tolist())
     ub.note(ctx.place.code, starts, width)
     if (np.frombuffer(ub.marks, np.uint8)[places] == ub.interval).any():
-        ctx.warn(*STORE_LOAD)
+        ctx.report(*STORE_LOAD)
 
 
 # -- unaligned streams -----------------------------------------------------------------------------
@@ -296,6 +297,6 @@ def vldus(ctx: VectorContext) -> Run:
         block = end // 32 * 32
         slots[align] = Align(bytes(core.ub.data[block : block + 32]), end)
         if moved is not None:
-            slots[moved] = (slots[source][0], end)
+            slots[moved] = Pointer(slots[source].memory, end)
 
     return run

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.core import Core
+from ptosim.machine.values import Pointer
 from ptosim.machine.vector import Align, mask_of_bits
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, element_bytes, loader, write
@@ -49,7 +50,7 @@ def append(ctx: VectorContext, core: Core, align: Align, start: int, data: bytes
     """Append bytes to a stream at `start`: whole blocks are written, the rest waits."""
     pending = align.pending if align.end == start else b""
     if align.pending and not pending:
-        ctx.warn(
+        ctx.report(
             "PTO6611",
             f"appends at {start:#x}, but the stream ends at {align.end:#x}; the "
             f"{len(align.pending)} bytes that wait there are lost",
@@ -67,7 +68,7 @@ def append(ctx: VectorContext, core: Core, align: Align, start: int, data: bytes
 def flush(ctx: VectorContext, core: Core, align: Align, end: int) -> None:
     """Write what waits, so that it ends at `end`."""
     if align.end is not None and align.end != end:
-        ctx.warn(
+        ctx.report(
             "PTO6611",
             f"ends the stream at {end:#x}, but {align.end:#x} is the end of what was appended; "
             "what is pending is written in front of the address of the flush",
@@ -83,7 +84,7 @@ def _appended(ctx: VectorContext, at: Address, data: Bytes, moved: int | None) -
         state = append(ctx, core, slots[align], at(slots), data(core, slots))
         slots[target] = state
         if moved is not None:
-            slots[moved] = (slots[base][0], state.end)
+            slots[moved] = Pointer(slots[base].memory, state.end)
 
     return run
 

@@ -79,7 +79,7 @@ def _check_block(op: Binding, src: Tile, dst: Tile) -> None:
     counted = src if loc == "bias" and op.target == "a2a3" else dst
     size, block = counted.cols * counted.bits // 8, 64 if loc == "bias" else 128
     if size % block:
-        op.warn(
+        op.report(
             "PTO6107",
             f"moves {size} bytes to {loc}; the library takes multiples of {block}",
             help="widen the tile, or fill it up",
@@ -124,7 +124,7 @@ _VEC_TO_VEC = {"a2a3": _vec_a2a3, "a5": _vec_a5}
 def _warn_plain(op: Binding, src: Tile, dst: Tile) -> None:
     if dst.rows == 1 or dst.cols == 1:  # the layouts are one
         return
-    op.warn(
+    op.report(
         "PTO7002",
         f"copies rows of a {src.layout.name} tile into a {dst.layout.name} tile without converting",
         notes=("only ND to NZ and ND to ZN are conversions, and only on A5",),
@@ -178,7 +178,7 @@ def _to_nz(op: Binding, src: Tile, dst: Tile) -> Commit:
 
 def _warn_pitch(op: Binding, dst: Tile, pitch: int, blocks: int, rows: int) -> None:
     if dst.type.compact == 0 and dst.rows != pitch and blocks > 1:
-        op.warn(
+        op.report(
             "PTO7003",
             f"puts column blocks {pitch} rows apart, but consumers address the tile with "
             f"{dst.rows} rows",
@@ -186,7 +186,7 @@ def _warn_pitch(op: Binding, dst: Tile, pitch: int, blocks: int, rows: int) -> N
         )
     used = ((blocks - 1) * pitch + rows) * 32
     if used > dst.type.bytes:
-        op.warn("PTO6105", f"writes {used} bytes into a tile of {dst.type.bytes}")
+        op.report("PTO6105", f"writes {used} bytes into a tile of {dst.type.bytes}")
 
 
 def _to_zn(op: Binding, src: Tile, dst: Tile) -> Commit:
@@ -199,12 +199,12 @@ def _to_zn(op: Binding, src: Tile, dst: Tile) -> Commit:
     rows, cols = src.v_row, dst.v_col
     box_rows, box_cols = rows // depth, cols // 16
     if cols % 16 or rows % depth:
-        op.warn(
+        op.report(
             "PTO7003",
             f"writes {box_rows * depth}x{box_cols * 16} of {rows}x{cols} elements: whole boxes",
         )
     if cols != src.cols and rows > 1:
-        op.warn(
+        op.report(
             "PTO7003",
             f"reads src densely with {cols} elements a row; its rows are {src.cols} apart",
             help="give dst as many valid columns as src has columns",

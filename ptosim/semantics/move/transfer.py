@@ -160,7 +160,7 @@ def _is_blocked(op: Binding, view: GmAccess, tile: Tile) -> bool:
 
 def warn_pair(op: Binding, view: GmAccess, tile: Tile) -> None:
     """Report a pair of layouts that the library's transfer does not have."""
-    op.warn(
+    op.report(
         "PTO6104",
         f"moves between a {view.layout} view and a {tile.layout.name} tile in {tile.type.loc}",
         notes=("the C++ library refuses this pair of layouts; elements go where they belong",),
@@ -219,13 +219,13 @@ def _compare(op: Binding, name: str, view: GmAccess, tile: Tile) -> None:
             help="move a smaller window or use a larger tile",
         )
     if lines != valid:
-        op.note(
+        op.report(
             "PTO6102",
             f"moves {lines} {axis} of the window; the tile's valid region has {valid}",
             notes=(f"{axis} are counted by the window",),
         )
     if across != length:
-        op.warn(
+        op.report(
             "PTO6103",
             f"moves {length} {other} of each; the window has {across}",
             notes=(f"the length along the {other} is the tile's valid size",),
@@ -245,7 +245,7 @@ def gm_window(
         if (s3 > 1 and view.spec.strides[3] != sizes[-1]) or (
             s2 > 1 and view.spec.strides[2] != s3 * sizes[-1]
         ):
-            op.warn(
+            op.report(
                 "PTO6106",
                 "takes every column block as contiguous; the view's strides say otherwise",
                 notes=("the transfer of an NZ tile uses the strides between blocks only",),

@@ -120,7 +120,7 @@ def _wrapping(op: Binding, ufunc: np.ufunc) -> Function:
     def compute(first: Any, second: Any, out: np.ndarray) -> None:
         wrapped = ufunc(first, second)
         if beyond(first, second, wrapped).any():
-            op.note(
+            op.report(
                 "PTO6424",
                 "wraps integers around that leave their type",
                 notes=("switch `int.overflow`: `wrap` or `saturate`; the hardware's is unknown",),

@@ -31,7 +31,7 @@ def _comparison(op: Binding, dtype: np.dtype) -> np.ufunc:
     mode = str(op.attr("cmpMode"))
     equality = op.switch("tcmp.i32") == "equality"
     if equality and dtype in _INT32 and mode not in ("eq", "ne"):
-        op.warn(
+        op.report(
             "PTO7026",
             f"compares for equality: A2/A3 have no `{mode}` of 32-bit integers",
             help="compare in f32, or as the sign of a difference",
@@ -51,7 +51,7 @@ def tcmp(op: Binding) -> Commit:
     width, lanes = _extent(op, first)
     left, right = _lanes(op, "src0", first, lanes), _lanes(op, "src1", first, lanes)
     if op.target == "a5" and first.dtype.itemsize == 4 and first.cols != second.cols:
-        op.warn(
+        op.report(
             "PTO7030",
             f"reads rows of src1 {first.cols} elements apart, as in src0; it has {second.cols}",
             help="give both sources the same number of columns",
@@ -71,7 +71,7 @@ def tcmps(op: Binding) -> Commit:
     scalar = typed_scalar(op.scalar("scalar"), src.dtype)
     halves = op.switch("tcmps.i16") == "f16" and src.dtype in _INT16
     if halves:
-        op.warn(
+        op.report(
             "PTO7027",
             f"compares the bits of {src.type.dtype} elements as f16: A2/A3 have no 16-bit integer "
             "comparison with a scalar",
@@ -142,7 +142,7 @@ def _row_writer(op: Binding, dst: Tile, rows: int, width: int) -> Callable[[np.n
     stride = dst.row_bytes
     target = tile_array(dst, (rows, width), (stride, 1), np.uint8)
     if width > stride:
-        op.warn(
+        op.report(
             "PTO7028",
             f"writes {width} bytes for each row of a mask whose rows have {stride}",
             notes=("later rows overwrite the tail of earlier ones",),
@@ -244,7 +244,7 @@ def _warn_linear(op: Binding, rows: int) -> None:
         return
     for other in op.op.function.walk():
         if other.name == "pto.tcmps" and _destination(other) is mask:
-            op.warn(
+            op.report(
                 "PTO7029",
                 "reads a mask row by row that tcmps packs back to back over its rows",
                 notes=("switch `tcmps.mask`: `linear` as in goldens, `rows` as in the library",),

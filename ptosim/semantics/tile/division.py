@@ -34,7 +34,7 @@ def _through_floats(
     if op.is_empty:
         return nothing
     image, form = _IMAGES[out.dtype], _FORMATS[out.dtype]
-    op.note(
+    op.report(
         "PTO7022",
         f"computes {form} elements in {np.dtype(image).name}, and converts its sources in place",
         notes=("A2/A3 have no integer division", "larger operands are rounded first"),
@@ -92,7 +92,7 @@ def tdivs(op: Binding) -> Commit:
         out, values, divisor = op.array_operands(("dst", "src", "scalar"))
         if op.is_empty:
             return nothing
-        op.note(
+        op.report(
             "PTO7023",
             "multiplies by the rounded reciprocal, because source and destination are one",
             help="divide into another tile for correctly rounded quotients",
@@ -103,7 +103,7 @@ def tdivs(op: Binding) -> Commit:
 
 def _check_divisor(op: Binding) -> None:
     if op.tile("dst").dtype.kind in "iu" and op.values.get("scalar") == 0:
-        op.warn("PTO7024", "divides integers by zero; the hardware's result is undefined")
+        op.report("PTO7024", "divides integers by zero; the hardware's result is undefined")
 
 
 # -- trem ------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def _shift(ufunc: np.ufunc) -> Choice:
     def choose(op: Binding, dtype: np.dtype) -> Function:
         amount = op.values.get("scalar")
         if isinstance(amount, int) and not 0 <= amount < dtype.itemsize * 8:
-            op.warn(
+            op.report(
                 "PTO7021",
                 f"shifts elements of {dtype.itemsize * 8} bits by {amount}",
                 notes=("undefined on the hardware; here all bits are shifted out",),

@@ -109,7 +109,7 @@ def _warn(op: Binding, name: str, row: int, found: tuple[object, int, object]) -
         "column0": "column 0 of the row, as the assembler's goldens",
         "lane": "lane c mod (32/w) of the block, as the library",
     }
-    op.warn(
+    op.report(
         "PTO7031",
         f"has a broadcast operand {name} whose block of 32 bytes for row {row} does not hold "
         f"copies: column 0 is {first}, lane {lane} of the block is {other}",

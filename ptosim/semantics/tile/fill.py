@@ -50,7 +50,7 @@ def tfillpad_inplace(op: Binding) -> Commit:
     """The pad value around the valid region of src, which shares its storage with dst."""
     src, dst = op.tile("src"), op.tile("dst")
     if src.addr != dst.addr:
-        op.warn(
+        op.report(
             "PTO7033",
             f"writes padding at {dst.addr:#x} and no content: src lies at {src.addr:#x}",
             help="use tfillpad, or give both tiles the same address",
@@ -67,7 +67,7 @@ def _padding(op: Binding, src: Tile, dst: Tile) -> Commit:
     bits = pad_pattern(op, dst.type)
     if dst.type.pad > 1 and dst.type.dtype.is_float:
         kind = op.switch("pad.float")
-        op.note("PTO7032", f"pads with {_FLOAT_PADS[kind]}", notes=("switch `pad.float`",))
+        op.report("PTO7032", f"pads with {_FLOAT_PADS[kind]}", notes=("switch `pad.float`",))
     to_valid = op.switch("tfillpad.rows") == "valid" and dst.type.loc == "vec"
     rows = dst.v_row if to_valid else dst.rows
     if dst.layout.is_boxed:

@@ -25,7 +25,9 @@ def thistogram(op: Binding) -> Commit:
     bins = op.region("dst", src.v_row, _BINS)
     place = _place(op, size)
     if size == 4:
-        op.note("PTO6607", "counts 32-bit keys; idx is assumed to be read in the column of the key")
+        op.report(
+            "PTO6607", "counts 32-bit keys; idx is assumed to be read in the column of the key"
+        )
     wanted = [_filter(op, size, n) for n in range(size - 1 - place)]
     return partial(_count, keys, bins, place, wanted)
 

@@ -46,7 +46,7 @@ def warn_shared(op: Binding, written: str, *read: str) -> None:
     target = op.tile(written)
     for name in read:
         if op.has(name) and overlaps(target, op.tile(name)):
-            op.warn(
+            op.report(
                 "PTO6401",
                 f"writes {written} in the place of {name}, which it reads out of order",
                 notes=("what the hardware reads there after the first write is undefined",),

@@ -40,7 +40,7 @@ class Places(ABC):
         self.scratch_dtype = np.dtype(np.uint32 if self.src.bits == 32 else np.uint16)
         self.surplus: list[np.ndarray] = []
         if four_bits and self.dst.bits == 8:
-            op.note(
+            op.report(
                 "PTO7004",
                 f"writes packed 4-bit elements into a tile of {self.dst.type.dtype}",
                 notes=("two elements share a byte, the even column in the low half",),
@@ -84,7 +84,7 @@ class Places(ABC):
     def check_room(self, tile: Tile, needed: int, what: str) -> None:
         """Report a store that is larger than its tile."""
         if needed > tile.type.bytes:
-            self.op.warn(
+            self.op.report(
                 "PTO6105",
                 f"writes {needed} bytes of {what} into a tile of {tile.type.bytes}",
                 notes=("what lies behind the tile is overwritten",),
@@ -181,7 +181,7 @@ class Rows(Places):
             return None
         end = 16 + 2 * self.per_row
         if end > self.exp.cols:
-            self.op.warn(
+            self.op.report(
                 "PTO6105",
                 f"uses bytes 16 to {end} of an exponent row of {self.exp.cols} bytes as scratch",
                 help="give the exponent tile at least 16 + 2 * groups columns",
@@ -235,7 +235,7 @@ class Columns(Places):
         self.exp_out = self._exponents()
         self.codes_out = self.codes(self.rows, self.cols)
         if four_bits and self.src.dtype == np.float16 and self.width // 2 % 32:
-            op.warn(
+            op.report(
                 "PTO6105",
                 f"uses bytes behind the {self.dst.type.bytes} bytes of dst as scratch",
                 notes=("the library does so for f16 sources whose packed rows are no multiple of "

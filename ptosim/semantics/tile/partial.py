@@ -109,7 +109,7 @@ def _filler(target: np.ndarray, tile: Tile, pad_code: int) -> Commit:
 
 def _warn(op: Binding, part: Part) -> None:
     mode = op.switch("tpart.uncovered")
-    op.warn(
+    op.report(
         "PTO7025",
         f"has destination elements that neither source covers, from row {part.rows.start}, "
         f"column {part.cols.start}",

@@ -85,7 +85,7 @@ def _parameter(op: Binding, name: str, tile: Tile, src: Tile) -> Parameter:
         differing = (used.view(np.uint32) != used[:, :1].view(np.uint32)).any(axis=1)
         if differing.any():
             row = int(np.flatnonzero(differing)[0])
-            op.warn(
+            op.report(
                 "PTO7001",
                 f"reads a 32-byte block of {name} for each row, and the values of a block differ",
                 notes=(f"row {row}: {_listed(used[row])}; column c meets lane c mod 8",),

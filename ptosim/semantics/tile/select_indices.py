@@ -58,7 +58,7 @@ def gather_hits(op: Binding) -> Commit:
 def _by_row(op: Binding, name: str, tile: Tile, rows: int) -> np.ndarray:
     """Return the first elements of a tile in memory order, one for each row."""
     if tile.rows > 1 and tile.layout.name == "nd" and tile.cols > 1:
-        op.warn(
+        op.report(
             "PTO6422",
             f"takes element r of {name} in memory order for row r; its rows have {tile.cols} "
             "elements",
@@ -85,7 +85,7 @@ def _comparison(op: Binding, src: Tile) -> Callable[[np.ndarray, np.ndarray], np
     def compare(values: np.ndarray, key: np.ndarray) -> np.ndarray:
         found = rule(_words(values), _words(key))
         if (found != rule(values, key)).any():
-            op.warn(
+            op.report(
                 "PTO6423",
                 "compares elements rounded to whole numbers, as unsigned ones; a comparison of "
                 "values has other hits",

@@ -67,7 +67,7 @@ def _check_room(op: Binding, dst: Tile, rows: int, lanes: int) -> None:
 
 def _warn_nan(op: Binding, scores: np.ndarray) -> None:
     if np.isnan(scores).any():
-        op.warn(
+        op.report(
             "PTO6420",
             "sorts a NaN, whose place no public document names",
             notes=("switch `sort.nan`: `sign` or `last`",),
@@ -179,4 +179,4 @@ def _note_counts(op: Binding, order: np.ndarray, lengths: list[int]) -> None:
     """The counts that the operation returns; no operation of the language reads them."""
     ends = np.cumsum(lengths)
     counts = np.bincount(np.searchsorted(ends, order, "right"), minlength=len(lengths))
-    op.note("PTO6421", f"took {', '.join(map(str, counts))} records of its lists")
+    op.report("PTO6421", f"took {', '.join(map(str, counts))} records of its lists")

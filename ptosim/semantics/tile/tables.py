@@ -72,7 +72,7 @@ def _warn_sparse(op: Binding, view: GmAccess, cols: int, *, by_rows: bool) -> No
     )
     if dense and (not by_rows or view.sizes[4] == cols):
         return
-    op.warn(
+    op.report(
         "PTO6404",
         f"addresses the table densely with rows of {cols} elements; the view has sizes "
         f"{list(view.sizes)} and strides {list(view.spec.strides)}",
@@ -95,7 +95,7 @@ def _inside(op: Binding, table: Table, indices: Array, places: Array) -> None:
             f"'{op.op.name}': {text} of {table.limit} and lies behind the end of `{table.name}`",
             help="correct the index, or choose an out-of-bounds mode",
         )
-    op.warn("PTO6405", f"{text} of {table.limit}; it lies in `{table.name}` all the same")
+    op.report("PTO6405", f"{text} of {table.limit}; it lies in `{table.name}` all the same")
 
 
 # -- gather ----------------------------------------------------------------------------------------

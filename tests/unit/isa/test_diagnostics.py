@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.diagnostics.model import Severity, finding
+from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.isa.rows import isa
+from tests.support.text import Kernel
 
 # Attributes, and an operation that the language does not have, which is what its example shows.
 OTHER_WORDS = {"entry", "target_arch", "device", "tadddd"}
@@ -40,3 +48,82 @@ def test_examples_name_operations_that_there_are() -> None:
     known = {name.removeprefix("pto.") for name in isa().names()} | OTHER_WORDS
     for code, entry in catalog().items():
         assert not set(_OPERATION.findall(entry.example or "")) - known, code
+
+
+# -- severity: one for each code, in the catalogue only -----------------------------------------------
+
+MADE_WITH = {"finding", "recoded", "report", "OpFault", "_fault", "_placement_error"}
+STRENGTHS = {word for severity in Severity for word in (severity.name, severity.word)} | {"warn"}
+
+
+def _calls() -> Iterator[tuple[Path, ast.Call, str]]:
+    """Every call of the package: its file, itself, and the name that it calls."""
+    for path in Path(ptosim.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                yield path, node, name
+
+
+def _texts(node: ast.Call) -> set[str]:
+    return {n.value for a in node.args for n in ast.walk(a) if isinstance(n, ast.Constant)}  # type: ignore[misc]
+
+
+def test_no_call_says_how_bad_a_finding_is() -> None:
+    """`--strict` alone may: it makes errors of warnings."""
+    for path, node, name in _calls():
+        place = f"{path}:{node.lineno}"
+        coded = any(_CODE.fullmatch(str(text)) for text in _texts(node))
+        assert not (coded and name in STRENGTHS), place
+        if "severity" in {k.arg for k in node.keywords} or name == "Diagnostic":
+            assert path.name in ("model.py", "check_command.py"), place
+
+
+def test_what_stops_a_run_is_an_error() -> None:
+    entries = catalog()
+    for path, node, name in _calls():
+        if name == "OpFault":
+            for code in filter(_CODE.fullmatch, map(str, _texts(node))):
+                assert entries[code].severity == "error", f"{path}:{node.lineno}"
+
+
+def test_rows_give_codes_and_no_severity() -> None:
+    for path in (isa_directory() / "ops").glob("*.toml"):
+        assert not re.search(r"\bseverity\b", path.read_text(encoding="utf-8")), path.name
+
+
+def test_the_severity_is_that_of_the_catalogue() -> None:
+    for code, entry in catalog().items():
+        assert finding(code, "text").severity.word == entry.severity
+
+
+def test_a_code_without_a_text_is_refused() -> None:
+    with pytest.raises(IsaDataError, match="PTO0000"):
+        finding("PTO0000", "text")
+
+
+ONE_TILE = "!pto.tile_buf<vec, 16x64xf32{}>"
+TOO_LARGE = f"""
+func.func @f() {{
+  %n = arith.constant 65 : index
+  %t = pto.alloc_tile valid_row = %n valid_col = %n : {ONE_TILE.format(", valid=?x?")}
+  pto.set_validshape %t, %n, %n : {ONE_TILE.format(", valid=?x?")}
+  return
+}}"""
+
+
+def _loads_fewer_rows(k: Kernel) -> list[ptosim.Diagnostic]:
+    tile = k.tile("tile", "f32", 16, 32, (11, 32))
+    k.load("x", tile, (16, 32))
+    k.store(tile, "y")
+    arrays = {"x": np.zeros(16 * 32, np.float32), "y": np.zeros(11 * 32, np.float32)}
+    return k.run(arrays).findings
+
+
+def test_explain_says_what_is_emitted() -> None:
+    """The catalogue said that a valid extent outside its tile is an error and a load of fewer rows
+    a warning; a warning and a note came."""
+    found = [*ptosim.check(TOO_LARGE, target="a2a3"), *_loads_fewer_rows(Kernel("a5"))]
+    assert {d.message.split()[1] for d in found} >= {"op", "moves"}, found
+    for each in found:
+        assert each.severity.word == catalog()[each.code].severity, each.code

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
@@ -75,10 +76,10 @@ def test_element_rules_name_types_and_operands() -> None:
             assert named <= known, row.name
 
 
-def test_rules_have_a_severity_and_a_message() -> None:
+def test_rules_have_a_code_and_a_message() -> None:
     for row in rows():
         for rule in (rule for variant in row.variants for rule in variant.rules):
-            assert rule.severity in ("error", "warning", "note"), row.name
+            assert rule.code is None or rule.code in catalog(), row.name
             assert set(rule.targets) <= set(TARGETS), row.name
             assert rule.text or compile_expr(rule.expr)[1] & set(CALLS), (row.name, rule.expr)
 

@@ -24,7 +24,7 @@ def test_a_conversion_that_the_library_does_not_have() -> None:
     """`check` says what a run would refuse, as a warning: the assembler lets it pass."""
     text = "%y = pto.tcvt %x : !pto.tile<16x64xf32> -> !pto.tile<16x64xi8>\n"
     found = finding(text)
-    assert (found.code, found.severity.name) == ("PTO8002", "WARNING")
+    assert (found.code, found.severity.name) == ("PTO8003", "WARNING")
     assert "asks for f32 to i8" in found.message
 
 

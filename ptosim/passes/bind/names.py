@@ -1,0 +1,334 @@
+"""What names and types in the text stand for: values in their scopes, operands, results, blocks."""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Fix, Label, Sink, finding
+from ptosim.ground.ir.attributes import attr_value, token_value
+from ptosim.ground.ir.core import Module, Node, Operand, Operation, Region, Tok, Value
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.types import (
+    AbstractTileType,
+    ErrorType,
+    MaskType,
+    PtrType,
+    TileType,
+    Type,
+    VectorType,
+    VRegType,
+)
+from ptosim.ground.source import Source, Span
+from ptosim.syntax.types import parse_type
+
+
+class Scope:
+    """The values that can be named at a point of the program.
+
+    `open_world` makes an undefined name an argument of the enclosing (implicit) function, as in a
+    bare snippet; `skipped` are names whose definitions had a syntax error.
+    """
+
+    def __init__(self, source: Source, sink: Sink, skipped: set[str]) -> None:
+        self._source = source
+        self._sink = sink
+        self._values: dict[str, Value] = {}
+        self._undo: list[list[tuple[str, Value | None]]] = []
+        self._ended: dict[str, Value] = {}
+        self._skipped = skipped
+        self.open_world: list[Value] | None = None
+
+    def enter(self) -> None:
+        """Begin a region."""
+        self._undo.append([])
+
+    def leave(self) -> None:
+        """End a region: its names are gone."""
+        for name, previous in reversed(self._undo.pop()):
+            self._ended[name] = self._values[name]
+            if previous is None:
+                del self._values[name]
+            else:
+                self._values[name] = previous
+
+    def isolate(self) -> dict[str, Value]:
+        """Hide everything (a function sees nothing from outside); return what `restore` needs."""
+        outer, self._values = self._values, {}
+        self._ended = {}
+        return outer
+
+    def restore(self, outer: dict[str, Value]) -> None:
+        """Undo `isolate`."""
+        self._values = outer
+
+    def define(self, name: str, type_: Type, owner: Operation | None, start: int) -> Value:
+        """Make a value visible; a name that is visible already is an error."""
+        value = Value(name, type_, owner, start)
+        previous = self._values.get(name)
+        if previous is not None and not isinstance(previous.type, ErrorType):
+            self._sink.emit(self._redefined(name, start, previous))
+        if self._undo:
+            self._undo[-1].append((name, previous))
+        self._values[name] = value
+        return value
+
+    def knows(self, name: str) -> bool:
+        """True if a name is visible."""
+        return name in self._values
+
+    def alias(self, name: str, value: Value) -> None:
+        """Make a visible value known under another name too."""
+        self._values[name] = value
+
+    def use(self, tok: Tok, declared: Type | None) -> Value:
+        """Return the value that a token names; reports an undefined one and goes on with a
+        stand-in."""
+        name = tok.value[1:]
+        value = self._values.get(name)
+        if value is None and "#" in name and name.endswith("#0"):
+            value = self._values.get(name[:-2])
+        if value is None:
+            value = self._unknown(name, tok, declared)
+        value.uses += 1
+        return value
+
+    def _unknown(self, name: str, tok: Tok, declared: Type | None) -> Value:
+        type_ = declared or ErrorType()
+        value = Value(name, type_, None, tok.start)
+        if self.open_world is not None:
+            value.is_argument = True
+            self.open_world.append(value)
+        else:
+            value.type = ErrorType()
+            if name.partition("#")[0] not in self._skipped:
+                self._sink.emit(self._undefined(name, tok))
+        self._values[name] = value
+        return value
+
+    def _undefined(self, name: str, tok: Tok):
+        close = difflib.get_close_matches(name, self._values, n=1)
+        ended = self._ended.get(name)
+        more, help_ = (), f"did you mean `%{close[0]}`?" if close else None
+        if ended is not None:
+            place = Span(self._source, ended.start, ended.start + len(ended.name) + 1)
+            more = (Label(place, "defined here, in a region that has ended"),)
+            if isinstance(ended.type, (VRegType, MaskType)):
+                help_ = "a register does not leave its vector region: store it to UB, load it there"
+        return finding(
+            "PTO1001",
+            f"use of undefined value `%{name}`",
+            Span(self._source, tok.start, tok.end),
+            label="not defined before this point",
+            more=more,
+            notes=("a value is visible after its definition, to the end of the region around it",),
+            help=help_,
+        )
+
+    def _redefined(self, name: str, start: int, previous: Value):
+        source = self._source
+        at = previous.start
+        return finding(
+            "PTO1002",
+            f"redefinition of value `%{name}`",
+            Span(source, start, start + len(name) + 1),
+            label="defined again here",
+            more=(Label(Span(source, at, at + len(previous.name) + 1), "first defined here"),),
+            notes=("every value of a function is defined once",),
+            help="choose another name",
+        )
+
+
+_LEFT_LAYOUT = {"a2a3": "row_major", "a5": "col_major"}
+
+
+def for_target(type_: Type, target: str) -> Type:
+    """The assembler gives every `left` tile the box order of the target's L0A, whatever is
+    written."""
+    if isinstance(type_, TileType) and type_.loc == "left":
+        blayout = _LEFT_LAYOUT[target]
+        if type_.blayout != blayout and type_.slayout != "none_box":
+            return replace(type_, blayout=blayout)
+    return type_
+
+
+def compatible(actual: Type, declared: Type) -> bool:
+    """True if a value of one type can stand where the other is written.
+
+    Old programs drop the space of a pointer; the two spellings of a tile type mean the same; a type
+    that was reported agrees with every other, an abstract tile with every tile.
+    """
+    if actual == declared or isinstance(actual, ErrorType) or isinstance(declared, ErrorType):
+        return True
+    if isinstance(actual, AbstractTileType) or isinstance(declared, AbstractTileType):
+        tiles = (AbstractTileType, TileType, VectorType)
+        return isinstance(actual, tiles) and isinstance(declared, tiles)
+    if isinstance(actual, PtrType) and isinstance(declared, PtrType):
+        return actual.elem.family == declared.elem.family
+    if isinstance(actual, TileType) and isinstance(declared, TileType):
+        return replace(actual, ssa=False) == replace(declared, ssa=False)
+    return False
+
+
+class Naming(ABC):
+    """Operands and results of the operations of one module, for one target."""
+
+    def __init__(self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]) -> None:
+        self.types = types
+        self._spelled: dict[str, Type] = {}  # types by their text, those without a finding
+        self.module = module
+        self.source = module.source
+        self.sink = sink
+        self.target = target
+        self.scope = Scope(module.source, sink, module.skipped_names)
+        self.resolved = ResolvedModule(module, target)
+
+    @abstractmethod
+    def _ops(self, ops: Sequence[Operation]) -> None:
+        """Resolve operations in order."""
+
+    # -- operands -------------------------------------------------------------------------------
+
+    def use(self, tok: Any, declared: Type | None) -> Operand:
+        """Return the operand that a token stands for."""
+        if tok.__class__ is Node:
+            if tok.kind == "symbol":
+                return Operand(tok, None, None, token_value(tok.parts[1]))
+            return self.use(tok.parts[0], declared)
+        if tok.type != "SSA":
+            alias = self.module.attr_aliases.get(tok.value) if tok.type == "ATTR" else None
+            const = attr_value(alias) if alias is not None else token_value(tok)
+            return Operand(tok, None, declared, const)
+        if isinstance(declared, AbstractTileType):
+            declared = self.types.get(tok.value[1:], declared)
+        value = self.scope.use(tok, declared)
+        if declared is not None:
+            self._check_declared(value, declared, tok)
+        return Operand(tok, value, value.type, value.const)
+
+    def _check_declared(self, value: Value, declared: Type, tok: Tok) -> None:
+        actual = value.type
+        if compatible(actual, declared):
+            return
+        self.sink.emit(
+            finding(
+                "PTO1005",
+                f"`%{value.name}` has another type than this use says",
+                Span(self.source, tok.start, tok.end),
+                label=f"used as {declared}",
+                more=(
+                    Label(
+                        Span(self.source, value.start, value.start + len(value.name) + 1),
+                        f"defined as {actual}",
+                    ),
+                ),
+                notes=("the type of a use repeats the type of the definition",),
+                help=f"write `{actual}`",
+            )
+        )
+
+    def type_of(self, tok: Any) -> Type:
+        """Return the type that a token spells, for the target; reports a wrong or old spelling."""
+        text = tok.value
+        known = self._spelled.get(text)
+        if known is not None:
+            return known
+        if text.startswith("!") and text in self.module.type_aliases:
+            text = self.module.type_aliases[text]
+        parsed = parse_type(text)
+        if parsed.fault is not None:
+            self._report_type(tok, parsed.fault, parsed.hint)
+        elif parsed.legacy is not None:
+            modern = str(parsed.type).replace("!pto.tile_view<", "!pto.partition_tensor_view<")
+            self._report_legacy(tok, parsed.legacy, modern)
+        type_ = for_target(parsed.type, self.target)
+        if parsed.fault is None and parsed.legacy is None:
+            self._spelled[tok.value] = type_
+        return type_
+
+    def _report_type(self, tok: Tok, fault: str, hint: str | None) -> None:
+        unknown_alias = tok.value.startswith("!") and "." not in tok.value
+        if unknown_alias:
+            close = difflib.get_close_matches(tok.value, self.module.type_aliases, n=1)
+            define = f"define it above the functions: `{tok.value} = !pto.tile_buf<…>`"
+            hint = f"did you mean `{close[0]}`?" if close else define
+        self.sink.emit(
+            finding(
+                "PTO1006",
+                f"undefined type alias `{tok.value}`" if unknown_alias else fault,
+                Span(self.source, tok.start, tok.end),
+                help=hint,
+            )
+        )
+
+    def _report_legacy(self, tok: Tok, reason: str, modern: str) -> None:
+        span = Span(self.source, tok.start, tok.end)
+        self.sink.emit(
+            finding(
+                "PTO0010",
+                f"legacy spelling: {reason}",
+                span,
+                notes=("the assembler of today does not read this spelling",),
+                help=f"write `{modern}`",
+                fixes=(Fix(span, modern),),
+            )
+        )
+
+    # -- results --------------------------------------------------------------------------------
+
+    def _results(self, op: Operation, types: list[Type]) -> None:
+        if not op.result_tokens:
+            return
+        count = sum(n for _, n, _ in op.result_tokens)
+        if count != len(types):
+            self._count_mismatch(op, f"{count} results but {len(types)} result types")
+        values: list[Value] = []
+        rest = iter(types)
+        for name, count, start in op.result_tokens:
+            if count == 1:
+                type_ = next(rest, ErrorType())
+                if isinstance(type_, AbstractTileType):
+                    type_ = self.types.get(name, type_)
+                values.append(self.scope.define(name, type_, op, start))
+                continue
+            values.extend(
+                self.scope.define(f"{name}#{i}", next(rest, ErrorType()), op, start)
+                for i in range(count)
+            )
+        op.results = values
+
+    def _count_mismatch(self, op: Operation, what: str) -> None:
+        self.sink.emit(
+            finding(
+                "PTO1004",
+                f"'{op.name}' op has {what}",
+                Span(self.source, op.start, op.name_end),
+                help="give one type for each result",
+            )
+        )
+
+    # -- blocks ---------------------------------------------------------------------------------
+
+    def _region(self, region: Region, arguments: list[Type]) -> None:
+        for block in region.blocks:
+            self.scope.enter()
+            declared = [(t, self.type_of(ty) if ty is not None else None) for t, ty in block.args]
+            values = []
+            for i, (tok, type_) in enumerate(declared):
+                actual = type_ or (arguments[i] if i < len(arguments) else ErrorType())
+                value = self.scope.define(tok.value[1:], actual, None, tok.start)
+                value.is_argument = True
+                values.append(value)
+            block.values = values
+            self._ops(block.ops)
+            self.scope.leave()
+
+    def _uses(self, tokens: Any, types: Any = ()) -> list[Operand]:
+        declared = [self.type_of(t) for t in types]
+        return [
+            self.use(tok, declared[i] if i < len(declared) else None)
+            for i, tok in enumerate(tokens)
+        ]

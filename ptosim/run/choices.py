@@ -1,0 +1,91 @@
+"""What a program is launched with, as a command line or an editor asks for it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.run.compare import Tolerance
+from ptosim.run.launch import RunOptions
+from ptosim.run.program import LoadedProgram
+from ptosim.run.sidecar import OPTIONS, Sidecar, sidecar_of
+from ptosim.run.sources import open_source, source_path
+from ptosim.run.values import parse_spec
+
+_RUN_OPTIONS = tuple(f.name for f in fields(RunOptions))
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """A file (a path, `-` or `@name`) and how it is read and launched. None leaves a choice to the
+    sidecar of the program, then to the default. `args` are SPECs by name."""
+
+    file: str
+    target: str | None = None
+    level: int | None = None
+    sync: str | None = None
+    profile: str | None = None
+    switches: Mapping[str, str] = field(default_factory=dict)
+    entry: str | None = None
+    args: Mapping[str, str] = field(default_factory=dict)
+    block_num: int | None = None
+    sanitize: str | None = None
+    timing: bool | None = None
+    commit: str | None = None
+    uninit: str | None = None
+    seed: int | None = None
+    max_instructions: int | None = None
+    sidecar: Sidecar | None = None
+
+    def completed(self) -> Choices:
+        """Return the choices with what the sidecar of the program says where they are open. Raises
+        UsageError if it is malformed."""
+        sidecar = None if self.file == "-" else sidecar_of(source_path(self.file))
+        if sidecar is None:
+            return self
+        given = sidecar.options
+        left = {n: given[n] for n in OPTIONS if n in given and getattr(self, n) is None}
+        return replace(self, sidecar=sidecar, **left)
+
+    def front(self) -> Front:
+        """Return the program as the static checks leave it."""
+        source = open_source(self.file)
+        return run_frontend(source, FrontOptions(self.target, self.level, self.sync))
+
+    def program(self) -> LoadedProgram:
+        """Return the program, ready to run. Raises ProgramError if it is wrong.
+
+        It lives as long as the process, so the garbage collector need not go through it again and
+        again; with thousands of operations each time would take a tenth of a second.
+        """
+        program = LoadedProgram.of(self.front(), self.profile or "hw", self.switches)
+        gc.freeze()
+        return program
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the sidecar, and those that were given over them."""
+        args: dict[str, Any] = {}
+        if self.sidecar is not None:
+            folder = self.sidecar.folder
+            args.update((n, parse_spec(s, folder)) for n, s in self.sidecar.args.items())
+        args.update((name, parse_spec(spec)) for name, spec in self.args.items())
+        return args
+
+    def expected(self) -> dict[str, tuple[Any, Tolerance]]:
+        """Return the outputs that the sidecar expects, as long as its own arguments are used."""
+        sidecar = self.sidecar
+        if sidecar is None or self.args:
+            return {}
+        return {
+            name: (parse_spec(spec, sidecar.folder), sidecar.tolerance.get(name, Tolerance()))
+            for name, spec in sidecar.expect.items()
+        }
+
+    def run_options(self, *names: str) -> dict[str, Any]:
+        """Return keyword arguments of `RunOptions`, all of them or those of these names, without
+        those that are left to it."""
+        given = {name: getattr(self, name) for name in names or _RUN_OPTIONS}
+        return {name: value for name, value in given.items() if value is not None}

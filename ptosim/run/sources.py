@@ -1,0 +1,100 @@
+"""Texts of programs, and FILE arguments: a path, `-` for standard input, `@name` for a shipped
+program."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO
+
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.paths import programs_directory
+from ptosim.ground.source import Source
+
+
+def read_source(source: str | Path | Source, filename: str | None = None) -> Source:
+    """Return the text of a path, or of a string that is a program already.
+
+    A string with a line end, or that names no existing file and looks like a program, is text. A
+    byte order mark at the beginning of a file is passed over.
+    Raises UsageError for a file that cannot be read or is not UTF-8 text.
+    """
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, Path) or _names_file(source):
+        path = Path(source)
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except OSError as problem:
+            raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+        except UnicodeDecodeError as problem:
+            raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+        return Source(filename or str(path), text)
+    return Source(filename or "<text>", source)
+
+
+def _names_file(text: str) -> bool:
+    if not text or "\n" in text or len(text) > 4096:
+        return False
+    return text.endswith(".pto") or os.path.exists(text)  # `Path.exists` raises for long names
+
+
+def open_source(name: str) -> Source:
+    """Return the source that a FILE argument names; raises UsageError if it cannot be read."""
+    return _text_of(sys.stdin.buffer) if name == "-" else read_source(source_path(name))
+
+
+@lru_cache(maxsize=1)
+def _text_of(stream: BinaryIO) -> Source:
+    """Standard input can be read once, and each of several targets asks for it."""
+    try:
+        return Source("<stdin>", stream.read().decode("utf-8-sig"))
+    except UnicodeDecodeError as problem:
+        raise UsageError(f"standard input is not UTF-8 text (byte {problem.start})") from problem
+
+
+def source_path(name: str) -> Path:
+    """Return the path of a FILE argument other than `-`."""
+    return shipped(name[1:]) if name.startswith("@") else Path(name)
+
+
+def shipped(name: str) -> Path:
+    """Return the path of a shipped program."""
+    path = programs_directory() / f"{name.removesuffix('.pto')}.pto"
+    if path.is_file():
+        return path
+    names = shipped_names()
+    folder = name.strip("/") + "/"
+    inside = [n for n in names if n.startswith(folder)]
+    if inside:
+        raise UsageError(
+            f"`@{name}` is a folder of shipped programs; name one", help=f"it has {_listed(inside)}"
+        )
+    raise UsageError(f"there is no shipped program `@{name}`", help=_nearest(name, names))
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """The programs of like names, also where the folder was left out; else what the folders are."""
+    close = difflib.get_close_matches(name, names, n=3)
+    last = {n.rpartition("/")[2]: n for n in names}
+    close += [last[n] for n in difflib.get_close_matches(name.rpartition("/")[2], last, n=3)]
+    close = list(dict.fromkeys(close))[:3]
+    if close:
+        return f"did you mean {_listed(close, 'or')}?"
+    folders = dict.fromkeys(n.partition("/")[0] for n in names)
+    return f"they lie in {_listed(folders)}; `ptosim run @{next(iter(folders))}` lists a folder"
+
+
+def _listed(names: Iterable[str], word: str = "and") -> str:
+    *rest, last = [f"`@{n}`" for n in names]
+    return f"{', '.join(rest)} {word} {last}" if rest else last
+
+
+def shipped_names() -> list[str]:
+    """Return the names of all shipped programs."""
+    root = programs_directory()
+    return sorted(p.relative_to(root).as_posix().removesuffix(".pto") for p in root.rglob("*.pto"))
