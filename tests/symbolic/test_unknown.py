@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import inspect
 from itertools import product
 
 import numpy as np
@@ -31,7 +31,7 @@ def test_a_scalar_operation_on_an_unknown_value_gives_no_number(name):
     pairs = ((unknown, 3), (3, unknown), (unknown, unknown))
     for kind, result in product(KINDS, KINDS):
         function = scalar.MAKERS[name](kind, result)
-        takes_one = function is operator.neg or function.__code__.co_argcount == 1
+        takes_one = len(inspect.signature(function).parameters) == 1
         for operands in ((unknown,),) if takes_one else pairs:
             found = outcome(function, *operands)
             several = found if isinstance(found, tuple) else (found,)

@@ -173,7 +173,7 @@ class SymbolicEngine(Engine):
     def _checked(self, inst: Inst, binding: Binding) -> Commit:
         """Bind an operation for what it checks and orders. What an unknown value leaves open is not
         checked; raises NeedsValue where that is what it orders or where it writes on chip."""
-        must_know = binding.op.name in EVENTS or binding.op.has("signals")
+        must_know = binding.op.name in EVENTS or binding.op.has("handshake")
         try:
             return inst.semantics(binding) if inst.semantics is not None else nothing
         except NeedsValue as need:
