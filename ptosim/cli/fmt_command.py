@@ -108,7 +108,7 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
 
         source = Source(source.name, stripped_signatures(source))
     if options.lower_quant:
-        from ptosim.interop.casts import lowered
+        from ptosim.interop.quant_dialect import lowered
         from ptosim.passes.frontend import FrontOptions
 
         asked = FrontOptions(options.target, options.level, options.sync)

@@ -12,7 +12,16 @@ from ptosim.cli import quant_options as given
 from ptosim.cli.formats import Formats
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
-from ptosim.quant.diff import Difference, Example, Report, Row, Setting, compare, examples
+from ptosim.quant.diff import (
+    Difference,
+    Example,
+    Report,
+    Row,
+    Setting,
+    Trace,
+    compare,
+    examples,
+)
 from ptosim.quant.storage import storage
 from ptosim.views.json_text import document
 from ptosim.views.table import Part, markdown, table
@@ -120,7 +129,7 @@ def _explained(base: str, first: Difference) -> str:
     return "\n".join([head, _steps(base, first.base), _steps("{other}", first.other)])
 
 
-def _steps(name: str, trace: list[tuple[str, Any]]) -> str:
+def _steps(name: str, trace: Trace) -> str:
     return f"  {name}: " + " -> ".join(f"{text} = {value:.9g}" for text, value in trace[1:])
 
 

@@ -173,7 +173,7 @@ def _emit(folder: Path, found: Plan) -> None:
         [
             (f"{form.target}_{form.form}_{i:02}_{'requantise' if i % 2 else 'product'}", ran)
             for form in found.forms
-            for i, ran in enumerate(form.machine.ran)
+            for i, ran in enumerate(form.runner.ran)
         ],
     )
 
@@ -187,7 +187,7 @@ def _text(found: Plan, terminal: Terminal) -> str:
     columns = ("target", "form", ">differ", ">ties", ">max diff", ">cycles", ">programs")
     rows = [
         (f.target, f.form, f.mismatches.sum(), f.ties.sum(), f"{f.worst.max(initial=0):g}",
-         "-" if f.cycles is None else f.cycles, len(f.machine.ran))
+         "-" if f.cycles is None else f.cycles, len(f.runner.ran))
         for f in found.forms
     ]  # fmt: skip
     shape = "x".join(map(str, found.reference.shape))
@@ -241,7 +241,7 @@ def _fields(found: Plan) -> dict[str, Any]:
                 "ties": f.ties.sum(),
                 "max_difference": f.worst.max(initial=0),
                 "cycles": f.cycles,
-                "programs": len(f.machine.ran),
+                "programs": len(f.runner.ran),
             }
             for f in found.forms
         ],
