@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptosim.machine.gm import ViewSpec
-from ptosim.machine.layout import tile_layout
 from ptosim.machine.tile import TileRef
 from ptosim.semantics.base.touch import Touch
 
@@ -45,7 +44,7 @@ def tile_bytes(ref: TileRef, rows: int, cols: int) -> tuple[Strided, ...]:
     """Return the bytes of the first rows and columns of a tile, in its layout."""
     if rows <= 0 or cols <= 0:
         return ()
-    layout = tile_layout(ref.type, ref.v_row, ref.v_col)
+    layout = ref.layout
     s0, s1, s2, s3 = layout.strides
     bits = ref.type.dtype.bits
     pieces = itertools.product(_cuts(rows, layout.box_rows), _cuts(cols, layout.box_cols))

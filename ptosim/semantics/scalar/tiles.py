@@ -12,7 +12,6 @@ import numpy as np
 
 from ptosim.ground.ir.types import MemRefType, TileType
 from ptosim.machine.core import Core
-from ptosim.machine.layout import tile_layout
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
@@ -213,7 +212,7 @@ def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
             f"the window [{row}, {row + rows}) x [{col}, {col + cols}) leaves the tile of "
             f"{type_.rows}x{type_.cols}",
         )
-    layout = tile_layout(type_, tile.v_row, tile.v_col)
+    layout = tile.layout
     if layout.is_boxed:
         _check_boxes(type_, layout.box_rows, layout.box_cols, (row, col, rows, cols))
     elif type_.dtype.bits == 4 and col % 2:
