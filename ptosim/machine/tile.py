@@ -68,7 +68,7 @@ class Tile:
         self.dtype = view_dtype(type_.dtype)
         self.bits = type_.dtype.bits
         self.layout = ref.layout
-        self.row_bytes = ref.layout.strides[0] * self.bits // 8
+        self.row_bytes = ref.layout.row_stride * self.bits // 8
 
     def region(self, rows: int, cols: int) -> np.ndarray:
         """Return the view of the first rows and columns of an unboxed tile (4-bit: packed

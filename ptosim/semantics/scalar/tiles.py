@@ -7,6 +7,7 @@ as tiles of the hardware do.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -25,6 +26,9 @@ def alloc_tile(ctx: ValueContext) -> Action:
     addr = ctx.slots.get("addr")
     valid_row, valid_col = ctx.slots.get("valid_row"), ctx.slots.get("valid_col")
     result, planned, name = ctx.result, ctx.address, ctx.op.results[0].name
+    if addr is None and valid_row is None and valid_col is None:
+        tile = checked_tile(type_, planned, type_.v_row, type_.v_col)  # type: ignore[arg-type]
+        return partial(_put, result, tile)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -37,6 +41,10 @@ def alloc_tile(ctx: ValueContext) -> Action:
         slots[result] = checked_tile(type_, at, rows, cols)  # type: ignore[arg-type]
 
     return run
+
+
+def _put(slot: int, tile: TileRef, core: Core) -> None:
+    core.slots[slot] = tile
 
 
 def check_place(core: Core, type_: TileType, addr: int, name: str) -> None:
