@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
 
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
+from ptosim.ground.isa.costs import Accuracy, KernelAccuracy, accuracy
 from ptosim.ground.isa.data import read_toml
 from ptosim.ground.isa.rows import TARGETS
 from ptosim.ground.isa.targets import machine
+from ptosim.views.accuracy_tables import renderables
+from ptosim.views.table import Part, table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,76 +27,58 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="how far predicted cycles are from published measurements",
     )
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Print every target's memory spaces with sources, or the accuracy of its cost laws."""
-    if options.accuracy:
-        _accuracy(terminal)
-        return 0
-    if terminal.format == "json":
-        names = read_toml("targets/devices.toml")["target"]
-        terminal.json({t: {**asdict(machine(t)), "names": names[t]} for t in TARGETS})
-        return 0
-    terminal.print_renderables(_tables())
+    terminal.report(accuracy() if options.accuracy else None)
     return 0
 
 
-def _accuracy(terminal: Terminal) -> None:
-    from ptosim.ground.isa.costs import accuracy
-    from ptosim.views.accuracy_tables import renderables
-
-    operations, kernels = accuracy()
-    if terminal.format == "json":
-        terminal.json(
-            {
-                "operations": [asdict(row) for row in operations],
-                "kernels": [{**asdict(row), "error": round(row.error, 4)} for row in kernels],
-            }
-        )
-        return
-    terminal.print_renderables(renderables(operations, kernels))
+Accuracies = tuple[Sequence[Accuracy], Sequence[KernelAccuracy]]
 
 
-def _tables() -> list:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+def _renderables(errors: Accuracies | None) -> list[Part]:
+    return _spaces() if errors is None else renderables(*errors)
 
-    parts: list = []
+
+def _fields(errors: Accuracies | None) -> dict[str, Any]:
+    if errors is None:
+        names = read_toml("targets/devices.toml")["target"]
+        return {t: {**asdict(machine(t)), "names": names[t]} for t in TARGETS}
+    operations, kernels = errors
+    return {
+        "operations": [asdict(row) for row in operations],
+        "kernels": [{**asdict(row), "error": round(row.error, 4)} for row in kernels],
+    }
+
+
+FORMATS: Formats[Accuracies | None] = {"text": tables(_renderables), "json": data(_fields)}
+
+
+def _spaces() -> list[Part]:
+    parts: list[Part] = []
     names = read_toml("targets/devices.toml")["target"]
     for target in TARGETS:
-        definition = machine(target)
-        row = names[target]
+        chip, words = machine(target), names[target]
+        devices = ", ".join(f"{d}…" for d in words["devices"])
         parts.append(
             Text(
-                f"{target} ({definition.title}): words {', '.join(row['words'])}; devices "
-                f"{', '.join(d + '…' for d in row['devices'])}; "
-                f"a cluster has {definition.cube_cores} "
-                f"cube and {definition.vector_cores} vector cores",
+                f"{target} ({chip.title}): words {', '.join(words['words'])}; devices {devices}; "
+                f"a cluster has {chip.cube_cores} cube and {chip.vector_cores} vector cores",
                 style="bold",
             )
         )
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for name, justify in (
-            ("space", "left"), ("alias", "left"), ("bytes", "right"), ("planner bytes", "right"),
-            ("safe bytes", "right"), ("align", "right"), ("confidence", "left"), ("source", "left"),
-        ):  # fmt: skip
-            table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-        for space in definition.spaces.values():
-            table.add_row(
-                space.name, space.alias, str(space.bytes), str(space.planner), str(space.safe),
-                str(space.align), space.confidence, space.source,
-            )  # fmt: skip
-        parts.append(table)
-        for scratch in definition.scratch:
-            end = scratch.start + scratch.bytes
-            parts.append(
-                Text(
-                    f"hidden scratch in {scratch.space}: [{scratch.start}, {end}) "
-                    f"({scratch.source})"
-                )
-            )
+        columns = ("space", "alias", ">bytes", ">planner bytes", ">safe bytes", ">align",
+                   "confidence", "source")  # fmt: skip
+        rows = [
+            (s.name, s.alias, s.bytes, s.planner, s.safe, s.align, s.confidence, s.source)
+            for s in chip.spaces.values()
+        ]
+        parts.append(table("", columns, rows))
+        for scratch in chip.scratch:
+            place = f"[{scratch.start}, {scratch.start + scratch.bytes})"
+            parts.append(Text(f"hidden scratch in {scratch.space}: {place} ({scratch.source})"))
         parts.append(Text())
     return parts

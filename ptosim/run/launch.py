@@ -323,7 +323,7 @@ class Launch:
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""
-        tiles = (self.program.tiles[name][0] for name in self.tile_inputs)
+        tiles = (v for v in self.function.args if v.name in self.tile_inputs)
         return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
 
     def outputs(self) -> dict[str, np.ndarray]:

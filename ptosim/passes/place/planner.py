@@ -16,13 +16,12 @@ from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, TileType
-from ptosim.ground.isa.expr import evaluate
 from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
 from ptosim.ground.source import Span
 from ptosim.passes.place.cores import has_abstract, peer_functions, reached_functions
 from ptosim.passes.place.liveness import Lifetime, lifetimes
 from ptosim.passes.place.reuse import Buffer, pack
-from ptosim.passes.verify.verify import environment
+from ptosim.passes.verify.rule_views import environment, evaluate
 
 _SLOT_ALIGN = 256  # of the slots of a FIFO
 _WORD = re.compile(r"%?[\w.]+")

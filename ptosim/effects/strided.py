@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptosim.effects.touch import Touch
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
-from ptosim.semantics.base.touch import Touch
 
 MAX_RUNS = 4096
 """Windows that overlap themselves are listed run by run up to this many runs."""
