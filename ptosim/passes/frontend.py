@@ -19,7 +19,7 @@ from ptosim.ground.isa.target_names import (
 )
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
-from ptosim.passes.place.planner import check_placement
+from ptosim.passes.place.cores import Plan, plans
 from ptosim.passes.verify.checks import addresses, fifos, functions, quantised, shapes, vecscope
 from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse
@@ -47,6 +47,7 @@ class Front:
     level: int
     sync: str
     sink: Sink = field(default_factory=Sink)
+    plans: dict[str, Plan] = field(default_factory=dict)
 
 
 def check_target_word(word: str) -> str:
@@ -80,9 +81,8 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
-    if not sink.has_errors:
-        check_placement(resolved, sink)
-    return Front(source, module, resolved, target, level, sync, sink)
+    made = {} if sink.has_errors else plans(resolved, sink)
+    return Front(source, module, resolved, target, level, sync, sink, made)
 
 
 _CHECKS = (

@@ -49,7 +49,7 @@ class _Walker:
         self.pending: list[tuple[Lifetime, Operation]] = []
 
     def run(self) -> dict[Value, Lifetime]:
-        for op in self.function.op.walk():
+        for op in self.function.ops:
             self._join(op)
         self._block(self.function.body, ())
         self._outermost()
