@@ -150,7 +150,7 @@ def read_bytes(machine: Machine, place: Place) -> bytes:
 
 
 def whole(machine: Machine, place: Place) -> Any:
-    """Return the memory that a place lies in, as something to slice and assign bytes to."""
+    """Return the memory that a place is in, as something to slice and assign bytes to."""
     if place.space == "gm":
         return machine.buffers[place.core].data
     return machine.cores[place.core].space(place.space).data

@@ -230,7 +230,7 @@ def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator)
 
 
 def positive(array: np.ndarray) -> np.ndarray:
-    """Return made-up data as scales: above a quarter, of the array's type."""
+    """Return generated data as scales: above a quarter, of the array's type."""
     return (np.abs(array.astype(np.float32)) + np.float32(0.25)).astype(array.dtype)
 
 
