@@ -178,7 +178,7 @@ def _write(reports: list[_Report], options: argparse.Namespace, terminal: Termin
 
 def _suites(reports: list[_Report], shown: list[Diagnostic]) -> list[tuple[str, list[Diagnostic]]]:
     return [
-        (f"{r.source.name} [{r.checked.front.target}]", [d for d in r.shown if d in shown])
+        (f"{r.source.name} [{r.checked.front.label}]", [d for d in r.shown if d in shown])
         for r in reports
     ]
 
@@ -188,6 +188,7 @@ def _fields(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
     return {
         "file": report.source.name,
         "target": front.target,
+        "chip": front.chip,
         "level": front.level,
         "sync": front.sync,
         "profile": options.profile or "hw",
@@ -200,7 +201,7 @@ def _fields(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
 
 def _line(report: _Report, options: argparse.Namespace) -> str:
     fields = _fields(report, options)
-    names = ("target", "level", "sync", "profile", "entry")
+    names = ("target", "chip", "level", "sync", "profile", "entry")
     choices = " · ".join(f"{n} {fields[n]}" for n in names if fields[n] != "")
     hidden = ""
     if report.hidden:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.terminal import Terminal
-from ptosim.passes.frontend import check_target_word
 
 if TYPE_CHECKING:
     from ptosim.interop.explore import Candidate
@@ -32,7 +31,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run every format and report."""
     from ptosim.interop.explore import explore
 
-    targets = [check_target_word(t.strip()) for t in options.target.split(",")]
+    targets = shared.architectures(options.target)
     x = given.tensor(options.tensor)
     found = explore(x, targets)
     title = f"{options.tensor}: {'x'.join(map(str, x.shape))} {x.dtype}"

@@ -12,7 +12,6 @@ from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.errors import UsageError
-from ptosim.passes.frontend import check_target_word
 from ptosim.run.values import parse_spec, split
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Import, run in both forms, compare."""
     from ptosim.interop import onnx_model, onnx_run
 
-    targets = [check_target_word(t.strip()) for t in options.target.split(",")]
+    targets = shared.architectures(options.target)
     graph = onnx_model.load(options.model)
     values = {}
     for pair in options.arg:

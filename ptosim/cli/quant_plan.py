@@ -13,7 +13,6 @@ from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
-from ptosim.passes.frontend import check_target_word
 
 if TYPE_CHECKING:
     from ptosim.interop.plan import Convolution, Form, Plan, Task
@@ -62,7 +61,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
     if options.task is not None:
         _read(options)
-    targets = [check_target_word(t.strip()) for t in options.target.split(",")]
+    targets = shared.architectures(options.target)
     found = plan.make(_task(options), targets)
     if options.emit:
         _emit(Path(options.emit), found)

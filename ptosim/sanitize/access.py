@@ -12,7 +12,6 @@ from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.expr import evaluate
 from ptosim.ground.isa.schema import Role
-from ptosim.ground.isa.targets import machine
 from ptosim.machine.core import Core
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.layout import round_up
@@ -131,7 +130,7 @@ def hidden_scratch(core: Core, op: Operation, target: str, shadows: Shadows) -> 
     entry = access_entry(op, "hidden", target)
     if entry is None or not evaluate(entry["when"], environment(op, target)):
         return None
-    place = machine(target).scratch[0]
+    place = core.machine_def.scratch[0]
     part = Strided(place.start, place.bytes)
     return Footprint(shadows(core, place.space), (part,), "hidden scratch", None)
 

@@ -48,7 +48,7 @@ def renderables(
         parts.append(_side_by_side(reports))
         wanted.remove("ops")
     for report in reports:
-        suffix = f", {report.target}" if len(reports) > 1 else ""
+        suffix = f", {report.label}" if len(reports) > 1 else ""
         tables = {**_TABLES, **_pictures()}
         parts += [
             tables[name](report, suffix) for name in VIEWS if name in wanted and name in tables
@@ -60,7 +60,7 @@ def renderables(
 
 def summary(reports: Sequence[CostReport]) -> list[Any]:
     """Return the totals, a column for each target, and what they leave out."""
-    made = table("cost", [("", "left"), *((r.target, "right") for r in reports)])
+    made = table("cost", [("", "left"), *((r.label, "right") for r in reports)])
     rows: list[tuple[str, Callable[[CostReport], str]]] = [
         ("cycles", lambda r: f"{r.cycles:,}"),
         ("time", lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz"),
@@ -75,9 +75,7 @@ def summary(reports: Sequence[CostReport]) -> list[Any]:
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
-            parts.append(
-                Text(f"PTO6502: no cost law on {report.target}, not in the total: {names}")
-            )
+            parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
     return parts
 
 
@@ -107,8 +105,8 @@ def _share_of_bound(report: CostReport) -> float:
 def _side_by_side(reports: Sequence[CostReport]) -> Table:
     """Operations of all targets in one table; the last column compares first and last."""
     columns = [("operation", "left"), ("count", "right")]
-    columns += [(f"{r.target} cycles", "right") for r in reports]
-    columns += [(f"{r.target} us", "right") for r in reports]
+    columns += [(f"{r.label} cycles", "right") for r in reports]
+    columns += [(f"{r.label} us", "right") for r in reports]
     columns.append(("ratio of us", "right"))
     made = table("by operation, if nothing overlapped", columns)
     by_name = [{u.name: u for u in r.ops} for r in reports]

@@ -31,6 +31,7 @@ def header_fields(chosen: Any, profile: Profile, entry: str) -> dict[str, Any]:
     return {
         "version": __version__,
         "target": chosen.target,
+        "chip": chosen.chip,
         "level": chosen.level,
         "sync": chosen.sync,
         "profile": _profile(profile),

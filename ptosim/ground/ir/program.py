@@ -36,10 +36,11 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class ResolvedModule:
-    """A module with its names bound, for one target."""
+    """A module with its names bound, for one target: an architecture and a chip of it."""
 
     module: Module
     target: str
+    chip: str
     functions: dict[str, Function] = field(default_factory=dict)
     kernel_kind: str | None = None
     insert_sync: bool = False  # the caller asks for automatic synchronisation

@@ -13,6 +13,7 @@ from ptosim.ground.ir.core import Module, Node, Operand, Operation, Region, Valu
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.token import Tok
 from ptosim.ground.ir.types import AbstractTileType, ErrorType, Type
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Span
 from ptosim.passes.bind.scope import Scope
 from ptosim.passes.bind.type_rules import compatible, for_target
@@ -27,9 +28,9 @@ class Naming(ABC):
         self.module = module
         self.source = module.source
         self.sink = sink
-        self.target = target
+        self.target = machine(target).architecture
         self.scope = Scope(module.source, sink, module.skipped_names)
-        self.resolved = ResolvedModule(module, target)
+        self.resolved = ResolvedModule(module, self.target, machine(target).name)
 
     @abstractmethod
     def _ops(self, ops: Sequence[Operation]) -> None:
