@@ -33,31 +33,48 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     topic = " ".join(options.topic).strip()
     if not topic:
         return _list(terminal, codes, known)
-    code = topic.upper()
-    if code in codes:
-        entry = codes[code]
+    text = explanation(topic)
+    if text is not None:
         if terminal.format == "json":
-            terminal.json({"code": code, **entry.to_dict()})
+            terminal.json(_facts(topic))
         else:
-            terminal.write(entry.text(code))
-        return 0
-    if topic in known:
-        switch = known[topic]
-        fields = {"switch": topic, "values": list(switch.values), "default": dict(switch.default)}
-        if terminal.format == "json":
-            terminal.json({**fields, "text": switch.text})
-        else:
-            terminal.write(_switch_text(topic, switch))
+            terminal.write(text)
         return 0
     if _device_error(topic, terminal):
         return 0
-    close = difflib.get_close_matches(code, codes, n=1) or difflib.get_close_matches(
+    close = difflib.get_close_matches(topic.upper(), codes, n=1) or difflib.get_close_matches(
         topic, known, n=1
     )
     raise UsageError(
         f"`{topic}` is neither a diagnostic code nor a switch",
         help=f"did you mean `{close[0]}`?" if close else "`ptosim explain` lists all of them",
     )
+
+
+def explanation(topic: str) -> str | None:
+    """Return the long text of a diagnostic code or a switch; None if it is neither."""
+    from ptosim.ground.isa.profiles import switches
+
+    code = topic.upper()
+    if code in catalog():
+        return catalog()[code].text(code)
+    return _switch_text(topic, switches()[topic]) if topic in switches() else None
+
+
+def _facts(topic: str) -> dict[str, object]:
+    """Return a diagnostic code or a switch as data."""
+    from ptosim.ground.isa.profiles import switches
+
+    code = topic.upper()
+    if code in catalog():
+        return {"code": code, **catalog()[code].to_dict()}
+    switch = switches()[topic]
+    return {
+        "switch": topic,
+        "values": list(switch.values),
+        "default": dict(switch.default),
+        "text": switch.text,
+    }
 
 
 def _device_error(topic: str, terminal: Terminal) -> bool:

@@ -80,7 +80,7 @@ def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -
     if options.plan or options.insert_sync:
         source = _completed(source, options, terminal)
     if options.to:
-        from ptosim.passes.bind.forms import convert
+        from ptosim.passes.rewrite.forms import convert
 
         return convert(source, options.to, options.target)
     sink = Sink()

@@ -31,6 +31,7 @@ COMMANDS = {
     "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",
     "stats": "ranges of the values of a run, and the quantised types that they suggest",
     "selftest": "check this installation: shipped programs, data files, speed",
+    "help": "the manual: its pages, and what is known of a code, a switch or an operation",
 }
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130

@@ -13,6 +13,7 @@ from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import OpDef
 from ptosim.passes.bind.bind import describe
 from ptosim.views.op_card import card
+from ptosim.views.op_reference import reference, section
 
 _WIDE = 400
 """Columns of the list in a pipe or a file: more than the longest line."""
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status", metavar="S", help="only operations with this status on a target"
     )
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, ("text", "json", "markdown"))
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -38,6 +39,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError("no operation fits", help=f"families: {', '.join(families)}")
     if terminal.format == "json":
         terminal.json([_facts(d) for d in rows])
+    elif terminal.format == "markdown":
+        terminal.write(reference(rows))
     else:
         # One line for each operation, for grep; a screen cuts what it is to what fits.
         terminal.print_renderables(_table(rows), None if terminal.is_screen() else _WIDE)
@@ -50,8 +53,13 @@ def _wanted(definition: OpDef, options: argparse.Namespace) -> bool:
     return not options.status or options.status in definition.status.values()
 
 
+def definition_of(name: str) -> OpDef | None:
+    """Return the row of an operation, named with or without its dialect; None if there is none."""
+    return isa().get(name) or isa().get(f"pto.{name}") or isa().get(f"pto.{name.lower()}")
+
+
 def _one(name: str, terminal: Terminal) -> int:
-    definition = isa().get(name) or isa().get(f"pto.{name}") or isa().get(f"pto.{name.lower()}")
+    definition = definition_of(name)
     if definition is None:
         close = difflib.get_close_matches(f"pto.{name}", isa().names(), n=1)
         raise UsageError(
@@ -60,6 +68,8 @@ def _one(name: str, terminal: Terminal) -> int:
         )
     if terminal.format == "json":
         terminal.json(_facts(definition))
+    elif terminal.format == "markdown":
+        terminal.write("\n".join(section(definition)) + "\n")
     else:
         terminal.write(card(definition, terminal.width()))
     return 0

@@ -13,6 +13,7 @@ from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, extent, strided_view
 from ptosim.machine.storage import from_bytes, unpack_nibbles
 from ptosim.machine.tile import Tile, TileRef
+from ptosim.machine.values import GmView
 from ptosim.numerics.codes import decode
 from ptosim.numerics.formats import lookup
 
@@ -85,7 +86,7 @@ def tile_place(core: Core, ref: TileRef) -> Place:
     return Place(ref.type.loc, core.index, ref.addr, ref.addr + ref.type.bytes)
 
 
-def read_view(machine: Machine, view: Any) -> Reading:
+def read_view(machine: Machine, view: GmView) -> Reading:
     """Return the elements of a GM view in its five dimensions, leading ones dropped."""
     spec, number, offset = view
     buffer = machine.buffers[number]
@@ -99,8 +100,7 @@ def read_view(machine: Machine, view: Any) -> Reading:
     codes = unpack_nibbles(array) if spec.dtype.bits == 4 else array
     while codes.ndim > 2 and codes.shape[0] == 1:
         codes = codes[0]
-    bits = spec.dtype.bits
-    place = Place("gm", number, low * bits // 8, -(-(high + 1) * bits // 8))
+    place = Place("gm", number, *view.span())
     return Reading("view", spec.dtype, codes, numbers_of(codes, spec.dtype), place, view)
 
 
@@ -137,9 +137,8 @@ def _element_offset(core: Core, reading: Reading, index: tuple[int, ...]) -> tup
         tile = Tile(reading.ref, core.space(reading.ref.type.loc).data)
         return tile.addr, tile.layout.offset(*index)
     if reading.kind == "view":
-        spec, _, offset = reading.ref
-        strides = spec.strides[-len(index) :]
-        return 0, offset + sum(i * s for i, s in zip(index, strides, strict=True))
+        strides = reading.ref.spec.strides[-len(index) :]
+        return 0, reading.ref.offset + sum(i * s for i, s in zip(index, strides, strict=True))
     return 0, int(np.ravel_multi_index(index, reading.codes.shape))
 
 

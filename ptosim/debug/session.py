@@ -36,10 +36,11 @@ from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.ir.types import PtrType, ScalarType
+from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView, Pointer
 from ptosim.run.choices import Choices
 from ptosim.run.launch import Launch, RunOptions
 from ptosim.timing.pipes.model import CoreTimer
@@ -373,9 +374,9 @@ class Debugger:
         register = read_register(value, content)
         if register is not None:
             return register
-        if isinstance(value.type, PtrType) and isinstance(content[0], int):
-            return read_buffer(self.launch.machine.buffers[content[0]])
-        if isinstance(content, tuple) and len(content) == 3:
+        if isinstance(content, Pointer) and isinstance(content.memory, int):
+            return read_buffer(self.launch.machine.buffers[content.memory])
+        if isinstance(content, GmView):
             return read_view(self.launch.machine, content)
         if isinstance(value.type, ScalarType):
             array = np.array(content)

@@ -19,8 +19,8 @@ from ptosim.debug.reading import Place, read_bytes, whole
 from ptosim.debug.walker import Event, Interrupted, Walker
 from ptosim.engine.core.records import Kind
 from ptosim.machine.core import Core
-from ptosim.machine.gm import extent
 from ptosim.machine.tile import Tile, TileRef
+from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 
 _WRITERS = frozenset((Kind.EXEC, Kind.ACTION, Kind.VECTOR, Kind.REGION))
@@ -58,16 +58,12 @@ def footprint(core: Core, binding: Binding) -> list[Place] | None:
         if definition.role == "in":
             continue
         values = binding.values.get(definition.name)
-        for value in values if _is_several(values) else (values,):  # type: ignore[union-attr]
+        for value in values if values.__class__ is tuple else (values,):
             place = _place_of(core, value)
             if place is not None:
                 places.append(place)
                 known = True
     return places if known else None
-
-
-def _is_several(values: Any) -> bool:
-    return isinstance(values, tuple) and bool(values) and isinstance(values[0], TileRef)
 
 
 def _place_of(core: Core, value: Any) -> Place | None:
@@ -76,18 +72,13 @@ def _place_of(core: Core, value: Any) -> Place | None:
         # An operation may write behind the tile: column blocks, alignment, lines of 32 bytes.
         end = min(size, value.addr + value.type.bytes + 1024)
         return Place(value.type.loc, core.index, value.addr, max(end, value.addr + 1))
-    if not isinstance(value, tuple):
+    if isinstance(value, GmView):
+        return Place("gm", value.memory, *value.span())
+    if not isinstance(value, Pointer) or value.memory is None:
         return None
-    if len(value) == 3 and not isinstance(value[0], (int, str)):
-        spec, number, offset = value
-        low, high = extent(spec, offset)
-        bits = spec.dtype.bits
-        return Place("gm", number, low * bits // 8, -(-(high + 1) * bits // 8))
-    if len(value) == 2 and isinstance(value[0], str):
-        return Place(value[0], core.index, 0, core.machine_def.spaces[value[0]].bytes)
-    if len(value) == 2 and isinstance(value[0], int):
-        return Place("gm", value[0], 0, 1 << 62)
-    return None
+    if isinstance(value.memory, int):
+        return Place("gm", value.memory, 0, 1 << 62)
+    return Place(value.memory, core.index, 0, core.machine_def.spaces[value.memory].bytes)
 
 
 @dataclass(slots=True)

@@ -17,8 +17,8 @@ from ptosim.interop import chains
 from ptosim.interop.chains import Affine
 from ptosim.interop.kernels import ARRAYS
 from ptosim.interop.text import FunctionText, TileText
-from ptosim.passes.bind.forms import convert
 from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.passes.rewrite.forms import convert
 from ptosim.quant.mlir.passes import rewritten
 from ptosim.quant.mlir.semantics import storage_of
 from ptosim.quant.mlir.types import QuantType, UniformType

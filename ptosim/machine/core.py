@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.isa.targets import MachineDef
+from ptosim.machine.fifo import Fifos
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.space import MemorySpace
 from ptosim.machine.vector import VectorWindow
@@ -31,12 +31,12 @@ CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 
 @dataclass(slots=True, eq=False)
 class Cluster:
-    """What the cores of a block share: counters of cross-core flags, and FIFOs between cube and
-    vector cores. Keys are whatever the operations on them agree on."""
+    """What the cores of a block share: counters of cross-core flags, by keys that the operations
+    on them agree on, and FIFOs between cube and vector cores."""
 
     block: int
     counters: dict[Any, int] = field(default_factory=dict)
-    fifos: dict[Any, Any] = field(default_factory=dict)
+    fifos: Fifos = field(default_factory=Fifos)
 
 
 class Core:
@@ -153,7 +153,7 @@ class MachineState:
 
     cores: tuple[CoreState, ...]
     buffers: tuple[bytes, ...]
-    clusters: tuple[tuple[dict[Any, int], dict[Any, Any]], ...]
+    clusters: tuple[tuple[dict[Any, int], Fifos], ...]
     global_counters: dict[Any, int]
 
 
@@ -177,7 +177,7 @@ def snapshot(machine: Machine) -> MachineState:
     return MachineState(
         cores,
         tuple(b.data.tobytes() for b in machine.buffers),
-        tuple((dict(c.counters), copy.deepcopy(c.fifos)) for c in machine.clusters),
+        tuple((dict(c.counters), c.fifos.copy()) for c in machine.clusters),
         dict(machine.global_counters),
     )
 
@@ -212,7 +212,6 @@ def restore(machine: Machine, state: MachineState) -> None:
     for cluster, (counters, fifos) in zip(machine.clusters, state.clusters, strict=True):
         cluster.counters.clear()
         cluster.counters.update(counters)
-        cluster.fifos.clear()
-        cluster.fifos.update(copy.deepcopy(fifos))
+        cluster.fifos.restore(fifos)
     machine.global_counters.clear()
     machine.global_counters.update(state.global_counters)

@@ -3,26 +3,44 @@ each vector core's share has got."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
+
+from ptosim.machine.values import Pointer
+
+
+class FifoKey(NamedTuple):
+    """What the ends of a FIFO agree on: `kind` says by what they found each other (pipe: an id,
+    flags: a flag base, order: the number of the initialisation on its core)."""
+
+    kind: str
+    number: int | str
+
+
+class ShareKey(NamedTuple):
+    """One vector core's share of one direction of a FIFO."""
+
+    fifo: FifoKey
+    direction: str
+    vector: int
 
 
 @dataclass(frozen=True, slots=True)
 class PipeEnd:
     """One core's end. `local` has the addresses of the consumer's slots by direction (c2v, v2c);
-    `gm` is the pointer to slots in global memory, None for slots that lie on the chip."""
+    `gm` is the pointer to slots in global memory, None for slots on the chip."""
 
-    key: Any
+    key: FifoKey
     slot_size: int
     slot_num: int
     local_slot_num: int
     local: tuple[tuple[str, int], ...]
-    gm: tuple[Any, int] | None = None
+    gm: Pointer | None = None
 
     def address(self, direction: str, index: int) -> int:
-        """Return where the tile number `index` lies in the consumer's memory."""
+        """Return the address of tile number `index` in the consumer's memory."""
         count = self.slot_num if self.gm is None else self.local_slot_num
         return dict(self.local).get(direction, 0) + index % count * self.slot_size
 
@@ -48,3 +66,27 @@ class Share:
         the slots (each round of one or two) waits for the consumer's signal that it is free."""
         beyond = self.pushed - end.slot_num
         return beyond < 0 or self.freed // end.period > beyond // end.period
+
+
+@dataclass(slots=True, eq=False)
+class Fifos:
+    """The FIFOs of a cluster: the ends by core and key, the end that a core initialised last, and
+    the shares."""
+
+    ends: dict[tuple[int, FifoKey], PipeEnd] = field(default_factory=dict)
+    current: dict[int, PipeEnd] = field(default_factory=dict)
+    shares: dict[ShareKey, Share] = field(default_factory=dict)
+
+    def share(self, key: ShareKey) -> Share:
+        """Return a share; it is empty at the first use."""
+        return self.shares.setdefault(key, Share())
+
+    def copy(self) -> Fifos:
+        """Return a copy of the state; what slots hold is never changed in place."""
+        shares = {k: replace(s, entries=dict(s.entries)) for k, s in self.shares.items()}
+        return Fifos(dict(self.ends), dict(self.current), shares)
+
+    def restore(self, state: Fifos) -> None:
+        """Put back a copy of an earlier state."""
+        fresh = state.copy()
+        self.ends, self.current, self.shares = fresh.ends, fresh.current, fresh.shares

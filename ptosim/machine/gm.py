@@ -51,14 +51,6 @@ def view_spec(
     return spec
 
 
-GmPtr = tuple[int, int]
-"""A pointer into global memory: buffer number, byte offset (4-bit elements: in half bytes'
-elements)."""
-
-GmView = tuple[ViewSpec, int, int]
-"""A view: spec, buffer number, offset of the first element in elements."""
-
-
 def five_dims(
     sizes: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink, finding
@@ -20,7 +21,7 @@ from ptosim.ground.isa.targets import (
 )
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
-from ptosim.passes.place.budget import check_placement
+from ptosim.passes.place.planner import check_placement
 from ptosim.passes.verify import checks
 from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse
@@ -83,8 +84,8 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
 def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
     resolved = resolve(module, target, sink)
     resolved.insert_sync = options.sync == "auto"
-    level = options.level or _level(module)
-    sync = options.sync or ("manual" if _has_sync(module) else "auto")
+    level = options.level or _level(resolved.ops)
+    sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
         checks.run_all(resolved, level, sink)
@@ -205,19 +206,14 @@ def _key_span(attr: Attr, op: Operation, source: Source) -> Span:
     return Span(source, tok.start, tok.end) if tok else Span(source, op.start, op.name_end)
 
 
-def _level(module: Module) -> int:
+def _level(ops: Sequence[Operation]) -> int:
     """Level 3 as soon as one tile has an address, else 2."""
-    for op in module.walk():
-        if op.name == "pto.alloc_tile" and _has_keyword(op, "addr"):
-            return 3
-        if op.name in ("pto.tassign", "tassign"):
-            return 3
-    return 2
+    has_address = any(
+        "places" in op.traits or ("makes_storage" in op.traits and _has_keyword(op, "addr"))
+        for op in ops
+    )
+    return 3 if has_address else 2
 
 
 def _has_keyword(op: Operation, key: str) -> bool:
     return any(getattr(i, "kind", "") == "keyword" and i.parts[0].value == key for i in op.items)
-
-
-def _has_sync(module: Module) -> bool:
-    return any(op.has("sync") for op in module.walk())

@@ -13,9 +13,9 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.isa.expr import evaluate
 from ptosim.ground.isa.schema import Role
 from ptosim.machine.core import Core
-from ptosim.machine.gm import ViewSpec
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, tile_ref
+from ptosim.machine.values import GmView
 from ptosim.passes.verify.rule_views import environment
 from ptosim.sanitize.footprint import Strided, strided, tile_bytes, touched_bytes, view_bytes
 from ptosim.sanitize.shadow import Footprint, Shadow
@@ -194,15 +194,11 @@ def _has_elements(op: Operation, names: str, kind: str) -> bool:
 def _operands(op: Operation, values: Any) -> Iterator[tuple[str, Role, Any]]:
     for operand in op.variant.operands if op.variant is not None else ():
         value = values.get(operand.name)
-        if operand.variadic and isinstance(value, tuple) and not _is_view(value):
+        if operand.variadic and value.__class__ is tuple:
             for entry in value:
                 yield operand.name, operand.role, entry
         elif value is not None:
             yield operand.name, operand.role, value
-
-
-def _is_view(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], ViewSpec)
 
 
 def footprint(
@@ -218,12 +214,9 @@ def footprint(
         cols = value.type.cols if reach else value.v_col
         parts = tile_bytes(value, rows, cols)
         shadow = shadows(core, value.type.loc)
-    elif _is_view(value):
-        spec, number, offset = value
-        if not isinstance(number, int):
-            return None
-        parts = view_bytes(spec, offset)
-        shadow = shadows(core, number)
+    elif isinstance(value, GmView) and isinstance(value.memory, int):
+        parts = view_bytes(value.spec, value.offset)
+        shadow = shadows(core, value.memory)
     else:
         return None
     inside = tuple(p for p in parts if p.start >= 0 and p.end <= shadow.bytes)
@@ -245,13 +238,15 @@ def _owner(op: Operation | None, name: str) -> Value | None:
 def _loaded(ref: Any, view: Any) -> Any:
     """The part of a tile that a window fills: its rows are counted by the window (of a column-major
     tile its columns), how far they go says the tile."""
-    if not isinstance(ref, TileRef) or not _is_view(view) or ref.type.slayout != "none_box":
+    if not isinstance(ref, TileRef) or not isinstance(view, GmView):
         return ref
-    s0, s1, s2, s3, s4 = view[0].sizes
-    if view[0].layout == "nd" and ref.type.blayout == "row_major":
+    if ref.type.slayout != "none_box":
+        return ref
+    s0, s1, s2, s3, s4 = view.spec.sizes
+    if view.spec.layout == "nd" and ref.type.blayout == "row_major":
         rows = min(s0 * s1 * s2 * s3, ref.type.rows)
         return tile_ref(ref.type, ref.addr, rows, ref.v_col)
-    if view[0].layout == "dn" and ref.type.blayout == "col_major":
+    if view.spec.layout == "dn" and ref.type.blayout == "col_major":
         cols = min(s0 * s1 * s2 * s4, ref.type.cols)
         return tile_ref(ref.type, ref.addr, ref.v_row, cols)
     return ref

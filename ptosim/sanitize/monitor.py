@@ -35,6 +35,17 @@ from ptosim.sanitize.overlaps import Overlaps
 from ptosim.sanitize.report import Reporter
 from ptosim.sanitize.shadow import Atom, Footprint, Shadow
 from ptosim.sanitize.vector import VectorWatch
+from ptosim.semantics.base.orders import (
+    Barrier,
+    GetToken,
+    Notify,
+    Push,
+    ReleaseToken,
+    SetFlag,
+    Signals,
+    Sync,
+    WaitFlag,
+)
 
 _SCALAR_ACCESS = {"pto.load_scalar": False, "pto.store_scalar": True}
 
@@ -344,16 +355,16 @@ class Monitor:
 
     def _synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> None:
         clocks = self.clocks
-        kind, *rest = binding.sync or ("none",)
-        if kind in ("set", "wait"):
-            self._flag(core, inst, agent, kind, tuple(rest))
-        elif kind == "barrier":
-            if rest[0] == "ALL":
+        sync = binding.sync
+        if isinstance(sync, (SetFlag, WaitFlag)):
+            self._flag(core, inst, agent, sync)
+        elif isinstance(sync, Barrier):
+            if sync.pipe == "ALL":
                 clocks.barrier(core)
             else:
-                clocks.settle(clocks.agent(core, rest[0]))
-        else:
-            self._token(core, agent, kind, rest)
+                clocks.settle(clocks.agent(core, sync.pipe))
+        elif sync is not None:
+            self._token(core, agent, sync)
         if binding.signals and not binding.awaits:
             for key in binding.signals:
                 clocks.give(agent, key)
@@ -363,28 +374,27 @@ class Monitor:
     def _pushed(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> Callable[[], None]:
         """What begins an operation that orders others: a push reads its tile first."""
         access = Access(core, inst)
-        if binding.sync is not None and binding.sync[0] == "push":
+        if isinstance(binding.sync, Push):
             values, attrs = binding.values, binding.attributes
             access = access_of(core, inst, values, attrs, self.target, self.shadow)
         return self._check(agent, access, inst)
 
-    def _token(self, core: Core, agent: Agent, kind: str, rest: list[Any]) -> None:
+    def _token(self, core: Core, agent: Agent, sync: Sync) -> None:
         """What can be taken more often than it was given: buffer tokens, signals in memory."""
-        if kind in ("get", "release"):
-            key = ("token", core.index, rest[1])
-        else:
-            key = ("signals", rest[-1])
-        if kind in ("get", "signals"):
-            self.clocks.acquire(agent, key)
-        elif kind in ("release", "notify"):
-            self.clocks.release(agent, key)
+        if isinstance(sync, GetToken):
+            self.clocks.acquire(agent, ("token", core.index, sync.number))
+        elif isinstance(sync, ReleaseToken):
+            self.clocks.release(agent, ("token", core.index, sync.number))
+        elif isinstance(sync, Signals):
+            self.clocks.acquire(agent, ("signals", sync.buffer))
+        elif isinstance(sync, Notify):
+            self.clocks.release(agent, ("signals", sync.buffer))
 
-    def _flag(self, core: Core, inst: Inst, agent: Agent, kind: str, flag: tuple[Any, ...]) -> None:
-        source, target, _ = flag
-        if source == target:
+    def _flag(self, core: Core, inst: Inst, agent: Agent, flag: SetFlag | WaitFlag) -> None:
+        if flag.source == flag.target:
             return
         key = (core.index, *flag)
-        if kind == "set":
+        if isinstance(flag, SetFlag):
             self.clocks.give(agent, key)
             if self.chosen.flags:
                 self.flags.set(core, inst, key)

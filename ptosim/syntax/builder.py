@@ -6,18 +6,22 @@ that is, the end of whatever is being reduced.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ptosim.ground.ir.core import Attr, Block, Node, Operation, Region
-from ptosim.ground.ir.token import Tok
-from ptosim.syntax.build_parts import (
-    dps_part,
-    flatten,
-    key,
-    regions_and_types,
-    split_results,
-    typed,
-)
+from ptosim.ground.ir.core import Attr, Block, Node, Operation, Region, Tok
+
+Callback = Callable[[Any, list[Any]], Node]
+
+
+def node(kind: str) -> Callback:
+    """A callback that only keeps the parts together."""
+    return lambda self, parts: Node(kind, parts, 0)
+
+
+def placed(kind: str) -> Callback:
+    """The same for parts that findings point at: it begins where they do."""
+    return lambda self, parts: Node(kind, parts, parts[0].start)
 
 
 class Builder:
@@ -44,7 +48,7 @@ class Builder:
         op: Operation = parts[1]
         text = results.value
         if "," in text or ":" in text:
-            op.result_tokens = split_results(results)
+            op.result_tokens = _split_results(results)
         else:
             op.result_tokens = [(text[1:-1].rstrip(), 1, results.start)]
         op.start = results.start
@@ -61,17 +65,21 @@ class Builder:
     def loc(self, parts: list[Any]) -> tuple[int, int]:
         return parts[0].start, self.end
 
+    def _op(self, name: Tok, form: str) -> Operation:
+        start = name.start
+        return Operation(name.value, form, start, self.end, start + len(name.value))
+
     # -- operations without a syntax of their own -----------------------------------------------
 
     def dps_op(self, parts: list[Any]) -> Operation:
         name: Tok = parts[0]
-        op = Operation(name.value, "dps", name.start, self.end)
+        op = self._op(name, "dps")
         op.ins, op.ins_types, op.outs, op.outs_types = [], [], [], []
         sides = {"INS": (op.ins, op.ins_types), "OUTS": (op.outs, op.outs_types)}
         values, types = sides["INS"]
         for part in parts[1:]:
             if part.__class__ is not Tok:
-                dps_part(op, part, values, types)
+                _dps_part(op, part, values, types)
             elif part.type == "TYPE":
                 types.append(part)
             elif part.type in sides:
@@ -80,15 +88,11 @@ class Builder:
                 values.append(part)  # a name repeated in front of its type says nothing new
         return op
 
-    def dps_clause(self, parts: list[Any]) -> Node:
-        return Node("dps_clause", parts, parts[0].start)
-
-    def dps_arrow(self, parts: list[Any]) -> Node:
-        return Node("arrow", flatten(parts), 0)
+    dps_clause = placed("dps_clause")
 
     def item_op(self, parts: list[Any]) -> Operation:
         name: Tok = parts[0]
-        op = Operation(name.value, "items", name.start, self.end)
+        op = self._op(name, "items")
         for part in parts[1:]:
             kind = part.kind
             if kind == "items":
@@ -97,7 +101,7 @@ class Builder:
                 if part.parts[-1].__class__ is dict:
                     op.attrs.update(part.parts.pop())
                 op.type_list = part.parts
-                op.types = flatten(part.parts)
+                op.types = _flatten(part.parts)
             else:
                 arrow = part.parts
                 if arrow and arrow[-1].__class__ is dict:
@@ -108,26 +112,18 @@ class Builder:
                 op.attrs.update(item)
         return op
 
-    def items(self, parts: list[Any]) -> Node:
-        return Node("items", parts, 0)
-
-    def types(self, parts: list[Any]) -> Node:
-        return Node("types", parts, 0)
-
-    def word_types(self, parts: list[Any]) -> Node:
-        return Node("word_types", parts, parts[0].start)
+    items = node("items")
+    types = node("types")
+    word_types = placed("word_types")
 
     def arrow(self, parts: list[Any]) -> Node:
-        return Node("arrow", flatten(parts), 0)
+        return Node("arrow", _flatten(parts), 0)
 
-    def indexed(self, parts: list[Any]) -> Node:
-        return Node("indexed", parts, parts[0].start)
+    dps_arrow = arrow
 
-    def keyword(self, parts: list[Any]) -> Node:
-        return Node("keyword", parts, parts[0].start)
-
-    def clause(self, parts: list[Any]) -> Node:
-        return Node("clause", parts, parts[0].start)
+    indexed = placed("indexed")
+    keyword = placed("keyword")
+    clause = placed("clause")
 
     def list(self, parts: list[Any]) -> Node:
         return Node("list", parts, parts[0].start if parts else self.end)
@@ -137,8 +133,8 @@ class Builder:
 
     def generic_op(self, parts: list[Any]) -> Operation:
         name: Tok = parts[0]
-        op = Operation(name.value.strip('"'), "generic", name.start, self.end)
-        op.name_end = name.end
+        op = self._op(name, "generic")
+        op.name = name.value.strip('"')
         op.ins = parts[1].parts
         for part in parts[2:]:
             if part.__class__ is dict:
@@ -152,16 +148,13 @@ class Builder:
                 op.ins_types, op.arrow = part.parts
         return op
 
-    def prop_dict(self, parts: list[Any]) -> Node:
-        return Node("props", parts, 0)
-
-    def regions(self, parts: list[Any]) -> Node:
-        return Node("regions", parts, 0)
+    prop_dict = node("props")
+    regions = node("regions")
 
     # -- module, func ---------------------------------------------------------------------------
 
     def _core(self, tok: Tok) -> Operation:
-        return Operation(tok.value, "core", tok.start, self.end)
+        return self._op(tok, "core")
 
     def module_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
@@ -197,8 +190,7 @@ class Builder:
             op.regions[0].blocks[0].args = [(a.parts[0], a.parts[1]) for a in args if a.parts[0]]
         return op
 
-    def func_args(self, parts: list[Any]) -> Node:
-        return Node("func_args", parts, 0)
+    func_args = node("func_args")
 
     def func_arg(self, parts: list[Any]) -> Node:
         named = parts[0].type == "SSA"
@@ -209,13 +201,12 @@ class Builder:
     def func_results(self, parts: list[Any]) -> Node:
         return Node("func_results", [p if p.__class__ is Tok else p.parts[0] for p in parts], 0)
 
-    def func_result(self, parts: list[Any]) -> Node:
-        return Node("func_result", parts, 0)
+    func_result = node("func_result")
 
     def return_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
         op.name = "func.return"
-        typed(op, parts[1:])
+        _typed(op, parts[1:])
         return op
 
     def call_op(self, parts: list[Any]) -> Operation:
@@ -230,11 +221,8 @@ class Builder:
                 op.ins_types, op.arrow = part.parts
         return op
 
-    def values(self, parts: list[Any]) -> Node:
-        return Node("values", parts, 0)
-
-    def typed_values(self, parts: list[Any]) -> Node:
-        return Node("typed", parts, 0)
+    values = node("values")
+    typed_values = node("typed")
 
     # -- arith.constant, scf ----------------------------------------------------------------------
 
@@ -274,16 +262,13 @@ class Builder:
     def iter_args(self, parts: list[Any]) -> Node:
         return Node("iter_args", [parts[1].parts, parts[2].parts], 0)
 
-    def inits(self, parts: list[Any]) -> Node:
-        return Node("inits", parts, 0)
-
-    def init(self, parts: list[Any]) -> Node:
-        return Node("init", parts, 0)
+    inits = node("inits")
+    init = node("init")
 
     def if_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
         op.ins = [parts[1]]
-        regions_and_types(op, parts[2:])
+        _regions_and_types(op, parts[2:])
         return op
 
     def while_op(self, parts: list[Any]) -> Operation:
@@ -308,17 +293,17 @@ class Builder:
     def condition_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
         op.outs = [parts[1]]
-        typed(op, parts[2:])
+        _typed(op, parts[2:])
         return op
 
     def yield_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
-        typed(op, parts[1:])
+        _typed(op, parts[1:])
         return op
 
     def exec_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
-        regions_and_types(op, parts[1:])
+        _regions_and_types(op, parts[1:])
         return op
 
     def switch_op(self, parts: list[Any]) -> Operation:
@@ -329,15 +314,14 @@ class Builder:
                 op.items = [*op.items, part.parts[1]]
                 op.regions = [*op.regions, part.parts[2]]
             else:
-                regions_and_types(op, [part])
+                _regions_and_types(op, [part])
         return op
 
-    def case(self, parts: list[Any]) -> Node:
-        return Node("case", parts, 0)
+    case = node("case")
 
     def region_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
-        regions_and_types(op, parts[1:])
+        _regions_and_types(op, parts[1:])
         return op
 
     def strict_op(self, parts: list[Any]) -> Operation:
@@ -376,23 +360,19 @@ class Builder:
             first = 2
         return Block(parts[first:], args, parts[0])
 
-    def block_args(self, parts: list[Any]) -> Node:
-        return Node("block_args", parts, 0)
-
-    def block_arg(self, parts: list[Any]) -> Node:
-        return Node("block_arg", parts, 0)
+    block_args = node("block_args")
+    block_arg = node("block_arg")
 
     # -- types and attributes -----------------------------------------------------------------
 
-    def paren_types(self, parts: list[Any]) -> Node:
-        return Node("paren_types", parts, 0)
+    paren_types = node("paren_types")
 
     def func_type(self, parts: list[Any]) -> Node:
         results = parts[1].parts if parts[1].__class__ is Node else [parts[1]]
         return Node("func_type", [parts[0].parts, results], 0)
 
     def attr_dict(self, parts: list[Any]) -> dict[str, Attr]:
-        return {key(attr.key): attr for attr in parts}
+        return {_key(attr.key): attr for attr in parts}
 
     def named_attr(self, parts: list[Any]) -> Attr:
         if len(parts) == 1:
@@ -406,3 +386,71 @@ class Builder:
 
     def attr_list(self, parts: list[Any]) -> list[Attr]:
         return parts
+
+
+def _dps_part(op: Operation, part: Any, values: list[Any], types: list[Any]) -> None:
+    """Add one part of a DPS operation: attributes, a clause, an arrow's types, or a value."""
+    if part.__class__ is dict:
+        op.attrs.update(part)
+        if values is op.ins and not types:
+            values.append(part)
+    elif part.kind == "dps_clause":
+        op.clauses = [*op.clauses, part]
+    elif part.kind == "arrow":
+        op.arrow = part.parts
+    else:
+        values.append(part)
+
+
+def _key(tok: Tok | None) -> str:
+    """Return the name of an attribute without its quotes."""
+    text = tok.value if tok is not None else ""
+    return text[1:-1] if text.startswith('"') else text
+
+
+def _flatten(parts: list[Any]) -> list[Any]:
+    """Return the parts with lists of types in their place."""
+    flat: list[Any] = []
+    for part in parts:
+        if part.__class__ is Node and part.kind in ("paren_types", "word_types"):
+            flat.extend(_flatten(part.parts))
+        else:
+            flat.append(part)
+    return flat
+
+
+def _typed(op: Operation, parts: list[Any]) -> None:
+    """Add values with their types, or attributes."""
+    for part in parts:
+        if part.__class__ is dict:
+            op.attrs.update(part)
+        else:
+            op.ins = [p for p in part.parts if p.type == "SSA"]
+            op.ins_types = [p for p in part.parts if p.type == "TYPE"]
+
+
+def _regions_and_types(op: Operation, parts: list[Any]) -> None:
+    """Add regions, attributes and result types."""
+    for part in parts:
+        kind = part.__class__
+        if kind is Region:
+            op.regions = [*op.regions, part]
+        elif kind is dict:
+            op.attrs.update(part)
+        elif kind is Node:
+            op.arrow = part.parts
+        elif part.type == "TYPE":
+            op.arrow = [part]
+
+
+def _split_results(results: Tok) -> list[tuple[str, int, int]]:
+    """Return (name, count, offset) for each of `%a, %b:2 =`."""
+    found: list[tuple[str, int, int]] = []
+    at = results.start
+    for piece in results.value[:-1].split(","):
+        name = piece.strip()
+        start = at + (len(piece) - len(piece.lstrip()))
+        base, _, count = name.partition(":")
+        found.append((base[1:], int(count) if count else 1, start))
+        at += len(piece) + 1
+    return found

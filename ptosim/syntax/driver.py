@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Tok
 from ptosim.ground.source import Source, Span
 from ptosim.syntax.scanner import END, UNKNOWN, Scanner
 from ptosim.syntax.tables import Rule, Tables

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.ground.ir.core import Attr, Node, Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Attr, Node, Operation, Tok
+from ptosim.syntax.builder import node, placed
 
 
 class LineBuilder:
@@ -26,7 +26,7 @@ class LineBuilder:
     def statement(self, parts: list[Any]) -> Operation:
         results = parts[0] if parts[0].type == "RESULTS" else None
         name: Tok = parts[1] if results is not None else parts[0]
-        op = Operation(name.value, "line", name.start, self.end)
+        op = Operation(name.value, "line", name.start, self.end, name.end)
         op.ins, op.outs, op.ins_types, op.outs_types = [], [], [], []
         if results is not None:
             names = results.value[:-1].split(",")
@@ -38,23 +38,14 @@ class LineBuilder:
             op.form, op.items, op.ins = "items", op.ins, []
         return op
 
-    def types(self, parts: list[Any]) -> Node:
-        return Node("types", parts, 0)
-
-    def arrow(self, parts: list[Any]) -> Node:
-        return Node("arrow", parts, 0)
-
-    def indexed(self, parts: list[Any]) -> Node:
-        return Node("indexed", parts, parts[0].start)
-
-    def list(self, parts: list[Any]) -> Node:
-        return Node("list", parts, parts[0].start)
+    types = node("types")
+    arrow = node("arrow")
+    indexed = placed("indexed")
+    list = placed("list")
+    group = placed("group")
 
     def symbol(self, parts: list[Any]) -> Any:
         return Node("symbol", parts, parts[0].start) if len(parts) > 1 else parts[0]
-
-    def group(self, parts: list[Any]) -> Node:
-        return Node("group", parts, parts[0].start)
 
     def attr_dict(self, parts: list[Any]) -> dict[str, Attr]:
         return {attr.key.value: attr for attr in parts}

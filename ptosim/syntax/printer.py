@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.ground.ir.core import Attr, Block, Module, Node, Operation, Region
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Attr, Block, Module, Node, Operation, Region, Tok
 
 _INDENT = "  "
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Container
 from typing import Protocol
 
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Tok
 from ptosim.syntax.tables import Tables
 
 PUNCTUATION = {

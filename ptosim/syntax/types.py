@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Tok
 from ptosim.ground.ir.types import (
     AbstractTileType,
     Dim,

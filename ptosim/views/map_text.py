@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ptosim.analysis.memory_map import Buffer, MemoryMap, SpaceMap
 
-COLUMNS = 40
+COLUMNS = 32
 """Characters of the time axis."""
 BIGGEST = 5
 KINDS = {

@@ -49,12 +49,12 @@ def _forms(definition: OpDef) -> Iterator[str]:
     for variant in definition.variants:
         yield f"{variant.name or 'form'}  {definition.name} {describe(variant, definition)}"
         for rule in variant.elements:
-            if _applies(rule, variant):
+            if applies(rule, variant):
                 yield from _elements(rule)
         yield ""
 
 
-def _applies(rule: ElementRule, variant: Variant) -> bool:
+def applies(rule: ElementRule, variant: Variant) -> bool:
     """A rule shared by all forms may name operands, or ask for one, that this form lacks."""
     named = {o.name for o in variant.operands}
     asked = (rule.when or "").split(" and ")[0]
@@ -95,16 +95,17 @@ def _default(attr: AttrDef) -> str:
 
 
 def _rules(definition: OpDef) -> Iterator[str]:
-    shown = list(dict.fromkeys(_rule(r, v) for v in definition.variants for r in v.rules))
+    shown = dict.fromkeys(rule_text(r) for v in definition.variants for r in v.rules)
     if shown:
         yield "rules"
-    yield from shown
+    yield from (f"    {text}" for text in shown)
 
 
-def _rule(rule: ConstraintDef, variant: Variant) -> str:
+def rule_text(rule: ConstraintDef) -> str:
+    """Return a rule in words, with the targets and the condition that it holds for."""
     where = f" on {', '.join(rule.targets)}" if rule.targets else ""
     condition = f", when {rule.when}" if rule.when else ""
-    return f"    {rule.text or rule.expr}{where}{condition}"
+    return f"{rule.text or rule.expr}{where}{condition}"
 
 
 def _switches(definition: OpDef) -> Iterator[str]:

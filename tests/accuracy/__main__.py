@@ -4,7 +4,7 @@ published.
 Without options: single operations (in sample, and with families and shapes left out of the fit),
 monotone costs, whole kernels; about a minute. --families adds a line for every family, --quick leaves
 the cross-validation and flash attention out, --harder leaves families out in pairs and random halves (two
-minutes more), --tquant prints the stage table of the README, --write
+minutes more), --tquant prints the stage table of the manual, --write
 keeps the summary for `ptosim targets --accuracy` in isa/costs/accuracy.toml."""
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import OpDef, Status
 from ptosim.ground.source import Source
-from ptosim.passes.bind.operands import enum_member, is_word
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.verify import verify
+from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rule_views import attribute
 from tests.filecheck.conftest import sections
 

@@ -51,7 +51,7 @@ IN_REGION = {
     ),
     "region in a region": (
         'pto.vecscope {\n%h = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>\n}',
-        "stands in another vector region",
+        "is inside another vector region",
     ),
 }
 OUTSIDE = {

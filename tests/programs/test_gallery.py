@@ -11,7 +11,7 @@ from ptosim.ground.source import Source
 from ptosim.run import values
 from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import source_path
-from tests.programs.test_programs import ROOT
+from ptosim.views.manual import pages
 
 # What hurts -> program, code, and words of the cure; or why no program can show it.
 GALLERY: dict[str, tuple[str, str, str] | str] = {
@@ -67,9 +67,8 @@ def test_place_cause_and_cure(name, code, cure):
     assert cure in told, told
 
 
-def test_the_readme_shows_the_gallery():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.split("## Find hazards before the hardware does")[1].split("\n## ")[0]
+def test_the_manual_shows_the_gallery():
+    section = pages()["check"].split("## What hurts most")[1]
     for entry in GALLERY.values():
         if not isinstance(entry, str):
             assert f"`@broken/{entry[0]}`" in section

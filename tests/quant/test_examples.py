@@ -1,14 +1,13 @@
-"""The inputs that tell schemes apart: results as other systems gave them, and the README's table."""
+"""The inputs that tell schemes apart: results as other systems gave them, and the manual's table."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 
 from ptosim.cli.quant_diff import markdown
 from ptosim.quant.diff import examples
 from ptosim.quant.quantize import quantize
+from ptosim.views.manual import pages
 
 # Measured: onnxruntime, oneDNN, PyTorch, mlir-opt; worked from the header code and pto-spec.
 RESULTS = [
@@ -43,8 +42,7 @@ def test_the_clamp_to_nine_bits_costs_up_to_72():
     assert np.abs(one.astype(int) - two).max() == 72
 
 
-def test_readme_shows_the_generated_table():
-    readme = Path(__file__).parents[2] / "README.md"
-    assert markdown(examples()) in readme.read_text(encoding="utf-8"), (
+def test_the_manual_shows_the_generated_table():
+    assert markdown(examples()) in pages()["quant"], (
         "run `ptosim quant diff --examples --format markdown` and paste its table"
     )

@@ -343,7 +343,9 @@ def test_state_of_a_fifo_is_restored():
     total = engine.executed
     engine.restore(state)
     engine.run()
-    shares = [s for k, s in launch.machine.clusters[0].fifos.items() if k[0] == ("pipe", 0)]
+    shares = [
+        s for k, s in launch.machine.clusters[0].fifos.shares.items() if k.fifo == ("pipe", 0)
+    ]
     assert [(s.pushed, s.popped, s.freed) for s in shares] == [(6, 6, 6)] * 2
     assert engine.executed == total + total - 12
 

@@ -9,11 +9,11 @@ import pytest
 from ptosim.ground.isa.costs import CONFIDENCES, accuracy, cost_entries, cost_table, error_of
 from ptosim.ground.isa.rows import isa
 from ptosim.timing.laws.estimate import estimate
+from ptosim.views.manual import pages
 from tests.accuracy import cross, kernels, statistics
 from tests.accuracy.monotone import TILE_CLASSES, falling
 from tests.accuracy.points import make, tile
 from tests.accuracy.tquant import SHAPES, int8, markdown
-from tests.programs.expected import PROGRAMS
 
 BARS = {  # mean, median, worst
     "a2a3": (0.03, 0.015, 0.15),
@@ -182,6 +182,5 @@ def test_tquant_is_derived_and_cheaper_on_a5():
         assert {on_a2a3.confidence, on_a5.confidence} <= {"derived", "assumed"}
 
 
-def test_the_stage_table_of_the_readme_is_the_tools():
-    readme = (PROGRAMS.parent / "README.md").read_text(encoding="utf-8")
-    assert markdown() in readme, "paste the output of `python -m tests.accuracy --tquant`"
+def test_the_stage_table_of_the_manual_is_the_tools():
+    assert markdown() in pages()["cost"], "paste the output of `python -m tests.accuracy --tquant`"

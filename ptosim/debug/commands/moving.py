@@ -66,7 +66,7 @@ def _events(shell: Shell) -> list[str]:
         if event.inst.semantics is None:
             continue
         sync = event.binding.sync if event.binding is not None else None
-        word = event.what if sync is None else f"{event.what} ({sync[0]})"
+        word = event.what if sync is None else f"{event.what} ({sync.kind})"
         waits = event.what == "issue" and id(event.inst) not in done
         lines.append(f"  {word} {brief(event.inst.op)}" + ("; it waits" if waits else ""))
     return lines

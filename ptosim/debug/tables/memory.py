@@ -19,6 +19,7 @@ from ptosim.ground.ir.types import DType, ScalarType
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.machine.core import Core
 from ptosim.machine.storage import unpack_nibbles, view_dtype
+from ptosim.semantics.base.orders import Sync, WaitFlag
 
 LINES = 16
 _C_TYPES = {
@@ -154,31 +155,21 @@ def memory_map(session: Debugger, text: str) -> Sheet:
 # -- pipes, events ---------------------------------------------------------------------------------
 
 
-def sync_of(bound: Any) -> tuple[Any, ...] | None:
+def sync_of(bound: Any) -> Sync | None:
     """Return what an operation in a queue orders; None for one that orders nothing."""
     binding = getattr(bound, "binding", None)
     return binding.sync if binding is not None else None
 
 
-def waits_for(sync: tuple[Any, ...] | None) -> str:
+def waits_for(sync: Sync | None) -> str:
     """Return in words what an operation waits for."""
-    if sync is None:
-        return "the operation in front of it"
-    kind, *rest = sync
-    if kind == "wait":
-        return f"event {rest[0]} -> {rest[1]} id {rest[2]}"
-    texts = {
-        "cross_wait": lambda: f"cross-core event {rest[1]}",
-        "get": lambda: f"buffer token {rest[1]}",
-        "barrier": lambda: "all pipes of the core" if rest[0] == "ALL" else f"pipe {rest[0]}",
-    }
-    return texts[kind]() if kind in texts else f"{kind} {' '.join(map(str, rest))}"
+    return "the operation in front of it" if sync is None else str(sync)
 
 
 def pipes(session: Debugger) -> Sheet:
-    """Every pipe of the core: what it waits at, for what, and what queues behind."""
+    """Every pipe of the core: what it waits at, for what, and how much is queued after it."""
     core = session.core
-    sheet = Sheet(f"pipes of {core_name(core)}", ("pipe", ">line", "at", "waits for", ">behind"))
+    sheet = Sheet(f"pipes of {core_name(core)}", ("pipe", ">line", "at", "waits for", ">queued"))
     names = {i.pipe for i in session.launch.program.insts if i.semantics is not None}
     for pipe in sorted(names | set(core.queues) | {"S"}):
         if pipe == "S" and core.stalled is not None:
@@ -220,8 +211,8 @@ def events(session: Debugger) -> Sheet:
     waiting: dict[Any, str] = {}
     for inst, bound in _heads(core):
         sync = sync_of(bound)
-        if sync is not None and sync[0] == "wait":
-            waiting[sync[1:]] = f"line {_line(session, inst)}"
+        if isinstance(sync, WaitFlag):
+            waiting[tuple(sync)] = f"line {_line(session, inst)}"
     counts = {key: count for key, count in core.flags.items() if count}
     for key in sorted({*counts, *waiting}, key=str):
         source, target, event = key
@@ -246,10 +237,11 @@ def _heads(core: Core) -> list[tuple[Any, Any]]:
 def fifos(session: Debugger) -> Sheet:
     """The FIFOs between the cube core and the vector cores of the block."""
     cluster = session.core.cluster
-    sheet = Sheet(f"FIFOs of block {cluster.block}", ("fifo", ">entries", "content"))
-    for key, content in cluster.fifos.items():
-        size = len(content) if hasattr(content, "__len__") else ""
-        sheet.add(str(key), size, str(content)[:60])
+    columns = ("fifo", "direction", ">vector core", ">pushed", ">popped", ">freed")
+    sheet = Sheet(f"FIFOs of block {cluster.block}", columns)
+    for (fifo, direction, vector), share in cluster.fifos.shares.items():
+        name = " ".join(map(str, fifo))
+        sheet.add(name, direction, vector, share.pushed, share.popped, share.freed)
     if not sheet.rows:
         sheet.notes.append("no FIFO has been used")
     return sheet

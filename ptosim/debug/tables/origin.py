@@ -30,6 +30,7 @@ from ptosim.ground.ir.core import Operand
 from ptosim.machine.core import Core
 from ptosim.machine.gm import strided_view
 from ptosim.machine.tile import Tile, TileRef
+from ptosim.machine.values import GmView
 
 DEPTH = 6
 LINES = 32
@@ -205,7 +206,7 @@ def _reading(session: Debugger, core: Core, value: Any) -> Reading | None:
     try:
         if isinstance(value, TileRef):
             return read_tile(core, value)
-        if isinstance(value, tuple) and len(value) == 3 and value[0].dtype.bits != 4:
+        if isinstance(value, GmView) and value.spec.dtype.bits != 4:
             return read_view(session.launch.machine, value)
     except (UsageError, AttributeError):
         return None
@@ -235,11 +236,7 @@ def _offsets(core: Core, value: Any, place: Place) -> tuple[Any, Any]:
         offsets = rows // layout.box_rows * s0 + rows % layout.box_rows * s1
         offsets = offsets + cols // layout.box_cols * s2 + cols % layout.box_cols * s3
         return offsets.shape, value.addr + offsets * value.type.dtype.bits // 8
-    if (
-        isinstance(value, tuple)
-        and len(value) == 3
-        and (place.space, place.core) == ("gm", value[1])
-    ):
+    if isinstance(value, GmView) and (place.space, place.core) == ("gm", value.memory):
         spec, _, offset = value
         grid = np.indices(spec.sizes[-2:])
         offsets = offset + grid[0] * spec.strides[-2] + grid[1] * spec.strides[-1]

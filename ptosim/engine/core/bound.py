@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.ir.core import Operation
-from ptosim.machine.gm import GmView
+from ptosim.machine.values import GmView
 from ptosim.semantics.base.binding import Binding
 
 

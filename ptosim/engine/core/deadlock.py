@@ -10,6 +10,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.errors import Trap
 from ptosim.ground.source import Source, Span
 from ptosim.machine.core import Core, Machine
+from ptosim.semantics.base.orders import WaitFlag
 
 
 def deadlock(machine: Machine, source: Source, sink: Sink) -> Trap:
@@ -26,7 +27,7 @@ def deadlock_finding(machine: Machine, source: Source) -> Diagnostic:
     labels = [
         Label(
             Span(source, inst.op.start, inst.op.name_end),  # type: ignore[union-attr]
-            f"{_where(core)} waits here on pipe {inst.pipe} for {_what(bound.binding.sync)}",
+            f"{_where(core)} waits here on pipe {inst.pipe} for {bound.binding.sync or 'its turn'}",
         )
         for core, inst, bound in waits
     ]
@@ -59,28 +60,11 @@ def _where(core: Core) -> str:
     return f"block {core.block} {core.kind}{suffix}"
 
 
-def _what(sync: tuple[Any, ...] | None) -> str:
-    if sync is None:
-        return "its turn"
-    kind, *rest = sync
-    if kind == "wait":
-        return f"PIPE_{rest[0]} -> PIPE_{rest[1]} EVENT_ID{rest[2]}"
-    if kind == "cross_wait":
-        return f"the cross-core event {rest[1]}"
-    if kind == "get":
-        return f"buffer token {rest[1]}"
-    if kind in ("push", "pop"):
-        return f"{'a free slot' if kind == 'push' else 'a tile'} in its FIFO ({rest[1]})"
-    if kind == "barrier":
-        return "its pipes to finish"
-    return f"{kind} {' '.join(map(str, rest))}"
-
-
 def _notes(machine: Machine, waits: list[tuple[Core, Inst, Any]]) -> Iterator[str]:
     for core, _, bound in waits:
         sync = bound.binding.sync
-        if sync is not None and sync[0] == "wait":
-            source, target, number = sync[1:]
+        if isinstance(sync, WaitFlag):
+            source, target, number = sync
             others = sorted(
                 f"EVENT_ID{k[2]}" for k, n in core.flags.items() if n and k[:2] == (source, target)
             )
@@ -89,15 +73,16 @@ def _notes(machine: Machine, waits: list[tuple[Core, Inst, Any]]) -> Iterator[st
                 f"no set_flag[PIPE_{source}, PIPE_{target}, EVENT_ID{number}] is left to come{held}"
             )
     for core in machine.cores:
-        behind = sum(len(queue) - 1 for queue in core.queues.values())
-        if behind:
-            yield f"{_where(core)}: {behind} issued operations queue behind the waits"
+        queued = sum(len(queue) - 1 for queue in core.queues.values())
+        if queued:
+            yield f"{_where(core)}: {queued} issued operations queue behind the waits"
 
 
 def _fact(core: Core, inst: Inst, bound: Any) -> dict[str, Any]:
+    sync = bound.binding.sync
     return {
         "core": core.index,
         "pipe": inst.pipe,
         "op": inst.op.name if inst.op is not None else None,
-        "sync": bound.binding.sync,
+        "sync": [sync.kind, *sync] if sync is not None else None,
     }

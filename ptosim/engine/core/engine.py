@@ -25,6 +25,7 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
+from ptosim.machine.values import GmView
 from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.scalar.scalar import ScalarFault
@@ -345,7 +346,7 @@ class Engine:
             bound = self._bind(core, inst)
             keeps = not has_zero(bound.binding)
             if bound.binding.moved is not None and keeps:
-                key, place = _without_place(inst, operands), operands[inst.window][2]  # type: ignore[index]
+                key, place = _without_place(inst, operands), operands[inst.window].offset  # type: ignore[index]
                 _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
         if self.monitor is not None:
             self.monitor.bind(core, inst, bound)
@@ -362,9 +363,9 @@ class Engine:
         if known is None:
             return None
         first, place = known
-        view = operands[inst.window]  # type: ignore[index]
-        commit = first.binding.moved(view[2])
-        distance = (view[2] - place) * view[0].dtype.bits >> 3
+        view: GmView = operands[inst.window]  # type: ignore[index]
+        commit = first.binding.moved(view.offset)
+        distance = (view.offset - place) * view.spec.dtype.bits >> 3
         return Moved(commit, first, view, distance) if commit is not None else None
 
     def _bind(self, core: Core, inst: Inst) -> Bound:

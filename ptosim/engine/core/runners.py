@@ -8,6 +8,7 @@ from typing import Any
 
 from ptosim.machine.core import SLOT_KIND, SLOT_STACK
 from ptosim.machine.gm import five_dims, view_spec
+from ptosim.machine.values import GmView
 from ptosim.semantics.base.binding import OpFault
 
 
@@ -142,15 +143,14 @@ def reinterpreter(
 ) -> Callable[[list[Any]], None]:
     def run(slots: list[Any]) -> None:
         base = slots[source]
-        if not isinstance(base, tuple):  # a local buffer keeps its tile
+        if not isinstance(base, GmView):  # a local buffer keeps its tile
             slots[result] = base
             return
-        spec, buffer, at = base
         offset = slots[parts["offset"][0]] if parts["offset"] else 0
         sizes = tuple(slots[s] for s in parts["sizes"])
         strides = tuple(slots[s] for s in parts["strides"])
-        view = view_spec(*five_dims(sizes, strides), type_.elem, spec.layout)
-        slots[result] = (view, buffer, at + index(offset))
+        view = view_spec(*five_dims(sizes, strides), type_.elem, base.spec.layout)
+        slots[result] = GmView(view, base.memory, base.offset + index(offset))
 
     return run
 

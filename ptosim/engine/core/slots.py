@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.ground.ir.core import Operand, Value
+from ptosim.ground.ir.core import Clause, Operand, Value
 from ptosim.machine.core import FIRST_SLOT
-from ptosim.passes.bind.clauses import Clause
 
 
 class Slots:

@@ -18,6 +18,7 @@ from ptosim.engine.timed.operand_shapes import forms_of
 from ptosim.ground.errors import UsageError
 from ptosim.machine.core import Core
 from ptosim.semantics.base.functions import KERNELS, Commit, nothing
+from ptosim.semantics.base.orders import Sync
 from ptosim.semantics.sync.fifo import counted
 
 # Operands that say where something lies, and so cost nothing: an unknown one counts as 0.
@@ -47,7 +48,7 @@ class Shell:
         self.attributes = attributes
         self.guard: Any = None
         self.at_issue: Any = None
-        self.sync: tuple[Any, ...] | None = None
+        self.sync: Sync | None = None
         self.signals: tuple[Any, ...] = ()
         self.awaits: tuple[Any, ...] = ()
         self.moved: Any = None

@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.machine.core import Core
-from ptosim.machine.fifo import PipeEnd, Share
+from ptosim.machine.fifo import PipeEnd, ShareKey
+from ptosim.semantics.base.orders import FifoUse
 from ptosim.timing.pipes.order import Range
 from ptosim.timing.pipes.steps import Flag
-
-KINDS = frozenset(("push", "pop", "free"))
-"""What the `sync` of an operation on a FIFO begins with."""
 
 _MEMORY = {"vector": "vec", "cube": "mat"}
 _READER = {"vector": "V", "cube": "MTE1"}
@@ -22,7 +20,7 @@ _READER = {"vector": "V", "cube": "MTE1"}
 
 def is_fifo(binding: Any) -> bool:
     """True if a bound operation is one on a FIFO."""
-    return binding.sync is not None and binding.sync[0] in KINDS
+    return isinstance(binding.sync, FifoUse)
 
 
 def fifo_events(
@@ -31,7 +29,7 @@ def fifo_events(
     """Return the events that an operation takes and gives, and the pipe that waits or gives if it
     is not the operation's own: on A5 a pop only hands out a slot, and the pipe that reads it waits
     and gives it back."""
-    kind, _, direction = binding.sync
+    kind, direction = binding.sync.kind, binding.sync.direction
     end, vectors = _end(core, binding), _vectors(core, binding)
     on_chip = bridge.table.target == "a5"
     free = tuple(
@@ -52,16 +50,16 @@ def fifo_events(
 def popped_range(core: Core, binding: Any) -> Range:
     """Return the bytes of the slot that the next pop hands out."""
     end = _end(core, binding)
-    direction = binding.sync[2]
-    fifos = core.cluster.fifos
-    shares = [fifos.get((end.key, direction, v)) for v in _vectors(core, binding)]
-    issued = shares[0].issued if shares and isinstance(shares[0], Share) else 0
-    first = end.address(direction, issued)
-    return _MEMORY[core.kind], first, first + end.slot_size
+    direction = binding.sync.direction
+    shares = core.cluster.fifos.shares
+    first = [shares.get(ShareKey(end.key, direction, v)) for v in _vectors(core, binding)][:1]
+    issued = first[0].issued if first and first[0] is not None else 0
+    start = end.address(direction, issued)
+    return _MEMORY[core.kind], start, start + end.slot_size
 
 
 def _end(core: Core, binding: Any) -> PipeEnd:
-    return core.cluster.fifos["end", core.index, binding.sync[1]]
+    return core.cluster.fifos.ends[core.index, binding.sync.key]
 
 
 def _vectors(core: Core, binding: Any) -> list[int]:

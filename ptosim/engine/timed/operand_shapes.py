@@ -10,8 +10,9 @@ from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.costs import cost_entries
 from ptosim.ground.isa.schema import Role
-from ptosim.machine.gm import ViewSpec, extent
+from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView, Pointer
 from ptosim.timing.laws.shapes import OpShape, PointerShape, TileShape, ViewShape
 from ptosim.timing.pipes.order import Range, Ranges
 
@@ -28,9 +29,11 @@ def form_of(value: Any) -> Any:
                 _FORMS.clear()
             form = _FORMS[value] = (value.type, value.v_row, value.v_col)
         return form
-    if kind is tuple and value:
-        return value[0] if value[0].__class__ is ViewSpec else tuple(map(form_of, value))
-    return None
+    if kind is GmView:
+        return value.spec
+    if kind is Pointer:
+        return value.memory
+    return tuple(map(form_of, value)) if kind is tuple and value else None
 
 
 def is_micro(name: str) -> bool:
@@ -49,16 +52,16 @@ def forms_of(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _are_numbers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
+    return value.__class__ is tuple and all(isinstance(v, int) for v in value)
 
 
 def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
     """The memory and the element type of an operand that is a pointer."""
     bound = op.bound.get(name)
     elem = getattr(getattr(bound, "type", None), "elem", None)
-    if elem is None or not isinstance(value, tuple) or len(value) != 2:
+    if elem is None or not isinstance(value, Pointer):
         return None
-    return PointerShape(value[0] if isinstance(value[0], str) else "gm", elem)
+    return PointerShape(value.memory if isinstance(value.memory, str) else "gm", elem)
 
 
 def shape_of(
@@ -85,10 +88,10 @@ def arg_of(value: Any) -> Any:
     """Return the shape of an operand's value; other values as they are."""
     if isinstance(value, TileRef):
         return TileShape(value.type, value.v_row, value.v_col)
-    if isinstance(value, tuple) and value and isinstance(value[0], ViewSpec):
-        spec = value[0]
+    if isinstance(value, GmView):
+        spec = value.spec
         return ViewShape(spec.sizes, spec.strides, spec.dtype)
-    if isinstance(value, tuple):
+    if value.__class__ is tuple:
         return tuple(map(arg_of, value))
     return value
 
@@ -99,7 +102,7 @@ def ranges_of(op: Operation, values: Mapping[str, Any]) -> Ranges:
     writes: list[Range] = []
     for name, role in roles(op):
         value = values.get(name)
-        ranges = _reached(name, value, values) if _is_pointer(value) else _bytes_of(value)
+        ranges = _reached(name, value, values) if isinstance(value, Pointer) else _bytes_of(value)
         if role in (Role.IN, Role.INOUT):
             reads += ranges
         if role is not Role.IN:
@@ -108,18 +111,13 @@ def ranges_of(op: Operation, values: Mapping[str, Any]) -> Ranges:
 
 
 END = 1 << 32
-"""Behind the last byte of any memory of a core."""
+"""After the last byte of any memory of a core."""
 
 
-def _is_pointer(value: Any) -> bool:
-    """True for a place and an address in it."""
-    return value.__class__ is tuple and len(value) == 2 and value[1].__class__ is int
-
-
-def _reached(name: str, value: Any, values: Mapping[str, Any]) -> list[Range]:
+def _reached(name: str, pointer: Pointer, values: Mapping[str, Any]) -> list[Range]:
     """Return the bytes that an instruction of the micro level reaches from a pointer: its bursts
-    and loops if they say so in bytes, else everything behind it."""
-    place, start = value
+    and loops if they say so in bytes, else everything from there on."""
+    place, start = pointer
     if place is None:
         return []
     reach = values.get("length", END)
@@ -142,10 +140,10 @@ def fixed_part(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
         return None
     key = []
     for value in values.values():
-        if value.__class__ is tuple:
-            if not value or value[0].__class__ is not ViewSpec:
+        if isinstance(value, tuple):
+            if not isinstance(value, GmView):
                 return None
-            value = value[0]
+            value = value.spec
         key.append(value if value.__class__ in _FIXED else None)
     return tuple(key)
 
@@ -159,7 +157,7 @@ def far_ranges(op: Operation, values: Mapping[str, Any]) -> Ranges:
     writes: list[Range] = []
     for name, role in roles(op):
         value = values.get(name)
-        if value.__class__ is tuple:
+        if isinstance(value, tuple):
             if role in (Role.IN, Role.INOUT):
                 reads += _bytes_of(value)
             if role is not Role.IN:
@@ -184,11 +182,8 @@ def _bytes_of(value: Any) -> list[Range]:
     """Return the bytes of an operand's value, or of each of a list."""
     if isinstance(value, TileRef):
         return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
-    if not isinstance(value, tuple) or not value:
-        return []
-    if not isinstance(value[0], ViewSpec):
-        return [range_ for item in value for range_ in _bytes_of(item)]
-    spec, number, offset = value
-    low, high = extent(spec, offset)
-    bits = spec.dtype.bits
-    return [(number, low * bits // 8, (high + 1) * bits // 8)]
+    if isinstance(value, GmView):
+        return [(value.memory, *value.span())]
+    return (
+        [range_ for item in value for range_ in _bytes_of(item)] if value.__class__ is tuple else []
+    )

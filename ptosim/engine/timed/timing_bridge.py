@@ -27,6 +27,7 @@ from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
+from ptosim.semantics.base.orders import Barrier, GetToken, Pop, ReleaseToken, SetFlag, WaitFlag
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.estimate import estimate
 from ptosim.timing.laws.region import region_cost
@@ -138,7 +139,7 @@ class TimingBridge:
         binding = bound.binding
         if is_fifo(binding):
             step = self._fifo_step(core, inst, binding)
-            if self.is_ordered and binding.sync[0] == "pop":
+            if self.is_ordered and isinstance(binding.sync, Pop):
                 return step
         else:
             step = self._step(core, inst, binding)
@@ -200,7 +201,7 @@ class TimingBridge:
             values = {**values, "result": _whole(type_)}
         takes, gives, pipe = fifo_events(self, core, binding)
         cost = self.cost(inst, values, binding.attributes)
-        if self.is_ordered and binding.sync[0] == "pop":
+        if self.is_ordered and isinstance(binding.sync, Pop):
             ranges: Ranges = ((), (popped_range(core, binding),))
         else:
             ranges = ranges_of(inst.op, binding.values)  # type: ignore[arg-type]
@@ -267,19 +268,19 @@ class TimingBridge:
 
     def _sync_step(self, core: Core, inst: Inst, binding: Any) -> Step:
         """The step of a flag, barrier, token or cross-core event."""
-        kind, *rest = binding.sync or ("none",)
+        sync = binding.sync
         takes, gives, drains, work = (), (), False, None
         pipe = inst.pipe
-        if kind == "set" and rest[0] != rest[1]:
-            gives = (self.flag(core, *rest),)
-        elif kind == "wait":
-            takes = (self.flag(core, *rest),)
-        elif kind == "barrier":
+        if isinstance(sync, SetFlag) and sync.source != sync.target:
+            gives = (self.flag(core, *sync),)
+        elif isinstance(sync, WaitFlag):
+            takes = (self.flag(core, *sync),)
+        elif isinstance(sync, Barrier):
             drains, work = True, self._barrier_cost()
-            pipe = "S" if rest[0] == "ALL" else rest[0]
-        elif kind in ("get", "release"):
-            token = (self._event(("token", core.index, rest[1]), "buffer token", 1),)
-            takes, gives = (token, ()) if kind == "get" else ((), token)
+            pipe = "S" if sync.pipe == "ALL" else sync.pipe
+        elif isinstance(sync, (GetToken, ReleaseToken)):
+            token = (self._event(("token", core.index, sync.number), "buffer token", 1),)
+            takes, gives = (token, ()) if isinstance(sync, GetToken) else ((), token)
         signals = tuple(self._event(key, "cross-core event") for key in binding.signals)
         awaits = tuple(self._event(key, "cross-core event") for key in binding.awaits)
         step = Step(

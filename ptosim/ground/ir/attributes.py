@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ptosim.ground.ir.core import Attr, Node
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Attr, Node, Tok
 
 
 @dataclass(frozen=True, slots=True)

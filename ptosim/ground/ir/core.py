@@ -7,17 +7,33 @@ source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.source import Source, Span
 
 if TYPE_CHECKING:
-    from ptosim.ground.ir.token import Tok
     from ptosim.ground.ir.types import Type
-    from ptosim.ground.isa.schema import OpDef
+    from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
 
 
+@dataclass(slots=True, eq=False)
+class Tok:
+    """A terminal of the grammar as written: its type, its text, the offset of its first
+    character."""
+
+    type: str
+    value: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Offset after the last character."""
+        return self.start + len(self.value)
+
+
+@dataclass(slots=True, eq=False)
 class Value:
     """An SSA value: `%name`, or `%name#k` for one of several results.
 
@@ -25,96 +41,79 @@ class Value:
     `const` its value if the text alone fixes it.
     """
 
-    __slots__ = ("const", "is_argument", "name", "owner", "start", "type", "uses")
-
-    def __init__(
-        self,
-        name: str,
-        type_: Type,
-        owner: Operation | None,
-        start: int,
-        *,
-        is_argument: bool = False,
-    ) -> None:
-        self.name = name
-        self.type = type_
-        self.owner = owner
-        self.start = start
-        self.is_argument = is_argument
-        self.const: Any = None
-        self.uses = 0
-
-    def __repr__(self) -> str:
-        return f"Value(%{self.name})"
+    name: str
+    type: Type
+    owner: Operation | None = field(repr=False)
+    start: int
+    is_argument: bool = False
+    const: Any = None
+    uses: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class Operand:
-    """A value, literal or word in the place of an operand, as written at `tok`."""
+    """A value, literal or word in the place of an operand, as written at `tok`; `const` is what
+    the text fixes it to."""
 
-    __slots__ = ("const", "tok", "type", "value")
-
-    def __init__(
-        self, tok: Any, value: Value | None, type_: Type | None, const: Any = None
-    ) -> None:
-        self.tok = tok
-        self.value = value
-        self.type = type_
-        self.const = value.const if value is not None else const
-
-    def __repr__(self) -> str:
-        return f"Operand({self.value or self.const!r})"
+    tok: Tok | Node | None
+    value: Value | None
+    type: Type | None
+    const: Any = None
 
 
+@dataclass(slots=True, eq=False)
+class Clause:
+    """A clause bound to its definition: operands by name, None for one left out."""
+
+    definition: OperandDef
+    operands: Mapping[str, Operand | None]
+
+    def __getitem__(self, name: str) -> Operand | None:
+        return self.operands[name]
+
+
+Bound = Operand | Clause | list[Operand] | list[Clause] | str | bool | None
+"""What a name of the row stands for: an operand, a list of them, a clause, the name of a function,
+True for a flag; None where it is left out."""
+
+
+@dataclass(slots=True, eq=False)
 class Attr:
     """An attribute value as written: one token, a list or a dictionary, and its type if it has one.
 
     `alias` is what the token stands for where it is the name of an alias (`#nd`).
     """
 
-    __slots__ = ("alias", "atom", "key", "type")
-
-    def __init__(self, key: Tok | None, atom: Any, type_: Tok | None = None) -> None:
-        self.key = key
-        self.atom = atom
-        self.type = type_
-        self.alias: Attr | None = None
+    key: Tok | None
+    atom: Any
+    type: Tok | None = None
+    alias: Attr | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Node:
     """A composite item of an operation: an indexed value, clause, keyword, list or parenthesis."""
 
-    __slots__ = ("kind", "parts", "start")
-
-    def __init__(self, kind: str, parts: list[Any], start: int) -> None:
-        self.kind = kind
-        self.parts = parts
-        self.start = start
-
-    def __repr__(self) -> str:
-        return f"Node({self.kind}, {self.parts!r})"
+    kind: str
+    parts: list[Any]
+    start: int
 
 
+@dataclass(slots=True, eq=False)
 class Block:
     """Operations in order, with the arguments of the block."""
 
-    __slots__ = ("args", "label", "ops", "values")
-
-    def __init__(
-        self, ops: list[Operation], args: list[tuple[Tok, Tok | None]], label: Tok | None = None
-    ) -> None:
-        self.ops = ops
-        self.args = args
-        self.label = label
-        self.values: list[Value] = []
+    ops: list[Operation]
+    args: list[tuple[Tok, Tok | None]]
+    label: Tok | None = None
+    values: list[Value] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
 class Region:
     """Blocks in order; the first one may have no label."""
 
-    __slots__ = ("blocks",)
-
-    def __init__(self, blocks: list[Block]) -> None:
-        self.blocks = blocks
+    blocks: list[Block]
 
     @property
     def ops(self) -> list[Operation]:
@@ -122,6 +121,7 @@ class Region:
         return self.blocks[0].ops if self.blocks else []
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Operation:
     """One operation.
 
@@ -129,59 +129,59 @@ class Operation:
     (quoted name), `line` (bare line form), or `core` for the few ops of module, func, scf and arith
     that have a syntax of their own."""
 
-    __slots__ = (
-        "arrow", "attrs", "bound", "clauses", "definition", "end", "form", "function", "ins",
-        "ins_types", "items", "loc", "name", "name_end", "outs", "outs_types", "props", "regions",
-        "result_tokens", "results", "start", "type_list", "types", "variant",
-    )  # fmt: skip
-
-    def __init__(self, name: str, form: str, start: int, end: int) -> None:
-        self.name = name
-        self.form = form
-        self.start = start
-        self.end = end
-        self.name_end = start + len(name)
-        # Shared empty tuples: most operations use few of these, and allocating ten lists for each
-        # would cost more than parsing it.
-        self.result_tokens: Sequence[tuple[str, int, int]] = ()
-        self.ins: Sequence[Any] = ()
-        self.ins_types: Sequence[Any] = ()
-        self.outs: Sequence[Any] = ()
-        self.outs_types: Sequence[Any] = ()
-        self.items: Sequence[Any] = ()
-        self.types: Sequence[Any] = ()
-        self.type_list: Sequence[Any] = ()  # `types` with the words and parentheses around them
-        self.arrow: Sequence[Tok] | None = None
-        self.attrs: dict[str, Attr] = {}
-        self.props: dict[str, Attr] | None = None
-        self.clauses: Sequence[Node] = ()
-        self.regions: Sequence[Region] = ()
-        self.loc: tuple[int, int] | None = None
-        # What the passes find out.
-        self.results: Sequence[Value] = ()
-        self.definition: OpDef | None = None
-        self.variant: Any = None
-        self.bound: dict[str, Any] = {}
-        self.function: Operation | None = None
+    name: str
+    form: str
+    start: int
+    end: int
+    name_end: int
+    # Shared empty tuples: most operations use few of these, and allocating ten lists for each would
+    # cost more than parsing it.
+    result_tokens: Sequence[tuple[str, int, int]] = ()
+    ins: Sequence[Any] = ()
+    ins_types: Sequence[Tok] = ()
+    outs: Sequence[Any] = ()
+    outs_types: Sequence[Tok] = ()
+    items: Sequence[Any] = ()
+    types: Sequence[Tok] = ()
+    type_list: Sequence[Tok | Node] = ()  # `types` with the words and parentheses around them
+    arrow: Sequence[Tok] | None = None
+    attrs: dict[str, Attr] = field(default_factory=dict)
+    props: dict[str, Attr] | None = None
+    clauses: Sequence[Node] = ()
+    regions: Sequence[Region] = ()
+    loc: tuple[int, int] | None = None
+    # What the passes find out.
+    results: Sequence[Value] = ()
+    definition: OpDef | None = None
+    traits: frozenset[str] = frozenset()  # of the row: words of `isa/traits.toml`
+    variant: Variant | None = None
+    bound: dict[str, Any] = field(default_factory=dict)  # a `Bound` for each name of the row
+    function: Operation | None = None
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"
 
     def has(self, trait: str) -> bool:
         """True if the row of the operation lists a trait (a word of `isa/traits.toml`)."""
-        return self.definition is not None and trait in self.definition.traits
+        return trait in self.traits
 
-    def walk(self) -> Iterator[Operation]:
-        """Yield this operation and all operations inside it, in program order."""
+    def walk(self) -> list[Operation]:
+        """Return this operation and all operations inside it, in program order."""
         return walk((self,))
 
-    def operand_values(self) -> Iterator[Value]:
-        """Yield the values that the operands name, in the order of the row; of lists each."""
-        for bound in self.bound.values():
-            for operand in bound if isinstance(bound, list) else (bound,):
-                value = getattr(operand, "value", None)
-                if isinstance(value, Value):
-                    yield value
+    def operands(self) -> list[tuple[str, Operand]]:
+        """Return the operands with their names in the row, of lists each; those of clauses are
+        left out."""
+        return [
+            (name, operand)
+            for name, bound in self.bound.items()
+            for operand in (bound if isinstance(bound, list) else (bound,))
+            if isinstance(operand, Operand)
+        ]
+
+    def operand_values(self) -> list[Value]:
+        """Return the values that the operands name, in the order of the row; of lists each."""
+        return [operand.value for _, operand in self.operands() if operand.value is not None]
 
 
 class Module:
@@ -206,21 +206,22 @@ class Module:
         """Return the place of an operation's name (results included), the usual caret target."""
         return Span(self.source, op.start, op.name_end)
 
-    def walk(self) -> Iterator[Operation]:
-        """Yield every operation in program order."""
+    def walk(self) -> list[Operation]:
+        """Return every operation in program order."""
         return walk(self.ops)
 
 
-def walk(ops: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield operations and all operations inside them, in program order. The operations of a block
-    must not change meanwhile."""
+def walk(ops: Iterable[Operation]) -> list[Operation]:
+    """Return operations and all operations inside them, in program order."""
+    found: list[Operation] = []
     waiting = [iter(ops)]
     while waiting:
         for op in waiting[-1]:
-            yield op
+            found.append(op)
             if op.regions:
                 blocks = [iter(b.ops) for region in op.regions for b in region.blocks]
                 waiting.extend(reversed(blocks))
                 break
         else:
             waiting.pop()
+    return found

@@ -22,6 +22,8 @@ class Function:
     private: bool = False
     implicit: bool = False
     kernel_kind: str | None = None
+    ops: list[Operation] = field(default_factory=list)
+    """Every operation in it, in program order; its own is the first."""
 
     @property
     def has_body(self) -> bool:
@@ -30,7 +32,7 @@ class Function:
 
     @property
     def body(self) -> list[Operation]:
-        """The operations of the function."""
+        """The operations of its outermost region."""
         return self.op.regions[0].ops if self.op.regions else []
 
 
@@ -42,6 +44,7 @@ class ResolvedModule:
     target: str
     chip: str
     functions: dict[str, Function] = field(default_factory=dict)
+    ops: list[Operation] = field(default_factory=list)  # all of them, in program order
     kernel_kind: str | None = None
     insert_sync: bool = False  # the caller asks for automatic synchronisation
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"

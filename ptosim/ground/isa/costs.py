@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import read_toml
@@ -176,6 +176,36 @@ def cost_entries() -> dict[str, CostEntry]:
         options = {k: v for k, v in row.items() if k not in ("class", "a2a3", "a5")}
         entries[mnemonic] = CostEntry(mnemonic, classes[row["class"]], stages, options)
     return entries
+
+
+class VectorEntry(NamedTuple):
+    """Whose figures an instruction of a vector region takes: a row of `instruction`, or `nothing`;
+    whether only one port executes it, and whether its row says so by twice the time."""
+
+    row: str
+    one_port: bool
+    twice: bool
+
+
+@lru_cache(maxsize=1)
+def vector_entries() -> dict[str, VectorEntry]:
+    """Return the entry of every instruction of a vector region that has one, by mnemonic. Raises
+    IsaDataError for one with two."""
+    content = read_toml("costs/classes.toml")
+    ports = {kind: words.split() for kind, words in content["one_port"].items()}
+    entries: dict[str, VectorEntry] = {}
+    for row, words in content["vector"].items():
+        for word in words.split():
+            if word in entries:
+                raise IsaDataError(f"isa/costs/classes.toml: {word} is in two rows of [vector]")
+            twice = word in ports["twice"]
+            entries[word] = VectorEntry(row, twice or word in ports["once"], twice)
+    return entries
+
+
+def without_law() -> dict[str, str]:
+    """Return why operations that are executed have no law, by mnemonic."""
+    return read_toml("costs/classes.toml")["without"]
 
 
 def weakest(confidences: Any) -> str:

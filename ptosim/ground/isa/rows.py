@@ -34,7 +34,7 @@ _ROW_KEYS = frozenset(
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "terminator", "scratch", "mismatch", "absent",
-        "hazard_pipe", "access", "traits", )
+        "hazard_pipe", "access", "traits", "side", "fifo", )
 )  # fmt: skip
 
 
@@ -110,6 +110,8 @@ def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]
         cost=merged.get("cost", {}),
         terminator=merged.get("terminator", False),
         traits=_traits(merged, where),
+        side=_one_of(merged, "side", ("cube", "vector"), where),
+        fifo=_one_of(merged, "fifo", ("open", "push", "pop", "free"), where),
         scratch=tuple(ScratchDef(**entry) for entry in merged.get("scratch", ())),
         mismatch=merged.get("mismatch"),
         absent=merged.get("absent"),
@@ -167,17 +169,29 @@ def _traits(row: dict[str, Any], where: str) -> frozenset[str]:
     return given
 
 
+def _one_of(row: dict[str, Any], key: str, words: tuple[str, ...], where: str) -> str | None:
+    word = row.get(key)
+    if word is not None and word not in words:
+        raise IsaDataError(f"{where}: {key} is one of {', '.join(words)}, not {word!r}")
+    return word
+
+
 def _variants(row: dict[str, Any], where: str) -> tuple[Variant, ...]:
     tables = row.get("variant") or [{}]
     variants = []
     for table in tables:
         full = {**{k: row[k] for k in ("ins", "outs", "named") if k in row}, **table}
+        ins = _operands(full.get("ins", ""), Role.IN, where)
+        outs = _operands(full.get("outs", ""), Role.OUT, where)
+        named = _operands(full.get("named", ""), Role.IN, where)
         variants.append(
             Variant(
                 name=table.get("name", ""),
-                ins=_operands(full.get("ins", ""), Role.IN, where),
-                outs=_operands(full.get("outs", ""), Role.OUT, where),
-                named=_operands(full.get("named", ""), Role.IN, where),
+                ins=ins,
+                outs=outs,
+                named=named,
+                operands=(*ins, *outs, *named),
+                flags=frozenset(d.name for d in named if d.is_flag),
                 elements=tuple(
                     _elements(e, where)
                     for e in (*row.get("elements", ()), *table.get("elements", ()))
@@ -228,15 +242,31 @@ def _operand(piece: str, role: Role, where: str) -> OperandDef:
     clause = _CLAUSE.fullmatch(body)
     if clause:
         params = _operands(clause.group(2), role, where)
-        return OperandDef(clause.group(1), ("clause",), own_role, optional, variadic, params=params)
+        return OperandDef(
+            clause.group(1),
+            ("clause",),
+            own_role,
+            optional,
+            variadic,
+            params=params,
+            is_clause=True,
+        )
     plain = _OPERAND.fullmatch(body)
     kinds = plain.group(3).split("|") if plain else []
     names = tuple("enum" if k.startswith("@") else k for k in kinds)
     if plain is None or not set(names) <= OPERAND_KINDS:
         raise IsaDataError(f"{where}: operand {piece!r} is not `name:kind`")
     enums = tuple(k[1:] for k in kinds if k.startswith("@"))
-    keyword = plain.group(2) == "="
-    return OperandDef(plain.group(1), names, own_role, optional, variadic, enums, (), keyword)
+    return OperandDef(
+        plain.group(1),
+        names,
+        own_role,
+        optional,
+        variadic,
+        enums,
+        keyword=plain.group(2) == "=",
+        is_flag=names == ("flag",),
+    )
 
 
 def _attrs(text: str, where: str) -> list[AttrDef]:

@@ -44,16 +44,8 @@ class OperandDef:
     enums: tuple[str, ...] = ()
     params: tuple[OperandDef, ...] = ()
     keyword: bool = False
-
-    @property
-    def is_clause(self) -> bool:
-        """True for a word with operands of its own in parentheses."""
-        return self.kinds == ("clause",)
-
-    @property
-    def is_flag(self) -> bool:
-        """True for a bare word."""
-        return self.kinds == ("flag",)
+    is_clause: bool = False
+    is_flag: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +90,11 @@ class Variant:
     ins: tuple[OperandDef, ...]
     outs: tuple[OperandDef, ...]
     named: tuple[OperandDef, ...]
+    operands: tuple[OperandDef, ...]  # all of them, inputs first
+    flags: frozenset[str] = frozenset()  # names of the bare words among them
     elements: tuple[ElementRule, ...] = ()
     rules: tuple[ConstraintDef, ...] = ()
     when: str | None = None
-
-    @property
-    def operands(self) -> tuple[OperandDef, ...]:
-        """All operands, inputs first."""
-        return (*self.ins, *self.outs, *self.named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +139,8 @@ class OpDef:
     terminator: bool = False
     # What the operation is beside what its operands say, in the words of `isa/traits.toml`.
     traits: frozenset[str] = frozenset()
+    side: str | None = None  # the kind of core that executes it, "cube" or "vector", if only one
+    fifo: str | None = None  # what it does with a FIFO between them: "open", "push", "pop", "free"
     scratch: tuple[ScratchDef, ...] = ()
     mismatch: str | None = None  # what the assembler says of operands of another kind
     absent: str | None = None  # what it says on a target that does not have the operation

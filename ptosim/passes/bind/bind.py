@@ -8,8 +8,7 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
-from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Operand, Operation, Tok
 from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,

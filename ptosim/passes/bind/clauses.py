@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
-from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Clause, Operand, Operation, Tok
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
 from ptosim.ground.source import Source, Span
@@ -28,35 +27,16 @@ class WrittenClause:
         self.keywords = keywords
 
 
-class Clause:
-    """A clause bound to its definition: operands by name, None for one left out."""
-
-    __slots__ = ("definition", "operands")
-
-    def __init__(self, definition: OperandDef, operands: Mapping[str, Operand | None]) -> None:
-        self.definition = definition
-        self.operands = operands
-
-    def __getitem__(self, name: str) -> Operand | None:
-        return self.operands[name]
-
-
-def has_flags(variant: Variant) -> bool:
-    """True if bare words can stand among the operands of the variant."""
-    return any(d.is_flag for d in variant.named)
-
-
 def without_flags(variant: Variant, values: list[Operand]) -> list[Operand]:
     """Return the operands without the words that are flags.
 
     A word that no operand of the variant can take is meant as a flag too: `bind_named` knows better
     what to say about it.
     """
-    if not has_flags(variant):
+    if not variant.flags:
         return values
     takes_words = any("word" in d.kinds or "enum" in d.kinds for d in variant.ins)
-    flags = {d.name for d in variant.named if d.is_flag}
-    return [v for v in values if not _is_word(v) or (takes_words and v.const not in flags)]
+    return [v for v in values if not _is_word(v) or (takes_words and v.const not in variant.flags)]
 
 
 def is_complete(op: Operation) -> bool:
@@ -116,7 +96,7 @@ class NamedBinder:
         return bound
 
     def _words(self, variant: Variant, values: Sequence[Operand]) -> dict[str, Operand]:
-        if not has_flags(variant):
+        if not variant.flags:
             return {}
         positional = {id(v) for v in without_flags(variant, list(values))}
         return {str(v.const): v for v in values if id(v) not in positional}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.attributes import Enum, attr_value, token_value
-from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Value
+from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.token import Tok
 from ptosim.ground.ir.types import (
     ErrorType,
+    PtrType,
     ScalarType,
+    TileType,
     Type,
 )
 from ptosim.ground.isa.dtypes import dtype
@@ -22,7 +24,6 @@ from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.structured import Structured
-from ptosim.passes.bind.type_rules import operand_type, window_type, with_space_of
 from ptosim.passes.verify.rule_views import condition_holds
 from ptosim.syntax.types import parse_type
 
@@ -54,6 +55,9 @@ class _Resolver(Structured):
         else:
             for op in self.module.ops:
                 self._operation(op)
+        self.resolved.ops = self.module.walk()
+        for function in self.resolved.functions.values():
+            function.ops = function.op.walk()
         return self.resolved
 
     # -- functions ------------------------------------------------------------------------------
@@ -158,8 +162,7 @@ class _Resolver(Structured):
 
     def _snippet(self) -> None:
         arguments: list[Value] = []
-        op = Operation("func.func", "core", 0, len(self.source.text))
-        op.name_end = 0
+        op = Operation("func.func", "core", 0, len(self.source.text), 0)
         op.regions = [Region([Block(list(self.module.ops), [])])]
         function = Function("snippet", op, arguments, [], implicit=True)
         self.resolved.functions["snippet"] = function
@@ -204,12 +207,16 @@ class _Resolver(Structured):
             self._count_mismatch(op, f"more than {_MAX_RESULTS} results")
             op.result_tokens = [(name, 1, start) for name, _, start in op.result_tokens]
         handler = self._handlers.get(op.name)
-        if handler is not None and (op.form == "core" or op.name == "arith.constant"):
-            op.definition = self.isa.get(op.name)
+        handles_itself = op.form == "core" or op.name == "arith.constant"
+        if handler is not None and handles_itself:
+            definition = self.isa.get(op.name)
+        else:
+            definition = self._definition(op)
+        op.definition = definition
+        op.traits = definition.traits if definition is not None else frozenset()
+        if handles_itself and handler is not None:
             handler(op)
             return
-        definition = self._definition(op)
-        op.definition = definition
         written = bind.collect(op, self.use, self.type_of)
         for region in op.regions:
             self._region(region, [])
@@ -228,8 +235,7 @@ class _Resolver(Structured):
                 attr.alias = self.module.attr_aliases.get(atom.value)
 
     def _definition(self, op: Operation) -> OpDef | None:
-        name = op.name if op.form != "line" and "." in op.name else f"pto.{op.name}"
-        definition = self.isa.get(name) or self.isa.get(_lowered(op.name))
+        definition = self.isa.get(_qualified(op)) or self.isa.get(_lowered(op.name))
         if definition is None:
             self.sink.emit(self._unknown_op(op))
             return None
@@ -314,9 +320,17 @@ def _member(value: Any) -> str | None:
     return value.member if isinstance(value, Enum) else None
 
 
+def _qualified(op: Operation) -> str:
+    """The name with its dialect, which snippets and PTO-AS lines leave out."""
+    return op.name if op.form != "line" and "." in op.name else f"pto.{op.name}"
+
+
 def _placed_name(op: Operation) -> str | None:
-    """The name of the tile that a `tassign` without a result places, None for other operations."""
-    if op.name not in ("pto.tassign", "tassign") or op.result_tokens or not op.items:
+    """The name of the tile that an operation without a result places, None for other operations."""
+    if op.result_tokens or not op.items:
+        return None
+    row = isa().get(_qualified(op))
+    if row is None or "places" not in row.traits:
         return None
     tok = op.items[0]
     return tok.value[1:] if tok.__class__ is Tok and tok.type == "SSA" else None
@@ -325,3 +339,29 @@ def _placed_name(op: Operation) -> str | None:
 def _lowered(name: str) -> str:
     """C++ spellings in snippets: `TQuant`, `TQUANT`, `pto.TQuant` name `pto.tquant`."""
     return f"pto.{name.removeprefix('pto.').lower()}"
+
+
+def operand_type(op: Operation, name: str) -> Type:
+    """Return the type of a bound operand."""
+    operand = op.bound.get(name)
+    return (operand.type if operand is not None else None) or ErrorType()
+
+
+def window_type(op: Operation, name: str) -> Type:
+    """The type of the tile operand with the constant shape that `sizes` names."""
+    type_ = operand_type(op, name)
+    sizes = [o.const for o in op.bound.get("sizes") or ()]
+    if not isinstance(type_, TileType) or len(sizes) != 2:
+        return type_ if not isinstance(type_, TileType) else ErrorType()
+    if not all(isinstance(s, int) and s > 0 for s in sizes):
+        return type_  # the check of the operation says what is wrong
+    rows, cols = sizes
+    return replace(type_, rows=rows, cols=cols, v_row=rows, v_col=cols)
+
+
+def with_space_of(op: Operation, tok: Tok, type_: Type) -> Type:
+    """A pointer type without a space (`<f32>`) that follows a pointer operand is in its space."""
+    source = operand_type(op, "ptr")
+    if isinstance(source, PtrType) and isinstance(type_, PtrType) and "," not in tok.value:
+        return replace(type_, space=source.space)
+    return type_

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.ir.attributes import attr_value, token_value
-from ptosim.ground.ir.core import Node, Operand, Operation
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Node, Operand, Operation, Tok
 from ptosim.ground.ir.types import MemRefType, PtrType, Type
 from ptosim.passes.bind.clauses import WrittenClause
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Label, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -19,6 +19,7 @@ from ptosim.ground.ir.types import MemRefType, TileType
 from ptosim.ground.isa.expr import evaluate
 from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
 from ptosim.ground.source import Span
+from ptosim.passes.place.cores import has_abstract, peer_functions, reached_functions
 from ptosim.passes.place.liveness import Lifetime, lifetimes
 from ptosim.passes.place.reuse import Buffer, pack
 from ptosim.passes.verify.verify import environment
@@ -75,6 +76,20 @@ def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Pl
     placer.share()
     placer.check_budget()
     return placer.placement
+
+
+def check_placement(resolved: ResolvedModule, sink: Sink) -> None:
+    """Report what the placement of each entry finds; a function that several entries reach is
+    reported once. Functions whose tile shapes come from the arguments wait for the run."""
+    seen: list[Diagnostic] = []
+    for name in resolved.entries():
+        reached = reached_functions(resolved, peer_functions(resolved, resolved.functions[name]))
+        if any(has_abstract(f) for f in reached):
+            continue
+        found = Sink()
+        place(resolved, reached, found)
+        seen.extend(d for d in found if d not in seen)
+    sink.extend(seen)
 
 
 def called_functions(functions: list[Function]) -> set[str]:

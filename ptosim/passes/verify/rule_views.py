@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Clause, Operand, Operation, Value
 from ptosim.ground.ir.types import (
     ErrorType,
     MaskType,
@@ -24,8 +24,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import evaluate
 from ptosim.ground.isa.schema import AttrDef, OperandDef
-from ptosim.passes.bind.clauses import Clause
-from ptosim.passes.bind.operands import enum_member, is_word
+from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, major_bytes
 
 
@@ -188,7 +187,7 @@ def result_values(op: Operation) -> dict[str, Value]:
 
 def _result_views(op: Operation) -> dict[str, OperandView]:
     return {
-        name: OperandView(Operand(None, value, value.type))
+        name: OperandView(Operand(None, value, value.type, value.const))
         for name, value in result_values(op).items()
     }
 

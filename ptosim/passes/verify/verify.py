@@ -12,9 +12,8 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.attributes import Enum, TypeText, attr_value
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operand, Operation, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.ir.token import Tok
 from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
@@ -28,8 +27,13 @@ from ptosim.ground.isa.expr import compile_expr, evaluate
 from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.clauses import is_complete
-from ptosim.passes.bind.operands import check_lists, check_results, check_words
-from ptosim.passes.bind.type_lists import check_commas, check_type_lists
+from ptosim.passes.verify.operands import (
+    check_commas,
+    check_lists,
+    check_results,
+    check_type_lists,
+    check_words,
+)
 from ptosim.passes.verify.rule_views import OperandView, attribute, environment, result_values
 from ptosim.passes.verify.rules import PREDICATES
 

@@ -14,10 +14,12 @@ from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import GmBuffer, GmView, ViewSpec, extent, strided_view
+from ptosim.machine.gm import GmBuffer, ViewSpec, extent, strided_view
 from ptosim.machine.layout import tile_layout
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
+from ptosim.machine.values import GmView
+from ptosim.semantics.base.orders import Sync
 from ptosim.semantics.base.touch import Touches
 
 
@@ -86,7 +88,7 @@ class Binding:
         # A waiting operation sets `guard`, which says whether it can go on; `sync` says for the
         # timing model and the race checks what the operation orders.
         self.guard: Callable[[], bool] | None = None
-        self.sync: tuple[Any, ...] | None = None
+        self.sync: Sync | None = None
         # What happens when the scalar unit reaches a waiting operation, before it waits: the handle
         # that it gives must be there for the operations behind it. `slots` says where results go.
         self.at_issue: Callable[[], None] | None = None
@@ -110,7 +112,7 @@ class Binding:
     def elsewhere(self, view: GmView) -> Binding:
         """Return the same operation with its window of global memory at another place."""
         values = {
-            name: view if value.__class__ is tuple and value[:2] == view[:2] else value
+            name: view if isinstance(value, GmView) and value[:2] == view[:2] else value
             for name, value in self.values.items()
         }
         made = Binding(

@@ -28,14 +28,14 @@ def address(ctx: VectorContext, pointer: str, offset: str | None = None) -> Addr
     """Return the function that computes pointer + offset elements."""
     at = ctx[pointer]
     if offset is None or not ctx.has(offset):
-        return lambda slots: slots[at][1]
+        return lambda slots: slots[at].byte
     size = element_bytes(ctx, pointer)
     const = ctx.const(offset)
     if const is not None:
         distance = const * size
-        return lambda slots: slots[at][1] + distance
+        return lambda slots: slots[at].byte + distance
     index = ctx[offset]
-    return lambda slots: slots[at][1] + slots[index] * size
+    return lambda slots: slots[at].byte + slots[index] * size
 
 
 def outside(ctx: VectorContext, start: int, size: int, limit: int) -> OpFault:

@@ -181,7 +181,7 @@ def scales_to_l0(op: Binding) -> Commit:
 
 
 def _scale_place(op: Binding, space: str, pointer: str) -> Place:
-    return side_place(op, space, op.values[pointer][1] >> 4)._replace(operand=pointer)
+    return side_place(op, space, op.values[pointer].byte >> 4)._replace(operand=pointer)
 
 
 def _scales(op: Binding, space: str, pointer: str, rows: int, depth: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.core import Core
+from ptosim.machine.values import Pointer
 from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Align
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader, outside
@@ -296,6 +297,6 @@ def vldus(ctx: VectorContext) -> Run:
         block = end // 32 * 32
         slots[align] = Align(bytes(core.ub.data[block : block + 32]), end)
         if moved is not None:
-            slots[moved] = (slots[source][0], end)
+            slots[moved] = Pointer(slots[source].memory, end)
 
     return run

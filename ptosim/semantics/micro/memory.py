@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.values import Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.touch import Level, Touch, Touches
 
@@ -40,9 +41,7 @@ def place(op: Binding, name: str, sub_block: int | None = None) -> Place:
     return place_of(op, op.values[name], sub_block, name)
 
 
-def place_of(
-    op: Binding, pointer: tuple[Any, int], sub_block: int | None = None, name: str = ""
-) -> Place:
+def place_of(op: Binding, pointer: Pointer, sub_block: int | None = None, name: str = "") -> Place:
     """Return where a pointer, the operand `name`, points."""
     where, start = pointer
     if isinstance(where, int):

@@ -9,12 +9,12 @@ other modes and the layout without nz2nd or nz2dn are what the documentation say
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.storage import view_dtype
+from ptosim.machine.values import Pointer
 from ptosim.numerics.fixpipe import Activation, clipped, fixed, word_of_scale
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
@@ -66,7 +66,7 @@ def fixpipe(op: Binding) -> Commit:
     size = view_dtype(elem(op, "dst")).itemsize
     for name, width in (("pre_quant.payload", 8), ("pre_relu.payload", 4)):
         payload = op.values.get(name)
-        if isinstance(payload, tuple):
+        if isinstance(payload, Pointer):
             reads(op, place_of(op, payload, name=name), n * width)
     for r in range(count):
         start = source._replace(start=source.start + r * src_step * 64)
@@ -144,7 +144,7 @@ def _words(op: Binding, n: int, dst: str) -> np.ndarray | None:
     payload = op.values.get("pre_quant.payload")
     if payload is None:
         return None
-    if isinstance(payload, tuple):
+    if isinstance(payload, Pointer):
         return _table(op, payload, n, np.dtype(np.uint64))
     if isinstance(payload, int):
         return np.array([payload & (1 << 64) - 1], np.uint64)
@@ -158,12 +158,12 @@ def _activation(op: Binding, n: int) -> Activation:
     payload = op.values.get("pre_relu.payload")
     if mode == "normal_relu" or payload is None:
         return Activation(True)
-    if isinstance(payload, tuple):
+    if isinstance(payload, Pointer):
         return Activation(True, _table(op, payload, n, np.dtype(np.float32)))
     return Activation(True, np.array(payload, np.float32))
 
 
-def _table(op: Binding, pointer: tuple[Any, int], n: int, dtype: np.dtype) -> np.ndarray:
+def _table(op: Binding, pointer: Pointer, n: int, dtype: np.dtype) -> np.ndarray:
     where = place_of(op, pointer)
     require(op, where, where.start, where.start + n * dtype.itemsize)
     return np.ndarray((n,), dtype, where.data, where.start)

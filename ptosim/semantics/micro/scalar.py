@@ -6,6 +6,7 @@ from __future__ import annotations
 from ptosim.ground.ir.types import PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
+from ptosim.machine.values import Pointer
 from ptosim.machine.vector import LOADS, STORES
 from ptosim.semantics.base.functions import value, vector
 from ptosim.semantics.micro.context import Run, VectorContext
@@ -66,7 +67,7 @@ def tile_buf_addr(ctx: ValueContext) -> Action:
     def run(core: Core) -> None:
         tile = core.slots[source]
         if is_pointer and isinstance(tile, TileRef):
-            core.slots[result] = (tile.type.loc, tile.addr)
+            core.slots[result] = Pointer(tile.type.loc, tile.addr)
         else:
             core.slots[result] = tile
 

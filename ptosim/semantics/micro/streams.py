@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.core import Core
+from ptosim.machine.values import Pointer
 from ptosim.machine.vector import Align, mask_of_bits
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, element_bytes, loader, write
@@ -83,7 +84,7 @@ def _appended(ctx: VectorContext, at: Address, data: Bytes, moved: int | None) -
         state = append(ctx, core, slots[align], at(slots), data(core, slots))
         slots[target] = state
         if moved is not None:
-            slots[moved] = (slots[base][0], state.end)
+            slots[moved] = Pointer(slots[base].memory, state.end)
 
     return run
 

@@ -16,8 +16,10 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
+from ptosim.machine.values import AsyncEvent, AsyncSession, GmView
 from ptosim.semantics.base.binding import Binding, GmAccess, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing, value
+from ptosim.semantics.base.orders import Barrier, Notify, Signals
 from ptosim.semantics.cube.outward import check_atomic
 from ptosim.semantics.scalar.values import Action, ValueContext
 
@@ -63,7 +65,7 @@ def build_async_session(ctx: ValueContext) -> Action:
     result, number = ctx.result, int(ctx.attrs.get("sync_id") or 0)
 
     def run(core: Core) -> None:
-        core.slots[result] = ("session", number)
+        core.slots[result] = AsyncSession(number)
 
     return run
 
@@ -77,7 +79,7 @@ def transfer(op: Binding) -> Commit:
 
     def issue() -> None:
         registers[begun] = registers.get(begun, 0) + 1
-        put((done, registers[begun]))
+        put(AsyncEvent(done, registers[begun]))
 
     op.at_issue = issue
     op.guard = lambda: True  # it never waits, but its handle is there from the issue on
@@ -94,7 +96,7 @@ def wait_async_event(op: Binding) -> Commit:
     """Hold the scalar unit until the transfer is done; true."""
     done, number = op.values["event"]
     registers, put = op.core.registers, _result(op)
-    op.sync = ("barrier", "ALL")  # what is issued from here on knows of the transfer
+    op.sync = Barrier("ALL")  # what is issued from here on knows of the transfer
     op.guard = lambda: registers.get(done, 0) >= number
     return lambda: put(True)
 
@@ -150,7 +152,7 @@ def treduce(op: Binding) -> Commit:
 
 def _views(op: Binding) -> list[GmAccess]:
     """The windows of global memory among the sources."""
-    found = [v for v in op.values["sources"] if isinstance(v, tuple)]
+    found = [v for v in op.values["sources"] if isinstance(v, GmView)]
     if not found:
         raise OpFault(
             "PTO6025",
@@ -180,7 +182,7 @@ def tnotify(op: Binding) -> Commit:
     """Set signals to a value, or add it to them (they wrap)."""
     signals, given = _signals(op), np.int64(op.scalar("value") if op.has("value") else 1)
     adds = op.attr("op") == "AtomicAdd"
-    op.sync = ("notify", op.view("signal").buffer.name)
+    op.sync = Notify(op.view("signal").buffer.name)
 
     def notify() -> None:
         found = signals.astype(np.int64) + given if adds else np.full(signals.shape, given)
@@ -200,7 +202,7 @@ def _condition(op: Binding) -> Callable[[], bool]:
 def twait(op: Binding) -> Commit:
     """Hold the scalar unit until all signals compare true."""
     op.guard = _condition(op)
-    op.sync = ("signals", "of", op.view("signal").buffer.name)
+    op.sync = Signals(op.view("signal").buffer.name)
     return nothing
 
 
@@ -208,5 +210,5 @@ def twait(op: Binding) -> Commit:
 def ttest(op: Binding) -> Commit:
     """True if all signals compare true now."""
     holds, put = _condition(op), _result(op)
-    op.sync = ("signals", "of", op.view("signal").buffer.name)
+    op.sync = Signals(op.view("signal").buffer.name)
     return lambda: put(holds())

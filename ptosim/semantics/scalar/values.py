@@ -16,8 +16,9 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import GmView, ViewSpec, five_dims, strided_view, view_spec
+from ptosim.machine.gm import ViewSpec, five_dims, strided_view, view_spec
 from ptosim.machine.storage import view_dtype
+from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
 
@@ -61,8 +62,8 @@ def addptr(ctx: ValueContext) -> Action:
 
     def run(core: Core) -> None:
         slots = core.slots
-        space, at = slots[pointer]
-        slots[result] = (space, at + slots[offset] * bits // 8)
+        memory, at = slots[pointer]
+        slots[result] = Pointer(memory, at + slots[offset] * bits // 8)
 
     return run
 
@@ -85,14 +86,18 @@ def castptr(ctx: ValueContext) -> Action:
         elif space is None:
             core.slots[result] = _address(given)
         else:
-            core.slots[result] = given if len(given) == 2 else _first_byte(given)
+            core.slots[result] = _start(given)
 
     return run
 
 
-def _pointer(space: str | None, address: int) -> tuple[Any, int]:
+def _start(given: Pointer | GmView) -> Pointer:
+    return given.start if isinstance(given, GmView) else given
+
+
+def _pointer(space: str | None, address: int) -> Pointer:
     if space != "gm":
-        return space, address
+        return Pointer(space, address)
     number, offset = divmod(address, _GM_BASE)
     if number < 1:
         raise OpFault(
@@ -100,17 +105,12 @@ def _pointer(space: str | None, address: int) -> tuple[Any, int]:
             f"{address:#x} is no address in global memory",
             help="only a pointer argument, or an integer made of one with castptr, leads there",
         )
-    return number - 1, offset
+    return Pointer(number - 1, offset)
 
 
-def _address(pointer: tuple[Any, ...]) -> int:
-    place, offset = pointer if len(pointer) == 2 else _first_byte(pointer)
-    return (place + 1) * _GM_BASE + offset if isinstance(place, int) else offset
-
-
-def _first_byte(view: Any) -> tuple[int, int]:
-    spec, number, element = view
-    return number, element * spec.dtype.bits // 8
+def _address(given: Pointer | GmView) -> int:
+    memory, byte = _start(given)
+    return (memory + 1) * _GM_BASE + byte if isinstance(memory, int) else byte
 
 
 @value("pto.make_tensor_view")
@@ -125,22 +125,20 @@ def make_tensor_view(ctx: ValueContext) -> Action:
 
     def run(core: Core) -> None:
         slots = core.slots
-        buffer, at = _start(slots[pointer], dtype)
+        memory, first = _first_element(slots[pointer], dtype)
         sizes = tuple(slots[s] for s in shape) if shape else declared
         steps = tuple(slots[s] for s in strides) if strides else _contiguous(sizes)
         spec = view_spec(*five_dims(sizes, steps), dtype, layout)
-        slots[result] = (spec, buffer, at)
+        slots[result] = GmView(spec, memory, first)
 
     return run
 
 
-def _start(pointer: Any, dtype: DType) -> tuple[Any, int]:
-    """Return the buffer of a pointer, or of a memref, and its first element."""
-    if len(pointer) == 3:
-        _, buffer, element = pointer
-        return buffer, element
-    buffer, byte = pointer
-    return buffer, byte * 8 // dtype.bits
+def _first_element(given: Pointer | GmView, dtype: DType) -> tuple[Any, int]:
+    """Return the memory of a pointer, or of a memref, and its first element."""
+    if isinstance(given, GmView):
+        return given.memory, given.offset
+    return given.memory, given.byte * 8 // dtype.bits
 
 
 def _contiguous(sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -180,7 +178,7 @@ def partition_view(ctx: ValueContext) -> Action:
 
     def run(core: Core) -> None:
         slots = core.slots
-        spec, buffer, at = slots[source]
+        spec, memory, at = slots[source]
         lengths = [slots[s] for s in sizes]
         inner, axes = known.get((spec, *lengths)) or window(spec, lengths)
         for slot, stride, room, _ in axes:
@@ -188,7 +186,7 @@ def partition_view(ctx: ValueContext) -> Action:
             at += offset * stride
             if not 0 <= offset <= room:
                 _warn_outside(ctx, slots, axes)
-        slots[result] = (inner, buffer, at)
+        slots[result] = GmView(inner, memory, at)
 
     return run
 
@@ -223,7 +221,7 @@ def get_tensor_view_dim(ctx: ValueContext) -> Action:
         axis = core.slots[index]
         if not 0 <= axis < rank:
             raise OpFault("PTO6002", f"a view of {rank} dimensions has no dimension {axis}")
-        core.slots[result] = core.slots[source][0].sizes[5 - rank + axis]
+        core.slots[result] = core.slots[source].spec.sizes[5 - rank + axis]
 
     return run
 
@@ -257,7 +255,7 @@ def store_scalar(ctx: ValueContext) -> Action:
 
 
 def _element(
-    machine: Machine, core: Core, pointer: tuple[Any, int], offset: int, dtype: DType
+    machine: Machine, core: Core, pointer: Pointer, offset: int, dtype: DType
 ) -> np.ndarray:
     number, at = pointer
     data = machine.buffers[number].data if isinstance(number, int) else core.space(number).data
@@ -286,7 +284,7 @@ def conversion_cast(ctx: ValueContext) -> Action:
 def default_value(type_: Type, number: int) -> Any:
     """Return what a function argument is at the start: a pointer to its buffer, or a view."""
     if isinstance(type_, PtrType):
-        return (number, 0)
+        return Pointer(number, 0)
     if isinstance(type_, MemRefType):
         return memref_view(type_, number)
     if isinstance(type_, ScalarType):
@@ -299,7 +297,8 @@ def memref_view(type_: MemRefType, number: int) -> GmView:
     sizes = tuple(d or 1 for d in type_.dims) or (1,)
     strides = type_.strides
     steps = _contiguous(sizes) if strides is None else tuple(s or 1 for s in strides)
-    return view_spec(*five_dims(sizes, steps), type_.elem, "nd"), number, type_.offset or 0
+    spec = view_spec(*five_dims(sizes, steps), type_.elem, "nd")
+    return GmView(spec, number, type_.offset or 0)
 
 
 def view_bytes(machine: Machine, view: GmView) -> np.ndarray:

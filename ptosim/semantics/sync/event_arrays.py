@@ -1,10 +1,10 @@
-"""Arrays of event numbers: values of the scalar unit, kept as tuples so that a snapshot is a
-copy."""
+"""Arrays of event numbers, values of the scalar unit."""
 
 from __future__ import annotations
 
 from ptosim.ground.ir.types import HandleType
 from ptosim.machine.core import Core
+from ptosim.machine.values import EventArray
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
 from ptosim.semantics.scalar.values import Action, ValueContext
@@ -16,7 +16,7 @@ def declare(ctx: ValueContext) -> Action:
     result = ctx.result
     type_ = ctx.result_type
     length = type_.length if isinstance(type_, HandleType) and type_.length else 0
-    empty = (None,) * length
+    empty = EventArray((None,) * length)
 
     def run(core: Core) -> None:
         core.slots[result] = empty
@@ -31,7 +31,7 @@ def get(ctx: ValueContext) -> Action:
 
     def run(core: Core) -> None:
         slots = core.slots
-        entries, at = slots[array], slots[index]
+        entries, at = slots[array].entries, slots[index]
         _check(entries, at)
         if entries[at] is None:
             raise OpFault("PTO5008", f"entry {at} of the event array is read before it is set")
@@ -47,9 +47,9 @@ def set_entry(ctx: ValueContext) -> Action:
 
     def run(core: Core) -> None:
         slots = core.slots
-        entries, at = slots[array], slots[index]
+        entries, at = slots[array].entries, slots[index]
         _check(entries, at)
-        slots[array] = (*entries[:at], slots[given], *entries[at + 1 :])
+        slots[array] = EventArray((*entries[:at], slots[given], *entries[at + 1 :]))
 
     return run
 

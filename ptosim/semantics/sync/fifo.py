@@ -15,10 +15,12 @@ import numpy as np
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.types import TileType
 from ptosim.machine.core import Core
-from ptosim.machine.fifo import PipeEnd, Share
+from ptosim.machine.fifo import FifoKey, PipeEnd, Share, ShareKey
 from ptosim.machine.tile import Tile, TileRef, tile_ref
+from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing, value
+from ptosim.semantics.base.orders import FifoUse, Free, Pop, Push
 from ptosim.semantics.scalar.values import Action, ValueContext
 
 _DIRECTIONS = {
@@ -64,11 +66,12 @@ def initialize_pipe(ctx: ValueContext) -> Action:
     slots = ctx.slots
     directions = [d for d, bit in _BITS.items() if mask & bit]
     if "initialize_l2" in ctx.op.name:
-        key: Any = ("flags", attrs.get("flag_base"))
+        base = attrs.get("flag_base")
+        key = FifoKey("flags", base) if base is not None else None
         places = dict(zip(directions, ("local_addr", "peer_local_addr"), strict=False))
         pointer = slots.get("gm_addr")
     else:
-        key = ("pipe", attrs.get("id", 0))
+        key = FifoKey("pipe", attrs.get("id", 0))
         places = {d: f"{d}_consumer_buf" for d in directions}
         # On A5 the assembler makes this form one between on-chip memories, and drops the pointer.
         pointer = slots.get("gm_slot_buffer") if ctx.profile.target == "a2a3" else None
@@ -78,15 +81,13 @@ def initialize_pipe(ctx: ValueContext) -> Action:
         fifos = core.cluster.fifos
         local = tuple((d, _number(values, slots.get(name))) for d, name in places.items())
         gm = _gm_start(values[pointer]) if pointer is not None else None
-        found = key
-        if key == ("flags", None):
-            found = ("order", sum(1 for k in fifos if k[:2] == ("end", core.index)))
-        end = PipeEnd(found, size, count, locals_, local, gm)
-        fifos["end", core.index, found] = end
+        made = sum(index == core.index for index, _ in fifos.ends)
+        end = PipeEnd(key or FifoKey("order", made), size, count, locals_, local, gm)
+        fifos.ends[core.index, end.key] = end
         if ctx.results:
             values[ctx.result] = end
         else:
-            fifos["current", core.index] = end
+            fifos.current[core.index] = end
 
     return run
 
@@ -95,17 +96,14 @@ def _number(values: list[Any], slot: int | None) -> int:
     return int(values[slot]) if slot is not None else 0
 
 
-def _gm_start(pointer: Any) -> tuple[Any, int]:
-    """Buffer and first byte of a pointer or memref."""
-    if len(pointer) == 2:
-        return pointer
-    spec, buffer, element = pointer
-    return buffer, element * spec.dtype.bits // 8
+def _gm_start(given: Pointer | GmView) -> Pointer:
+    """The first byte of a pointer or memref."""
+    return given.start if isinstance(given, GmView) else given
 
 
 def _end(op: Binding) -> PipeEnd:
     handle = op.values.get("pipe_handle")
-    end = handle or op.core.cluster.fifos.get(("current", op.core.index))
+    end = handle or op.core.cluster.fifos.current.get(op.core.index)
     if not isinstance(end, PipeEnd):
         raise OpFault(
             "PTO5100",
@@ -143,9 +141,9 @@ def _shares(op: Binding, end: PipeEnd, direction: str) -> Shares:
     if core.kind == "vector":
         vectors = [core.sub_block] if core.sub_block in vectors else []
     fifos = core.cluster.fifos
-    keys = [(end.key, direction, v) for v in vectors]
+    keys = [ShareKey(end.key, direction, v) for v in vectors]
     # Not the shares themselves: going back to an earlier state puts others in their place.
-    return lambda: [fifos.setdefault(key, Share()) for key in keys]
+    return lambda: [fifos.share(key) for key in keys]
 
 
 def _vector_cores(op: Binding) -> list[int]:
@@ -154,7 +152,7 @@ def _vector_cores(op: Binding) -> list[int]:
 
 
 def _tokens(op: Binding, end: PipeEnd, direction: str) -> tuple[Any, ...]:
-    """What orders a pop behind its push: one event for each vector core that takes part."""
+    """What orders a pop after its push: one event for each vector core that takes part."""
     vectors = [op.core.sub_block] if op.core.kind == "vector" else _vector_cores(op)
     return tuple(("fifo", op.core.block, end.key, direction, v) for v in vectors)
 
@@ -173,7 +171,7 @@ def tpush(op: Binding) -> Commit:
     end, tile = _end(op), op.tile("tile")
     direction = _direction(op, end)
     shares = _shares(op, end, direction)
-    op.sync = ("push", end.key, direction)
+    op.sync = Push(end.key, direction)
     op.signals = _tokens(op, end, direction)
     parts = len(shares())
     if not parts:
@@ -274,7 +272,7 @@ def tpop(op: Binding) -> Commit:
     split = _split(op)
     slot, type_, rows, cols = _handle(op)
     core = op.core
-    op.sync = ("pop", end.key, direction)
+    op.sync = Pop(end.key, direction)
     op.awaits = _tokens(op, end, direction)
     op.guard = lambda: all(share.pushed > share.popped for share in shares())
 
@@ -365,7 +363,7 @@ def tfree(op: Binding) -> Commit:
     end = _end(op)
     direction = _direction(op, end)
     shares = _shares(op, end, direction)
-    op.sync = ("free", end.key, direction)
+    op.sync = Free(end.key, direction)
     if op.target == "a2a3":
         return nothing
 
@@ -385,8 +383,8 @@ def tfree(op: Binding) -> Commit:
 def counted(op: Binding) -> Commit:
     """Return what a bound operation on a FIFO does to the counters alone, for a run without
     values."""
-    kind, _, direction = op.sync or ("", None, "")
-    shares = _shares(op, _end(op), direction)
+    use: FifoUse = op.sync  # type: ignore[assignment]
+    shares = _shares(op, _end(op), use.direction)
     pops_free = op.target == "a2a3"
 
     def push() -> None:
@@ -402,4 +400,4 @@ def counted(op: Binding) -> Commit:
         for share in shares():
             share.freed += not pops_free
 
-    return {"push": push, "pop": pop, "free": free}[kind]
+    return {"push": push, "pop": pop, "free": free}[use.kind]

@@ -13,6 +13,15 @@ from ptosim.ground.isa.enums import enums
 from ptosim.machine.core import Core, Machine
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.orders import (
+    Barrier,
+    CrossSet,
+    CrossWait,
+    GetToken,
+    ReleaseToken,
+    SetFlag,
+    WaitFlag,
+)
 
 
 def pipe_word(value: Any) -> str:
@@ -57,7 +66,7 @@ def _flag_key(op: Binding) -> tuple[str, str, int]:
 def set_flag(op: Binding) -> Commit:
     """Signal an event when everything issued before on the source pipe is done."""
     key = _flag_key(op)
-    op.sync = ("set", *key)
+    op.sync = SetFlag(*key)
     if key[0] == key[1]:  # the library's events between ops of one pipe are no flags
         return nothing
     return _give(op.core.flags, key)
@@ -67,9 +76,9 @@ def set_flag(op: Binding) -> Commit:
 def wait_flag(op: Binding) -> Commit:
     """Hold the destination pipe until the event is signalled, and take it."""
     key = _flag_key(op)
-    op.sync = ("wait", *key)
+    op.sync = WaitFlag(*key)
     if key[0] == key[1]:
-        op.sync = ("barrier", key[0])
+        op.sync = Barrier(key[0])
         return nothing
     return _take(op, op.core.flags, (key,))
 
@@ -96,7 +105,7 @@ def _take(op: Binding, counters: dict[Any, int], keys: tuple[Any, ...]) -> Commi
 def barrier(op: Binding) -> Commit:
     """Order a pipe with itself; PIPE_ALL waits until every pipe of the core is done."""
     pipe = pipe_word(op.values.get("pipe", op.values.get("op_type")))
-    op.sync = ("barrier", pipe)
+    op.sync = Barrier(pipe)
     if pipe == "ALL":
         core = op.core
         op.guard = lambda: not core.queues
@@ -107,7 +116,7 @@ def barrier(op: Binding) -> Commit:
 def tsync(op: Binding) -> Commit:
     """Wait for everything that the events stand for: every pipe of the core."""
     core = op.core
-    op.sync = ("barrier", "ALL")
+    op.sync = Barrier("ALL")
     op.guard = lambda: not core.queues
     return nothing
 
@@ -117,7 +126,7 @@ def get_buf(op: Binding) -> Commit:
     """Acquire a buffer token; the regions that one token guards run in program order."""
     number = int(op.values["buf_id"])
     tokens = op.core.tokens
-    op.sync = ("get", pipe_word(op.values["op_type"]), number)
+    op.sync = GetToken(pipe_word(op.values["op_type"]), number)
     op.guard = lambda: not tokens.get(number)
 
     def acquire() -> None:
@@ -131,7 +140,7 @@ def rls_buf(op: Binding) -> Commit:
     """Release a buffer token."""
     number = int(op.values["buf_id"])
     tokens = op.core.tokens
-    op.sync = ("release", pipe_word(op.values["op_type"]), number)
+    op.sync = ReleaseToken(pipe_word(op.values["op_type"]), number)
 
     def release() -> None:
         if not tokens.get(number):
@@ -154,7 +163,7 @@ def set_ffts(op: Binding) -> Commit:
 def sync_set(op: Binding) -> Commit:
     """Signal the cores on the other side."""
     number = int(op.values["event_id"])
-    op.sync = ("cross_set", pipe_word(op.values["pipe"]), number)
+    op.sync = CrossSet(pipe_word(op.values["pipe"]), number)
     return _CROSS_SET[op.target](op, number)
 
 
@@ -162,7 +171,7 @@ def sync_set(op: Binding) -> Commit:
 def sync_wait(op: Binding) -> Commit:
     """Wait for the cores on the other side: A2/A3 holds the scalar unit, A5 the named pipe."""
     number = int(op.values["event_id"])
-    op.sync = ("cross_wait", pipe_word(op.values["pipe"]), number)
+    op.sync = CrossWait(pipe_word(op.values["pipe"]), number)
     return _CROSS_WAIT[op.target](op, number)
 
 
@@ -298,7 +307,7 @@ def syncall(op: Binding) -> Commit:
     core, machine = op.core, op.machine
     scope = machine.global_counters
     mine = ("syncall", core.index)
-    op.sync = ("barrier", "ALL")
+    op.sync = Barrier("ALL")
     op.signals = tuple(("syncall", core.index, c.index) for c in machine.cores)
     op.awaits = tuple(("syncall", c.index, core.index) for c in machine.cores)
 

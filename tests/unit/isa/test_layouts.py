@@ -6,7 +6,7 @@ import pytest
 
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions, run_frontend
-from ptosim.passes.verify.checks.layouts import infer
+from ptosim.passes.verify.checks.shapes import infer
 
 
 @pytest.mark.parametrize(

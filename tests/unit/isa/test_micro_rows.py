@@ -91,7 +91,7 @@ def test_programs_use_every_clause() -> None:
 def test_findings_of_the_micro_level_are_explained() -> None:
     texts = [
         path.read_text(encoding="utf-8")
-        for name in ("bind/clauses", "bind/operands", "verify/checks/vecscope")
+        for name in ("bind/clauses", "verify/operands", "verify/checks/vecscope")
         for path in [Path(ptosim.__file__).parent / "passes" / f"{name}.py"]
     ]
     texts += [p.read_text(encoding="utf-8") for p in (isa_directory() / "ops").glob("micro_*.toml")]

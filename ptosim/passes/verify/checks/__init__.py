@@ -4,40 +4,26 @@ from __future__ import annotations
 
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.passes.verify.checks import (
-    buffers,
-    calls,
-    functions,
-    layouts,
-    levels,
-    pipes,
-    popped,
-    regions,
-    sync,
-    tiles,
-    vecscope,
-    views,
-)
-from ptosim.passes.verify.checks import quantised as quant
+from ptosim.passes.verify.checks import addresses, fifos, functions, quantised, shapes, vecscope
 
 _CHECKS = (
-    functions.check,
-    calls.check,
-    regions.check,
-    levels.check,
-    views.check,
-    layouts.check,
-    tiles.check,
-    sync.check,
-    buffers.check,
-    pipes.check,
-    popped.check,
+    functions.entries,
+    functions.calls,
+    functions.regions,
+    addresses.levels,
+    shapes.windows,
+    shapes.layouts,
+    shapes.tiles,
+    fifos.signals,
+    addresses.buffers,
+    fifos.ends,
+    fifos.popped,
     vecscope.check,
-    quant.check,
+    quantised.check,
+    quantised.reused,
 )
 
 
 def run_all(resolved: ResolvedModule, level: int, sink: Sink) -> None:
     """Run every check on a module; findings go to `sink`."""
-    for check in _CHECKS:
-        check(resolved, level, sink)
+    sink.extend([found for check in _CHECKS for found in check(resolved, level)])

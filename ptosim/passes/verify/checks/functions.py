@@ -1,22 +1,28 @@
-"""Functions: entries return nothing, calls do not recurse, regions end as they must."""
+"""Functions, calls and control flow: who calls whom with what, what regions hand on, how loops
+count."""
 
 from __future__ import annotations
 
-from ptosim.ground.diagnostics.model import Sink, finding
-from ptosim.ground.ir.core import Operation
+from collections.abc import Iterator, Sequence
+
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
+from ptosim.ground.ir.core import Operand, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import ErrorType, ScalarType, Type
 from ptosim.ground.source import Source, Span
+from ptosim.passes.bind.names import compatible
+from ptosim.passes.verify.operands import constant, name_span, operand_span
 
 
-def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def entries(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report entry functions with results and recursive calls."""
     source = resolved.module.source
     calls = {f.name: _callees(f) for f in resolved.functions.values() if f.has_body}
     called = {callee for callees in calls.values() for callee, _ in callees}
     for function in resolved.functions.values():
-        if _is_entry(function, called) and function.results:
-            sink.emit(_nonvoid(function, source))
-    _recursion(calls, source, sink)
+        if function.results and _is_entry(function, called):
+            yield _nonvoid(function, source)
+    yield from _recursion(calls, source)
 
 
 def _is_entry(function: Function, called: set[str]) -> bool:
@@ -26,9 +32,7 @@ def _is_entry(function: Function, called: set[str]) -> bool:
 
 
 def _callees(function: Function) -> list[tuple[str, Operation]]:
-    return [
-        (op.bound["callee"], op) for op in function.op.walk() if op.name == "func.call" and op.bound
-    ]
+    return [(op.bound["callee"], op) for op in function.ops if op.name == "func.call" and op.bound]
 
 
 def _nonvoid(function: Function, source: Source):
@@ -42,7 +46,9 @@ def _nonvoid(function: Function, source: Source):
     )
 
 
-def _recursion(calls: dict[str, list[tuple[str, Operation]]], source: Source, sink: Sink) -> None:
+def _recursion(
+    calls: dict[str, list[tuple[str, Operation]]], source: Source
+) -> Iterator[Diagnostic]:
     done: set[str] = set()
     for root in calls:
         path: list[str] = []
@@ -58,7 +64,7 @@ def _recursion(calls: dict[str, list[tuple[str, Operation]]], source: Source, si
                 continue
             callee, op = step
             if callee in path:
-                sink.emit(_recursive(op, callee, source))
+                yield _recursive(op, callee, source)
             elif callee in calls and callee not in done:
                 stack.append((callee, iter(calls[callee])))
                 path.append(callee)
@@ -71,4 +77,133 @@ def _recursive(op: Operation, callee: str, source: Source):
         Span(source, op.start, op.end),
         notes=("a device function has no call stack of its own",),
         help="write the recursion as a loop",
+    )
+
+
+def calls(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report arguments and results of calls whose types are not the function's."""
+    source = resolved.module.source
+    for op in resolved.ops:
+        function = resolved.functions.get(op.bound.get("callee", ""))
+        if function is not None:
+            yield from _call_arguments(op, function, source)
+            yield from _call_results(op, function, source)
+
+
+def _call_arguments(op: Operation, function: Function, source: Source) -> Iterator[Diagnostic]:
+    values = op.bound["values"]
+    for number, (operand, argument) in enumerate(zip(values, function.args, strict=False)):
+        if operand.type is not None and not compatible(operand.type, argument.type):
+            yield finding(
+                "PTO1013",
+                f"argument {number} of `@{function.name}` has type {argument.type}, not "
+                f"{operand.type}",
+                operand_span(operand, op, source),
+                more=(_definition(function, source),),
+            )
+
+
+def _call_results(op: Operation, function: Function, source: Source) -> Iterator[Diagnostic]:
+    types: Sequence[Type] = [value.type for value in op.results]
+    given = ", ".join(map(str, types)) or "nothing"
+    wanted = ", ".join(map(str, function.results)) or "nothing"
+    fits = len(types) in (0, len(function.results)) and all(
+        compatible(t, r) for t, r in zip(types, function.results, strict=False)
+    )
+    if not fits:
+        yield finding(
+            "PTO1013",
+            f"`@{function.name}` returns {wanted}, not {given}",
+            name_span(op, source),
+            more=(_definition(function, source),),
+        )
+
+
+def _definition(function: Function, source: Source) -> Label:
+    start = function.op.start
+    return Label(Span(source, start, start + len("func.func")), "defined here")
+
+
+_WITH_REGIONS = ("scf.if", "scf.execute_region", "scf.index_switch", "scf.for", "scf.while")
+_WORDS = {"scf.yield": "yields", "scf.condition": "passes on"}
+
+
+def regions(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report regions that end without the values that their operation gives, or with others,
+    conditions that are no i1, and constant steps that do not count up."""
+    source = resolved.module.source
+    for op in resolved.ops:
+        if op.name in ("scf.if", "scf.condition"):
+            yield from _truth(op, source)
+        if op.name == "scf.for":
+            yield from _step(op, source)
+        if op.name in _WITH_REGIONS:
+            yield from _regions(op, source)
+
+
+def _truth(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    operand = op.bound.get("condition")
+    type_ = operand.type if isinstance(operand, Operand) else None
+    if isinstance(operand, Operand) and isinstance(type_, ScalarType) and type_.dtype.name != "i1":
+        yield finding(
+            "PTO1015",
+            f"the condition of '{op.name}' has type {type_}, not i1",
+            operand_span(operand, op, source),
+            help="compare it: `arith.cmpi ne, %value, %zero`",
+        )
+
+
+def _step(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    operand = op.bound.get("step")
+    step = constant(operand)
+    if step is not None and step <= 0:
+        yield finding(
+            "PTO6006",
+            f"the step of scf.for is {step}; it must be positive",
+            operand_span(operand, op, source),
+            help="count up, and compute the descending number from the loop's variable",
+        )
+
+
+def _regions(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    results = [value.type for value in op.results]
+    if op.name == "scf.while":
+        initial = [operand.type for operand in op.bound.get("init", ())]
+        for region, word, types in zip(
+            op.regions, ("scf.condition", "scf.yield"), (results, initial), strict=False
+        ):
+            yield from _end(op, region, word, types, source)
+        return
+    if op.name == "scf.if" and results and len(op.regions) < 2:
+        yield finding(
+            "PTO1015",
+            "'scf.if' with results has no `else`",
+            name_span(op, source),
+            help="add `else { scf.yield … }` with the values for the other case",
+        )
+    for region in op.regions:
+        yield from _end(op, region, "scf.yield", results, source)
+
+
+def _end(
+    op: Operation, region: Region, word: str, types: Sequence[Type | None], source: Source
+) -> Iterator[Diagnostic]:
+    """Compare what the last operation of a region hands on with what is wanted."""
+    last = region.ops[-1] if region.ops else None
+    found = last is not None and last.name == word
+    values = last.bound.get("values", ()) if last is not None and found else ()
+    given = [operand.type for operand in values]
+    fits = len(given) == len(types) and all(
+        g is None or t is None or compatible(g, t) for g, t in zip(given, types, strict=False)
+    )
+    if fits or any(isinstance(t, ErrorType) for t in types):
+        return  # the types of the results are reported already
+    wanted = ", ".join(map(str, types)) or "nothing"
+    yield finding(
+        "PTO1015",
+        f"a region of '{op.name}' {_WORDS[word]} {', '.join(map(str, given)) or 'nothing'}, "
+        f"where it needs {wanted}",
+        name_span(last if last is not None and found else op, source),
+        more=(Label(name_span(op, source), f"needs {wanted}"),) if found else (),
+        help=f"end the region with `{word}` and values of type {wanted}",
     )

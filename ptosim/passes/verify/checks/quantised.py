@@ -3,55 +3,68 @@ fit their storage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.source import Source
-from ptosim.passes.verify.checks.placements import name_span
+from ptosim.passes.verify.operands import name_span
 from ptosim.passes.verify.rule_views import attribute
 
-_CASTS = ("quant.qcast", "quant.dcast", "quant.scast")
 
-
-def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report casts that the dialect's verifier rejects, and zero points that will wrap."""
     source = resolved.module.source
-    for function in resolved.functions.values():
-        for op in function.op.walk() if function.has_body else ():
-            if op.name.startswith("quant.") and op.bound:
-                sink.extend(_operation(op, source))
-            if resolved.target == "a2a3":
-                for region in op.regions:
-                    for block in region.blocks:
-                        sink.extend(_reused(block.ops, source))
+    for op in resolved.ops:
+        if op.definition is not None and op.definition.family == "quant" and op.bound:
+            yield from _operation(op, source)
 
 
-def _reused(ops: list[Operation], source: Source) -> Iterator[Diagnostic]:
-    """Sources that are read again after TQUANT to INT8, which overwrites them on A2/A3. A note: a
-    run says whether what is read was lost (PTO7103)."""
-    spoiled: dict[int, Operation] = {}
+def reused(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report sources that are read again after an operation that overwrites them on this target,
+    where the row has a note on it. A run says whether what is read was lost (PTO7103)."""
+    if not any(_spoils(op, resolved.target) for op in resolved.ops):
+        return
+    for op in (op for function in resolved.functions.values() for op in function.ops):
+        for region in op.regions:
+            for block in region.blocks:
+                yield from _reused(block.ops, resolved.target, resolved.module.source)
+
+
+def _spoils(op: Operation, target: str) -> Mapping[str, str] | None:
+    """The row's entry on sources that the library destroys."""
+    row, variant = op.definition, op.variant
+    entry = row.access.get("clobbers", {}).get(target) if row is not None and row.access else None
+    if entry is None or "note" not in entry or variant is None:
+        return None
+    return entry if variant.name in entry["variant"].split() else None
+
+
+def _reused(ops: Sequence[Operation], target: str, source: Source) -> Iterator[Diagnostic]:
+    spoiled: dict[int, tuple[Operation, str]] = {}
     for op in ops:
-        if op.variant is None or not op.bound or op.name == "pto.tassign":
+        if op.variant is None or not op.bound or "places" in op.traits:
             continue
         for definition in op.variant.ins:
-            quantised = spoiled.pop(_value(op.bound.get(definition.name)), None)
-            if quantised is not None:
+            found = spoiled.pop(_value(op.bound.get(definition.name)), None)
+            if found is not None:
+                writer, why = found
                 yield finding(
                     "PTO7210",
-                    f"'{op.name}' reads a tile that '{quantised.name}' has overwritten",
+                    f"'{op.name}' reads a tile that '{writer.name}' has overwritten",
                     name_span(op, source),
-                    more=(Label(name_span(quantised, source), "overwrites its source"),),
-                    notes=("A2/A3 scales the source of an INT8 TQUANT in place; A5 does not",),
+                    more=(Label(name_span(writer, source), "overwrites its source"),),
+                    notes=(why,),
                     help="copy the tile before (`pto.tmov`), or load it again",
                 )
         for definition in op.variant.outs:
             spoiled.pop(_value(op.bound.get(definition.name)), None)
-        if op.name == "pto.tquant" and op.variant.name == "int8":
-            spoiled[_value(op.bound.get("src"))] = op
+        entry = _spoils(op, target)
+        for name in entry["of"].split() if entry is not None else ():
+            spoiled[_value(op.bound.get(name))] = op, entry["note"]
 
 
 def _value(operand: Any) -> int:
@@ -62,7 +75,7 @@ def _operation(op: Operation, source: Source) -> Iterator[Diagnostic]:
     operand = op.bound.get("input")
     out = op.bound.get("dst")
     result = out.type if out is not None else op.results[0].type if op.results else None
-    if op.name in _CASTS and operand is not None and result is not None:
+    if operand is not None and result is not None and "quant_cast" in op.traits:
         yield from _cast(op, operand.type, result, source)
     yield from _scheme(op, source)
 

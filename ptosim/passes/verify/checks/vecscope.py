@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
@@ -18,20 +18,16 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.source import Source, Span
 
-SCOPES = ("pto.vecscope", "pto.strict_vecscope")
-_TILE_ADDRESS = "pto.tile_buf_addr"
 
-
-def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report registers outside vector regions and tile operations inside them."""
     source = resolved.module.source
-    if not any(op.name in SCOPES or _has_registers(op) for op in resolved.module.walk()):
+    if not any("vector_region" in op.traits or _has_registers(op) for op in resolved.ops):
         return
     for function in resolved.functions.values():
-        sink.extend(_signature(function, source))
-        if function.has_body and not function.implicit:
-            for op in function.body:
-                _visit(op, None, source, sink)
+        yield from _signature(function, source)
+        for op in function.body if not function.implicit else ():
+            yield from _visit(op, None, source)
 
 
 def is_register(type_: Type | None) -> bool:
@@ -46,18 +42,18 @@ def has_registers(op: Operation) -> bool:
     return _has_registers(op) or any(is_register(v.type) for v in op.operand_values())
 
 
-def _visit(op: Operation, scope: Operation | None, source: Source, sink: Sink) -> None:
-    if op.name in SCOPES:
-        sink.extend(_scope(op, scope, source))
+def _visit(op: Operation, scope: Operation | None, source: Source) -> Iterator[Diagnostic]:
+    if "vector_region" in op.traits:
+        yield from _scope(op, scope, source)
         scope = scope or op
     elif scope is None:
-        sink.extend(_outside(op, source))
+        yield from _outside(op, source)
     else:
-        sink.extend(_inside(op, scope, source))
+        yield from _inside(op, scope, source)
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
-                _visit(inner, scope, source, sink)
+                yield from _visit(inner, scope, source)
 
 
 # -- outside ------------------------------------------------------------------------------------
@@ -68,7 +64,7 @@ def _has_registers(op: Operation) -> bool:
 
 
 def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
-    if op.name == _TILE_ADDRESS:
+    if "tile_address" in op.traits:
         yield finding(
             "PTO3023",
             f"'{op.name}' op is only possible inside a vector region",
@@ -120,11 +116,11 @@ def _leaves(message: str, span: Span, more: tuple[Label, ...] = ()) -> Diagnosti
 def _inside(op: Operation, scope: Operation, source: Source) -> Iterator[Diagnostic]:
     around = (Label(Span(source, scope.start, scope.name_end), "the vector region"),)
     span = Span(source, op.start, op.name_end)
-    if op.name != _TILE_ADDRESS and _is_tile_op(op):
+    if "tile_address" not in op.traits and _is_tile_op(op):
         yield finding(
             "PTO3021",
             f"'{op.name}' op is a tile operation; a vector region takes only "
-            f"`{_TILE_ADDRESS}` of them",
+            "`pto.tile_buf_addr` of them",
             span,
             more=around,
             notes=("a tile operation is a vector region of its own",),
@@ -149,15 +145,15 @@ def _scope(op: Operation, outer: Operation | None, source: Source) -> Iterator[D
     if outer is not None:
         yield finding(
             "PTO3024",
-            f"'{op.name}' op stands in another vector region",
+            f"'{op.name}' op is inside another vector region",
             span,
             more=(Label(Span(source, outer.start, outer.name_end), "the region around it"),),
             notes=("vector regions do not nest",),
-            help="remove the inner region; its operations can stand in the outer one",
+            help="remove the inner region; its operations can be in the outer one",
         )
     if op.results or op.arrow:
         yield _leaves(f"'{op.name}' op has results", span)
-    if op.name == "pto.strict_vecscope":
+    if "values" in op.bound:  # it lists what it captures
         yield from _captures(op, span)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError
-from ptosim.ground.ir.core import Module, Node, Operand, Operation, Value
-from ptosim.ground.ir.token import Tok
+from ptosim.ground.ir.core import Module, Node, Operand, Operation, Tok, Value
 from ptosim.ground.ir.types import AbstractTileType, TileType, Type
 from ptosim.ground.isa.targets import DEFAULT_TARGET
 from ptosim.ground.source import Source
@@ -89,7 +88,7 @@ class _ToDps(_Rewriter):
         if not _is_tile_op(op) or op.form == "dps":
             return [op]
         made: list[Operation] = []
-        dps = Operation(op.name, "dps", op.start, op.end)
+        dps = Operation(op.name, "dps", op.start, op.end, op.name_end)
         dps.attrs = {k: a for k, a in op.attrs.items() if k != "operandSegmentSizes"}
         dps.loc = op.loc
         dps.ins, dps.ins_types = self._operands(op, op.variant.ins)
@@ -118,7 +117,7 @@ class _ToDps(_Rewriter):
 
 
 def _allocation(value: Value, spelled: str, at: int) -> Operation:
-    op = Operation("pto.alloc_tile", "items", at, at)
+    op = Operation("pto.alloc_tile", "items", at, at, at)
     op.result_tokens = [(value.name, 1, at)]
     op.types = op.type_list = [_tok(spelled, at, "TYPE")]
     return op
@@ -165,7 +164,7 @@ class _ToSsa(_Rewriter):
         return all(user.start > op.start for user in self._users.get(value, ()))
 
     def _ssa(self, op: Operation, destinations: list[Value]) -> Operation:
-        ssa = Operation(op.name, "items", op.start, op.end)
+        ssa = Operation(op.name, "items", op.start, op.end, op.name_end)
         ssa.result_tokens = [(v.name, 1, op.start) for v in destinations]
         ssa.attrs = dict(op.attrs)
         ssa.loc = op.loc

@@ -1,4 +1,4 @@
-"""FIFOs between cube and vector cores: who may use them, and what both ends must agree on.
+"""FIFOs and signals between cores: who may use them, and what both ends must agree on.
 
 The assembler lowers aic/aiv_initialize_pipe to initialize_l2l_pipe (A5) or initialize_l2g2l_pipe
 (A2/A3) before it looks at both ends, so its messages, and these, name the lowered operation.
@@ -6,31 +6,18 @@ The assembler lowers aic/aiv_initialize_pipe to initialize_l2l_pipe (A5) or init
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.attributes import attr_value
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Operand, Operation, Value, walk
 from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import TileType
+from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.source import Source
-from ptosim.passes.verify.checks.placements import name_span
-
-_FRONTEND = {"pto.aic_initialize_pipe": "cube", "pto.aiv_initialize_pipe": "vector"}
-_LOWERED = ("pto.initialize_l2l_pipe", "pto.initialize_l2g2l_pipe")
-_SIDES = {
-    "pto.tpush_to_aiv": "cube",
-    "pto.tpop_from_aiv": "cube",
-    "pto.tfree_from_aiv": "cube",
-    "pto.tpush_to_aic": "vector",
-    "pto.tpop_from_aic": "vector",
-    "pto.tfree_from_aic": "vector",
-}
-_HANDLE_USERS = ("pto.tpush", "pto.tpop", "pto.tfree")
-_NEEDS_SIDE = frozenset(("pto.tpush_to_aiv", "pto.tpush_to_aic", "pto.tfree"))
-_SECTION = {"pto.section.cube": "cube", "pto.section.vector": "vector"}
-_BUFFERS = ("pto.reserve_buffer", "pto.import_reserved_buffer")
+from ptosim.passes.verify.operands import name_span
 
 
 @dataclass(slots=True, eq=False)
@@ -43,10 +30,15 @@ class _End:
     users: list[tuple[Operation, str | None]] = field(default_factory=list)
 
     @property
+    def is_lowered(self) -> bool:
+        """True where it is written as the assembler lowers it: with a handle, for any core."""
+        return _row(self.op).side is None
+
+    @property
     def buffers(self) -> list[Operation | None]:
         """What defines the addresses of the slots, for each direction that the mask names."""
         bound = self.op.bound
-        if self.op.name in _LOWERED:
+        if self.is_lowered:
             given = [bound.get("local_addr"), bound.get("peer_local_addr")]
             return [_owner(o) for o in given if o is not None]
         mask = _attr(self.op, "dir_mask")
@@ -55,43 +47,49 @@ class _End:
         return [_owner(bound[n]) for n in names if bound.get(n) is not None]
 
 
-def check(resolved: ResolvedModule, level: int, sink: Sink) -> None:
+def ends(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report pipe operations on the wrong core and FIFOs whose ends do not agree."""
     source = resolved.module.source
     ends: list[_End] = []
     for function in resolved.functions.values():
-        if function.has_body:
-            found = _collect(function)
-            sink.extend(_sides(found, function, source))
-            sink.extend(_once(found, source))
-            sink.extend(_handles(found, source))
-            ends += _ends(found, function)
-    lowered = _LOWERED[0] if resolved.target == "a5" else _LOWERED[1]
+        found = _collect(function)
+        yield from _sides(found, function, source)
+        yield from _once(found, source)
+        yield from _handles(found, source)
+        ends += _found_ends(found, function)
     for end in ends:
         peer = _peer(end, ends)
-        sink.extend(_provenance(end, peer, lowered, source))
-        sink.extend(_splits(end, peer, lowered, source))
+        name = end.op.name if end.is_lowered else _LOWERED[resolved.target]
+        yield from _provenance(end, peer, name, source)
+        yield from _splits(end, peer, name, source)
 
 
-Found = list[tuple[Operation, "str | None"]]
+_LOWERED = {"a5": "pto.initialize_l2l_pipe", "a2a3": "pto.initialize_l2g2l_pipe"}
+"""What the assembler makes of the initialisation that a side writes."""
+
+Found = list[tuple[Operation, str | None]]
 
 
 def _collect(function: Function) -> Found:
     """Pipe operations of a function with the kind of core that executes each, in program order."""
     found: Found = []
-    names = {*_FRONTEND, *_LOWERED, *_SIDES, *_HANDLE_USERS}
 
-    def visit(ops: Any, side: str | None) -> None:
+    def visit(ops: Sequence[Operation], side: str | None) -> None:
         for op in ops:
-            if op.name in names:
+            if op.definition is not None and op.definition.fifo is not None:
                 found.append((op, side))
-            inner = _SECTION.get(op.name, side)
+            inner = _row(op).side if "section" in op.traits else side
             for region in op.regions:
                 for block in region.blocks:
                     visit(block.ops, inner)
 
     visit(function.body, function.kernel_kind)
     return found
+
+
+def _row(op: Operation) -> OpDef:
+    assert op.definition is not None
+    return op.definition
 
 
 def _owner(operand: Any) -> Operation | None:
@@ -109,8 +107,8 @@ def _attr(op: Operation, name: str) -> Any:
 
 def _sides(found: Found, function: Function, source: Source) -> Iterator[Diagnostic]:
     for op, side in found:
-        wanted = _FRONTEND.get(op.name) or _SIDES.get(op.name)
-        if side is None and (op.name not in _NEEDS_SIDE or function.implicit):
+        wanted = _row(op).side
+        if side is None and ("one_side" not in op.traits or function.implicit):
             continue
         if side == (wanted or side) and side is not None:
             continue
@@ -128,7 +126,7 @@ def _sides(found: Found, function: Function, source: Source) -> Iterator[Diagnos
 def _once(found: Found, source: Source) -> Iterator[Diagnostic]:
     first: dict[tuple[str, Any], Operation] = {}
     for op, _ in found:
-        if op.name not in _FRONTEND:
+        if _row(op).fifo != "open" or _row(op).side is None:
             continue
         key = (op.name, _attr(op, "id"))
         if key in first:
@@ -145,7 +143,7 @@ def _handles(found: Found, source: Source) -> Iterator[Diagnostic]:
     for op, _ in found:
         handle = op.bound.get("pipe_handle")
         owner = _owner(handle)
-        if handle is not None and (owner is None or owner.name not in _LOWERED):
+        if handle is not None and (owner is None or not _makes_handle(owner)):
             yield finding(
                 "PTO5013",
                 f"'{op.name}' op pipe_handle must be produced by pto.initialize_l2l_pipe or "
@@ -157,31 +155,38 @@ def _handles(found: Found, source: Source) -> Iterator[Diagnostic]:
 # -- both ends ----------------------------------------------------------------------------------
 
 
-def _ends(found: Found, function: Function) -> list[_End]:
-    ends = [
-        _End(op, function, _FRONTEND.get(op.name, side))
-        for op, side in found
-        if op.name in _FRONTEND or op.name in _LOWERED
-    ]
+def _found_ends(found: Found, function: Function) -> list[_End]:
+    opened = [(op, side) for op, side in found if _row(op).fifo == "open"]
+    ends = [_End(op, function, _row(op).side or side) for op, side in opened]
     for op, side in found:
-        if op.name in _HANDLE_USERS:
+        row = _row(op)
+        if row.fifo == "open":
+            continue
+        if row.side is None:
             owner = _owner(op.bound.get("pipe_handle"))
             takers = [end for end in ends if end.op is owner]
         else:
-            takers = [e for e in ends if e.op.name in _FRONTEND and e.side == _SIDES.get(op.name)]
+            takers = [end for end in ends if not end.is_lowered and end.side == row.side]
         for end in takers:
             end.users.append((op, side))
     return ends
+
+
+def _makes_handle(op: Operation) -> bool:
+    return op.definition is not None and op.definition.fifo == "open" and bool(op.results)
+
+
+_SLOTS = frozenset(("reserves", "imports"))
 
 
 def _buffer_key(end: _End) -> set[tuple[str, str]]:
     """The reserved buffers of an end: (function that reserves it, name)."""
     keys = set()
     for owner in end.buffers:
-        if owner is None or owner.name not in _BUFFERS:
+        if owner is None or not owner.traits & _SLOTS:
             continue
         home = end.function.name
-        if owner.name == _BUFFERS[1]:
+        if "imports" in owner.traits:
             home = getattr(_attr(owner, "peer_func"), "name", "")
         keys.add((home, str(_attr(owner, "name"))))
     return keys
@@ -195,14 +200,13 @@ def _peer(end: _End, ends: list[_End]) -> _End | None:
     return None
 
 
-def _provenance(end: _End, peer: _End | None, lowered: str, source: Source) -> Iterator[Diagnostic]:
+def _provenance(end: _End, peer: _End | None, name: str, source: Source) -> Iterator[Diagnostic]:
     """Event numbers are given to a FIFO by its reserved buffer, at both ends."""
     if _attr(end.op, "flag_base") is not None:
         return
-    name = end.op.name if end.op.name in _LOWERED else lowered
     owners = end.buffers
-    if any(o is None or o.name not in _BUFFERS for o in owners):
-        if name == _LOWERED[0]:
+    if any(o is None or not o.traits & _SLOTS for o in owners):
+        if name == _LOWERED["a5"]:
             yield finding(
                 "PTO5014",
                 f"'{name}' op requires local_addr to come from pto.reserve_buffer or "
@@ -213,7 +217,7 @@ def _provenance(end: _End, peer: _End | None, lowered: str, source: Source) -> I
     elif owners and peer is None:
         # The assembler's test is A5's; the GM form is held to it with a warning.
         yield finding(
-            "PTO5015" if name == _LOWERED[0] else "PTO5020",
+            "PTO5015" if name == _LOWERED["a5"] else "PTO5020",
             f"'{name}' op requires a complete peer init pair when local_addr comes from "
             "pto.reserve_buffer or pto.import_reserved_buffer",
             name_span(end.op, source),
@@ -221,8 +225,7 @@ def _provenance(end: _End, peer: _End | None, lowered: str, source: Source) -> I
         )
 
 
-def _splits(end: _End, peer: _End | None, lowered: str, source: Source) -> Iterator[Diagnostic]:
-    name = end.op.name if end.op.name in _LOWERED else lowered
+def _splits(end: _End, peer: _End | None, name: str, source: Source) -> Iterator[Diagnostic]:
     users = [*end.users, *(peer.users if peer is not None else ())]
     splits = {_split(op): op for op, _ in users if not _says_nothing(op)}
     if 0 in splits and len(splits) > 1:
@@ -258,4 +261,99 @@ def _split(op: Operation) -> int:
 
 def _says_nothing(op: Operation) -> bool:
     """A free without the attribute goes with whatever its pop says."""
-    return op.name.startswith("pto.tfree") and "split" not in op.attrs
+    return _row(op).fifo == "free" and "split" not in op.attrs
+
+
+def popped(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report popped tiles that are used after their slot was given back (A5).
+
+    The assembler asks for one free for each pop in its block, and for no use of the tile after it.
+    On A2/A3 the pop has copied the tile and given the slot back, so nothing can go wrong there."""
+    if resolved.target == "a5":
+        for op in resolved.ops:
+            for region in op.regions:
+                for block in region.blocks:
+                    yield from _freed(block.ops, resolved.module.source)
+
+
+def _freed(ops: Sequence[Operation], source: Source) -> Iterator[Diagnostic]:
+    held: dict[tuple[str, object], list[Operation]] = {}
+    for at, op in enumerate(ops):
+        row = op.definition
+        if row is None or row.side is None:
+            continue
+        fifo = row.side, _attr(op, "id")
+        if row.fifo == "pop" and op.results:
+            held.setdefault(fifo, []).append(op)
+        elif row.fifo == "free" and held.get(fifo):
+            pop = held[fifo].pop(0)
+            later = walk(ops[at + 1 :])
+            user = next((o for o in later if pop.results[0] in o.operand_values()), None)
+            if user is not None:
+                yield _used_after(pop, op, user, source)
+
+
+def _used_after(pop: Operation, free: Operation, user: Operation, source: Source) -> Diagnostic:
+    name = pop.results[0].name
+    return finding(
+        "PTO5107",
+        f"'{user.name}' op uses %{name}, whose slot has been given back",
+        name_span(user, source),
+        more=(
+            Label(name_span(free, source), "given back here"),
+            Label(name_span(pop, source), "popped here"),
+        ),
+        notes=("on A5 the popped tile is the slot itself; the producer may write it again",),
+        help=f"free after the last use of %{name}, or copy the tile before",
+    )
+
+
+def signals(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report cross-core signals without a flag base (A2/A3) and bodies for both kinds of core."""
+    source = resolved.module.source
+    for function in resolved.functions.values():
+        yield from _signals(function, resolved.target, source)
+
+
+def _signals(function: Function, target: str, source: Source) -> Iterator[Diagnostic]:
+    signals = [op for op in function.ops if "cross_core" in op.traits]
+    if not signals:
+        return
+    if _is_mixed(function):
+        yield finding(
+            "PTO0010",
+            "legacy spelling: mixed cube/vector body without sections",
+            name_span(function.op, source),
+            notes=("cube and vector cores run different code; signals between them need both",),
+            help="put the parts into `pto.section.cube { … }` and `pto.section.vector { … }`",
+        )
+        return
+    has_base = any("flag_base" in op.traits for op in function.ops)
+    if target == "a2a3" and not has_base and not function.implicit:
+        yield finding(
+            "PTO5010",
+            f"'{signals[0].name}' op A3 inter-core sync requires explicit `pto.set_ffts` in the "
+            "same function when using `pto.sync.set`/`pto.sync.wait`",
+            name_span(signals[0], source),
+            notes=("A2/A3 cross-core flags lie at an address that the program sets",),
+            help="begin the function with `pto.set_ffts %flags : memref<…xi64>`",
+        )
+
+
+def _is_mixed(function: Function) -> bool:
+    """True for a function without sections and kernel kind that computes on both kinds of core."""
+    ops = function.ops
+    if function.kernel_kind is not None or any("section" in op.traits for op in ops):
+        return False
+    return any(_runs_on(op, "M") for op in ops) and any(map(_is_vector, ops))
+
+
+def _runs_on(op: Operation, pipe: str) -> bool:
+    return op.definition is not None and any(p.pipe == pipe for p in op.definition.pipes)
+
+
+def _is_vector(op: Operation) -> bool:
+    if not _runs_on(op, "V"):
+        return False
+    out = op.bound.get("dst")
+    return isinstance(out, Operand) and isinstance(out.type, TileType) and out.type.loc == "vec"

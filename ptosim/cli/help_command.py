@@ -1,0 +1,78 @@
+"""`ptosim help [TOPIC]`"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+
+from ptosim.cli import options as shared
+from ptosim.cli.terminal import Terminal
+from ptosim.ground.errors import UsageError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.add_argument(
+        "topic",
+        nargs="*",
+        metavar="TOPIC",
+        help="a page, a command, an operation, a switch or a diagnostic code; "
+        "without one: the list of pages",
+    )
+    shared.add_output(parser, ("text", "markdown"))
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Print a page of the manual, or what `explain` and `ops` say of a name of theirs."""
+    from ptosim.views import manual
+
+    topic = " ".join(options.topic).strip()
+    page = manual.page_of(topic or manual.INDEX)
+    if page is not None:
+        _print(page, terminal)
+        return 0
+    found = _looked_up(topic, terminal)
+    if found is None:
+        names = {name.lower(): name for name in [*_names(), *manual.topics()]}
+        close = difflib.get_close_matches(topic.lower(), names, n=3)
+        similar = ", ".join(f"`{names[word]}`" for word in close)
+        raise UsageError(
+            f"the manual has no page on `{topic}`",
+            help=f"did you mean {similar}?" if close else "`ptosim help` lists the pages",
+        )
+    terminal.write(found)
+    return 0
+
+
+def _print(page: str, terminal: Terminal) -> None:
+    from ptosim.views import manual
+
+    if terminal.format == "markdown":
+        terminal.write(manual.pages()[page])
+    else:
+        width = min(terminal.width(), manual.WIDTH)
+        terminal.print_renderables([manual.rendered(page)], width)
+
+
+def _looked_up(topic: str, terminal: Terminal) -> str | None:
+    """Return what the data say of a diagnostic code, a switch or an operation."""
+    from ptosim.cli.explain_command import explanation
+    from ptosim.cli.ops_command import definition_of
+    from ptosim.views.op_card import card
+
+    text = explanation(topic)
+    if text is not None:
+        return f"{text}\n(`ptosim explain {topic}`)\n"
+    definition = definition_of(topic)
+    if definition is None:
+        return None
+    return f"{card(definition, terminal.width())}\n(`ptosim ops {definition.mnemonic}`)\n"
+
+
+def _names() -> list[str]:
+    from ptosim.ground.diagnostics.catalog import catalog
+    from ptosim.ground.isa.profiles import switches
+    from ptosim.ground.isa.rows import isa
+
+    operations = [name.removeprefix("pto.") for name in isa().names()]
+    return [*operations, *switches(), *catalog()]

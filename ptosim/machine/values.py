@@ -1,0 +1,68 @@
+"""Values in the slots of a core that are no numbers, tiles or registers: places in memory, and
+handles.
+
+All of them are tuples with names: they never change, so that a snapshot of the slots is a copy of
+them, and they are keys of what is kept for the operands of an operation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ptosim.machine.gm import ViewSpec, extent
+
+Memory = int | str
+"""Which memory: a buffer of global memory by number, or a space of the core by name."""
+
+
+class Pointer(NamedTuple):
+    """A pointer: the memory, and the offset of its first byte there. The memory is None for an
+    address that belongs to no space."""
+
+    memory: Memory | None
+    byte: int
+
+    @property
+    def is_global(self) -> bool:
+        """True if it leads into global memory."""
+        return isinstance(self.memory, int)
+
+
+class GmView(NamedTuple):
+    """A view of a buffer: its shape, strides and type, the memory, and the offset of its first
+    element in elements. An argument of a memref type is one, too."""
+
+    spec: ViewSpec
+    memory: Memory
+    offset: int
+
+    @property
+    def start(self) -> Pointer:
+        """A pointer to the first element."""
+        return Pointer(self.memory, self.offset * self.spec.dtype.bits // 8)
+
+    def span(self) -> tuple[int, int]:
+        """Return the first byte that the view reaches and the one after its last; they are equal
+        for an empty view."""
+        low, high = extent(self.spec, self.offset)
+        bits = self.spec.dtype.bits
+        return low * bits // 8, -(-(high + 1) * bits // 8)
+
+
+class EventArray(NamedTuple):
+    """Numbers of events, None where an entry has not been set."""
+
+    entries: tuple[int | None, ...]
+
+
+class AsyncSession(NamedTuple):
+    """A session of asynchronous transfers, by its `sync_id`."""
+
+    number: int
+
+
+class AsyncEvent(NamedTuple):
+    """The end of an asynchronous transfer: the register that counts those of its kind which are
+    done, and the number that it then has."""
+
+    register: str
+    number: int

@@ -1,0 +1,149 @@
+"""Who says where things are: addresses and levels, and the buffers that a function reserves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
+from ptosim.ground.ir.attributes import Symbol, attr_value
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import MemRefType, TileType, Type
+from ptosim.ground.source import Source
+from ptosim.passes.verify.operands import name_span
+
+
+def levels(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report addresses below level 3 and missing ones at level 3."""
+    source = resolved.module.source
+    if resolved.module.kind == "snippet":
+        return
+    for op in resolved.ops:
+        if "makes_storage" in op.traits and _has_address(op):
+            yield from _alloc(op, level, source)
+        elif "places" in op.traits and level < 3:
+            yield _placed(op, source)
+        elif "places" in op.traits and resolved.insert_sync:
+            yield _placed_with_sync(op, source)
+
+
+def _has_address(op: Operation) -> bool:
+    """True for storage that the program may place."""
+    assert op.definition is not None
+    return any(d.name == "addr" for v in op.definition.variants for d in v.named)
+
+
+def _alloc(op: Operation, level: int, source: Source) -> Iterator[Diagnostic]:
+    has_address = op.bound.get("addr") is not None
+    if has_address and level < 3:
+        yield finding(
+            "PTO3010",
+            f"'{op.name}' op unexpected 'addr' operand: only supported when --pto-level=level3",
+            name_span(op, source),
+            notes=("levels 1 and 2 plan memory themselves",),
+            help="remove `addr = …`, or run with `--level 3`",
+        )
+    if not has_address and level == 3 and op.bound:
+        yield finding(
+            "PTO3011",
+            f"'{op.name}' op requires 'addr' operand when --pto-level=level3",
+            name_span(op, source),
+            notes=("at level 3 every address is the program's",),
+            help="give the tile `addr = %address`, or run with `--level 2`",
+        )
+
+
+def _placed(op: Operation, source: Source) -> Diagnostic:
+    return finding(
+        "PTO3012",
+        f"{op.name} is only supported when --pto-level=level3.",
+        name_span(op, source),
+        help="run with `--level 3`, or let the planner place the tile",
+    )
+
+
+def _placed_with_sync(op: Operation, source: Source) -> Diagnostic:
+    return finding(
+        "PTO3013",
+        f"{op.name} requires --enable-insert-sync to be disabled",
+        name_span(op, source),
+        notes=("automatic synchronisation does not follow a tile to another address",),
+        help="run with `--sync manual`",
+    )
+
+
+def buffers(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report buffers that repeat, that nobody reserves, or that the planner cannot honour."""
+    source = resolved.module.source
+    for function in resolved.functions.values():
+        reserved = [op for op in function.ops if "reserves" in op.traits]
+        yield from _single(reserved, source)
+        for op in function.ops:
+            if "imports" in op.traits:
+                yield from _import(op, resolved, source)
+        fixed = [op for op in reserved if _attr(op, "auto") is False]
+        if fixed and level < 3:
+            yield from _not_planned(function, fixed[0], source)
+
+
+def _attr(op: Operation, name: str) -> Any:
+    attr = op.attrs.get(name)
+    return None if attr is None else attr_value(attr)
+
+
+def _single(reserved: list[Operation], source: Source) -> Iterator[Diagnostic]:
+    for op in reserved[1:]:
+        yield finding(
+            "PTO5018",
+            f"'{op.name}' op expects at most one per function",
+            name_span(op, source),
+            more=(Label(name_span(reserved[0], source), "the first one"),),
+        )
+
+
+def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator[Diagnostic]:
+    symbol, name = _attr(op, "peer_func"), _attr(op, "name")
+    if not isinstance(symbol, Symbol):
+        return  # the attribute is reported already
+    peer = resolved.functions.get(symbol.name)
+    if peer is None:
+        yield finding(
+            "PTO5019",
+            f"'{op.name}' op expects 'peer_func' to reference an existing func.func",
+            name_span(op, source),
+            label=f"there is no function {symbol}",
+        )
+    elif not any("reserves" in r.traits and _attr(r, "name") == name for r in peer.ops):
+        yield finding(
+            "PTO5019",
+            f"'{op.name}' op expects matching peer reserve_buffer to exist",
+            name_span(op, source),
+            label=f'{symbol} reserves no buffer named "{name}"',
+        )
+
+
+def _not_planned(function: Function, fixed: Operation, source: Source) -> Iterator[Diagnostic]:
+    """Below level 3 the planner places local memory and cannot leave room for a fixed buffer."""
+    made = [op for op in function.ops if "makes_storage" in op.traits and op.results]
+    allocations = [op for op in made if _is_local(op.results[0].type)]
+    tiles = any(isinstance(op.results[0].type, TileType) for op in made)
+    for op in allocations:
+        yield finding(
+            "PTO4002",
+            f"'{op.name}' op cannot use pto.reserve_buffer with auto = false when local "
+            "memref.alloc still requires PlanMemory allocation",
+            name_span(op, source),
+            more=(Label(name_span(fixed, source), "the buffer with a fixed address"),),
+            help="set auto = true",
+        )
+    yield finding(
+        "PTO4003" if allocations or tiles else "PTO4004",
+        "pto.reserve_buffer with explicit 'base' (auto = false) is not supported in PlanMemory; "
+        "use --pto-level=level3 or set auto = true",
+        name_span(fixed, source),
+    )
+
+
+def _is_local(type_: Type) -> bool:
+    return isinstance(type_, MemRefType) and type_.space != "gm"

@@ -1,0 +1,241 @@
+"""Checks of operands as they are written: commas, types, words, lists, results; their places."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
+from ptosim.ground.ir.attributes import Enum
+from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok, Value
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.enums import EnumDef, enums
+from ptosim.ground.isa.schema import OpDef, OperandDef
+from ptosim.ground.source import Source, Span
+from ptosim.passes.bind.bind import operand_kinds
+from ptosim.passes.bind.written import count_indices, count_values, is_literal, type_tokens
+
+
+def enum_member(operand: Operand, definition: OperandDef) -> str | None:
+    """Return the member that a word stands for, in its canonical spelling; None if it is none."""
+    value = operand.const
+    for name in definition.enums:
+        enum = enums().get(name)
+        if enum is None or (isinstance(value, Enum) and value.kind not in (None, "enum", name)):
+            continue
+        found = enum.member(value.member if isinstance(value, Enum) else str(value))
+        if found is not None:
+            return found
+    return None
+
+
+def is_word(operand: Operand) -> bool:
+    """True for an operand written as a word, a string or an attribute."""
+    return operand.value is None and isinstance(operand.const, (str, Enum))
+
+
+def check_words(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    """Report words that are not members of the enums that their operands name."""
+    for definition, operand in _word_operands(op):
+        free = "string" in definition.kinds or "word" in definition.kinds
+        if not free and enum_member(operand, definition) is None:
+            yield _unknown_member(op, definition, operand, source)
+
+
+def _word_operands(op: Operation) -> Iterator[tuple[OperandDef, Operand]]:
+    for definition in op.variant.operands:
+        bound: Any = op.bound.get(definition.name)
+        if bound is None or bound is True:
+            continue
+        for one in bound if isinstance(bound, list) else (bound,):
+            if isinstance(one, Clause):
+                for param in definition.params:
+                    operand = one.operands.get(param.name)
+                    if param.enums and operand is not None and is_word(operand):
+                        yield param, operand
+            elif definition.enums and isinstance(one, Operand) and is_word(one):
+                yield definition, one
+
+
+def _unknown_member(
+    op: Operation, definition: OperandDef, operand: Operand, source: Source
+) -> Diagnostic:
+    value = operand.const
+    text = value.member if isinstance(value, Enum) else str(value)
+    known: list[EnumDef] = [enums()[n] for n in definition.enums if n in enums()]
+    members = [m for enum in known for m in enum.members]
+    close = difflib.get_close_matches(text, members, n=1)
+    names = " or ".join(definition.enums)
+    tok = operand.tok
+    span = Span(source, tok.start, tok.end) if tok.__class__ is Tok else name_span(op, source)
+    if isinstance(value, Enum) and value.kind not in (None, "enum", *definition.enums):
+        message = f"'{op.name}' op expects '{definition.name}' to be a {names}, not a {value.kind}"
+        return finding("PTO2006", message, span, help=f"write `<{value.member}>`")
+    return finding(
+        "PTO2004",
+        f"'{op.name}' op: `{text}` is not a member of {names}",
+        span,
+        notes=(f"members: {', '.join(members)}",),
+        help=f"did you mean `{close[0]}`?" if close else None,
+    )
+
+
+def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
+    """Report results that the row does not have, or has with another kind of value."""
+    if op.form not in ("items", "line") or not op.bound:
+        return
+    outs = [d for d in op.variant.outs if op.bound.get(d.name) is None]
+    if not outs:
+        if op.results and definition.result_type is None:
+            yield finding(
+                "PTO2023",
+                f"'{op.name}' op has no result",
+                name_span(op, source),
+                help=f"write `{op.name} …` without `%… =`",
+            )
+        return
+    for result, value in zip(outs, op.results, strict=False):
+        kinds = operand_kinds(Operand(None, value, value.type))
+        if kinds is not None and "any" not in result.kinds and kinds.isdisjoint(result.kinds):
+            kind = " or ".join(result.kinds)
+            yield finding(
+                "PTO2024",
+                f"'{op.name}' op expects result '{result.name}' to be a {kind}",
+                Span(source, value.start, value.start + len(value.name) + 1),
+                label=f"it has type {value.type}",
+            )
+
+
+def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    """Report entries of lists (sizes, strides, offsets) that are no integers."""
+    for definition in op.variant.operands:
+        bound: Any = op.bound.get(definition.name)
+        if "list" not in definition.kinds or not isinstance(bound, list):
+            continue
+        for entry in bound:
+            kinds = operand_kinds(entry)
+            if kinds is None or "int" in kinds or "index" in kinds:
+                continue
+            tok = entry.tok
+            yield finding(
+                "PTO2036",
+                f"'{op.name}' op expects '{definition.name}' to list integers",
+                Span(source, tok.start, tok.end) if tok.__class__ is Tok else name_span(op, source),
+                label=f"it has type {entry.type}" if entry.value is not None else "",
+                help="write values of type index, or integers",
+            )
+
+
+def check_type_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    """Report lists with more or fewer types than operands, as the assembler's parser does.
+
+    A list may leave out the types of literals, of indices (`%v[%i, %j] : V`) and of named operands
+    (`key = %v`). A list without any type is a short form of PTO-AS lines and is read elsewhere.
+    """
+    for what, entries, types in _typed_lists(op):
+        written = [entry for entry in entries if entry.__class__ is not dict]
+        values = sum(1 for e in written if e.__class__ is Node or e.type == "SSA")
+        if types and len(types) not in (len(written), values):
+            yield _mismatch(op, source, what, values, types)
+    if op.form != "items" or not _in_parentheses(op):
+        return
+    types = type_tokens(op)
+    values = sum(map(count_values, op.items))
+    named = sum(count_values(item) for item in op.items if getattr(item, "kind", "") == "keyword")
+    indices = sum(map(count_indices, op.items))
+    literals = sum(map(is_literal, op.items))
+    if len(types) not in (values, values - indices, values - named, values + literals):
+        yield _mismatch(op, source, "operand", values, types)
+
+
+def check_commas(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    """Report two values in a row without a comma between them.
+
+    The grammar leaves the comma open because words and clauses follow operands without one.
+    """
+    entries = op.items if op.form == "items" else op.ins if op.form == "line" else ()
+    for left, right in itertools.pairwise(entries):
+        if not (_is_value(left) and (_is_value(right) or _is_indexed(right))):
+            continue
+        if "," in source.text[left.end : right.start]:
+            continue
+        here = Span(source, left.end, left.end)
+        yield finding(
+            "PTO0002",
+            f"expected `,` between `{left.value}` and the next operand",
+            Span(source, right.start, right.start + 1),
+            notes=("operands are separated by commas",),
+            help=f"write `{left.value},`",
+            fixes=(Fix(here, ","),),
+        )
+
+
+def _typed_lists(op: Operation) -> Iterator[tuple[str, Sequence[Any], Sequence[Tok]]]:
+    if op.form == "dps":
+        yield "input", op.ins, op.ins_types
+        if op.outs:
+            yield "output", op.outs, op.outs_types
+    elif op.form == "generic":
+        yield "operand", op.ins, op.ins_types
+    elif op.form == "line":
+        yield "operand", op.ins, op.types
+
+
+def _in_parentheses(op: Operation) -> bool:
+    """True for `(T, T) -> T`, the form in which each operand has a type."""
+    kinds = [part.kind for part in op.type_list if part.__class__ is Node]
+    return op.arrow is not None and kinds == ["paren_types"]
+
+
+def _mismatch(
+    op: Operation, source: Source, what: str, values: int, types: Sequence[Tok]
+) -> Diagnostic:
+    words = f"{values} {what}{'s' * (values != 1)} but {len(types)} type{'s' * (len(types) != 1)}"
+    place = Span(source, types[0].start, types[-1].end) if types else None
+    return finding(
+        "PTO1014",
+        f"'{op.name}' op has {words}",
+        place or Span(source, op.start, op.name_end),
+        notes=("the types after `:` stand in the order of the operands, one for each",),
+        help=f"write one type for each {what}",
+    )
+
+
+def _is_value(item: Any) -> bool:
+    return item.__class__ is Tok and item.type == "SSA"
+
+
+def _is_indexed(item: Any) -> bool:
+    return item.__class__ is Node and item.kind == "indexed"
+
+
+def name_span(op: Operation, source: Source) -> Span:
+    """Return the place of an operation's name and results."""
+    return Span(source, op.start, op.name_end)
+
+
+def operand_span(operand: Operand | None, op: Operation, source: Source) -> Span:
+    """Return the place of an operand, of the operation's name where it has none."""
+    tok = getattr(operand, "tok", None)
+    if tok is None or not hasattr(tok, "end"):
+        return name_span(op, source)
+    return Span(source, tok.start, tok.end)
+
+
+def constant(operand: Any) -> int | None:
+    """Return the value of an operand that the text fixes, None for any other."""
+    value = operand.const if isinstance(operand, Operand) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def users(resolved: ResolvedModule) -> dict[Value, list[tuple[Operation, str]]]:
+    """Return the operations that use each value, with the name of the operand."""
+    found: dict[Value, list[tuple[Operation, str]]] = defaultdict(list)
+    for op in resolved.module.walk():
+        for name, operand in op.operands():
+            if operand.value is not None:
+                found[operand.value].append((op, name))
+    return found
