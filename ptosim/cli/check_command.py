@@ -14,6 +14,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.sources import open_source
@@ -201,7 +202,9 @@ def _fields(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
 
 def _line(report: _Report, options: argparse.Namespace) -> str:
     fields = _fields(report, options)
-    names = ("target", "chip", "level", "sync", "profile", "entry")
+    names = ["target", "chip", "level", "sync", "profile", "entry"]
+    if machine(fields["chip"]).is_usual:
+        names.remove("chip")
     choices = " · ".join(f"{n} {fields[n]}" for n in names if fields[n] != "")
     hidden = ""
     if report.hidden:

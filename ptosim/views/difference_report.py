@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ptosim.analysis.differences import Difference, Side
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 
 
@@ -42,7 +43,7 @@ def _overview(found: Difference, names: tuple[str, str]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("", *names, "change"):
         table.add_column(name, justify="left" if not name else "right")
-    table.add_row("target", *(f"{s.target} ({s.chip})" for s in (one, two)), "")
+    table.add_row("target", machine(one.chip).label, machine(two.chip).label, "")
     table.add_row("findings", *_numbers(len(one.findings), len(two.findings)))
     table.add_row("cycles", *_numbers(one.cycles, two.cycles))
     for space in sorted({*one.spaces, *two.spaces}):

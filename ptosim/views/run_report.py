@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ptosim.engine.core.dump import Dump
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 from ptosim.run.compare import Comparison
 from ptosim.run.program import Program
@@ -45,9 +46,10 @@ def _profile(profile: Profile) -> str:
 
 
 def header_line(fields: dict[str, Any]) -> str:
-    """Return the first line of a report."""
-    version = fields["version"]
-    rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k != "version")
+    """Return the first line of a report; the chip is left out where it is the usual one."""
+    version, chip = fields["version"], machine(fields["chip"])
+    left_out = ("version", "chip") if chip.is_usual else ("version",)
+    rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k not in left_out)
     return f"ptosim {version} · {rest}"
 
 

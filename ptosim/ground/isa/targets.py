@@ -84,9 +84,14 @@ class MachineDef:
     units: dict[str, str]
 
     @property
+    def is_usual(self) -> bool:
+        """True for the chip that the name of its architecture means."""
+        return self is machine(self.architecture)
+
+    @property
     def label(self) -> str:
         """How tables head a column: the architecture, or the chip if it is not the usual one."""
-        return self.architecture if self is machine(self.architecture) else self.name
+        return self.architecture if self.is_usual else self.name
 
 
 class TargetName(NamedTuple):
