@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ptosim.effects.operands import bound_values
 from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Value
@@ -250,17 +251,15 @@ class _Watcher:
         """An operation is issued."""
         binding = getattr(bound, "binding", None)
         op: Any = inst.op
-        if binding is None or binding.sync is not None or op.variant is None:
+        if binding is None or binding.sync is not None:
             return
         if self._cores.setdefault(core.kind, core.index) != core.index:
             return  # the second vector core of a cluster does the same
-        roles = {o.name: o.role for o in op.variant.operands}
-        uses = []
-        for name, value in binding.values.items():
-            for ref in value if isinstance(value, (tuple, list)) else (value,):
-                if isinstance(ref, TileRef):
-                    role = roles.get(name.partition(".")[0], Role.IN)
-                    uses.append((role, self._index(op, name, ref)))
+        uses = [
+            (role, self._index(op, name, ref))
+            for name, role, ref in bound_values(op, binding.values)
+            if isinstance(ref, TileRef)
+        ]
         if not uses:
             return
         self._steps += 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ptosim.api import Checked, check_source
 from ptosim.cli import fixing
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, findings, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
@@ -18,16 +19,16 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.sources import open_source
+from ptosim.views.diagnostics.export import WRITERS, Found
 from ptosim.views.diagnostics.render import count_line
 
-_FORMATS = (*shared.FORMATS, "junit")
 _EPILOG = """A program with synchronisation of its own is followed without values (a dry run) as far
 as its scalars are known: races, deadlocks and flags need no data. `--arg n=64` gives a scalar.
 A program that the static checks reject exits with 3, whether or not --select shows why."""
 
 
 @dataclass(slots=True)
-class _Report:
+class _File:
     """What one file gave on one target."""
 
     source: Source
@@ -35,6 +36,16 @@ class _Report:
     shown: list[Diagnostic]
     hidden: list[Diagnostic]
     omitted: list[Diagnostic] = field(default_factory=list)
+
+
+class _Report(NamedTuple):
+    """What the command says: on every file, the findings to show, how many more there are."""
+
+    files: list[_File]
+    shown: list[Diagnostic]
+    visible: list[Diagnostic]  # without the notes that only -v shows
+    omitted: int
+    options: argparse.Namespace
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                           help="apply the fix-its: show a diff, then write the file")  # fmt: skip
     findings.add_argument("--diff", action="store_true", help="show what --fix would change")
     shared.add_fail_on(parser)
-    shared.add_output(parser, _FORMATS)
+    shared.add_output(parser, FORMATS)
 
 
 def _count(text: str) -> int:
@@ -82,7 +93,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     _refuse_contradictions(options)
     shared.switches(options.set)
     chosen = selection(options.select, options.ignore)
-    reports: list[_Report] = []
+    reports: list[_File] = []
     unreadable = 0
     for name in options.files:
         try:
@@ -117,7 +128,7 @@ def _checker(options: argparse.Namespace, chosen: Selection):
 
 def _check(
     source: Source, target: str | None, options: argparse.Namespace, chosen: Selection
-) -> _Report:
+) -> _File:
     checked = check_source(
         source,
         target,
@@ -131,7 +142,7 @@ def _check(
         needless=options.needless,
     )
     found = _strict(checked.findings) if options.strict else checked.findings
-    return _Report(source, checked, *chosen.split(found))
+    return _File(source, checked, *chosen.split(found))
 
 
 def _arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -153,38 +164,43 @@ def _strict(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
 # -- report ---------------------------------------------------------------------------------------
 
 
-def _write(reports: list[_Report], options: argparse.Namespace, terminal: Terminal) -> None:
+def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal) -> None:
     every: list[Diagnostic] = []
     for report in reports:  # what two targets say alike is said once
         every.extend(d for d in report.shown if d not in every)
     shown, rest = cap(every, options.max_findings)
-    if options.format == "junit":
-        from ptosim.views.diagnostics.junit import junit
-
-        terminal.write(junit(_suites(reports, shown), lambda d: _is_failure(d, options)))
-    elif options.format != "text":
-        from ptosim.views.diagnostics.export import export
-
-        about = {"programs": [_fields(r, options) for r in reports]}
+    if terminal.wants_report:
         visible = [d for d in shown if terminal.shows(d)]
-        terminal.write(export(visible, options.format, omitted=len(rest), about=about))
-    else:
-        if terminal.wants_report:
-            lines = [_line(r, options) for r in reports]
-            terminal.write("\n".join(lines) + "\n" if lines else "")
+        terminal.report(_Report(reports, shown, visible, len(rest), options))
+    if terminal.format == "text":
         terminal.findings(shown)
-    if rest and options.format in ("text", "junit"):
+    if rest and terminal.format in ("text", "junit"):
         terminal.remark(rest_line(rest))
 
 
-def _suites(reports: list[_Report], shown: list[Diagnostic]) -> list[tuple[str, list[Diagnostic]]]:
-    return [
-        (f"{r.source.name} [{r.checked.front.label}]", [d for d in r.shown if d in shown])
-        for r in reports
+def _found(report: _Report) -> Found:
+    about = {"programs": [_fields(r, report.options) for r in report.files]}
+    suites = [
+        (f"{r.source.name} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
+        for r in report.files
     ]
+    options = report.options
+    return Found(
+        report.visible, report.omitted, about, suites, lambda finding: _is_failure(finding, options)
+    )
 
 
-def _fields(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
+def _text(report: _Report) -> str:
+    return "".join(f"{_line(r, report.options)}\n" for r in report.files)
+
+
+FORMATS: Formats[_Report] = {
+    "text": text(_text),
+    **{form: findings(form, _found) for form in WRITERS},
+}
+
+
+def _fields(report: _File, options: argparse.Namespace) -> dict[str, Any]:
     front = report.checked.front
     return {
         "file": report.source.name,
@@ -200,7 +216,7 @@ def _fields(report: _Report, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _line(report: _Report, options: argparse.Namespace) -> str:
+def _line(report: _File, options: argparse.Namespace) -> str:
     fields = _fields(report, options)
     names = ["target", "chip", "level", "sync", "profile", "entry"]
     if machine(fields["chip"]).is_usual:
@@ -222,14 +238,14 @@ def _is_failure(finding: Diagnostic, options: argparse.Namespace) -> bool:
     return finding.severity is Severity.ERROR or shared.fails([finding], options.fail_on)
 
 
-def _code(reports: list[_Report], options: argparse.Namespace) -> int:
+def _code(reports: list[_File], options: argparse.Namespace) -> int:
     if any(_is_rejected(r, options) for r in reports):
         return ProgramError.exit_code
     findings = [d for r in reports for d in r.shown]
     return 1 if shared.fails(findings, options.fail_on) else 0
 
 
-def _is_rejected(report: _Report, options: argparse.Namespace) -> bool:
+def _is_rejected(report: _File, options: argparse.Namespace) -> bool:
     static = list(report.checked.front.sink)
     return any(
         d.severity is Severity.ERROR or (options.strict and d.severity is Severity.WARNING)

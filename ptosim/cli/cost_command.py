@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 from ptosim.cli import launching
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, tables, text
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.run.choices import Choices
 from ptosim.run.program import Program
 from ptosim.timing.report.totals import CostReport
+from ptosim.views import cost_data, cost_tables
 from ptosim.views.cost_tables import BY, VIEWS
+from ptosim.views.table import Part
 
 Timed = tuple[Program, CostReport]
 
@@ -33,14 +37,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
     group.add_argument(
-        "--view", choices=VIEWS, action="append", help="parts of the report (default: most)"
+        "--view",
+        choices=VIEWS,
+        action="append",
+        help="parts of the report (default: most)",
     )
     group.add_argument("--by", choices=BY, help="one table only: what the costs are joined by")
     group.add_argument("--what-if", action="append", default=[], metavar="KEY=VALUE")
     launching.add_limit(group)
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace")
     shared.add_fail_on(parser)
-    shared.add_output(parser, ("text", "json", "csv"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -58,7 +65,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             if terminal.format == "text":
                 terminal.findings(problem.diagnostics)
             rejected[str(choices.target)] = problem
-    _write(options, terminal, timed, rejected, what_if)
+    if terminal.wants_report:
+        terminal.report(_Report(timed, rejected, what_if, options))
     if options.trace:
         _write_trace(options.trace, timed)
     return max((problem.exit_code for problem in rejected.values()), default=0)
@@ -69,9 +77,8 @@ def _time(choices: Choices, what_if: dict[str, float]) -> Timed:
     report = program.cost(
         entry=choices.entry,
         args=choices.arguments(),
-        block_num=choices.block_num if choices.block_num is not None else 1,
         what_if=what_if,
-        max_instructions=choices.max_instructions,
+        **choices.run_options("block_num", "max_instructions"),
     )
     return program, report
 
@@ -90,22 +97,28 @@ def _what_if(pairs: list[str]) -> dict[str, float]:
     return found
 
 
-def _write(
-    options: argparse.Namespace,
-    terminal: Terminal,
-    timed: list[Timed],
-    rejected: dict[str, ProgramError],
-    what_if: dict[str, float],
-) -> None:
-    from ptosim.views import cost_data, cost_tables
+class _Report(NamedTuple):
+    """What was timed, the targets that reject the program, changed figures."""
 
-    if terminal.format == "json":
-        terminal.json(cost_data.to_json(timed, rejected, what_if))
-    elif terminal.format == "csv":
-        terminal.write(cost_data.to_csv([report for _, report in timed]))
-    elif timed and terminal.wants_report:
-        views = options.view or ([] if options.by else list(cost_tables.DEFAULT_VIEWS))
-        terminal.print_renderables(cost_tables.renderables(timed, views, options.by, what_if))
+    timed: list[Timed]
+    rejected: dict[str, ProgramError]
+    what_if: dict[str, float]
+    options: argparse.Namespace
+
+
+def _renderables(report: _Report) -> list[Part]:
+    if not report.timed:
+        return []
+    by = report.options.by
+    views = report.options.view or ([] if by else list(cost_tables.DEFAULT_VIEWS))
+    return cost_tables.renderables(report.timed, views, by, report.what_if)
+
+
+FORMATS: Formats[_Report] = {
+    "text": tables(_renderables),
+    "json": data(lambda r: cost_data.to_json(r.timed, r.rejected, r.what_if)),
+    "csv": text(lambda r: cost_data.to_csv([report for _, report in r.timed])),
+}
 
 
 def _write_trace(path: str, timed: list[Timed]) -> None:

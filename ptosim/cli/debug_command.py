@@ -104,7 +104,7 @@ def converse(
 
 
 def _greet(shell: Shell, stop: Stop | None) -> None:
-    from ptosim.views.run_report import header_fields, header_line
+    from ptosim.views.header import header_fields, header_line
 
     launch = shell.session.launch
     fields = header_fields(launch.front, launch.profile, launch.function.name)

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from typing import NamedTuple
 
 from ptosim.analysis.differences import Difference, Side, look_at
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.launching import choices
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError
 from ptosim.run.compare import Tolerance
+from ptosim.views.difference_report import renderables
 
-_THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
+
+class _Report(NamedTuple):
+    """What changes, what of it is worse, how the sides are called."""
+
+    found: Difference
+    worse: list[str]
+    names: tuple[str, str]
+
+
+FORMATS: Formats[_Report] = {
+    "text": tables(lambda report: renderables(*report)),
+    "json": data(lambda report: {**report.found.to_dict(), "worse": report.worse}),
+}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="more cycles that count as worse (default: 5)",
     )  # fmt: skip
     shared.add_fail_on(parser)
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def side(options: argparse.Namespace, file: str, target: str | None) -> Side:
@@ -49,15 +63,10 @@ def report(
     """Write the report and return the exit code: 3 if a side is rejected, 1 if something is
     worse."""
     threshold = "warning" if options.strict else options.fail_on
-    worse = found.regressions(options.slower, _THRESHOLDS[threshold])
-    if options.format == "json":
-        terminal.json({**found.to_dict(), "worse": worse})
-    else:
-        from ptosim.views.difference_report import renderables
-
-        terminal.print_renderables(renderables(found, worse, names))
-        if found.second.is_rejected:
-            terminal.findings(found.new)
+    worse = found.regressions(options.slower, shared.THRESHOLDS[threshold])
+    terminal.report(_Report(found, worse, names))
+    if terminal.format == "text" and found.second.is_rejected:
+        terminal.findings(found.new)
     if found.first.is_rejected or found.second.is_rejected:
         return ProgramError.exit_code
     return 1 if worse else 0

@@ -6,7 +6,9 @@ import argparse
 from dataclasses import asdict
 
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
+from ptosim.expand.program import Expanded, expand
 from ptosim.run.sources import open_source
 
 _EPILOG = """The program that is written runs to the same bytes (profile hw, default switches).
@@ -18,20 +20,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
     parser.add_argument("--target", metavar="T", help="a5 (950); default: the module's")
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Write the program; below it, as comments, what stayed as it is."""
-    from ptosim.expand.program import expand
+    terminal.report(expand(open_source(options.file), options.target))
+    return 0
 
-    result = expand(open_source(options.file), options.target)
-    if terminal.format == "json":
-        terminal.json(asdict(result))
-        return 0
+
+def _text(result: Expanded) -> str:
     notes = [f"// line {k.line}: {k.name} stays: {k.reason}\n" for k in result.kept]
     if not result.names_target:
         notes.append("// vector regions run on a5: `--target a5`, the program names no target\n")
     end = "" if result.text.endswith("\n") else "\n"
-    terminal.write(result.text + end + "".join(notes))
-    return 0
+    return result.text + end + "".join(notes)
+
+
+FORMATS: Formats[Expanded] = {"text": text(_text), "json": data(asdict)}

@@ -7,6 +7,7 @@ import difflib
 from pathlib import Path
 
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, text
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
@@ -15,6 +16,8 @@ from ptosim.ground.source import Source
 from ptosim.run.sources import open_source, source_path
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
+
+FORMATS: Formats[list[str]] = {"text": text("".join)}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--strip-quant", action="store_true", help="stored types in the signatures of functions"
     )
     shared.add_program(parser)
-    shared.add_output(parser, ("text",))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -69,7 +72,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             texts.append(f"{source.name}: not canonical\n" if text != source.text else "")
         else:
             texts.append(text)
-    terminal.write("".join(texts))
+    terminal.report(texts)
     return 1 if changed and options.check else 0
 
 
@@ -105,7 +108,7 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
 
         source = Source(source.name, stripped_signatures(source))
     if options.lower_quant:
-        from ptosim.interop.casts import lowered
+        from ptosim.interop.quant_dialect import lowered
         from ptosim.passes.frontend import FrontOptions
 
         asked = FrontOptions(options.target, options.level, options.sync)

@@ -6,8 +6,10 @@ import argparse
 import difflib
 
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
+from ptosim.views import manual
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,17 +21,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a page, a command, an operation, a switch or a diagnostic code; "
         "without one: the list of pages",
     )
-    shared.add_output(parser, ("text", "markdown"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Print a page of the manual, or what `explain` and `ops` say of a name of theirs."""
-    from ptosim.views import manual
-
     topic = " ".join(options.topic).strip()
     page = manual.page_of(topic or manual.INDEX)
     if page is not None:
-        _print(page, terminal)
+        terminal.report(page)
         return 0
     found = _looked_up(topic, terminal)
     if found is None:
@@ -44,14 +44,11 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _print(page: str, terminal: Terminal) -> None:
-    from ptosim.views import manual
+def _text(page: str, terminal: Terminal) -> str:
+    return terminal.render([manual.rendered(page)], min(terminal.width(), manual.WIDTH))
 
-    if terminal.format == "markdown":
-        terminal.write(manual.pages()[page])
-    else:
-        width = min(terminal.width(), manual.WIDTH)
-        terminal.print_renderables([manual.rendered(page)], width)
+
+FORMATS: Formats[str] = {"text": _text, "markdown": text(lambda page: manual.pages()[page])}
 
 
 def _looked_up(topic: str, terminal: Terminal) -> str | None:
@@ -60,9 +57,9 @@ def _looked_up(topic: str, terminal: Terminal) -> str | None:
     from ptosim.cli.ops_command import definition_of
     from ptosim.views.op_card import card
 
-    text = explanation(topic)
-    if text is not None:
-        return f"{text}\n(`ptosim explain {topic}`)\n"
+    told = explanation(topic)
+    if told is not None:
+        return f"{told}\n(`ptosim explain {topic}`)\n"
     definition = definition_of(topic)
     if definition is None:
         return None

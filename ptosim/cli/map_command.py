@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any, NamedTuple
+
+from rich.text import Text
 
 from ptosim.analysis.memory_map import MemoryMap, memory_map
 from ptosim.cli import launching
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.run.program import Program
+from ptosim.views.header import header, header_line
+from ptosim.views.map_html import page
+from ptosim.views.map_text import renderables
 
 _BUDGET = ("PTO4001", "PTO4352", "PTO4353")
 """Faults that a map is there to explain."""
@@ -29,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--entry", metavar="F", help="the function to draw")
     group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC",
                        help="an argument, as for `run`")  # fmt: skip
-    shared.add_output(parser, ("text", "json", "html"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -42,33 +49,26 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     program = Program(front, profile)
     entry = program.entry(choices.entry)
     found = memory_map(front, profile, entry, choices.arguments())
-    _write(found, program, entry, options, terminal)
-    if front.sink.has_errors and options.format == "text":
+    terminal.report(_Report(found, header(program, entry)))
+    if front.sink.has_errors and terminal.format == "text":
         terminal.findings([d for d in front.sink if d.code in _BUDGET])
     return ProgramError.exit_code if front.sink.has_errors else 0
 
 
-def _is_html(options: argparse.Namespace) -> bool:
-    named = options.output is not None and options.output.endswith((".html", ".htm"))
-    return options.format == "html" or (options.format == "text" and named)
+class _Report(NamedTuple):
+    """A map, and the choices that it holds for."""
+
+    found: MemoryMap
+    fields: dict[str, Any]
 
 
-def _write(
-    found: MemoryMap, program: Program, entry: str, options: argparse.Namespace, terminal: Terminal
-) -> None:
-    from ptosim.views.run_report import header, header_line
+def _text(report: _Report, terminal: Terminal) -> str:
+    head = Text(header_line(report.fields), style="bold")
+    return terminal.render([head, *renderables(report.found, terminal.width())])
 
-    fields = header(program, entry)
-    if options.format == "json":
-        terminal.json({**fields, **found.to_dict()})
-    elif _is_html(options):
-        from ptosim.views.map_html import page
 
-        terminal.write(page(found, header_line(fields)))
-    else:
-        from rich.text import Text
-
-        from ptosim.views.map_text import renderables
-
-        head = Text(header_line(fields), style="bold")
-        terminal.print_renderables([head, *renderables(found)])
+FORMATS: Formats[_Report] = {
+    "text": _text,
+    "json": data(lambda report: {**report.fields, **report.found.to_dict()}),
+    "html": text(lambda report: page(report.found, header_line(report.fields))),
+}

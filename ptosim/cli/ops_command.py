@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import difflib
+from collections import Counter
 from typing import Any
 
+from rich.text import Text
+
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import OpDef
 from ptosim.passes.bind.bind import describe
+from ptosim.views.json_text import document
 from ptosim.views.op_card import card
 from ptosim.views.op_reference import reference, section
+from ptosim.views.table import Part, table
 
 _WIDE = 400
 """Columns of the list in a pipe or a file: more than the longest line."""
@@ -26,24 +32,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status", metavar="S", help="only operations with this status on a target"
     )
-    shared.add_output(parser, ("text", "json", "markdown"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Print one operation in detail, or the table of all."""
     if options.name:
-        return _one(options.name, terminal)
+        terminal.report(_one(options.name))
+        return 0
     rows = [d for d in map(isa().get, isa().names()) if d is not None and _wanted(d, options)]
     if not rows:
         families = sorted({d.family for d in map(isa().get, isa().names()) if d is not None})
         raise UsageError("no operation fits", help=f"families: {', '.join(families)}")
-    if terminal.format == "json":
-        terminal.json([_facts(d) for d in rows])
-    elif terminal.format == "markdown":
-        terminal.write(reference(rows))
-    else:
-        # One line for each operation, for grep; a screen cuts what it is to what fits.
-        terminal.print_renderables(_table(rows), None if terminal.is_screen() else _WIDE)
+    terminal.report(rows)
     return 0
 
 
@@ -58,7 +59,7 @@ def definition_of(name: str) -> OpDef | None:
     return isa().get(name) or isa().get(f"pto.{name}") or isa().get(f"pto.{name.lower()}")
 
 
-def _one(name: str, terminal: Terminal) -> int:
+def _one(name: str) -> OpDef:
     definition = definition_of(name)
     if definition is None:
         close = difflib.get_close_matches(f"pto.{name}", isa().names(), n=1)
@@ -66,13 +67,7 @@ def _one(name: str, terminal: Terminal) -> int:
             f"unknown operation `{name}`",
             help=f"did you mean `{close[0].removeprefix('pto.')}`?" if close else None,
         )
-    if terminal.format == "json":
-        terminal.json(_facts(definition))
-    elif terminal.format == "markdown":
-        terminal.write("\n".join(section(definition)) + "\n")
-    else:
-        terminal.write(card(definition, terminal.width()))
-    return 0
+    return definition
 
 
 def _facts(definition: OpDef) -> dict[str, Any]:
@@ -102,29 +97,34 @@ def _facts(definition: OpDef) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[OpDef]) -> list[Any]:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in (
-        "operation",
-        "family",
-        *(f"status {t}" for t in TARGETS),
-        "basis",
-        "pipe",
-        "what",
-    ):
-        table.add_column(column, overflow="ellipsis", no_wrap=True)
-    for d in rows:
-        pipes = "/".join(dict.fromkeys(p.pipe for p in d.pipes))
-        statuses = [str(d.status[t]) for t in TARGETS]
-        table.add_row(d.mnemonic, d.family, *statuses, d.basis, pipes, d.summary)
+def _table(rows: list[OpDef]) -> list[Part]:
+    cells = [
+        (d.mnemonic, d.family, *(d.status[t] for t in TARGETS), d.basis,
+         "/".join(dict.fromkeys(p.pipe for p in d.pipes)), d.summary)
+        for d in rows
+    ]  # fmt: skip
+    status = (f"status {t}" for t in TARGETS)
     counts = []
     for target in TARGETS:
-        number: dict[str, int] = {}
-        for d in rows:
-            number[str(d.status[target])] = number.get(str(d.status[target]), 0) + 1
+        number = Counter(str(d.status[target]) for d in rows)
         counts.append(f"{target}: " + ", ".join(f"{n} {s}" for s, n in sorted(number.items())))
-    return [table, Text("; ".join(counts))]
+    columns = ("operation", "family", *status, "basis", "pipe", "what")
+    return [table("", columns, cells, cut=True), Text("; ".join(counts))]
+
+
+def _text(found: OpDef | list[OpDef], terminal: Terminal) -> str:
+    if isinstance(found, OpDef):
+        return card(found, terminal.width())
+    # One line for each operation, for grep; a screen cuts what it is to what fits.
+    return terminal.render(_table(found), None if terminal.is_screen() else _WIDE)
+
+
+def _json(found: OpDef | list[OpDef], terminal: Terminal) -> str:
+    return document(_facts(found) if isinstance(found, OpDef) else [_facts(d) for d in found])
+
+
+def _markdown(found: OpDef | list[OpDef], terminal: Terminal) -> str:
+    return "\n".join(section(found)) + "\n" if isinstance(found, OpDef) else reference(found)
+
+
+FORMATS: Formats[OpDef | list[OpDef]] = {"text": _text, "json": _json, "markdown": _markdown}

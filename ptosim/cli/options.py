@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from ptosim.cli.formats import Formats, R
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
 from ptosim.passes.frontend import check_target_word
 
-FORMATS = ("text", "json", "jsonl", "sarif")
-_THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
+THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
 
 
-def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
+def add_output(parser: argparse.ArgumentParser, formats: Formats[R]) -> None:
     """Options on what is written and how."""
     group = parser.add_argument_group("output")
-    group.add_argument("--format", choices=formats, default="text", help="form of the report")
+    forms = tuple(formats)
+    group.add_argument("--format", choices=forms, default=forms[0], help="form of the report")
+    parser.set_defaults(writers=formats)
     group.add_argument("-o", "--output", metavar="FILE", help="write the report to FILE")
     group.add_argument("--color", choices=("auto", "always", "never"), default="auto")
     group.add_argument("-q", "--quiet", action="store_true", help="errors only")
@@ -44,7 +46,7 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
     """Options on what counts as failure."""
     parser.add_argument(
         "--fail-on",
-        choices=tuple(_THRESHOLDS),
+        choices=tuple(THRESHOLDS),
         default="error",
         help="exit 1 for findings of this severity and above (default: error)",
     )
@@ -79,5 +81,5 @@ def architectures(text: str) -> list[str]:
 
 def fails(diagnostics: Sequence[Diagnostic], fail_on: str) -> bool:
     """Return True if a finding reaches the threshold."""
-    threshold = _THRESHOLDS[fail_on]
+    threshold = THRESHOLDS[fail_on]
     return threshold is not None and any(d.severity >= threshold for d in diagnostics)

@@ -5,12 +5,26 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from rich.text import Text
+
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
+from ptosim.cli.formats import Formats
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
-from ptosim.quant.diff import Difference, Example, Report, Row, Setting, compare, examples
+from ptosim.quant.diff import (
+    Difference,
+    Example,
+    Report,
+    Row,
+    Setting,
+    Trace,
+    compare,
+    examples,
+)
 from ptosim.quant.storage import storage
+from ptosim.views.json_text import document
+from ptosim.views.table import Part, markdown, table
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC, randn:dtype:RxC[:seed] or a
 number. A tie is a result that is off by one where x/scale is within two ulp of the middle between
@@ -40,13 +54,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--examples", action="store_true", help="inputs that tell the schemes apart"
     )
     parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
-    shared.add_output(parser, ("text", "json", "markdown"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Compare schemes on a tensor, or print the examples."""
     if options.examples:
-        return _examples(terminal)
+        terminal.report(examples())
+        return 0
     if options.tensor is None:
         raise UsageError("name a tensor, or --examples")
     x, out = given.tensor(options.tensor), storage(options.out)
@@ -60,10 +75,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     )  # fmt: skip
     named = [n.strip() for part in options.scheme for n in part.split(",") if n.strip()]
     report = compare(setting, options.base, named)
-    if terminal.format == "json":
-        terminal.json(_to_json(report))
-    else:
-        terminal.print_renderables(_renderables(report, terminal.quiet))
+    terminal.report(report)
     return 1 if named and _fails(report, options.fail_on) else 0
 
 
@@ -76,71 +88,63 @@ def _fails(report: Report, fail_on: str) -> bool:
 # -- report ----------------------------------------------------------------------------------------
 
 
+_SCHEME_COLUMNS = ("scheme", ">differ", ">ties", ">errors", ">max diff", ">SQNR dB", "first at")
+
+
 def _shape(report: Report) -> str:
     return "x".join(map(str, report.setting.x.shape))
 
 
-def _renderables(report: Report, quiet: bool) -> list[Any]:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
+def _renderables(report: Report, quiet: bool) -> list[Part]:
     setting = report.setting
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name, justify in (
-        ("scheme", "left"), ("differ", "right"), ("ties", "right"), ("errors", "right"),
-        ("max diff", "right"), ("SQNR dB", "right"), ("first at", "left"),
-    ):  # fmt: skip
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in report.rows:
-        table.add_row(*_cells(row))
     title = f"{_shape(report)} {setting.x.dtype} to {setting.out}, against {report.base}"
-    parts: list[Any] = [Text(title, style="bold"), table]
+    parts: list[Part] = [
+        Text(title, style="bold"),
+        table("", _SCHEME_COLUMNS, map(_cells, report.rows), essential=["scheme"]),
+    ]
     if not quiet:
         shown: dict[str, list[str]] = {}
         for row in report.rows:
             if row.first is not None:
-                shown.setdefault("\n".join(_explained(report.base, row)), []).append(row.scheme)
-        parts += [Text(text.replace("{other}", ", ".join(names))) for text, names in shown.items()]
+                shown.setdefault(_explained(report.base, row.first), []).append(row.scheme)
+        parts += [Text(told.replace("{other}", ", ".join(names))) for told, names in shown.items()]
     return parts
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row) -> tuple[object, ...]:
     if row.why_not:
         return (row.scheme, "-", "-", "-", "-", "-", row.why_not)
     first = "" if row.first is None else str(list(row.first.index))
     return (
-        row.scheme, str(row.mismatches), str(row.ties), str(row.errors), f"{row.worst:g}",
-        f"{row.sqnr:.2f}", first,
+        row.scheme, row.mismatches, row.ties, row.errors, f"{row.worst:g}", f"{row.sqnr:.2f}",
+        first,
     )  # fmt: skip
 
 
-def _explained(base: str, row: Row) -> list[str]:
-    first = row.first
-    assert first is not None
+def _explained(base: str, first: Difference) -> str:
     head = (
         f"\nelement {list(first.index)}: x {first.x:.9g}, scale {first.scale:.9g}, zero point "
         f"{first.zero:g}, x/scale {first.ratio:.12g}"
     )
-    return [head, _steps(base, first.base), _steps("{other}", first.other)]
+    return "\n".join([head, _steps(base, first.base), _steps("{other}", first.other)])
 
 
-def _steps(name: str, trace: list[tuple[str, Any]]) -> str:
+def _steps(name: str, trace: Trace) -> str:
     return f"  {name}: " + " -> ".join(f"{text} = {value:.9g}" for text, value in trace[1:])
 
 
-def _to_json(report: Report) -> dict[str, Any]:
+def _fields(report: Report) -> dict[str, Any]:
     setting = report.setting
     return {
         "shape": list(setting.x.shape),
         "dtype": str(setting.x.dtype),
         "out": setting.out.name,
         "base": report.base,
-        "rows": [_row_json(row) for row in report.rows],
+        "rows": [_row_fields(row) for row in report.rows],
     }
 
 
-def _row_json(row: Row) -> dict[str, Any]:
+def _row_fields(row: Row) -> dict[str, Any]:
     if row.why_not:
         return {"scheme": row.scheme, "unavailable": row.why_not}
     return {
@@ -148,21 +152,21 @@ def _row_json(row: Row) -> dict[str, Any]:
         "mismatches": row.mismatches,
         "ties": row.ties,
         "errors": row.errors,
-        "max_difference": given.number(row.worst),
-        "sqnr_db": given.number(row.sqnr),
-        "first": None if row.first is None else _first_json(row.first),
+        "max_difference": row.worst,
+        "sqnr_db": row.sqnr,
+        "first": None if row.first is None else _first_fields(row.first),
     }
 
 
-def _first_json(first: Difference) -> dict[str, Any]:
+def _first_fields(first: Difference) -> dict[str, Any]:
     return {
         "index": list(first.index),
-        "x": given.number(first.x),
-        "scale": given.number(first.scale),
-        "zero_point": given.number(first.zero),
-        "ratio": given.number(first.ratio),
-        "base": [[text, given.number(value)] for text, value in first.base],
-        "other": [[text, given.number(value)] for text, value in first.other],
+        "x": first.x,
+        "scale": first.scale,
+        "zero_point": first.zero,
+        "ratio": first.ratio,
+        "base": first.base,
+        "other": first.other,
     }
 
 
@@ -171,31 +175,26 @@ def _first_json(first: Difference) -> dict[str, Any]:
 _COLUMNS = ("a", "b", "x", "parameters", "a gives", "b gives", "why")
 
 
-def _examples(terminal: Terminal) -> int:
-    rows = examples()
-    if terminal.format == "json":
-        terminal.json([dict(zip(_COLUMNS, _example(e), strict=True)) for e in rows])
-    elif terminal.format == "markdown":
-        terminal.write(markdown(rows))
-    else:
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
-
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for name in _COLUMNS:
-            table.add_column(name, overflow="fold")
-        for example in rows:
-            table.add_row(*map(str, _example(example)))
-        terminal.print_renderables([table])
-    return 0
-
-
 def _example(e: Example) -> tuple[Any, ...]:
     return e.a, e.b, e.source, e.parameters, e.first, e.second, e.why
 
 
-def markdown(rows: list[Example]) -> str:
-    """Return the examples as a Markdown table."""
-    lines = [f"| {' | '.join(_COLUMNS)} |", "|" + "---|" * len(_COLUMNS)]
-    lines += [f"| {' | '.join(map(str, _example(e)))} |" for e in rows]
-    return "\n".join(lines) + "\n"
+def _text(shown: Report | list[Example], terminal: Terminal) -> str:
+    if isinstance(shown, Report):
+        return terminal.render(_renderables(shown, terminal.quiet))
+    return terminal.render([table("", _COLUMNS, map(_example, shown))])
+
+
+def _json(shown: Report | list[Example], terminal: Terminal) -> str:
+    if isinstance(shown, Report):
+        return document(_fields(shown))
+    return document([dict(zip(_COLUMNS, _example(e), strict=True)) for e in shown])
+
+
+def _markdown(shown: Report | list[Example], terminal: Terminal) -> str:
+    if isinstance(shown, Report):
+        return markdown(_SCHEME_COLUMNS, map(_cells, shown.rows))
+    return markdown(_COLUMNS, map(_example, shown))
+
+
+FORMATS: Formats[Report | list[Example]] = {"text": _text, "json": _json, "markdown": _markdown}

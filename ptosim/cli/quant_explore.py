@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+from rich.text import Text
 
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
+from ptosim.cli.formats import Formats, data, tables, text
 from ptosim.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from ptosim.interop.explore import Candidate
+from ptosim.ground.isa.targets import machine
+from ptosim.interop.explore import Candidate, explore
+from ptosim.views.table import Part, table
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC or randn:dtype:RxC[:seed]; rows
 are those of its last dimension. Every line is a generated program that was run: SQNR is that of its
@@ -24,32 +27,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("tensor", metavar="TENSOR")
     parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run every format and report."""
-    from ptosim.interop.explore import explore
-
     targets = shared.architectures(options.target)
     x = given.tensor(options.tensor)
     found = explore(x, targets)
     title = f"{options.tensor}: {'x'.join(map(str, x.shape))} {x.dtype}"
-    if terminal.format == "json":
-        terminal.json({"tensor": title, "formats": [_to_json(c) for c in found]})
-    elif options.output and options.output.endswith((".html", ".htm")):
-        from ptosim.views.quant_page import page
-
-        pictures = [(c.format.name, c.error, c.scales) for c in found]
-        terminal.write(page(title, _head(targets), [_cells(c, targets) for c in found], pictures))
-    else:
-        terminal.print_renderables(_renderables(title, found, targets))
+    terminal.report(_Report(title, found, targets))
     return 0
 
 
 def _budget(target: str) -> int:
-    from ptosim.ground.isa.targets import machine
-
     return machine(target).spaces["vec"].planner
 
 
@@ -67,23 +58,35 @@ def _cells(c: Candidate, targets: list[str]) -> list[str]:
     return cells
 
 
-def _renderables(title: str, found: list[Candidate], targets: list[str]) -> list[Any]:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+class _Report(NamedTuple):
+    """Every format that a tensor was tried in."""
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in _head(targets):
-        table.add_column(name, justify="left" if name == "format" else "right")
-    for candidate in found:
-        table.add_row(*_cells(candidate, targets))
-    return [Text(title, style="bold"), table]
+    title: str
+    found: list[Candidate]
+    targets: list[str]
+
+    def rows(self) -> list[list[str]]:
+        """Return the cells of a table."""
+        return [_cells(c, self.targets) for c in self.found]
 
 
-def _to_json(c: Candidate) -> dict[str, Any]:
+def _renderables(report: _Report) -> list[Part]:
+    first, *rest = _head(report.targets)
+    columns = [first, *(f">{name}" for name in rest)]
+    return [Text(report.title, style="bold"), table("", columns, report.rows())]
+
+
+def _page(report: _Report) -> str:
+    from ptosim.views.quant_page import page
+
+    pictures = [(c.format.name, c.error, c.scales) for c in report.found]
+    return page(report.title, _head(report.targets), report.rows(), pictures)
+
+
+def _fields(c: Candidate) -> dict[str, Any]:
     return {
         "format": c.format.name,
-        "sqnr_db": given.number(c.sqnr),
+        "sqnr_db": c.sqnr,
         "bytes": c.bytes,
         "ratio": c.bytes / c.error.size / 4,
         "targets": {
@@ -91,3 +94,10 @@ def _to_json(c: Candidate) -> dict[str, Any]:
             for t in c.cycles
         },
     }
+
+
+FORMATS: Formats[_Report] = {
+    "text": tables(_renderables),
+    "json": data(lambda r: {"tensor": r.title, "formats": [_fields(c) for c in r.found]}),
+    "html": text(_page),
+}

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from rich.text import Text
 
 from ptosim.cli import options as shared
-from ptosim.cli import quant_options as given
+from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.errors import UsageError
+from ptosim.interop import onnx_model, onnx_run
+from ptosim.interop.onnx_run import Line, Outcome
 from ptosim.run.values import parse_spec, split
-
-if TYPE_CHECKING:
-    from ptosim.interop.onnx_run import Line, Outcome
+from ptosim.views.table import Part, table
 
 _EPILOG = """Every node becomes PTO kernels in two forms: fast is what the hardware has
 instructions for, exact computes the oracle's formula step by step. The exit code is 1 if the exact
@@ -42,13 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="write an output of the exact form")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Import, run in both forms, compare."""
-    from ptosim.interop import onnx_model, onnx_run
-
     targets = shared.architectures(options.target)
     graph = onnx_model.load(options.model)
     values = {}
@@ -60,12 +59,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.emit:
         _emit(Path(options.emit), outcome)
     _write_outputs(options.out, outcome)
-    if terminal.format == "json":
-        terminal.json(_to_json(options.model, graph.opset, outcome, made_up))
-    else:
-        if outcome.findings:
-            terminal.findings(outcome.findings)
-        terminal.print_renderables(_renderables(options.model, graph.opset, outcome, made_up))
+    if terminal.format == "text" and outcome.findings:
+        terminal.findings(outcome.findings)
+    terminal.report(_Report(options.model, graph.opset, outcome, made_up))
     if options.fail_on == "never":
         return 0
     return 0 if outcome.identical() else 1
@@ -101,31 +97,35 @@ def _write_outputs(pairs: list[str], outcome: Outcome) -> None:
 # -- report ----------------------------------------------------------------------------------------
 
 
-def _renderables(model: str, opset: int, outcome: Outcome, made_up: list[str]) -> list[Any]:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+class _Report(NamedTuple):
+    """What running a model gave."""
 
+    model: str
+    opset: int
+    outcome: Outcome
+    made_up: list[str]
+
+
+def _renderables(report: _Report) -> list[Part]:
+    outcome = report.outcome
     targets = list(dict.fromkeys(target for target, _ in outcome.results))
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("node", "output", "form"):
-        table.add_column(name, overflow="fold")
-    for target in targets:
-        table.add_column(target, overflow="fold")
-        table.add_column("cycles", justify="right")
+    rows = []
     for line in outcome.lines:
         shape = "x".join(map(str, line.shape)) or "scalar"
         names = (f"{line.op} {line.node}", f"{line.dtype} {shape}")
         for form in dict.fromkeys(form for _, form in outcome.results):
             cells = [c for t in targets for c in _cells(line, (t, form))]
-            table.add_row(*names, form, *cells)
+            rows.append((*names, form, *cells))
             names = ("", f"other oracle: {line.other}" if line.other else "")
-    head = f"{model}: opset {opset}, exact form as {outcome.oracle}, compared with {outcome.source}"
-    parts: list[Any] = [Text(head, style="bold"), table, Text(_totals(outcome))]
-    if made_up:
-        parts.append(Text(f"inputs left out and made up: {', '.join(made_up)}"))
-    parts += [Text(f"note: {note}") for note in outcome.notes]
-    return parts
+    columns = ("node", "output", "form", *(c for t in targets for c in (t, ">cycles")))
+    head = f"{report.model}: opset {report.opset}, exact form as {outcome.oracle}, compared with "
+    parts: list[Part] = [
+        Text(f"{head}{outcome.source}", style="bold"), table("", columns, rows),
+        Text(_totals(outcome)),
+    ]  # fmt: skip
+    if report.made_up:
+        parts.append(Text(f"inputs left out and made up: {', '.join(report.made_up)}"))
+    return [*parts, *(Text(f"note: {note}") for note in outcome.notes)]
 
 
 def _cells(line: Line, key: tuple[str, str]) -> tuple[str, str]:
@@ -147,21 +147,22 @@ def _totals(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _to_json(model: str, opset: int, outcome: Outcome, made_up: list[str]) -> dict[str, Any]:
+def _fields(report: _Report) -> dict[str, Any]:
+    outcome = report.outcome
     return {
-        "model": model,
-        "opset": opset,
+        "model": report.model,
+        "opset": report.opset,
         "oracle": outcome.oracle,
         "compared_with": outcome.source,
         "identical": {form: outcome.identical(form) for form in ("exact", "fast")},
-        "made_up": made_up,
+        "made_up": report.made_up,
         "notes": outcome.notes,
-        "findings": [d.to_dict() for d in outcome.findings],
-        "nodes": [_line_json(line) for line in outcome.lines],
+        "findings": outcome.findings,
+        "nodes": [_line_fields(line) for line in outcome.lines],
     }
 
 
-def _line_json(line: Line) -> dict[str, Any]:
+def _line_fields(line: Line) -> dict[str, Any]:
     return {
         "node": line.node,
         "op": line.op,
@@ -177,10 +178,13 @@ def _line_json(line: Line) -> dict[str, Any]:
                 "mismatches": gap.mismatches,
                 "ties": gap.ties,
                 "errors": gap.errors,
-                "max_difference": given.number(gap.worst),
+                "max_difference": gap.worst,
                 "inherited": gap.inherited,
                 "cycles": line.cycles[target, form],
             }
             for (target, form), gap in line.gaps.items()
         ],
     }
+
+
+FORMATS: Formats[_Report] = {"text": tables(_renderables), "json": data(_fields)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 import numpy as np
 
@@ -61,8 +60,3 @@ def zeros(spec: str, scale: np.ndarray) -> np.ndarray:
     if given.size > 1 and given.shape != scale.shape and given.size == scale.size:
         given = given.reshape(scale.shape)
     return given
-
-
-def number(value: float) -> Any:
-    """Return a number as JSON can hold it."""
-    return value if np.isfinite(value) else str(value)

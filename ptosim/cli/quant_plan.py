@@ -5,17 +5,24 @@ from __future__ import annotations
 import argparse
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from rich.table import Table
+from rich.text import Text
 
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
+from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
-
-if TYPE_CHECKING:
-    from ptosim.interop.plan import Convolution, Form, Plan, Task
+from ptosim.interop import plan
+from ptosim.interop.emit import write_programs
+from ptosim.interop.plan import Convolution, Form, Plan, Task
+from ptosim.quant.onednn.attributes import Attributes
+from ptosim.quant.onednn.primitives import Values
+from ptosim.quant.storage import storage
+from ptosim.views.table import Part, table
 
 _EPILOG = """A product of src [M,K] and weights [K,N], or with --conv a convolution of [N,C,H,W]
 with [O,C/groups,H,W]; both hold i8 or ui8. Attributes that oneDNN's int8 primitives take: scales of
@@ -52,23 +59,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
     parser.add_argument("--emit", metavar="DIR", help="write the programs with their data")
     parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Plan, run, compare."""
-    from ptosim.interop import plan
-
     if options.task is not None:
         _read(options)
     targets = shared.architectures(options.target)
     found = plan.make(_task(options), targets)
     if options.emit:
         _emit(Path(options.emit), found)
-    if terminal.format == "json":
-        terminal.json(_to_json(found))
-    else:
-        terminal.print_renderables(_renderables(found, terminal))
+    terminal.report(found)
     return _code(found, options.fail_on)
 
 
@@ -102,11 +104,6 @@ def _read(options: argparse.Namespace) -> None:
 
 
 def _task(options: argparse.Namespace) -> Task:
-    from ptosim.interop.plan import Task
-    from ptosim.quant.onednn.attributes import Attributes
-    from ptosim.quant.onednn.primitives import Values
-    from ptosim.quant.storage import storage
-
     if options.src is None or options.weights is None:
         raise UsageError("name the operands: --src SPEC --weights SPEC")
     src, weights = _operand(options.src, "--src"), _operand(options.weights, "--weights")
@@ -142,8 +139,6 @@ def _operand(spec: str, what: str) -> np.ndarray:
 
 
 def _convolution(options: argparse.Namespace) -> Convolution:
-    from ptosim.interop.plan import Convolution
-
     strides, padding, dilation = (
         _whole(getattr(options, n), f"--{n}") for n in ("strides", "padding", "dilation")
     )
@@ -172,14 +167,12 @@ def _one(spec: str, what: str) -> np.float32:
 
 
 def _emit(folder: Path, found: Plan) -> None:
-    from ptosim.interop.emit import write_programs
-
     write_programs(
         folder,
         [
             (f"{form.target}_{form.form}_{i:02}_{'requantise' if i % 2 else 'product'}", ran)
             for form in found.forms
-            for i, ran in enumerate(form.machine.ran)
+            for i, ran in enumerate(form.runner.ran)
         ],
     )
 
@@ -189,54 +182,39 @@ def _emit(folder: Path, found: Plan) -> None:
 _SHOWN = 16
 
 
-def _renderables(found: Plan, terminal: Terminal) -> list[Any]:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    forms = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("target", "form", "differ", "ties", "max diff", "cycles", "programs"):
-        forms.add_column(name, justify="left" if name in ("target", "form") else "right")
-    for f in found.forms:
-        forms.add_row(
-            f.target, f.form, str(f.mismatches.sum()), str(f.ties.sum()),
-            f"{f.worst.max(initial=0):g}", "-" if f.cycles is None else str(f.cycles),
-            str(len(f.machine.ran)),
-        )  # fmt: skip
+def _text(found: Plan, terminal: Terminal) -> str:
+    columns = ("target", "form", ">differ", ">ties", ">max diff", ">cycles", ">programs")
+    rows = [
+        (f.target, f.form, f.mismatches.sum(), f.ties.sum(), f"{f.worst.max(initial=0):g}",
+         "-" if f.cycles is None else f.cycles, len(f.runner.ran))
+        for f in found.forms
+    ]  # fmt: skip
     shape = "x".join(map(str, found.reference.shape))
     what = "convolution" if found.task.conv else "product"
-    parts: list[Any] = [
-        Text(f"int8 {what} to {found.task.dst} {shape}, compared with oneDNN", style="bold"), forms
-    ]  # fmt: skip
+    title = f"int8 {what} to {found.task.dst} {shape}, compared with oneDNN"
+    parts: list[Part] = [Text(title, style="bold"), table("", columns, rows)]
     n = found.numbers
     if not n.possible:
         parts.append(Text(f"no fixpipe form: {n.why}"))
     if not terminal.quiet:
-        parts += [_channels(found, len(n.words) if terminal.verbose else _SHOWN)]
+        parts.append(_channels(found, len(n.words) if terminal.verbose else _SHOWN))
         if len(n.words) > _SHOWN and not terminal.verbose:
             parts.append(Text(f"… {len(n.words) - _SHOWN} more channels: -v shows them"))
-    return parts
+    return terminal.render(parts)
 
 
-def _channels(found: Plan, count: int) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
+def _channels(found: Plan, count: int) -> Table:
     n, form = found.numbers, _fixpipe(found)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in (
-        "", "z_src bias", "whole bias", "factor", "fixpipe word", "FP19 loss", "bias err",
-        "differ", "max",
-    ):  # fmt: skip
-        table.add_column(name, justify="right", min_width=18 if name == "fixpipe word" else None)
-    for c in range(min(count, len(n.words))):
-        table.add_row(
-            str(c), str(n.compensation[c]), str(n.bias[c]), f"{n.factor[c]:.5g}", _word(n.words[c]),
-            f"{n.loss[c]:.1e}", f"{n.bias_error[c]:.1e}",
-            "-" if form is None else str(form.mismatches[c]),
-            "-" if form is None else f"{form.worst[c]:g}",
-        )  # fmt: skip
-    return table
+    columns = (">", ">z_src\nbias", ">whole\nbias", ">factor", ">fixpipe word", ">FP19\nloss",
+               ">bias\nerr", ">differ", ">max")  # fmt: skip
+    rows = [
+        (c, n.compensation[c], n.bias[c], f"{n.factor[c]:.5g}", _word(n.words[c]),
+         f"{n.loss[c]:.1e}", f"{n.bias_error[c]:.1e}",
+         "-" if form is None else form.mismatches[c],
+         "-" if form is None else f"{form.worst[c]:g}")
+        for c in range(min(count, len(n.words)))
+    ]  # fmt: skip
+    return table("", columns, rows, tight=True)
 
 
 def _fixpipe(found: Plan) -> Form | None:
@@ -247,7 +225,7 @@ def _word(word: np.int64) -> str:
     return f"0x{int(word):016X}"
 
 
-def _to_json(found: Plan) -> dict[str, Any]:
+def _fields(found: Plan) -> dict[str, Any]:
     n, form = found.numbers, _fixpipe(found)
     return {
         "primitive": "convolution" if found.task.conv else "matmul",
@@ -258,25 +236,28 @@ def _to_json(found: Plan) -> dict[str, Any]:
             {
                 "target": f.target,
                 "form": f.form,
-                "mismatches": int(f.mismatches.sum()),
-                "ties": int(f.ties.sum()),
-                "max_difference": float(f.worst.max(initial=0)),
+                "mismatches": f.mismatches.sum(),
+                "ties": f.ties.sum(),
+                "max_difference": f.worst.max(initial=0),
                 "cycles": f.cycles,
-                "programs": len(f.machine.ran),
+                "programs": len(f.runner.ran),
             }
             for f in found.forms
         ],
         "channels": [
             {
-                "compensation": int(n.compensation[c]),
-                "bias": int(n.bias[c]),
-                "bias_error": float(n.bias_error[c]),
-                "factor": float(n.factor[c]),
+                "compensation": n.compensation[c],
+                "bias": n.bias[c],
+                "bias_error": n.bias_error[c],
+                "factor": n.factor[c],
                 "word": _word(n.words[c]),
-                "fp19_loss": float(n.loss[c]),
-                "mismatches": None if form is None else int(form.mismatches[c]),
-                "max_difference": None if form is None else float(form.worst[c]),
+                "fp19_loss": n.loss[c],
+                "mismatches": None if form is None else form.mismatches[c],
+                "max_difference": None if form is None else form.worst[c],
             }
             for c in range(len(n.words))
         ],
     }
+
+
+FORMATS: Formats[Plan] = {"text": _text, "json": data(_fields)}

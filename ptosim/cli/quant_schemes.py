@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NamedTuple
+
+from rich.table import Table
 
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
 from ptosim.quant.schemes import Scheme, scheme, schemes
+from ptosim.views.table import table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="one scheme, in detail")
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Print the table of schemes, or one of them."""
     chosen = [scheme(options.name)] if options.name else list(schemes().values())
-    if terminal.format == "json":
-        terminal.json([s.to_dict() for s in chosen])
-        return 0
-    if options.name:
-        terminal.write(_detail(chosen[0]))
-    else:
-        terminal.print_renderables([_table(chosen)])
+    terminal.report(_Report(chosen, options.name is not None))
     return 0
+
+
+class _Report(NamedTuple):
+    """Schemes, and whether it is one that was asked for by name."""
+
+    schemes: list[Scheme]
+    is_named: bool
 
 
 def _words(value: Any) -> str:
@@ -42,20 +47,25 @@ def _detail(chosen: Scheme) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(chosen: list[Scheme]) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("scheme", "scaling", "zero point", "rounding", "out of range", "NaN"):
-        table.add_column(name, no_wrap=True)
+def _table(chosen: list[Scheme]) -> Table:
+    rows = []
     for s in chosen:
         scaling = {"divide": "x / s", "multiply": "x * m", "fused": "fma(x, m, z)"}[s.scale]
         if s.multiplier == "fp19":
             scaling = "x * fp19(m)"
         through = f" through {', '.join(s.through)}" if s.through else ""
         limits = f"clamp to {s.range[0]}..{s.range[1]}" if s.range else s.overflow
-        table.add_row(
-            s.name, f"{scaling} in {s.precision}", s.zero, s.rounding + through, limits, s.nan
+        rows.append(
+            (s.name, f"{scaling} in {s.precision}", s.zero, s.rounding + through, limits, s.nan)
         )
-    return table
+    columns = ("scheme", "scaling", "zero point", "rounding", "out of range", "NaN")
+    return table("", columns, rows, cut=True)
+
+
+def _text(report: _Report, terminal: Terminal) -> str:
+    if report.is_named:
+        return _detail(report.schemes[0])
+    return terminal.render([_table(report.schemes)])
+
+
+FORMATS: Formats[_Report] = {"text": _text, "json": data(lambda report: report.schemes)}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NamedTuple
 
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import ProgramError
@@ -27,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mlir", choices=("2026", "22"), default="2026", help="version of the verifier"
     )
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -45,13 +46,18 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         places.setdefault(key, []).append(found)
     if any(d.severity.word == "error" for d in findings):
         raise ProgramError(findings)
-    if terminal.format == "json":
-        rows = [_to_json(f, source) for f in places.values()]
-        terminal.json({"types": rows, "findings": [d.to_dict() for d in findings]})
-        return 0
-    terminal.findings(findings)
-    terminal.write("".join(_text(f, source) for f in places.values()) or "no quantised types\n")
+    if terminal.format == "text":
+        terminal.findings(findings)
+    terminal.report(_Report(list(places.values()), findings, source))
     return 0
+
+
+class _Report(NamedTuple):
+    """The places of each type, and what was found."""
+
+    types: list[list[Found]]
+    findings: list[Diagnostic]
+    source: Source
 
 
 def _span(found: Found, source: Source) -> Span:
@@ -138,10 +144,13 @@ def _facts(type_: QuantType) -> dict[str, Any]:
     return facts
 
 
-def _to_json(found: list[Found], source: Source) -> dict[str, Any]:
-    assert found[0].type is not None
-    places = [list(source.line_column(f.start)) for f in found]
-    return {**_facts(found[0].type), "places": places}
+def _fields(report: _Report) -> dict[str, Any]:
+    rows = []
+    for found in report.types:
+        assert found[0].type is not None
+        places = [report.source.line_column(f.start) for f in found]
+        rows.append({**_facts(found[0].type), "places": places})
+    return {"types": rows, "findings": report.findings}
 
 
 def _text(found: list[Found], source: Source) -> str:
@@ -156,3 +165,10 @@ def _text(found: list[Found], source: Source) -> str:
             value = f"{shown}" if key != "range" else f"[{shown}]"
         lines.append(f"  {key.replace('_', ' '):<11} {value}")
     return "\n".join(lines) + "\n\n"
+
+
+def _every(report: _Report) -> str:
+    return "".join(_text(f, report.source) for f in report.types) or "no quantised types\n"
+
+
+FORMATS: Formats[_Report] = {"text": text(_every), "json": data(_fields)}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, findings, tables
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.engine.core.dump import Dump, Dumper
 from ptosim.ground.errors import Trap, UsageError
@@ -17,6 +18,8 @@ from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
 from ptosim.run.program import Program
 from ptosim.run.results import Result
+from ptosim.views import run_report
+from ptosim.views.diagnostics.export import Found
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
 randn:dtype:RxC[:seed], randint:…, arange:dtype:RxC, or a number for a scalar. Arguments that are
@@ -49,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace of the run")
     shared.add_fail_on(parser)
-    shared.add_output(parser)
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -83,11 +86,13 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
     if options.trace:
         write_file(Path(options.trace), trace_text(result.trace()))
     dumping.write(dumps)
-    _report(program, entry, result, comparisons, dumps, terminal)
+    if terminal.format == "text":
+        terminal.findings(result.findings)
+    if terminal.wants_report:
+        terminal.report(_Report(program, entry, result, comparisons, dumps))
     failed = any(not c.passed for c in comparisons)
-    findings = result.findings
     fail_on = "warning" if options.strict else options.fail_on
-    return 1 if failed or shared.fails(findings, fail_on) else 0
+    return 1 if failed or shared.fails(result.findings, fail_on) else 0
 
 
 def _post_mortem(trap: Trap, choices: Choices, terminal: Terminal) -> int:
@@ -152,22 +157,18 @@ def _write_outputs(
         write_file(Path(path), values.file_bytes(path, array, raw))
 
 
-def _report(
-    program: Program,
-    entry: str,
-    result: Result,
-    comparisons: list[Comparison],
-    dumps: list[Dump],
-    terminal: Terminal,
-) -> None:
-    from ptosim.views import run_report
+class _Report(NamedTuple):
+    """What a run gave."""
 
-    if terminal.format == "text":
-        terminal.findings(result.findings)
-        if terminal.wants_report:
-            parts = run_report.renderables(program, entry, result, comparisons, dumps)
-            terminal.print_renderables(parts)
-    elif terminal.format == "json":
-        terminal.json(run_report.to_json(program, entry, result, comparisons, dumps))
-    else:
-        terminal.findings(result.findings)
+    program: Program
+    entry: str
+    result: Result
+    comparisons: list[Comparison]
+    dumps: list[Dump]
+
+
+FORMATS: Formats[_Report] = {
+    "text": tables(lambda report: run_report.renderables(*report)),
+    "json": data(lambda report: run_report.to_json(*report)),
+    **{form: findings(form, lambda r: Found(r.result.findings)) for form in ("jsonl", "sarif")},
+}

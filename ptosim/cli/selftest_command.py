@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError, PtosimError
@@ -20,7 +21,7 @@ from ptosim.run.sources import shipped_names
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         choices = Choices(f"@{name}").completed()
         targets = choices.sidecar.targets if choices.sidecar is not None else ()
         checks.extend(_program(name, replace(choices, target=t)) for t in targets or (None,))
-    _report(checks, terminal)
+    terminal.report(checks)
     return 0 if all(c.passed for c in checks) else 1
 
 
@@ -96,24 +97,19 @@ def _execute(choices: Choices) -> tuple[int, str]:
     return 0, f"{len(expected)} outputs as expected" if expected else "runs"
 
 
-def _report(checks: list[Check], terminal: Terminal) -> None:
-    failed = sum(1 for c in checks if not c.passed)
-    if terminal.format == "json":
-        terminal.json(
-            {
-                "failed": failed,
-                "checks": [
-                    {"name": c.name, "passed": c.passed, "detail": c.detail, "seconds": c.seconds}
-                    for c in checks
-                ],
-            }
-        )
-        return
+def _text(checks: list[Check], terminal: Terminal) -> str:
     width = max(len(c.name) for c in checks)
     lines = [
         f"{'ok  ' if c.passed else 'FAIL'} {c.name:{width}}  {1000 * c.seconds:6.0f} ms  {c.detail}"
         for c in checks
         if not terminal.quiet or not c.passed
     ]
-    lines.append(f"{len(checks) - failed} of {len(checks)} checks passed")
-    terminal.write("\n".join(lines) + "\n")
+    passed = sum(c.passed for c in checks)
+    return "\n".join([*lines, f"{passed} of {len(checks)} checks passed"]) + "\n"
+
+
+def _fields(checks: list[Check]) -> dict[str, object]:
+    return {"failed": sum(not c.passed for c in checks), "checks": list(map(asdict, checks))}
+
+
+FORMATS: Formats[list[Check]] = {"text": _text, "json": data(_fields)}

@@ -9,6 +9,7 @@ import numpy as np
 
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
 from ptosim.engine.core.dump import Dumper
 from ptosim.ground.errors import UsageError
@@ -36,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--narrow", action="store_true", help="without the lowest code (weights: -127..127)"
     )
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -65,10 +66,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if not found:
         raise UsageError("no argument holds floats", help="name values: --value VALUE@OP")
     rows = [_facts(name, stats, options) for name, stats in found.items()]
-    if terminal.format == "json":
-        terminal.json({"values": rows})
-    else:
-        terminal.write("\n".join(_text(row) for row in rows))
+    terminal.report(rows)
     return 0
 
 
@@ -130,3 +128,9 @@ def _text(facts: dict[str, Any]) -> str:
         lines.append(f"  per axis   {facts['axis_type']}")
     lines.append(f"  quant.stats {{{facts['attributes']}}}")
     return "\n".join(lines) + "\n"
+
+
+FORMATS: Formats[list[dict[str, Any]]] = {
+    "text": text(lambda rows: "\n".join(map(_text, rows))),
+    "json": data(lambda rows: {"values": rows}),
+}

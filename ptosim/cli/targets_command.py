@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from rich.box import SIMPLE_HEAD
-from rich.console import JustifyMethod, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.isa.costs import cost_table
+from ptosim.ground.isa.costs import Accuracy, KernelAccuracy, accuracy, cost_table
 from ptosim.ground.isa.targets import MachineDef, architecture, architectures, chips, machine
+from ptosim.views.accuracy_tables import renderables
+from ptosim.views.table import Part, table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,54 +24,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="how far predicted cycles are from published measurements",
     )
-    shared.add_output(parser, ("text", "json"))
+    shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Print every architecture and chip with units and sources, or the accuracy of cost laws."""
-    if options.accuracy:
-        _accuracy(terminal)
-        return 0
-    if terminal.format == "json":
-        terminal.json({name: _fields(name) for name in architectures()})
-        return 0
-    terminal.print_renderables(_tables())
+    terminal.report(accuracy() if options.accuracy else None)
     return 0
 
 
-def _fields(name: str) -> dict[str, object]:
-    named = architecture(name)
+Accuracies = tuple[Sequence[Accuracy], Sequence[KernelAccuracy]]
+
+
+def _renderables(errors: Accuracies | None) -> list[Part]:
+    if errors is not None:
+        return renderables(*errors)
+    return [part for name in architectures() for part in _architecture(name)]
+
+
+def _fields(errors: Accuracies | None) -> dict[str, object]:
+    if errors is None:
+        return {name: _architecture_fields(name) for name in architectures()}
+    operations, kernels = errors
     return {
-        **asdict(machine(name)),
+        "operations": [asdict(row) for row in operations],
+        "kernels": [{**asdict(row), "error": round(row.error, 4)} for row in kernels],
+    }
+
+
+def _architecture_fields(name: str) -> dict[str, object]:
+    named, usual = architecture(name), machine(name)
+    return {
+        **asdict(usual),
         "name": name,
         "title": named.title,
-        "chip": machine(name).name,
+        "chip": usual.name,
         "names": asdict(named),
         "chips": {chip: asdict(machine(chip)) for chip in chips(name)},
     }
 
 
-def _accuracy(terminal: Terminal) -> None:
-    from ptosim.ground.isa.costs import accuracy
-    from ptosim.views.accuracy_tables import renderables
-
-    operations, kernels = accuracy()
-    if terminal.format == "json":
-        terminal.json(
-            {
-                "operations": [asdict(row) for row in operations],
-                "kernels": [{**asdict(row), "error": round(row.error, 4)} for row in kernels],
-            }
-        )
-        return
-    terminal.print_renderables(renderables(operations, kernels))
+FORMATS: Formats[Accuracies | None] = {"text": tables(_renderables), "json": data(_fields)}
 
 
-def _tables() -> list[RenderableType]:
-    return [part for name in architectures() for part in _architecture(name)]
-
-
-def _architecture(name: str) -> Iterator[RenderableType]:
+def _architecture(name: str) -> Iterator[Part]:
     """What an architecture is called, the machine of its usual chip, and what its chips have of
     their own."""
     usual, named = machine(name), architecture(name)
@@ -81,51 +77,30 @@ def _architecture(name: str) -> Iterator[RenderableType]:
         f"{usual.vector_cores} vector cores; the chip is {usual.name} unless one is named",
         style="bold",
     )
-    yield _spaces(usual)
-    yield _figures(
-        [usual], "figure", lambda _, path: not path.startswith(("space.", "cost.", "cores"))
-    )
+    columns = ("space", "alias", ">bytes", ">planner bytes", ">safe bytes", ">align",
+               "confidence", "source")  # fmt: skip
+    rows = [
+        (s.name, s.alias, s.bytes, s.planner, s.safe, s.align, s.confidence, s.source)
+        for s in usual.spaces.values()
+    ]
+    yield table("", columns, rows)
+    shared_figures = [p for p in usual.figures if not p.startswith(("space.", "cost.", "cores"))]
+    yield table("", ("figure", *_COLUMNS), [_figure(usual, path) for path in shared_figures])
     yield Text(f"chips of {name}: `--target {usual.words[0]}`, or pto.device-spec", style="bold")
-    every = [machine(chip) for chip in chips(name)]
-    yield _figures(every, "chip and figure", lambda chip, path: path in chip.own)
+    own = [(machine(chip), path) for chip in chips(name) for path in machine(chip).own]
+    rows_of_chips = [(chip.name, *_figure(chip, path)) for chip, path in own]
+    yield table("", ("chip", "figure", *_COLUMNS), rows_of_chips)
     yield Text()
 
 
-def _table(columns: Sequence[tuple[str, JustifyMethod]]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name, justify in columns:
-        table.add_column(name, justify=justify, overflow="fold")
-    return table
+_COLUMNS = ("value", "confidence", "source")
 
 
-def _spaces(chip: MachineDef) -> Table:
-    table = _table((
-        ("space", "left"), ("alias", "left"), ("bytes", "right"), ("planner bytes", "right"),
-        ("safe bytes", "right"), ("align", "right"), ("confidence", "left"), ("source", "left"),
-    ))  # fmt: skip
-    for space in chip.spaces.values():
-        table.add_row(
-            space.name, space.alias, str(space.bytes), str(space.planner), str(space.safe),
-            str(space.align), space.confidence, space.source,
-        )  # fmt: skip
-    return table
-
-
-def _figures(
-    machines: Sequence[MachineDef], title: str, takes: Callable[[MachineDef, str], bool]
-) -> Table:
-    """Figures of machines with unit, confidence and source; rows without an own name are those of
-    the machine above."""
-    table = _table(((title, "left"), ("value", "left"), ("confidence", "left"), ("source", "left")))
-    for chip in machines:
-        of_costs = cost_table(chip.name).units
-        for path, row in chip.figures.items():
-            if takes(chip, path):
-                name = path.removeprefix("cost.")
-                units = of_costs if name != path else chip.units
-                numbers = [(k, v) for k, v in row.items() if not isinstance(v, str)]
-                names = [f"{k} " if len(numbers) > 1 else "" for k, _ in numbers]
-                values = (f"{n}{v:,} {units[k]}" for n, (k, v) in zip(names, numbers, strict=True))
-                named = f"{chip.name} {name}" if len(machines) > 1 else name
-                table.add_row(named, ", ".join(values), row["confidence"], row["source"])
-    return table
+def _figure(chip: MachineDef, path: str) -> tuple[str, ...]:
+    """The cells of a figure: name, value with unit, confidence, source."""
+    name, row = path.removeprefix("cost."), chip.figures[path]
+    units = chip.units if name == path else cost_table(chip.name).units
+    numbers = [(k, v) for k, v in row.items() if not isinstance(v, str)]
+    keys = [f"{k} " if len(numbers) > 1 else "" for k, _ in numbers]
+    values = (f"{key}{v:,} {units[k]}" for key, (k, v) in zip(keys, numbers, strict=True))
+    return name, ", ".join(values), row["confidence"], row["source"]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,7 +14,9 @@ from typing import Any, TextIO
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.files import write_file
 from ptosim.views.diagnostics.render import ansi, plain, render_all
+from ptosim.views.json_text import line
 
+Writer = Callable[[Any, "Terminal"], str]
 WIDTH = 100
 """Columns of a report that does not go to a terminal."""
 
@@ -29,6 +29,9 @@ class Terminal:
         self.quiet: bool = getattr(options, "quiet", False)
         self.verbose: bool = getattr(options, "verbose", False)
         self._target: str | None = getattr(options, "output", None)
+        self._writers: Mapping[str, Writer] = getattr(options, "writers", {})
+        if self.format == "text" and (self._target or "").endswith((".html", ".htm")):
+            self.format = "html" if "html" in self._writers else "text"
         self._color: str = getattr(options, "color", None) or "auto"
 
     def uses_color(self, stream: TextIO) -> bool:
@@ -41,8 +44,8 @@ class Terminal:
 
     @property
     def wants_report(self) -> bool:
-        """False if `--quiet` keeps the report from the screen; a file that `-o` names gets it."""
-        return not self.quiet or self._target is not None
+        """False if `--quiet` keeps the text from the screen; files and data are written."""
+        return not self.quiet or self._target is not None or self.format != "text"
 
     def is_screen(self) -> bool:
         """True if the report goes to a screen, whose width bounds its lines."""
@@ -65,15 +68,11 @@ class Terminal:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def json(self, value: Any) -> None:
-        """Write a value as JSON."""
-        self.write(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str) + "\n")
+    def report(self, report: object) -> None:
+        """Write a report in the form that was asked for, one of those that the command declares."""
+        self.write(self._writers[self.format](report, self))
 
-    def print_renderables(self, renderables: Iterable[Any], width: int | None = None) -> None:
-        """Write rich renderables as one report."""
-        self.write(self.render(renderables, width))
-
-    def render(self, renderables: Iterable[Any], width: int | None = None) -> str:
+    def render(self, renderables: Iterable[object], width: int | None = None) -> str:
         """Return rich renderables as text, of the report's width unless another is given."""
         from ptosim.views.console import text_console, text_of
 
@@ -94,16 +93,16 @@ class Terminal:
     # -- findings ---------------------------------------------------------------------------------
 
     def findings(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Write findings to standard error (text) or as the report (JSON forms)."""
-        shown = [d for d in diagnostics if self.shows(d)]
-        if self.format == "text":
-            if shown:
-                paint = ansi if self.uses_color(sys.stderr) else plain
-                sys.stderr.write(render_all(shown, paint) + "\n")
-            return
-        from ptosim.views.diagnostics.export import export
+        """Write findings to standard error or, in a form for them, as the report."""
+        from ptosim.views.diagnostics.export import WRITERS, Found
 
-        self.write(export(diagnostics, self.format))
+        if self.format in WRITERS:
+            self.write(WRITERS[self.format](Found(diagnostics)))
+            return
+        shown = [d for d in diagnostics if self.shows(d)]
+        if shown:
+            paint = ansi if self.uses_color(sys.stderr) else plain
+            sys.stderr.write(render_all(shown, paint) + "\n")
 
     def shows(self, diagnostic: Diagnostic) -> bool:
         """Notes about choices that the header repeats are shown only with -v; -q hides all but
@@ -133,16 +132,5 @@ class Terminal:
 
 def trace_text(events: list[dict[str, Any]]) -> str:
     """Return Chrome trace events as a file for chrome://tracing or ui.perfetto.dev."""
-    body = ",\n".join(json.dumps(event, ensure_ascii=False) for event in events)
+    body = ",\n".join(map(line, events))
     return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{body}\n]}}\n'
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinities: they become the strings `nan`, `inf`, `-inf`."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return value

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ptosim.debug.reading import Place, read_bytes, whole
 from ptosim.debug.walker import Event, Interrupted, Walker
+from ptosim.effects.operands import READ, WRITTEN, bound_values, written_name
+from ptosim.effects.ranges import may_write
 from ptosim.engine.core.records import Kind
-from ptosim.machine.core import Core
 from ptosim.machine.tile import Tile, TileRef
-from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 
 _WRITERS = frozenset((Kind.EXEC, Kind.ACTION, Kind.VECTOR, Kind.REGION))
@@ -29,56 +29,22 @@ _WRITERS = frozenset((Kind.EXEC, Kind.ACTION, Kind.VECTOR, Kind.REGION))
 def tiles_of(binding: Binding, *, written: bool) -> Iterator[tuple[str, Tile]]:
     """Yield the tile operands that an operation writes, or those that it reads, with their names in
     the program."""
-    for definition in binding.op.variant.operands if binding.op.variant is not None else ():
-        takes = definition.role in ("out", "inout") if written else definition.role != "out"
-        value = binding.values.get(definition.name)
-        if not takes or definition.role == "scratch" or not isinstance(value, TileRef):
-            continue
-        try:
-            yield operand_name(binding, definition.name), binding.bind_tile(value, definition.name)
-        except OpFault:
-            continue
+    op, wanted = binding.op, WRITTEN if written else READ
+    for name, role, value in bound_values(op, binding.values):
+        if role in wanted and isinstance(value, TileRef):
+            with suppress(OpFault):
+                yield written_name(op, name), binding.bind_tile(value, name)
 
 
-def operand_name(binding: Binding, name: str) -> str:
-    """Return the name that the program gives an operand of a row, with `%`."""
-    value = getattr(binding.op.bound.get(name), "value", None)
-    if value is not None:
-        return f"%{value.name}"
-    free = [d.name for d in binding.op.variant.outs if binding.op.bound.get(d.name) is None]
-    results = dict(zip(free, binding.op.results, strict=False))
-    return f"%{results[name].name}" if name in results else name
-
-
-def footprint(core: Core, binding: Binding) -> list[Place] | None:
+def footprint(binding: Binding) -> list[Place] | None:
     """Return the places that an operation may write; None if they are not known."""
-    places: list[Place] = []
-    known = binding.sync is not None
-    for definition in binding.op.variant.operands if binding.op.variant is not None else ():
-        if definition.role == "in":
-            continue
-        values = binding.values.get(definition.name)
-        for value in values if values.__class__ is tuple else (values,):
-            place = _place_of(core, value)
-            if place is not None:
-                places.append(place)
-                known = True
-    return places if known else None
-
-
-def _place_of(core: Core, value: Any) -> Place | None:
-    if isinstance(value, TileRef):
-        size = core.machine_def.spaces[value.type.loc].bytes
-        # An operation may write behind the tile: column blocks, alignment, lines of 32 bytes.
-        end = min(size, value.addr + value.type.bytes + 1024)
-        return Place(value.type.loc, core.index, value.addr, max(end, value.addr + 1))
-    if isinstance(value, GmView):
-        return Place("gm", value.memory, *value.span())
-    if not isinstance(value, Pointer) or value.memory is None:
-        return None
-    if isinstance(value.memory, int):
-        return Place("gm", value.memory, 0, 1 << 62)
-    return Place(value.memory, core.index, 0, core.machine_def.spaces[value.memory].bytes)
+    found = may_write(binding)
+    if found is None:
+        return [] if binding.sync is not None else None
+    return [
+        Place("gm", where, low, high) if isinstance(where, int) else Place(where, core, low, high)
+        for core, where, low, high in found
+    ]
 
 
 @dataclass(slots=True)
@@ -167,7 +133,7 @@ class WriteIndex:
     @staticmethod
     def _written(event: Event) -> list[Place] | None:
         if event.binding is not None:
-            return footprint(event.core, event.binding)
+            return footprint(event.binding)
         if event.inst.kind is Kind.REGION:
             return None if event.bound is not None else []  # in place its instructions come apart
         makes_value = event.inst.op is not None and bool(event.inst.op.results)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
-from ptosim.interop.text import FunctionText, Operand, TileText
+from ptosim.interop.program_text import FunctionText, TileText, TypedName
 from ptosim.quant.storage import Storage
 
 RINT = "rmode = #pto<round_mode RINT>"
@@ -21,7 +21,7 @@ FAR = 1 << 20
 """Integers beyond this are clamped to it before a zero point is added: it saturates every output,
 and the sum cannot wrap."""
 
-Parameter = Operand | TileText
+Parameter = TypedName | TileText
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _no_offset(f: FunctionText, rows: int) -> TileText:
     zeros = f.tile("zeros", "f32", 1, rows)
     zero = f.fresh("zero")
     f.line(f"{zero} = arith.constant 0.0 : f32")
-    f.op("pto.texpands", [(zero, "f32")], [zeros])
+    f.op("pto.texpands", [TypedName(zero, "f32")], [zeros])
     column = TileText(f.fresh("none"), "f32", rows, 1, "dn")
     f.line(f"{column.name} = pto.treshape {zeros.name} : {zeros.type} -> {column.type}")
     return column

@@ -11,8 +11,8 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
+from ptosim.interop.generated import Ran
 from ptosim.interop.kernels import ARRAYS
-from ptosim.interop.runner import Ran
 
 _RESULTS = ("y", "c")
 

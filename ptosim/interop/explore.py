@@ -12,9 +12,9 @@ import numpy as np
 
 from ptosim.ground.errors import UnsupportedError, UsageError
 from ptosim.interop import kernels
-from ptosim.interop.launches import Machine
+from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import matrix
-from ptosim.interop.text import FunctionText
+from ptosim.interop.program_text import FunctionText
 from ptosim.quant import metrics
 from ptosim.quant.calibrate import symmetric_scale
 from ptosim.quant.inverse import dequantize
@@ -91,30 +91,30 @@ def _candidate(x: np.ndarray, form: Format, targets: Sequence[str]) -> Candidate
         x.astype(np.float64) - back,
     )  # fmt: skip
     for target, run in runs.items():
-        machine = None if run is None else run[2]
-        candidate.cycles[target] = None if machine is None else machine.cycles
-        candidate.buffer[target] = None if machine is None else machine.buffer
+        runner = None if run is None else run[2]
+        candidate.cycles[target] = None if runner is None else runner.cycles
+        candidate.buffer[target] = None if runner is None else runner.buffer
     return candidate
 
 
-Run = tuple[np.ndarray, np.ndarray, Machine]
+Run = tuple[np.ndarray, np.ndarray, KernelRunner]
 
 
 def _run(x: np.ndarray, form: Format, target: str) -> Run | None:
-    """Dequantised values, scales, and the machine; None if the target lacks the instructions."""
-    machine = Machine(target)
+    """Dequantised values, scales, and the runner; None if the target lacks the instructions."""
+    runner = KernelRunner(target)
     if form.rule:
-        return None if target != "a5" else (*_microscaled(x, form, machine), machine)
+        return None if target != "a5" else (*_microscaled(x, form, runner), runner)
     out = storage(form.out)
     axis, block = {"tensor": (None, None), "row": (0, None), "block": (1, GROUP)}[form.along]
     scales = symmetric_scale(x, out, axis, block)
     try:
         given = matrix(x, scales, np.zeros((), np.int32), axis, block)
-        codes = machine.quantize(given, out, "fast", None)
+        codes = runner.quantize(given, out, "fast", None)
     except UnsupportedError:
         return None
     back = dequantize(codes, scheme="pto-hw", scale=scales, dtype="f32", axis=axis, block=block)
-    return back, scales, machine
+    return back, scales, runner
 
 
 # -- microscaling ----------------------------------------------------------------------------------
@@ -123,7 +123,9 @@ _ROWS, _WIDTH = 8, 512
 _GROUPS = _ROWS * _WIDTH // GROUP
 
 
-def _microscaled(x: np.ndarray, form: Format, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
+def _microscaled(
+    x: np.ndarray, form: Format, runner: KernelRunner
+) -> tuple[np.ndarray, np.ndarray]:
     """Groups of 32 along rows; the last one of a row is filled with zeros."""
     rows, cols = x.shape
     width = kernels.up(cols, GROUP)
@@ -133,8 +135,8 @@ def _microscaled(x: np.ndarray, form: Format, machine: Machine) -> tuple[np.ndar
     flat = np.zeros(height * _WIDTH, np.float32)
     flat[: padded.size] = padded.reshape(-1)
     out = storage(form.out)
-    got = machine.run(
-        microscaling(machine.target, height, form.rule, out),
+    got = runner.run(
+        microscaling(runner.target, height, form.rule, out),
         {
             "x": flat, "y": np.zeros(flat.size, kernels.ARRAYS[out.name]),
             "e": np.zeros(flat.size // GROUP, np.uint8),

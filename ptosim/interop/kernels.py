@@ -10,7 +10,7 @@ import numpy as np
 
 from ptosim.interop import chains
 from ptosim.interop.chains import Affine
-from ptosim.interop.text import FunctionText, Operand, TileText
+from ptosim.interop.program_text import FunctionText, TileText, TypedName
 from ptosim.quant.storage import Storage
 
 ELEMENTS = 4096
@@ -50,7 +50,7 @@ Body = Callable[[FunctionText, "Frame"], None]
 
 @dataclass(slots=True)
 class Frame:
-    """Where a tile of a loop nest lies: counters and sizes."""
+    """The place of a tile in a loop nest: counters and sizes."""
 
     f: FunctionText
     shape: Grid
@@ -68,7 +68,7 @@ class Frame:
         """Store the tile of a matrix argument."""
         self.f.op("pto.tstore", [tile], [self._window(name, tile.dtype)])
 
-    def _window(self, name: str, dtype: str) -> Operand:
+    def _window(self, name: str, dtype: str) -> TypedName:
         f, shape = self.f, self.shape
         view = f.view(name, dtype, shape.padded)
         return f.window(view, dtype, (self.row, self.col), (shape.tile_rows, shape.tile_cols))

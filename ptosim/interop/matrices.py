@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptosim.quant.regions import check_blocks, normal_axis
+from ptosim.quant.granularity import check_blocks, normal_axis, spread
 
 WIDTH = 512
 
@@ -36,7 +36,7 @@ def matrix(
     block: int | None = None,
 ) -> Matrix:
     """Return a tensor and its parameters as a matrix; raises UsageError if they do not fit."""
-    zero = np.broadcast_to(zero if zero.size != 1 else zero.reshape(()), scale.shape)
+    zero = spread(zero, scale.shape)
     if block:
         return _blocks(x, scale, zero, 1 if axis is None else axis, block)
     if scale.size == 1:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.quant.onnx.schema import Attributes
 from ptosim.quant.storage import storage
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto
 
 
 @dataclass(slots=True)
@@ -24,7 +29,7 @@ class GraphNode:
     domain: str
     inputs: list[str]
     outputs: list[str]
-    attrs: dict[str, Any]
+    attrs: Attributes
 
     def __str__(self) -> str:
         return f"{self.op} {self.name}" if self.name else self.op
@@ -39,7 +44,7 @@ class Graph:
     constants: dict[str, np.ndarray]
     inputs: dict[str, tuple[np.dtype, tuple[int | None, ...]]]
     outputs: list[str]
-    proto: Any = field(repr=False)
+    proto: ModelProto = field(repr=False)
 
 
 def load(path: str | Path) -> Graph:
@@ -60,7 +65,7 @@ def load(path: str | Path) -> Graph:
     return graph_of(model)
 
 
-def package() -> Any:
+def package() -> ModuleType:
     """Return the onnx package; raises UsageError with the way to get it."""
     try:
         import onnx
@@ -71,7 +76,7 @@ def package() -> Any:
     return onnx
 
 
-def graph_of(model: Any) -> Graph:
+def graph_of(model: ModelProto) -> Graph:
     """Return the graph of a loaded model; raises ProgramError if the checker rejects it."""
     onnx = package()
     try:
@@ -92,13 +97,13 @@ def _broken(text: str) -> ProgramError:
     return ProgramError([finding("PTO0201", text)])
 
 
-def _node(onnx: Any, node: Any, index: int) -> GraphNode:
+def _node(onnx: ModuleType, node: NodeProto, index: int) -> GraphNode:
     attrs = {a.name: _attribute(onnx, a) for a in node.attribute}
     name = node.name or f"#{index}"
     return GraphNode(name, node.op_type, node.domain, list(node.input), list(node.output), attrs)
 
 
-def _attribute(onnx: Any, attribute: Any) -> Any:
+def _attribute(onnx: ModuleType, attribute: AttributeProto) -> object:
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
@@ -107,7 +112,7 @@ def _attribute(onnx: Any, attribute: Any) -> Any:
     return value
 
 
-def _described(onnx: Any, value: Any) -> tuple[np.dtype, tuple[int | None, ...]]:
+def _described(onnx: ModuleType, value: ValueInfoProto) -> tuple[np.dtype, tuple[int | None, ...]]:
     tensor = value.type.tensor_type
     word = onnx.TensorProto.DataType.Name(tensor.elem_type)
     dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
@@ -120,7 +125,7 @@ def _described(onnx: Any, value: Any) -> tuple[np.dtype, tuple[int | None, ...]]
 def feeds(
     graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Return arrays for the model's inputs, and the names of those that were made up (seeded).
+    """Return arrays for the model's inputs, and the names of those that were generated (seeded).
 
     Raises UsageError for names that are unknown or arrays that do not fit.
     """
@@ -129,12 +134,12 @@ def feeds(
             known = ", ".join(graph.inputs) or "none"
             raise UsageError(f"the model has no input `{name}`", help=f"inputs: {known}")
     rng = np.random.default_rng(seed)
-    found, made_up = {}, []
+    found, generated = {}, []
     for name, (dtype, dims) in graph.inputs.items():
         if name in given:
             found[name] = _checked(name, np.asarray(given[name]), dtype, dims)
             continue
-        made_up.append(name)
+        generated.append(name)
         shape = tuple(1 if d is None else d for d in dims)
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
@@ -143,7 +148,7 @@ def feeds(
             )
         else:
             found[name] = rng.standard_normal(shape).astype(np.float32).astype(dtype)
-    return found, made_up
+    return found, generated
 
 
 def _checked(

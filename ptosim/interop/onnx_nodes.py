@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError
-from ptosim.interop import cube, host_ops, requant
+from ptosim.interop import cube_kernels, host_ops, requant
 from ptosim.interop.chains import unsupported
-from ptosim.interop.launches import Machine, factor_of, halves
+from ptosim.interop.kernel_runner import KernelRunner, factor_of, halves
+from ptosim.interop.kernels import Frame
 from ptosim.interop.matrices import matrix
 from ptosim.interop.products import convolve, sums
-from ptosim.quant.integer_ops import Window
-from ptosim.quant.onnx.ops import dynamic_parameters
+from ptosim.interop.program_text import FunctionText
+from ptosim.quant.onnx.ops import dynamic_parameters, given, granularity, window_of
 from ptosim.quant.onnx.rules import dtype_word, output_type
 from ptosim.quant.onnx.schema import Node
 from ptosim.quant.storage import Storage, of_array, storage
@@ -32,7 +32,7 @@ Arrays = list[np.ndarray | None]
 class Lowering:
     """One form on one target; `oracle` says whose results the exact form gives."""
 
-    machine: Machine
+    runner: KernelRunner
     form: str
     oracle: str
     notes: set[str] = field(default_factory=set)
@@ -49,10 +49,6 @@ def _not_lowered(node: Node, why: str) -> UnsupportedError:
     return unsupported(f"node {node}: {why}")
 
 
-def _given(inputs: Arrays, index: int) -> np.ndarray | None:
-    return inputs[index] if index < len(inputs) else None
-
-
 def _need(inputs: Arrays, index: int) -> np.ndarray:
     found = inputs[index]
     assert found is not None  # the rules of the operator have checked it
@@ -60,11 +56,6 @@ def _need(inputs: Arrays, index: int) -> np.ndarray:
 
 
 # -- quantise, dequantise --------------------------------------------------------------------------
-
-
-def _granularity(node: Node, scale: np.ndarray) -> tuple[int | None, int | None]:
-    block = node.attrs.get("block_size") or None
-    return (None, None) if scale.size == 1 and not block else (node.attrs.get("axis", 1), block)
 
 
 def _integers(values: np.ndarray | None) -> np.ndarray:
@@ -78,10 +69,10 @@ def _quantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
         raise _not_lowered(node, f"x is {x.dtype}")
     if not out.is_integer and not node.attrs.get("saturate", 1):
         raise _not_lowered(node, "float8 without saturation has no conversion")
-    zero = np.zeros((), np.int32) if not out.is_integer else _integers(_given(inputs, 2))
-    x2 = matrix(x, scale, zero, *_granularity(node, scale))
+    zero = np.zeros((), np.int32) if not out.is_integer else _integers(given(inputs, 2))
+    x2 = matrix(x, scale, zero, *granularity(scale, node.attrs))
     form = low.form if out.is_integer else "exact"
-    return [low.machine.quantize(x2, out, form, _through(low, node, scale))]
+    return [low.runner.quantize(x2, out, form, _through(low, node, scale))]
 
 
 _HALVES = {storage("f16").array: "f16", storage("bf16").array: "bf16"}
@@ -103,8 +94,8 @@ def _dequantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     stored = of_array(q)
     assert stored is not None
     result = storage(output_type(node)).name
-    x2 = matrix(q, scale, _integers(_given(inputs, 2)), *_granularity(node, scale))
-    return [low.machine.dequantize(x2, stored, result)]
+    x2 = matrix(q, scale, _integers(given(inputs, 2)), *granularity(scale, node.attrs))
+    return [low.runner.dequantize(x2, stored, result)]
 
 
 def _dynamic(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
@@ -112,7 +103,7 @@ def _dynamic(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     scale, zero = dynamic_parameters(x, low.oracle)
     low.notes.add("scale and zero point of DynamicQuantizeLinear are computed by the host")
     x2 = matrix(x, np.asarray(scale), np.asarray(zero, np.int32))
-    return [low.machine.quantize(x2, storage("ui8"), low.form, None), scale, zero]
+    return [low.runner.quantize(x2, storage("ui8"), low.form, None), scale, zero]
 
 
 # -- integer products ------------------------------------------------------------------------------
@@ -137,8 +128,8 @@ def _result_shape(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
 
 def _matmul_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     a, b = _need(inputs, 0), _need(inputs, 1)
-    a_zero, b_zero = _integers(_given(inputs, 2)), _integers(_given(inputs, 3))
-    parts = [sums(low.machine, x, y, a_zero, b_zero) for x, y in _matrices(node, a, b)]
+    a_zero, b_zero = _integers(given(inputs, 2)), _integers(given(inputs, 3))
+    parts = [sums(low.runner, x, y, a_zero, b_zero) for x, y in _matrices(node, a, b)]
     return [np.stack(parts).reshape(_result_shape(a, b))]
 
 
@@ -171,12 +162,14 @@ def _requantised(
     """Product and requantisation of one pair of matrices."""
     zero, out = int(y_zero.reshape(())), storage(y_zero.dtype)
     if low.form == "fast":
-        words = np.array([cube.quant_word(v, zero, signed=out.signed) for v in factor], np.int64)
-        return sums(low.machine, a, b, *zeros, bias, words=words, out=out.name)
-    acc = sums(low.machine, a, b, *zeros, bias)
+        words = np.array(
+            [cube_kernels.quant_word(v, zero, signed=out.signed) for v in factor], np.int64
+        )
+        return sums(low.runner, a, b, *zeros, bias, words=words, out=out.name)
+    acc = sums(low.runner, a, b, *zeros, bias)
     if low.oracle == "reference":
         return _double(low, acc, factor, zero, out)
-    return low.machine.on_sums(
+    return low.runner.on_sums(
         "requantise", acc, {"factor": factor},
         lambda f, x, p: requant.single(f, x, p["factor"], zero, out), out,
     )  # fmt: skip
@@ -188,7 +181,7 @@ def _double(
     largest = int(np.abs(acc.astype(np.int64)).max(initial=0))
     if largest > requant.LARGEST_SUM:
         low.notes.add(f"sums reach {largest}: beyond 2^24 the exact form is exact in f32 only")
-    return low.machine.on_sums(
+    return low.runner.on_sums(
         "requantise", acc, halves(factor),
         lambda f, x, p: requant.double(f, x, factor_of(p), zero, out), out,
     )  # fmt: skip
@@ -197,32 +190,24 @@ def _double(
 # -- convolutions ----------------------------------------------------------------------------------
 
 
-def _window(node: Node, x: np.ndarray, w: np.ndarray) -> Window:
-    attrs = node.attrs
-    return Window(
-        x.shape[2:], w.shape[2:], attrs.get("strides", ()), attrs.get("pads", ()),
-        attrs.get("dilations", ()), attrs.get("auto_pad", "NOTSET"),
-    )  # fmt: skip
-
-
 def _per_filter(values: np.ndarray, filters: slice) -> np.ndarray:
     return values.reshape(-1) if values.size == 1 else values.reshape(-1)[filters]
 
 
 def _conv_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     x, w = _need(inputs, 0), _need(inputs, 1)
-    x_zero, w_zero = _integers(_given(inputs, 2)), _integers(_given(inputs, 3))
+    x_zero, w_zero = _integers(given(inputs, 2)), _integers(given(inputs, 3))
 
     def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
-        return sums(low.machine, a, b, x_zero, _per_filter(w_zero, filters))
+        return sums(low.runner, a, b, x_zero, _per_filter(w_zero, filters))
 
     groups = node.attrs.get("group", 1)
-    return [convolve(_window(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
+    return [convolve(window_of(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
 
 
 def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (_need(inputs, i) for i in range(8))
-    bias = _given(inputs, 8)
+    bias = given(inputs, 8)
     factor = _factor(low, x_scale.reshape(-1), w_scale.reshape(-1), y_scale.reshape(-1))
     x_zero, w_zero = _integers(x_zero), _integers(w_zero)
 
@@ -232,7 +217,7 @@ def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
         return _requantised(low, a, b, zeros, start, _per_filter(factor, filters), y_zero)
 
     groups = node.attrs.get("group", 1)
-    return [convolve(_window(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
+    return [convolve(window_of(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
 
 
 # -- float operators between quantised ones --------------------------------------------------------
@@ -241,12 +226,12 @@ def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
 def _relu(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     x = _float(node, _need(inputs, 0))
 
-    def body(f: Any, frame: Any) -> None:
+    def body(f: FunctionText, frame: Frame) -> None:
         tile = frame.load("x", "f32")
         f.op("pto.tmaxs", [tile, f.real(0.0)], [tile])
         frame.store(tile, "y")
 
-    return [low.machine.elementwise("relu", body, {"x": x}, "f32")]
+    return [low.runner.elementwise("relu", body, {"x": x}, "f32")]
 
 
 def _binary(op: str) -> Callable[[Lowering, Node, Arrays], list[np.ndarray]]:
@@ -255,12 +240,12 @@ def _binary(op: str) -> Callable[[Lowering, Node, Arrays], list[np.ndarray]]:
         shape = np.broadcast_shapes(a.shape, b.shape)
         arrays = {"x": np.broadcast_to(a, shape), "z": np.broadcast_to(b, shape)}
 
-        def body(f: Any, frame: Any) -> None:
+        def body(f: FunctionText, frame: Frame) -> None:
             left, right = frame.load("x", "f32"), frame.load("z", "f32")
             f.op(f"pto.{op}", [left, right], [left])
             frame.store(left, "y")
 
-        return [low.machine.elementwise(op, body, arrays, "f32")]
+        return [low.runner.elementwise(op, body, arrays, "f32")]
 
     return run
 
@@ -274,7 +259,7 @@ def _float(node: Node, x: np.ndarray) -> np.ndarray:
 def _matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     a, b = (_float(node, _need(inputs, i)) for i in range(2))
     low.notes.add("MatMul of floats sums in another order than the reference")
-    parts = [low.machine.product(x, y) for x, y in _matrices(node, a, b)]
+    parts = [low.runner.product(x, y) for x, y in _matrices(node, a, b)]
     return [np.stack(parts).reshape(_result_shape(a, b))]
 
 

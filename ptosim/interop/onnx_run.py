@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import ProgramError, UnsupportedError
+from ptosim.ground.errors import UnsupportedError
 from ptosim.interop.chains import unsupported
-from ptosim.interop.launches import Machine
+from ptosim.interop.generated import Ran
+from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.onnx_model import Graph, GraphNode
 from ptosim.interop.onnx_nodes import OPERATORS, Lowering
-from ptosim.interop.runner import Ran
 from ptosim.quant import metrics
 from ptosim.quant.onnx.ops import evaluate, node_of, positions
-from ptosim.quant.onnx.rules import check_node
-from ptosim.quant.onnx.schema import Node, Operand, operators
+from ptosim.quant.onnx.rules import check_node, refuse_errors
+from ptosim.quant.onnx.schema import Input, Node, operators
 
 FORMS = ("exact", "fast")
 ORACLES = {"reference": "runtime", "runtime": "reference", "onnx": "reference"}
@@ -79,12 +78,7 @@ class Outcome:
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
     """True if arrays hold the same values; NaN equals NaN."""
-    return a.shape == b.shape and not np.any(_differs(a, b))
-
-
-def _differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    left, right = a.astype(np.float64), b.astype(np.float64)
-    return ~((left == right) | (np.isnan(left) & np.isnan(right)))
+    return a.shape == b.shape and not np.any(metrics.differs(a, b))
 
 
 def run(
@@ -119,20 +113,16 @@ def _check_operators(graph: Graph) -> None:
         raise UnsupportedError(problems)
 
 
-def _attributes(node: GraphNode) -> dict[str, Any]:
-    return dict(node.attrs)
-
-
 def _inputs(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:
     return [env[name] if name else None for name in node.inputs]
 
 
 def _node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
     if node.op in operators():
-        made = node_of(node.op, inputs, _attributes(node), opset)
+        made = node_of(node.op, inputs, node.attrs, opset)
     else:
-        made = Node(node.op, opset, [None if a is None else Operand("?", a.shape) for a in inputs],
-                    _attributes(node))  # fmt: skip
+        made = Node(node.op, opset, [None if a is None else Input("?", a.shape) for a in inputs],
+                    node.attrs)  # fmt: skip
     return Node(made.op, made.opset, made.inputs, made.attrs, None, node.name)
 
 
@@ -141,15 +131,8 @@ def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic
     for node in graph.nodes:
         if node.op in operators():
             findings += check_node(_node(node, _inputs(node, env), graph.opset))
-    if any(d.severity.word == "error" for d in findings):
-        raise ProgramError(findings)
+    refuse_errors(findings)
     return findings
-
-
-def _check_node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> None:
-    findings = check_node(_node(node, inputs, opset))
-    if any(d.severity.word == "error" for d in findings):
-        raise ProgramError(findings)
 
 
 # -- reference values ------------------------------------------------------------------------------
@@ -164,8 +147,8 @@ def _expected(
             from onnx.reference import ReferenceEvaluator
 
             found = ReferenceEvaluator(graph.proto).run(None, dict(feeds), intermediate=True)
-            values: dict[str, Any] = dict(found)  # type: ignore[arg-type]
-            return {**graph.constants, **feeds, **values}, "onnx.reference"
+            assert isinstance(found, dict)  # of all names: `intermediate`
+            return {**graph.constants, **feeds, **found}, "onnx.reference"
         except Exception:  # its own gaps: DequantizeLinear before opset 19, missing types, …
             return _evaluated(graph, feeds, oracle)
     return _evaluated(graph, feeds, oracle)
@@ -178,8 +161,8 @@ def _evaluated(
     for node in graph.nodes:
         inputs = _inputs(node, env)
         if node.op in operators():
-            _check_node(node, inputs, graph.opset)
-            made = evaluate(node.op, inputs, _attributes(node), opset=graph.opset, oracle=oracle)
+            refuse_errors(check_node(_node(node, inputs, graph.opset)))
+            made = evaluate(node.op, inputs, node.attrs, opset=graph.opset, oracle=oracle)
         else:
             made = _plain(node, inputs, graph.opset)
         env |= dict(zip(node.outputs, made, strict=False))
@@ -213,7 +196,7 @@ def _line(
     value = expected[name]
     return Line(
         node.name, node.op, name, value.dtype.name, value.shape,
-        int(np.count_nonzero(_differs(value, other[name]))),
+        int(np.count_nonzero(metrics.differs(value, other[name]))),
     )  # fmt: skip
 
 
@@ -227,13 +210,13 @@ def _run_form(
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
     programs: list[tuple[str, Ran]] = []
     for node, line in zip(graph.nodes, outcome.lines, strict=True):
-        machine = Machine(key[0])
-        lowering = Lowering(machine, key[1], outcome.oracle)
+        runner = KernelRunner(key[0])
+        lowering = Lowering(runner, key[1], outcome.oracle)
         inputs = _inputs(node, env)
         made = lowering.node(_node(node, inputs, graph.opset), inputs)
         env |= dict(zip(node.outputs, made, strict=False))
-        programs += [(f"{node.op}_{node.name}_{i}", r) for i, r in enumerate(machine.ran)]
-        line.cycles[key] = machine.cycles
+        programs += [(f"{node.op}_{node.name}_{i}", r) for i, r in enumerate(runner.ran)]
+        line.cycles[key] = runner.cycles
         line.gaps[key] = _gap(node, graph.opset, expected, env)
         outcome.notes += [n for n in sorted(lowering.notes) if n not in outcome.notes]
     outcome.results[key] = {name: env[name] for name in graph.outputs}
@@ -247,7 +230,7 @@ def _gap(
     env: Mapping[str, np.ndarray],
 ) -> Gap:
     want, got = expected[node.outputs[0]], env[node.outputs[0]]
-    wrong = _differs(want, got)
+    wrong = metrics.differs(want, got)
     if not wrong.any():
         return Gap()
     with np.errstate(all="ignore"):
@@ -255,7 +238,7 @@ def _gap(
     inherited = any(n and not same(expected[n], env[n]) for n in node.inputs)
     ties = 0
     if node.op in operators() and not inherited:
-        where = positions(node.op, _inputs(node, expected), _attributes(node), opset)
+        where = positions(node.op, _inputs(node, expected), node.attrs, opset)
         if where is not None:
             ties = int(np.count_nonzero(wrong & (distance == 1) & metrics.near_tie(where)))
     return Gap(int(wrong.sum()), ties, float(np.nanmax(distance[wrong])), inherited)

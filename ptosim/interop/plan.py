@@ -7,15 +7,16 @@ that is rounded to whole sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ptosim.interop import cube, requant
-from ptosim.interop.launches import Machine
+from ptosim.interop import cube_kernels, requant
+from ptosim.interop.chains import Parameter
+from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.products import convolve, signed, sums
+from ptosim.interop.program_text import FunctionText, TileText
 from ptosim.quant import metrics
 from ptosim.quant.integer_ops import Window
 from ptosim.quant.onednn import primitives as onednn
@@ -58,14 +59,15 @@ class Task:
 
     def reference(self) -> np.ndarray:
         """Return what oneDNN computes."""
-        common: dict[str, Any] = {
-            "attributes": self.attributes, "bias": self.bias, "dst": self.dst.name,
-        }  # fmt: skip
         if self.conv is None:
-            return onednn.matmul(self.src, self.weights, self.values, **common)
+            return onednn.matmul(
+                self.src, self.weights, self.values,
+                attributes=self.attributes, bias=self.bias, dst=self.dst,
+            )  # fmt: skip
         c = self.conv
         return onednn.convolution(
-            self.src, self.weights, self.values, **common,
+            self.src, self.weights, self.values,
+            attributes=self.attributes, bias=self.bias, dst=self.dst,
             strides=c.strides, padding=c.padding, dilation=c.dilation, groups=c.groups,
         )  # fmt: skip
 
@@ -91,7 +93,7 @@ class Numbers:
     `compensation` is the int32 bias for the zero point of the source as the cube sees it (unsigned
     bytes with their top bit flipped); `bias` adds the real bias, rounded to whole sums. `factor` is
     s_src * s_wei / s_dst in f32, `words` are the fixpipe's parameters. `possible` False: `why` says
-    what stands in the way."""
+    what prevents it."""
 
     compensation: np.ndarray
     bias: np.ndarray
@@ -112,10 +114,10 @@ def numbers(task: Task) -> Numbers:
     with np.errstate(all="ignore"):
         factor = np.broadcast_to(src * wei / np.float64(given.dst_scale), (count,))
         factor = factor.astype(np.float32)
-        loss = 1 - cube.fp19(factor).astype(np.float64) / factor
+        loss = 1 - cube_kernels.fp19(factor).astype(np.float64) / factor
     zero = int(given.dst_zero)
     offset = min(max(zero, OFFSETS[0]), OFFSETS[1])
-    words = [cube.quant_word(v, offset, signed=task.dst.signed) for v in factor]
+    words = [cube_kernels.quant_word(v, offset, signed=task.dst.signed) for v in factor]
     taps = task.weights.reshape(count, -1) if task.conv else task.weights.T
     _, shifted = signed(task.src, np.asarray(task.values.src_zero, np.int32))
     compensation = -int(shifted.reshape(())) * taps.astype(np.int64).sum(1)
@@ -164,12 +166,12 @@ class Form:
     mismatches: np.ndarray  # [channels]
     ties: np.ndarray  # [channels]
     worst: np.ndarray  # [channels]
-    machine: Machine
+    runner: KernelRunner
 
     @property
     def cycles(self) -> int | None:
         """Cycles of its programs one after the other."""
-        return self.machine.cycles
+        return self.runner.cycles
 
 
 @dataclass(slots=True)
@@ -197,8 +199,8 @@ def make(task: Task, targets: list[str]) -> Plan:
 
 
 def _run(plan: Plan, target: str, form: str) -> Form:
-    task, machine = plan.task, Machine(target)
-    each = _exact(task, machine) if form == "exact" else _fixpipe(task, machine, plan.numbers)
+    task, runner = plan.task, KernelRunner(target)
+    each = _exact(task, runner) if form == "exact" else _fixpipe(task, runner, plan.numbers)
     zero = int(np.asarray(task.values.src_zero).reshape(()))
     if task.conv is None:
         flat = task.src.reshape(-1, task.src.shape[-1])
@@ -209,7 +211,7 @@ def _run(plan: Plan, target: str, form: str) -> Form:
             task.src.shape[2:], task.weights.shape[2:], c.strides, c.padding, c.dilation
         )
         got = convolve(window, c.groups, task.src, task.weights, zero, each)
-    return _compared(plan, target, form, got, machine)
+    return _compared(plan, target, form, got, runner)
 
 
 Each = Callable[[np.ndarray, np.ndarray, slice], np.ndarray]
@@ -219,7 +221,7 @@ def _slice(values: np.ndarray, chosen: slice) -> np.ndarray:
     return values if values.size == 1 else values.reshape(-1)[chosen]
 
 
-def _exact(task: Task, machine: Machine) -> Each:
+def _exact(task: Task, runner: KernelRunner) -> Each:
     given, zero = task.requantisation(), np.asarray(task.values.src_zero, np.int32)
     with np.errstate(all="ignore"):
         reciprocal = np.float32(1) / given.dst_scale
@@ -234,20 +236,20 @@ def _exact(task: Task, machine: Machine) -> Each:
         if given.bias is not None:
             params["bias"] = _slice(given.bias, chosen)
 
-        def body(f: Any, x: Any, p: dict[str, Any]) -> Any:
+        def body(f: FunctionText, x: TileText, p: Mapping[str, Parameter]) -> TileText:
             steps = requant.OneDnn(
                 p["src_scale"], p["weights_scale"], p.get("bias"),
                 tuple(task.attributes.post_ops), p["reciprocal"], dst_zero,
             )  # fmt: skip
             return requant.onednn(f, x, steps, task.dst)
 
-        acc = sums(machine, a, b, zero, np.zeros((), np.int32))
-        return machine.on_sums("requantise", acc, params, body, task.dst)
+        acc = sums(runner, a, b, zero, np.zeros((), np.int32))
+        return runner.on_sums("requantise", acc, params, body, task.dst)
 
     return each
 
 
-def _fixpipe(task: Task, machine: Machine, given: Numbers) -> Each:
+def _fixpipe(task: Task, runner: KernelRunner, given: Numbers) -> Each:
     """Product with a bias and words; whole products of all channels share one word if they can."""
     zero = np.asarray(task.values.src_zero, np.int32)
     single = bool((given.words == given.words[0]).all())
@@ -257,29 +259,31 @@ def _fixpipe(task: Task, machine: Machine, given: Numbers) -> Each:
         words = given.words[:1] if single else given.words[chosen]
         bias = rest[chosen] if np.any(rest) else None
         return sums(
-            machine, a, b, zero, np.zeros((), np.int32), bias,
+            runner, a, b, zero, np.zeros((), np.int32), bias,
             words=words, out=task.dst.name, relu=given.relu,
         )  # fmt: skip
 
     return each
 
 
-def _compared(plan: Plan, target: str, form: str, got: np.ndarray, machine: Machine) -> Form:
+def _compared(plan: Plan, target: str, form: str, got: np.ndarray, runner: KernelRunner) -> Form:
     task = plan.task
     want, have = (task.by_channel(a).astype(np.float64) for a in (plan.reference, got))
-    wrong = ~((want == have) | (np.isnan(want) & np.isnan(have)))
+    wrong = metrics.differs(want, have)
     with np.errstate(all="ignore"):
         gap = np.where(wrong, np.abs(want - have), 0.0)
     ties = wrong & (gap == 1) & metrics.near_tie(_positions(task))
-    return Form(target, form, got, wrong.sum(1), ties.sum(1), gap.max(1, initial=0.0), machine)
+    return Form(target, form, got, wrong.sum(1), ties.sum(1), gap.max(1, initial=0.0), runner)
 
 
 def _positions(task: Task) -> np.ndarray:
-    """Where oneDNN's results lie between integers, as [channels, elements]."""
+    """Where between integers oneDNN's results are, as [channels, elements]."""
     real = Task(
         task.src, task.weights,
         Values(task.values.src_scale, task.values.src_zero, task.values.weights_scale),
         task.attributes, task.bias, storage("f32"), task.conv,
     ).reference()  # fmt: skip
     with np.errstate(all="ignore"):
-        return task.by_channel(real.astype(np.float64) / np.float64(task.values.dst_scale))
+        return task.by_channel(
+            real.astype(np.float64) / np.asarray(task.values.dst_scale, np.float64)
+        )

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ptosim.interop.chains import unsupported
-from ptosim.interop.launches import Machine
+from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.quant.integer_ops import Window
 
 
@@ -25,18 +24,21 @@ def signed(q: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sums(
-    machine: Machine,
+    runner: KernelRunner,
     a: np.ndarray,
     b: np.ndarray,
     a_zero: np.ndarray,
     b_zero: np.ndarray,
     bias: np.ndarray | None = None,
-    **out: Any,
+    *,
+    words: np.ndarray | None = None,
+    out: str = "",
+    relu: bool = False,
 ) -> np.ndarray:
     """Return (a - a_zero) @ (b - b_zero) + bias for int8 or uint8 matrices, on the cube.
 
     The zero point of a becomes a bias of the columns, that of b further rows of b that meet a
-    again."""
+    again. `words`, `out` and `relu` are those of `KernelRunner.product`."""
     a, a_zero = signed(a, a_zero)
     b, b_zero = signed(b, b_zero)
     if a_zero.size != 1:
@@ -53,7 +55,7 @@ def sums(
         shift = shift + bias
     whole = shift.astype(np.int32) if np.any(shift) else None
     wide = np.concatenate([a] * len(rows), 1)
-    return machine.product(wide, np.concatenate(rows, 0), whole, **out)
+    return runner.product(wide, np.concatenate(rows, 0), whole, words=words, out=out, relu=relu)
 
 
 def convolve(
@@ -67,7 +69,7 @@ def convolve(
     """Return the convolution of x [N, C, ...] with w [O, C/groups, ...], group by group.
 
     `each(patches, filters, slice of the filters)` multiplies [positions, taps] by [taps, filters];
-    `fill`, the stored value of real 0, is what lies around the image."""
+    `fill`, the stored value of real 0, is what surrounds the image."""
     share, depth = w.shape[0] // groups, w.shape[1]
     found = []
     for group in range(groups):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ptosim.interop import chains
 from ptosim.interop.chains import Parameter, apply
-from ptosim.interop.text import FunctionText, TileText
+from ptosim.interop.program_text import FunctionText, TileText
 from ptosim.quant.onednn.attributes import PostOp
 from ptosim.quant.storage import Storage
 

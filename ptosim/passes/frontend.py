@@ -21,8 +21,8 @@ from ptosim.ground.isa.targets import (
 )
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
-from ptosim.passes.place.planner import check_placement
-from ptosim.passes.verify import checks
+from ptosim.passes.place.cores import Plan, plans
+from ptosim.passes.verify.checks import addresses, fifos, functions, quantised, shapes, vecscope
 from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse
 
@@ -51,6 +51,7 @@ class Front:
     level: int
     sync: str
     sink: Sink = field(default_factory=Sink)
+    plans: dict[str, Plan] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -88,10 +89,37 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
-        checks.run_all(resolved, level, sink)
-    if not sink.has_errors:
-        check_placement(resolved, sink)
-    return Front(source, module, resolved, resolved.target, resolved.chip, level, sync, sink)
+        sink.extend(_checks(resolved, level))
+    made = {} if sink.has_errors else plans(resolved, sink)
+    return Front(source, module, resolved, resolved.target, resolved.chip, level, sync, sink, made)
+
+
+_CHECKS = (
+    (functions.entries, None),
+    (functions.calls, None),
+    (functions.regions, None),
+    (addresses.levels, {"makes_storage", "places"}),
+    (shapes.windows, {"window"}),
+    (shapes.layouts, {"view"}),
+    (shapes.tiles, {"makes_storage", "window", "sets_valid"}),
+    (fifos.signals, {"cross_core"}),
+    (addresses.buffers, {"reserves", "imports"}),
+    (fifos.ends, {"pipes"}),
+    (fifos.popped, {"pipes"}),
+    (vecscope.check, {"vector_region", "micro"}),
+    (quantised.casts, {"quant"}),
+    (quantised.reused, None),
+)
+"""Checks that look at more than one operation, each with the traits or families of operations that
+it is about; None: it is about every program."""
+
+
+def _checks(resolved: ResolvedModule, level: int) -> list[Diagnostic]:
+    words = {word for op in resolved.ops for word in op.traits}
+    families = (op.definition.family for op in resolved.ops if op.definition is not None)
+    words |= {family.partition("_")[0] for family in families}
+    checks = [check for check, about in _CHECKS if about is None or about & words]
+    return [found for check in checks for found in check(resolved, level)]
 
 
 def _has_syntax_errors(sink: Sink) -> bool:

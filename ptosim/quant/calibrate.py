@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.quant.regions import normal_axis
+from ptosim.quant.granularity import normal_axis
 from ptosim.quant.storage import Storage
 
 

@@ -4,7 +4,7 @@ does."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,13 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
 from ptosim.quant import metrics
+from ptosim.quant.granularity import covering, spread
 from ptosim.quant.inverse import dequantize
-from ptosim.quant.quantize import Options, explain, quantize_array
-from ptosim.quant.regions import regions
+from ptosim.quant.quantize import Options, Traced, explain, quantize_array
 from ptosim.quant.schemes import Scheme, scheme, schemes
 from ptosim.quant.storage import Storage, storage
 
-Trace = list[tuple[str, Any]]
+Trace = list[Traced]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,8 @@ class Setting:
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Return parameters, one for each element."""
         whole = np.empty(np.ascontiguousarray(self.x).shape, values.dtype)
-        given = (
-            np.broadcast_to(values.reshape(()), self.scale.shape) if values.size == 1 else values
-        )
-        for region in regions(whole.shape, self.scale.shape, self.axis, self.block):
+        given = spread(values, self.scale.shape)
+        for region in covering(whole.shape, self.scale.shape, self.axis, self.block):
             region.data(whole)[...] = region.parameter(given)
         return whole
 
@@ -128,7 +126,7 @@ def _row(
     left, right = (a.astype(np.float64).reshape(scale.shape) for a in (expected, got))
     with np.errstate(all="ignore"):
         gap = np.abs(left - right)
-    wrong = ~((left == right) | (np.isnan(left) & np.isnan(right)))
+    wrong = metrics.differs(left, right)
     quality = metrics.sqnr(setting.x, _back(setting, got))
     if not wrong.any():
         return Row(other.name, sqnr=quality)
@@ -202,7 +200,7 @@ def _difference(
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An input that tells two schemes apart, with their results."""
+    """An input on which two schemes differ, with their results."""
 
     a: str
     b: str
@@ -218,7 +216,7 @@ def examples() -> list[Example]:
     return [_example(row) for row in read_toml("quant/examples.toml")["example"]]
 
 
-def _example(row: dict[str, Any]) -> Example:
+def _example(row: Mapping[str, Any]) -> Example:
     out = storage(row["out"])
     if "acc" in row:
         x = np.array([row["acc"]], np.int32)

@@ -27,7 +27,7 @@ def matmul_int32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class Window:
     """Geometry of a convolution: how far the kernel moves and what is added around the image.
 
-    `pads` lists the elements before each dimension and then those behind. Raises UsageError if
+    `pads` lists the elements before each dimension and then those after. Raises UsageError if
     sizes do not fit.
     """
 

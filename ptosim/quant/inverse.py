@@ -6,25 +6,25 @@ Differences of 16-bit and narrower integers are exact in f32, so that the system
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ptosim.ground.errors import UsageError
+from ptosim.quant.granularity import Cover, covering, part_of, pieces, spread
 from ptosim.quant.parameters import FLOATS, float_name, wrap
 from ptosim.quant.quantize import as_array
-from ptosim.quant.regions import Region, part_of, pieces, regions
-from ptosim.quant.schemes import Scheme, scheme
-from ptosim.quant.storage import Storage, integer_storage, of_array, storage
+from ptosim.quant.schemes import Scheme
+from ptosim.quant.schemes import scheme as scheme_of
+from ptosim.quant.storage import ElementType, Storage, integer_storage, of_array, storage
 
 
 def dequantize(
-    q: Any,
+    q: ArrayLike,
     *,
     scheme: str | Scheme,
-    scale: Any,
-    zero_point: Any = 0,
-    dtype: Any = None,
+    scale: ArrayLike,
+    zero_point: ArrayLike = 0,
+    dtype: ElementType | None = None,
     axis: int | None = None,
     block: int | None = None,
 ) -> np.ndarray:
@@ -35,7 +35,7 @@ def dequantize(
     that type is the default. The other arguments are those of `quantize`. Raises UsageError for
     arguments that do not fit each other.
     """
-    chosen = _scheme(scheme)
+    chosen = scheme_of(scheme)
     stored, kind = _stored(q)
     scales = as_array(scale, "scale")
     result = storage(dtype if dtype is not None else _default(chosen, scales.dtype))
@@ -48,18 +48,15 @@ def dequantize(
         )
     if "wrap" in chosen.overflow and kind.is_integer:
         zeros = wrap(zeros.astype(np.int64), kind)
-    zeros = np.broadcast_to(zeros if zeros.size != 1 else zeros.reshape(()), scales.shape)
-    covers = regions(stored.shape, scales.shape, axis, block)
+    covers = covering(stored.shape, scales.shape, axis, block)
     with np.errstate(all="ignore"):
-        values = _expand(stored, scales, zeros, covers, _work(chosen, result), result)
+        values = _expand(
+            stored, scales, spread(zeros, scales.shape), covers, _work(chosen, result), result
+        )
     return values.reshape(np.shape(q))
 
 
-def _scheme(name: str | Scheme) -> Scheme:
-    return scheme(name)
-
-
-def _stored(q: Any) -> tuple[np.ndarray, Storage]:
+def _stored(q: ArrayLike) -> tuple[np.ndarray, Storage]:
     array = np.ascontiguousarray(q)  # a scalar becomes a vector of one
     known = of_array(array)
     if known is not None and known.kind in ("int", "float"):
@@ -84,7 +81,7 @@ def _expand(
     stored: np.ndarray,
     scales: np.ndarray,
     zeros: np.ndarray,
-    covers: list[Region],
+    covers: list[Cover],
     work: np.dtype,
     result: Storage,
 ) -> np.ndarray:

@@ -1,10 +1,16 @@
-"""How far stored values are from each other and from what they stand for."""
+"""How far stored values are from each other and from the values that they represent."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+
+
+def differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return True where two arrays hold different numbers; NaN is equal to NaN."""
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    return ~((left == right) | (np.isnan(left) & np.isnan(right)))
 
 
 def ratio(x: np.ndarray, scale: np.ndarray) -> np.ndarray:

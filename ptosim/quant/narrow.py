@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.quant import steps
+from ptosim.quant import formula
+from ptosim.quant.granularity import Cover
 from ptosim.quant.parameters import Parameters
-from ptosim.quant.regions import Region
 from ptosim.quant.schemes import Scheme
 from ptosim.quant.storage import Storage
 
@@ -21,15 +21,15 @@ def quantize(
     parameters: Parameters,
     scheme: Scheme,
     out: Storage,
-    covers: list[Region],
+    covers: list[Cover],
     saturate: bool,
 ) -> np.ndarray:
     """Return x / scale (plus z where the scheme says so) as elements of `out`."""
-    chain = steps.scaling(scheme, parameters)
+    chain = formula.scaling(scheme, parameters)
     if scheme.floats == "add":
-        chain += steps.add_before(scheme, parameters)
+        chain += formula.add_before(scheme, parameters)
     elif out.bits < 8:  # also a zero point of 0, which makes -0 a 0
-        chain.append(steps.Step("+ z", lambda v, p: np.add(v, p.zero, out=v)))
+        chain.append(formula.FormulaStep("+ z", lambda v, p: np.add(v, p.zero, out=v)))
     quirk = "ort-fp8" in scheme.quirks and not saturate
     result = np.empty(x.shape, out.array)
 
@@ -39,7 +39,7 @@ def quantize(
             _runtime_overflow(values, stored, out)
         return stored
 
-    steps.run(chain, parameters, covers, x, result, store)
+    formula.run(chain, parameters, covers, x, result, store)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -38,7 +39,7 @@ class Parameters:
     multiplier: np.ndarray
     zero: np.ndarray
 
-    def map(self, view) -> Parameters:
+    def map(self, view: Callable[[np.ndarray], np.ndarray]) -> Parameters:
         """Return the parameters with each array cut or reshaped."""
         return Parameters(
             self.work,

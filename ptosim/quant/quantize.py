@@ -6,17 +6,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ptosim.ground.errors import UsageError
+from ptosim.quant import formula
 from ptosim.quant import narrow as floats
-from ptosim.quant import steps
+from ptosim.quant.granularity import Cover, covering, spread
 from ptosim.quant.parameters import FLOATS, Parameters, float_name, prepare
-from ptosim.quant.regions import Region, regions
-from ptosim.quant.schemes import Scheme, scheme
-from ptosim.quant.storage import Storage, narrow_integers, of_array, storage
+from ptosim.quant.schemes import Scheme
+from ptosim.quant.schemes import scheme as scheme_of
+from ptosim.quant.storage import (
+    ElementType,
+    Storage,
+    as_bytes,
+    narrow_integers,
+    of_array,
+    storage,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +44,17 @@ class Options:
 
 
 def quantize(
-    x: Any,
+    x: ArrayLike,
     *,
     scheme: str | Scheme,
-    scale: Any,
-    zero_point: Any = 0,
-    dtype: Any = "i8",
+    scale: ArrayLike,
+    zero_point: ArrayLike = 0,
+    dtype: ElementType = "i8",
     axis: int | None = None,
     block: int | None = None,
     saturate: bool = True,
     precision: str | None = None,
-    multiplier: Any = None,
+    multiplier: ArrayLike | None = None,
 ) -> np.ndarray:
     """Quantise an array by a named scheme and return the stored values, one an entry.
 
@@ -67,7 +76,7 @@ def quantize(
         as_array(x, "x"),
         as_array(scale, "scale"),
         as_array(zero_point, "zero_point"),
-        _scheme(scheme),
+        scheme_of(scheme),
         storage(dtype),
         axis,
         block,
@@ -90,7 +99,7 @@ def quantize_array(
     _check_supported(chosen, out, x.dtype)
     source = np.ascontiguousarray(x)  # a scalar becomes a vector of one
     parameters = _parameters(chosen, out, x.dtype, scale, zero, options)
-    covers = regions(source.shape, parameters.scale.shape, axis, block)
+    covers = covering(source.shape, parameters.scale.shape, axis, block)
     with np.errstate(all="ignore"):
         if out.is_integer:
             stored = _integers(source, parameters, chosen, out, covers, options.limits)
@@ -104,25 +113,32 @@ def _integers(
     parameters: Parameters,
     chosen: Scheme,
     out: Storage,
-    covers: list[Region],
+    covers: list[Cover],
     limits: tuple[int, int] | None,
 ) -> np.ndarray:
     chain = [s for s in chain_of(chosen, out, parameters) if not s.neutral]
-    store = steps.store(chosen, out, *_limits(chosen, out, limits))
+    store = formula.store(chosen, out, *_limits(chosen, out, limits))
     # ml_dtypes keeps an integer of 2 or 4 bits in a byte, and converts it slowly.
     byte = np.dtype(np.int8 if out.signed else np.uint8)
     result = np.empty(x.shape, out.array if out.array.kind in "iu" else byte)
-    steps.run(chain, parameters, covers, x, result, store)
+    formula.run(chain, parameters, covers, x, result, store)
     return result if result.dtype == out.array else narrow_integers(result, out)
 
 
-def chain_of(chosen: Scheme, out: Storage, parameters: Parameters) -> list[steps.Step]:
+def chain_of(chosen: Scheme, out: Storage, parameters: Parameters) -> list[formula.FormulaStep]:
     """Return the steps of a scheme from x to an integral value before the limits."""
-    chain = steps.scaling(chosen, parameters)
+    chain = formula.scaling(chosen, parameters)
     if chosen.zero == "before":
-        chain += steps.add_before(chosen, parameters)
-    chain += steps.rounding(chosen, parameters, out)
-    return chain + steps.add_after(chosen, parameters, out)
+        chain += formula.add_before(chosen, parameters)
+    chain += formula.rounding(chosen, parameters, out)
+    return chain + formula.add_after(chosen, parameters, out)
+
+
+class Traced(NamedTuple):
+    """A step of the computation in words, and the value after it."""
+
+    text: str
+    value: int | float
 
 
 def explain(
@@ -134,7 +150,7 @@ def explain(
     *,
     multiplier: float | None = None,
     dtype: np.dtype | None = None,
-) -> list[tuple[str, Any]]:
+) -> list[Traced]:
     """Return the values of one element after each step, the stored value last."""
     given = np.asarray([x], dtype or np.float32)
     factor = None if multiplier is None else np.asarray([multiplier])
@@ -142,22 +158,22 @@ def explain(
     parameters = _parameters(
         chosen, out, given.dtype, np.asarray([scale], np.float32), np.asarray([zero]), options
     )
-    trace: list[tuple[str, Any]] = [("x", given[0].item())]
+    trace = [Traced("x", given[0].item())]
     with np.errstate(all="ignore"):
         if out.is_integer:
             values = parameters.entered(given)
             for step in chain_of(chosen, out, parameters):
                 values = step.apply(values, parameters)
-                trace.append((step.text, values[0].item()))
+                trace.append(Traced(step.text, values[0].item()))
         stored = quantize_array(
             given, np.asarray([scale], np.float32), np.asarray([zero]), chosen, out, options=options
         )
-    trace.append((f"stored as {out}", _plain(stored[0])))
+    trace.append(Traced(f"stored as {out}", _plain(stored[0])))
     return trace
 
 
-def _plain(value: Any) -> int | float:
-    number = float(value)
+def _plain(value: np.generic) -> int | float:
+    number = float(value.item())
     return int(number) if number.is_integer() else number
 
 
@@ -181,19 +197,15 @@ def _parameters(
         raise UsageError(f"precision is one of {', '.join(FLOATS)}, not `{options.precision}`")
     factor = options.multiplier
     shape = scale.shape if factor is None else np.broadcast_shapes(scale.shape, factor.shape)
-    spread = [scale, zero] if factor is None else [scale, zero, factor]
-    if any(a.size != 1 and a.shape != shape for a in spread):
+    given = [scale, zero] if factor is None else [scale, zero, factor]
+    if any(a.size != 1 and a.shape != shape for a in given):
         raise UsageError(
             f"scale and zero point must have the same shape: {scale.shape} and {zero.shape}"
         )
-    scales, zeros, *rest = (_spread(a, shape) for a in spread)
+    scales, zeros, *rest = (spread(a, shape) for a in given)
     return prepare(
         chosen, out, x_dtype, scales, zeros, rest[0] if rest else None, options.precision
     )
-
-
-def _spread(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return array if array.shape == shape else np.broadcast_to(array.reshape(()), shape)
 
 
 def _check_supported(chosen: Scheme, out: Storage, x: np.dtype) -> None:
@@ -209,7 +221,7 @@ def _check_supported(chosen: Scheme, out: Storage, x: np.dtype) -> None:
         raise UsageError(f"x holds {x}; a float or integer array is quantised")
 
 
-def as_array(value: Any, name: str) -> np.ndarray:
+def as_array(value: ArrayLike, name: str) -> np.ndarray:
     """Return the caller's value as an array of numbers (block scales in e8m0 as f32)."""
     array = np.asarray(value)
     known = of_array(array)
@@ -217,10 +229,4 @@ def as_array(value: Any, name: str) -> np.ndarray:
         raise UsageError(f"{name} is not an array of numbers (its type is {array.dtype})")
     if known is not None and known.kind in ("scale", "float"):
         return array.astype(np.float32)
-    if known is not None and known.is_integer and array.dtype.kind not in "iu":
-        return array.astype(np.int8 if known.signed else np.uint8)
-    return array
-
-
-def _scheme(name: str | Scheme) -> Scheme:
-    return scheme(name)
+    return as_bytes(array)

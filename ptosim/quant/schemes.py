@@ -50,7 +50,7 @@ class Scheme:
     form: str
     quirks: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the scheme as JSON data."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 

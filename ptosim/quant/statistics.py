@@ -9,9 +9,9 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.quant.fake_quant import fake_quant_type
+from ptosim.quant.granularity import normal_axis
 from ptosim.quant.mlir.floats import float_text
 from ptosim.quant.mlir.types import UniformType
-from ptosim.quant.regions import normal_axis
 
 
 @dataclass(slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
@@ -51,6 +51,10 @@ class Storage:
 
     def __str__(self) -> str:
         return self.name
+
+
+ElementType = Storage | DTypeLike
+"""What names a type: its PTO name, a NumPy or ml_dtypes type, or the type itself."""
 
 
 def _dtype(name: str) -> np.dtype:
@@ -97,7 +101,7 @@ def narrow_integers(values: np.ndarray, kind: Storage) -> np.ndarray:
     return np.bitwise_and(codes, pattern, out=codes).view(kind.array)
 
 
-def storage(what: Any) -> Storage:
+def storage(what: ElementType) -> Storage:
     """Return the type that a word, a NumPy or ml_dtypes type or a Storage names.
 
     Raises UsageError for anything else.
@@ -123,6 +127,15 @@ def of_array(array: np.ndarray) -> Storage | None:
     return _arrays().get(array.dtype)
 
 
+def as_bytes(array: np.ndarray) -> np.ndarray:
+    """Return integers of 2 and 4 bits, which ml_dtypes keeps in a byte and NumPy cannot compute
+    with, as integers of 8 bits; anything else as it is."""
+    known = of_array(array)
+    if known is None or not known.is_integer or array.dtype.kind in "iu":
+        return array
+    return array.astype(np.int8 if known.signed else np.uint8)
+
+
 def integer_storage(bits: int, *, signed: bool) -> Storage:
     """Return the integer type of any width from 1 to 32; widths without a name are held in the next
     NumPy type."""
@@ -134,5 +147,5 @@ def integer_storage(bits: int, *, signed: bool) -> Storage:
     return Storage(f"{sign}i{bits}", "int", bits, signed, np.dtype(f"{sign}int{holder}"))
 
 
-def _unknown(what: Any) -> UsageError:
+def _unknown(what: ElementType) -> UsageError:
     return UsageError(f"unknown element type `{what}`", help=f"known: {', '.join(storages())}")

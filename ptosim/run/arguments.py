@@ -167,8 +167,8 @@ def needed_elements(function: Function) -> dict[str, Needed]:
     pointers without such a view are missing."""
     needed: dict[str, Needed] = {}
     pointers = {value: value.name for value in function.args if isinstance(value.type, PtrType)}
-    for op in function.op.walk():
-        if op.name != "pto.make_tensor_view" or not op.bound:
+    for op in function.ops:
+        if "view" not in op.traits or not op.bound:
             continue
         pointer = op.bound.get("ptr")
         value = pointer.value if isinstance(pointer, Operand) else None

@@ -84,8 +84,8 @@ class Choices:
             for name, spec in sidecar.expect.items()
         }
 
-    def run_options(self) -> dict[str, Any]:
-        """Return the keyword arguments of `RunOptions`, those that are left to it not among
-        them."""
-        given = {name: getattr(self, name) for name in _RUN_OPTIONS}
+    def run_options(self, *names: str) -> dict[str, Any]:
+        """Return keyword arguments of `RunOptions`, all of them or those of these names, without
+        those that are left to it."""
+        given = {name: getattr(self, name) for name in names or _RUN_OPTIONS}
         return {name: value for name, value in given.items() if value is not None}

@@ -40,9 +40,7 @@ from ptosim.machine.storage import from_bytes, to_bytes
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile, store_tile
 from ptosim.passes.frontend import Front
-from ptosim.passes.place.cores import CoreRole, has_abstract, peer_functions, reached_functions
-from ptosim.passes.place.cores import roles as core_roles
-from ptosim.passes.place.planner import Placement, place
+from ptosim.passes.place.cores import CoreRole, has_abstract, peer_functions, plan
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results
 from ptosim.run.costing import bridge_of, report_of
@@ -101,17 +99,23 @@ class Launch:
         self.sink = Sink()
         self.made_up: dict[str, str] = {}
         self.resolved = front.resolved
-        given = arguments.match(peer_functions(self.resolved, self.resolved.functions[entry]), args)
-        if has_abstract(self.resolved.functions[entry]):
+        known = front.plans.get(entry)
+        function = self.resolved.functions[entry]
+        launched = known.launched if known else peer_functions(self.resolved, function)
+        given = arguments.match(launched, args)
+        if known is None and has_abstract(function):
             self.resolved, assumed = abstract.concrete(front, given, self.sink)
             self.made_up.update(assumed)
             self._reject_errors()
         self.function = self.resolved.functions[entry]
-        self.launched = peer_functions(self.resolved, self.function)
         self.rng = np.random.default_rng(options.seed)
         self.machine = Machine(machine_of(front.chip))
         self._check_blocks()
-        self.placement = self._place()
+        if known is None:
+            known = plan(self.resolved, entry)
+            self.sink.extend(known.findings)
+            self._reject_errors()
+        self.launched, self.roles, self.placement = known.launched, known.roles, known.placement
         self.program = decode(
             self.resolved,
             self.launched,
@@ -126,12 +130,6 @@ class Launch:
         self.tile_inputs: dict[str, np.ndarray] = {}
         self._bind_arguments(given)
         self._make_cores()
-
-    def _place(self) -> Placement:
-        self.reached = reached_functions(self.resolved, self.launched)
-        placement = place(self.resolved, self.reached, self.sink)
-        self._reject_errors()
-        return placement
 
     def _check_blocks(self) -> None:
         blocks, most = self.options.block_num, self.machine.definition.max_blocks
@@ -251,11 +249,10 @@ class Launch:
 
     def _make_cores(self) -> None:
         options = self.options
-        roles = core_roles(self.resolved, self.function, self.reached)
         for block in range(options.block_num):
             cluster = Cluster(block)
             self.machine.clusters.append(cluster)
-            for role in roles:
+            for role in self.roles:
                 self.machine.cores.append(self._make_core(cluster, role))
 
     def _make_core(self, cluster: Cluster, role: CoreRole) -> Core:
@@ -322,7 +319,7 @@ class Launch:
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""
-        tiles = (self.program.tiles[name][0] for name in self.tile_inputs)
+        tiles = (v for v in self.function.args if v.name in self.tile_inputs)
         return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
 
     def outputs(self) -> dict[str, np.ndarray]:

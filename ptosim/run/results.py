@@ -39,18 +39,18 @@ def is_scale(function: Function, value: Value) -> bool:
     """True for a tile that scales another one: a value near zero or below it would be of no use."""
     return any(
         getattr(op.bound.get(name), "value", None) is value
-        for op in function.op.walk()
-        if op.name in ("pto.tquant", "pto.tdequant")
+        for op in function.ops
+        if "quantises" in op.traits
         for name in ("fp", "scale")
     )
 
 
 def is_output(function: Function, value: Value) -> bool:
     """True for a tile argument whose first use is as a destination."""
-    for op in function.op.walk():
+    for op in function.ops:
         for definition in op.variant.operands if op.variant is not None else ():
             operand = op.bound.get(definition.name)
-            if getattr(operand, "value", None) is value and op.name != "pto.tassign":
+            if getattr(operand, "value", None) is value and "places" not in op.traits:
                 return definition.role in ("out", "scratch")
     return False
 
@@ -95,8 +95,8 @@ def _is_read(function: Function, value: Value) -> bool:
     """True if an operation takes the value, other than to write it or to place it."""
     return any(
         getattr(operand, "value", None) is value
-        for op in function.op.walk()
-        if op.variant is not None and op.name != "pto.tassign"
+        for op in function.ops
+        if op.variant is not None and "places" not in op.traits
         for d in op.variant.operands
         if d.role not in ("out", "scratch")
         for operand in _listed(op.bound.get(d.name))
@@ -110,7 +110,7 @@ def _listed(bound: Any) -> list[Any]:
 def _is_written(function: Function, value: Value) -> bool:
     return any(
         getattr(op.bound.get(d.name), "value", None) is value and d.role != "in"
-        for op in function.op.walk()
+        for op in function.ops
         if op.variant is not None
         for d in op.variant.operands
     )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ptosim.engine.core.engine import Engine
+from ptosim.ground.ir.core import Value
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse
 
 
-def attach(engine: Engine, text: str, sync: str, inputs: Iterable[int]) -> Monitor | None:
+def attach(engine: Engine, text: str, sync: str, inputs: Iterable[Value]) -> Monitor | None:
     """Return the monitor of a run, or None if nothing is to be watched.
 
-    `inputs` are the slots of tiles that have values from the start. Where ptosim itself orders the
+    `inputs` are the tiles that have values from the start. Where ptosim itself orders the
     pipes (`sync` is auto and the program has no flags), the order of the text counts as kept."""
     chosen = parse(text)
     if sync == "auto":
@@ -21,9 +21,9 @@ def attach(engine: Engine, text: str, sync: str, inputs: Iterable[int]) -> Monit
     if not chosen.is_needed:
         return None
     monitor = Monitor(engine.program, engine.resolved, engine.machine, engine.sink, chosen)
-    slots: list[Any] = list(inputs)
+    given = list(inputs)
     for core in engine.machine.cores:
-        for slot in slots:
-            monitor.define(core, core.slots[slot])
+        for value in given:
+            monitor.define(core, core.slots[engine.program.slots[value]], value)
     engine.monitor = monitor
     return monitor

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ptosim.effects.row import access_entry
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.machine.core import Core
-from ptosim.sanitize.access import access_entry
 from ptosim.sanitize.report import Reporter
 
 _READERS = ("M", "FIX")

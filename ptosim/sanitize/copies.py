@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptosim.sanitize.access import DEFINED, Shadows, pointed
-from ptosim.sanitize.footprint import MAX_RUNS, runs_of
+from ptosim.effects.account import DEFINED
+from ptosim.effects.strided import MAX_RUNS, runs_of
+from ptosim.effects.touch import Touch, Touches
+from ptosim.sanitize.access import Shadows, footprint
 from ptosim.sanitize.shadow import Footprint
-from ptosim.semantics.base.touch import Touch, Touches
 
 
 def copier(touches: Touches | None, shadows: Shadows) -> Callable[[], None] | None:
@@ -17,7 +18,9 @@ def copier(touches: Touches | None, shadows: Shadows) -> Callable[[], None] | No
     copied. It is called after the destinations were noted as written."""
     if touches is None or not touches.found:
         return None
-    pairs = [(pointed(source, shadows), pair) for pair in touches.found for source in pair[:1]]
+    pairs = [
+        (footprint(source, None, shadows), pair) for pair in touches.found for source in pair[:1]
+    ]
     known = [(print_, pair) for print_, pair in pairs if print_ is not None]
 
     def spread() -> None:
@@ -33,7 +36,7 @@ def _spread(
 ) -> None:
     states = {atom.defined for atom in print_.atoms()}
     if len(states) == 1:
-        found = pointed(target, shadows)
+        found = footprint(target, None, shadows)
         for atom in found.atoms() if found is not None else ():
             atom.defined = next(iter(states))
         return

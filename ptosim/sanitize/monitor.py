@@ -9,27 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ptosim.effects.account import (
+    DEFINED,
+    REGISTER,
+    REGISTER_BYTES,
+    UNDEFINED,
+    reached_by,
+)
+from ptosim.effects.actions import acts_on_memory, effects_of_action
+from ptosim.effects.row import library_events
 from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
+from ptosim.machine.values import Pointer
 from ptosim.sanitize import quantisation as quant
-from ptosim.sanitize.access import (
-    DEFINED,
-    UNDEFINED,
-    Access,
-    access_of,
-    footprint,
-    library_events,
-    pointer_access,
-)
+from ptosim.sanitize.access import Access, access_of, footprint, noted
 from ptosim.sanitize.clocks import READS, SCALAR, Agent, Clocks
 from ptosim.sanitize.control import ControlBook
 from ptosim.sanitize.copies import copier
 from ptosim.sanitize.flags import FlagBook
-from ptosim.sanitize.footprint import Strided
 from ptosim.sanitize.options import Sanitize
 from ptosim.sanitize.overlaps import Overlaps
 from ptosim.sanitize.report import Reporter
@@ -46,8 +48,6 @@ from ptosim.semantics.base.orders import (
     Sync,
     WaitFlag,
 )
-
-_SCALAR_ACCESS = {"pto.load_scalar": False, "pto.store_scalar": True}
 
 
 class Monitor:
@@ -75,8 +75,9 @@ class Monitor:
         self._times = [[0] * len(program.insts) for _ in machine.cores]
         self._seen: set[tuple[Any, ...]] = set()
         self.is_on = True  # off while a debugger executes again what was watched already
-        self._watch_scalars()
+        self.inputs: set[Value] = set()  # tiles that have values from the start
         self.vector = VectorWatch(self)
+        self._watch_actions()
 
     # -- what the engine calls --------------------------------------------------------------------
 
@@ -123,10 +124,9 @@ class Monitor:
         if first is not bound and first.access is not None:
             return first.access.moved(bound.distance)
         binding = bound.binding
+        access = access_of(core, inst, binding, self.shadow)
         if binding.touches is not None:
-            return pointer_access(core, inst, binding, self.shadow)
-        values, attrs = binding.values, binding.attributes
-        access = access_of(core, inst, values, attrs, self.target, self.shadow)
+            return access
         if self.chosen.defined:
             self.overlaps.look(access)
         if first is bound:
@@ -149,11 +149,15 @@ class Monitor:
             for key in binding.signals:
                 self.clocks.give(agent, key)
 
-    def define(self, core: Core, ref: TileRef) -> None:
-        """The bytes of a tile have values from the start."""
-        found = footprint(core, "", ref, None, self.shadow)
+    def define(self, core: Core, ref: TileRef, owner: Value | None = None) -> None:
+        """The bytes of a tile have values: those of the input `owner`, or of a FIFO's slot."""
+        reached = reached_by(core, "", ref)
+        found = footprint(reached, None, self.shadow) if reached is not None else None
         for atom in found.atoms() if found is not None else ():
             atom.defined = DEFINED
+            if owner is not None:
+                atom.lost, atom.owner = atom.owner, owner
+                self.inputs.add(owner)
 
     def _define_made(self, binding: Any) -> None:
         for core, ref in binding.made:
@@ -162,7 +166,8 @@ class Monitor:
     def _copied(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> None:
         """A pop on A2/A3 has copied the oldest tile of a FIFO: its pipe writes like any other."""
         for owner, ref in binding.made:
-            found = footprint(owner, "tile", ref, None, self.shadow)
+            reached = reached_by(owner, "tile", ref)
+            found = footprint(reached, None, self.shadow) if reached is not None else None
             if found is None:
                 continue
             access = Access(core, inst)
@@ -191,6 +196,8 @@ class Monitor:
                 buffer = self.machine.buffers[where]
                 shadow = Shadow(buffer.name, len(buffer.data), DEFINED)
                 shadow.is_global = True
+            elif where.startswith(REGISTER):
+                shadow = Shadow(where, REGISTER_BYTES, DEFINED)
             else:
                 shadow = Shadow(where, core.space(where).size, UNDEFINED)
             self._shadows[key] = shadow
@@ -303,51 +310,61 @@ class Monitor:
         self.report.undefined(atom, entry, print_)
 
     def _overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
-        """A tile is read after another one was written over a part of it. Two names of the same
-        bytes are meant; two tiles that overlap in part are not."""
+        """A buffer is read after another one was written over a part of it. Two names of the same
+        bytes are meant; two buffers that overlap in part are not, nor are two inputs."""
         core, pc = entry[2].core, entry[2].inst.pc
         key = ("overwritten", pc, print_.name)
         if not self.chosen.defined or key in self._seen or print_.shadow.is_global:
             return
-        refs = [core.slots[self.program.slots[v]] for v in (atom.owner, atom.lost) if v is not None]
-        places = {(r.addr, r.type.bytes) for r in refs if isinstance(r, TileRef)}
-        if len(places) < 2:
+        if atom.owner is None or atom.lost is None or self._are_names(core, atom):
             return
         self._seen.add(key)
         self.report.overwritten(atom, entry, print_)
 
-    # -- the scalar unit's own accesses -----------------------------------------------------------
+    def _are_names(self, core: Core, atom: Atom) -> bool:
+        """True if the buffer that wrote last and the one that it overwrote may be two names of one,
+        or if it is not known where they are."""
+        places = []
+        for value in (atom.owner, atom.lost):
+            slot = self.program.slots.get(value)
+            place = _place_of(core.slots[slot]) if slot is not None else None
+            if place is None or (value.is_argument and value not in self.inputs):
+                return True
+            places.append(place)
+        (one, size), (other, limit) = places
+        if one != other or atom.write[2] is None:
+            return False
+        return size == limit or None in (size, limit)
 
-    def _watch_scalars(self) -> None:
+    # -- operations that the scalar unit executes itself ------------------------------------------
+
+    def _watch_actions(self) -> None:
         for inst in self.program.insts:
             op = inst.op
-            if op is None or op.name not in _SCALAR_ACCESS or inst.kind is not Kind.ACTION:
+            if inst.kind is not Kind.ACTION or inst.run is None or op is None:
                 continue
-            pointer = self.program.slots.get(op.bound["ptr"].value)
-            if pointer is not None and inst.run is not None:
-                inst.run = self._scalar_access(inst, inst.run, pointer)
+            if acts_on_memory(op, self.target):
+                inst.run = self._action(inst, op, inst.run)
 
-    def _scalar_access(
-        self, inst: Inst, run: Callable[[Any], Any], pointer: int
-    ) -> Callable[[Any], Any]:
-        op = inst.op
-        assert op is not None
-        offset = op.bound["offset"]
-        size = op.bound["ptr"].type.elem.bits // 8
-        slot = self.program.slots.get(offset.value) if offset.value is not None else None
-        is_write = _SCALAR_ACCESS[op.name]
+    def _action(self, inst: Inst, op: Operation, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The function of an operation, watched. In a vector region it belongs to the vector
+        unit."""
+        slots = self.program.slots
+        operands = {
+            name: (slots.get(operand.value), operand.const)
+            for name, operand in op.bound.items()
+            if isinstance(operand, Operand)
+        }
 
         def watched(core: Core) -> None:
             run(core)
             if not self.is_on:
                 return
-            where, at = core.slots[pointer]
-            start = at + (core.slots[slot] if slot is not None else offset.const) * size
-            shadow = self.shadow(core, where)
-            found = (Footprint(shadow, (Strided(start, size),), "ptr", None),)
-            access = Access(core, inst)
-            access.reads, access.writes = ((), found) if is_write else (found, ())
-            self._check(self.clocks.agent(core, SCALAR), access, inst)()
+            held = core.slots
+            values = {n: const if s is None else held[s] for n, (s, const) in operands.items()}
+            found = effects_of_action(core, op, values, self.target)
+            access = noted(core, inst, found, self.shadow)
+            self._check(self.clocks.agent(core, self.vector.pipe_of(inst)), access, inst)()
 
         return watched
 
@@ -375,8 +392,7 @@ class Monitor:
         """What begins an operation that orders others: a push reads its tile first."""
         access = Access(core, inst)
         if isinstance(binding.sync, Push):
-            values, attrs = binding.values, binding.attributes
-            access = access_of(core, inst, values, attrs, self.target, self.shadow)
+            access = access_of(core, inst, binding, self.shadow)
         return self._check(agent, access, inst)
 
     def _token(self, core: Core, agent: Agent, sync: Sync) -> None:
@@ -410,6 +426,13 @@ class Monitor:
             return None
         keys = [(core.index, source, end, 0) for source, end in pairs]
         return lambda: self.flags.library(core, inst, keys)
+
+
+def _place_of(held: Any) -> tuple[int, int | None] | None:
+    """The address and the bytes of a buffer, None for bytes that nobody knows."""
+    if isinstance(held, TileRef):
+        return held.addr, held.type.bytes
+    return (held.byte, None) if isinstance(held, Pointer) else None
 
 
 def _may_swap(first: Access, second: Access) -> bool:

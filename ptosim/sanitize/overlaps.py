@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptosim.effects.account import HIDDEN
+from ptosim.effects.operands import role_of, written_name
+from ptosim.effects.row import access_entry, uses_scratch
 from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.schema import Role
-from ptosim.sanitize.access import HIDDEN, Access, access_entry, uses_scratch
-from ptosim.sanitize.report import Reporter, hidden_note, operand_name
+from ptosim.sanitize.access import Access
+from ptosim.sanitize.report import Reporter, hidden_note
 from ptosim.sanitize.shadow import Footprint
 
 
@@ -27,28 +30,21 @@ class Overlaps:
     def look(self, access: Access) -> None:
         """Report the operands of a bound operation that share bytes and must not."""
         op: Operation = access.inst.op  # type: ignore[assignment]
-        roles = {o.name: o.role for o in op.variant.operands} if op.variant is not None else {}
-        written = [*access.writes, *_scratch(op, access, roles, self._target)]
+        scratch = (p for p, _ in access.spoils if uses_scratch(op, p.name, self._target))
+        written = [*access.writes, *scratch]
         every = [*access.reads, *written]
         for number, one in enumerate(written):
             for other in (*access.reads, *written[number + 1 :]):
                 if one.name != other.name and _meet(one, other):
-                    self._pair(access, op, one, other, roles)
+                    self._pair(access, op, one, other)
         for hidden, state in access.spoils:
             if state == HIDDEN:
                 for other in every:
                     if _meet(hidden, other) and self._is_new(access, hidden.name, other):
                         self._hidden(access, op, hidden, other)
 
-    def _pair(
-        self,
-        access: Access,
-        op: Operation,
-        one: Footprint,
-        other: Footprint,
-        roles: dict[str, Role],
-    ) -> None:
-        is_scratch = Role.SCRATCH in (roles.get(one.name), roles.get(other.name))
+    def _pair(self, access: Access, op: Operation, one: Footprint, other: Footprint) -> None:
+        is_scratch = Role.SCRATCH in (role_of(op, one.name), role_of(op, other.name))
         exact = one.parts == other.parts and one.shadow is other.shadow
         if exact and not is_scratch and not self._must_differ(op, one, other):
             return
@@ -80,7 +76,7 @@ class Overlaps:
         self, access: Access, op: Operation, one: Footprint, other: Footprint, why: tuple[str, str]
     ) -> None:
         low, high = max(one.span[0], other.span[0]), min(one.span[1], other.span[1])
-        names = operand_name(access, one), operand_name(access, other)
+        names = written_name(op, one.name), written_name(op, other.name)
         what, rule = why
         self._report.sink.emit(
             finding(
@@ -96,7 +92,7 @@ class Overlaps:
         )
 
     def _hidden(self, access: Access, op: Operation, hidden: Footprint, other: Footprint) -> None:
-        name = operand_name(access, other)
+        name = written_name(op, other.name)
         low, high = hidden.span
         self._report.sink.emit(
             finding(
@@ -111,14 +107,6 @@ class Overlaps:
                 context={"operand": other.name, "bytes": [low, high]},
             )
         )
-
-
-def _scratch(op: Operation, access: Access, roles: dict[str, Role], target: str) -> list[Footprint]:
-    return [
-        p
-        for p, _ in access.spoils
-        if roles.get(p.name) is Role.SCRATCH and uses_scratch(op, p.name, target)
-    ]
 
 
 def _says_so_itself(op: Operation) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, SCRATCHED
+from ptosim.effects.operands import written_name
 from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operation
@@ -11,7 +13,6 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
-from ptosim.sanitize.access import CLOBBERED, HIDDEN, PADDING, SCRATCHED
 from ptosim.sanitize.clocks import Clocks
 from ptosim.sanitize.nesting import Nesting
 from ptosim.sanitize.repair import Repairs
@@ -293,11 +294,7 @@ def _operand_at(access: Any, print_: Footprint, extent: tuple[int, int]) -> Foot
 
 def operand_name(access: Any, print_: Footprint) -> str:
     """Return the name that the program gives an operand, or its own."""
-    operand = access.inst.op.bound.get(print_.name)
-    value = getattr(operand, "value", None)
-    if value is None:
-        return print_.name
-    return f"%{value.name}"
+    return written_name(access.inst.op, print_.name)
 
 
 def _range(print_: Footprint) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.sanitize.footprint import Strided
+from ptosim.effects.strided import Strided
 
 UNIT = 32
 MAX_UNITS = 1 << 20

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ptosim.effects.account import DEFINED
+from ptosim.effects.storage import allocation_of
+from ptosim.effects.strided import Strided, runs_of
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core
 from ptosim.machine.vector import VectorWindow
-from ptosim.sanitize.access import DEFINED, Access
-from ptosim.sanitize.footprint import Strided, runs_of
+from ptosim.sanitize.access import Access
 from ptosim.sanitize.lanes import loads_used_whole
 from ptosim.sanitize.shadow import Footprint, Shadow
 from ptosim.semantics.micro.order import places_of
@@ -37,7 +39,7 @@ Part = tuple[int, np.ndarray, int]
 class _Instruction:
     """An instruction of a region that reaches UB. `is_whole`: all bytes that it loads are used."""
 
-    __slots__ = ("inst", "is_store", "is_whole", "operand")
+    __slots__ = ("inst", "is_store", "is_whole", "operand", "owner")
 
     def __init__(self, inst: Inst, is_store: bool, is_whole: bool) -> None:
         self.inst = inst
@@ -45,6 +47,7 @@ class _Instruction:
         self.is_whole = is_whole
         bound = inst.op.bound if inst.op is not None else {}
         self.operand = "src" if "src" in bound and not is_store else "base"
+        self.owner = allocation_of(inst.op, self.operand) if inst.op is not None else None
 
 
 class VectorWatch:
@@ -131,7 +134,7 @@ class VectorWatch:
             row = table[code]
             access = Access(core, row.inst)
             inside = tuple(p for p in parts if p.start >= 0 and p.end <= shadow.bytes)
-            reached = (Footprint(shadow, inside, row.operand, None),)
+            reached = (Footprint(shadow, inside, row.operand, row.owner),)
             access.reads, access.writes = ((), reached) if row.is_store else (reached, ())
             found.append((row, access))
         if key[2] and not ub.parts:

@@ -10,7 +10,7 @@ from typing import Any
 from ptosim.ground.errors import ProgramError
 from ptosim.run.program import Program
 from ptosim.timing.report.totals import CostReport
-from ptosim.views.run_report import header
+from ptosim.views.header import header
 
 _PIPE_COLUMNS = {
     "S": "scalar_cycles",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from rich.table import Table
 from rich.text import Text
 
 from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.pipes.steps import PIPES
 from ptosim.timing.report.totals import CostReport
-from ptosim.views.cost_tables import SHOWN, table
+from ptosim.views.table import SHOWN, table
 
 WIDTH = 72
 """Columns of the timeline."""
@@ -19,20 +18,15 @@ SHADES = " ░▒▓█"
 all."""
 
 
-def timeline(report: CostReport, suffix: str) -> Any:
+def timeline(report: CostReport, suffix: str) -> Table:
     """Return a row for each pipe of each core: when it is busy."""
-    made = table(
-        f"timeline{suffix}", (("core", "left"), ("pipe", "left"), (_scale(report), "left"))
-    )
-    rows = 0
-    for core in report.model.cores:
-        for pipe in sorted({step.pipe for step in core.steps}):
-            if rows < SHOWN:
-                made.add_row(core.name, PIPES[pipe], Text(lane(core, pipe, report.cycles), "cyan"))
-            rows += 1
-    if rows > SHOWN:
-        made.add_row(f"… and {rows - SHOWN} more")
-    return made
+    rows = [
+        (core.name, PIPES[pipe], Text(lane(core, pipe, report.cycles), "cyan"))
+        for core in report.model.cores
+        for pipe in sorted({step.pipe for step in core.steps})
+    ]
+    columns = ("core", "pipe", _scale(report))
+    return table(f"timeline{suffix}", columns, rows, shown=SHOWN)
 
 
 def _scale(report: CostReport) -> str:
@@ -62,31 +56,23 @@ def _shade(share: float) -> str:
     return SHADES[1 + min(int(share * 3), 2)]
 
 
-def roofline(report: CostReport, suffix: str) -> Any:
+def roofline(report: CostReport, suffix: str) -> Table:
     """Return the units with their ceilings."""
-    columns = (
-        ("unit", "left"), ("operations/byte", "right"), ("ridge", "right"),
-        ("ceiling", "right"), ("attainable", "right"), ("achieved", "right"), ("of it", "right"),
-        ("bound by", "left"),
-    )  # fmt: skip
-    made = table(
-        f"roofline{suffix}: operations a cycle; ceilings are its own operations'",
-        columns,
-    )
+    columns = ("unit", ">operations/byte", ">ridge", ">ceiling", ">attainable", ">achieved",
+               ">of it", "bound by")  # fmt: skip
+    rows = []
     for roof in report.roofline:
         share = roof.achieved / roof.attainable if roof.attainable else 0.0
         numbers = (roof.intensity, roof.ridge, roof.ceiling, roof.attainable, roof.achieved)
-        made.add_row(roof.unit, *(f"{n:,.2f}" for n in numbers), f"{share:.0%}", roof.bound)
-    return made
+        rows.append((roof.unit, *(f"{n:,.2f}" for n in numbers), f"{share:.0%}", roof.bound))
+    title = f"roofline{suffix}: operations a cycle; ceilings are its own operations'"
+    return table(title, columns, rows)
 
 
-def hints(report: CostReport, suffix: str) -> Any:
+def hints(report: CostReport, suffix: str) -> Table:
     """Return what may not have to take its time."""
-    columns = (("what", "left"), ("line", "right"), ("cycles at most", "right"), ("", "left"))
-    made = table(f"hints{suffix}", columns)
-    for hint in report.hints[:SHOWN]:
-        line = str(hint.line or "")
-        made.add_row(hint.kind, line, f"{hint.cycles:,}", f"{hint.text}; {hint.cure}")
-    if not report.hints:
-        made.add_row("none")
-    return made
+    rows = [
+        (hint.kind, hint.line or "", f"{hint.cycles:,}", f"{hint.text}; {hint.cure}")
+        for hint in report.hints[:SHOWN]
+    ]
+    return table(f"hints{suffix}", ("what", ">line", ">cycles at most", ""), rows or [("none",)])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from ptosim.ground.isa.costs import error_of
 from ptosim.run.program import Program
-from ptosim.timing.report.totals import CostReport, Use
+from ptosim.timing.report.totals import CostReport, PipeUse, Use
+from ptosim.views.cost_pictures import hints, roofline, timeline
+from ptosim.views.header import heading
+from ptosim.views.table import SHOWN, Part, table
 from ptosim.views.vector_tables import regions
 
 VIEWS = (
@@ -20,23 +21,17 @@ VIEWS = (
 )  # fmt: skip
 DEFAULT_VIEWS = ("summary", "ops", "stages", "pipes", "timeline", "path", "roofline", "hints")
 BY = ("stage", "op", "line", "loop", "pipe")
-SHOWN = 24
-"""Lines of a table that are shown; what is left out is counted."""
-
 _VIEW_OF_BY = {"stage": "stages", "op": "ops", "line": "lines", "loop": "loops", "pipe": "pipes"}
 
+Maker = Callable[[CostReport, str], Table]
 Timed = Sequence[tuple[Program, CostReport]]
 
 
 def renderables(
     timed: Timed, views: Sequence[str], by: str | None, what_if: Mapping[str, float]
-) -> list[Any]:
+) -> list[Part]:
     """Return the parts of the report that are asked for."""
-    from ptosim.views.run_report import header, header_line
-
-    parts: list[Any] = [
-        Text(header_line(header(program, report.entry)), style="bold") for program, report in timed
-    ]
+    parts: list[Part] = [heading(program, report.entry) for program, report in timed]
     if what_if:
         changed = ", ".join(f"{k}={v:g}" for k, v in what_if.items())
         parts.append(Text(f"what if: {changed}", style="bold"))
@@ -49,18 +44,16 @@ def renderables(
         wanted.remove("ops")
     for report in reports:
         suffix = f", {report.label}" if len(reports) > 1 else ""
-        tables = {**_TABLES, **_pictures()}
         parts += [
-            tables[name](report, suffix) for name in VIEWS if name in wanted and name in tables
+            _TABLES[name](report, suffix) for name in VIEWS if name in wanted and name in _TABLES
         ]
         if "vector" in wanted:
             parts += regions(report, suffix)
     return parts
 
 
-def summary(reports: Sequence[CostReport]) -> list[Any]:
+def summary(reports: Sequence[CostReport]) -> list[Part]:
     """Return the totals, a column for each target, and what they leave out."""
-    made = table("cost", [("", "left"), *((r.label, "right") for r in reports)])
     rows: list[tuple[str, Callable[[CostReport], str]]] = [
         ("cycles", lambda r: f"{r.cycles:,}"),
         ("time", lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz"),
@@ -69,9 +62,9 @@ def summary(reports: Sequence[CostReport]) -> list[Any]:
         ("weakest figure", lambda r: r.confidence),
         ("error of the laws", _error),
     ]
-    for label, text in rows:
-        made.add_row(label, *(text(r) for r in reports))
-    parts: list[Any] = [made]
+    columns = ["", *(f">{r.target}" for r in reports)]
+    cells = [(label, *(text(r) for r in reports)) for label, text in rows]
+    parts: list[Part] = [table("cost", columns, cells)]
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
@@ -93,9 +86,9 @@ def _error(report: CostReport) -> str:
     return f"{weighted / known:.1%} (of {known / total:.0%} of the cycles)"
 
 
-def brief(report: CostReport) -> list[Any]:
+def brief(report: CostReport) -> list[Part]:
     """Return the totals and the tables that stand behind the values of a run."""
-    return [*summary([report]), _ops(report, ""), _pipes(report, "")]
+    return [*summary([report]), _TABLES["ops"](report, ""), _pipes(report, "")]
 
 
 def _share_of_bound(report: CostReport) -> float:
@@ -104,134 +97,88 @@ def _share_of_bound(report: CostReport) -> float:
 
 def _side_by_side(reports: Sequence[CostReport]) -> Table:
     """Operations of all targets in one table; the last column compares first and last."""
-    columns = [("operation", "left"), ("count", "right")]
-    columns += [(f"{r.label} cycles", "right") for r in reports]
-    columns += [(f"{r.label} us", "right") for r in reports]
-    columns.append(("ratio of us", "right"))
-    made = table("by operation, if nothing overlapped", columns)
+    targets = [r.label for r in reports]
+    columns = ("operation", ">count", *(f">{t} cycles" for t in targets),
+               *(f">{t} us" for t in targets), ">ratio of us")  # fmt: skip
     by_name = [{u.name: u for u in r.ops} for r in reports]
-    names = list(dict.fromkeys(n for uses in by_name for n in uses))
-    for name in names[:SHOWN]:
+    rows = []
+    for name in dict.fromkeys(n for uses in by_name for n in uses):
         uses = [u.get(name) for u in by_name]
         times = [u.cycles / r.mhz if u else 0 for u, r in zip(uses, reports, strict=True)]
+        counts = dict.fromkeys(str(u.count) if u else "-" for u in uses)
+        cycles = (f"{u.cycles:,}" if u else "-" for u in uses)
         ratio = f"{times[0] / times[-1]:.2f}" if times[-1] else ""
-        made.add_row(
-            name,
-            "/".join(dict.fromkeys(str(u.count) if u else "-" for u in uses)),
-            *(f"{u.cycles:,}" if u else "-" for u in uses),
-            *(f"{t:.2f}" for t in times),
-            ratio,
-        )
-    _rest(made, names)
-    return made
+        rows.append((name, "/".join(counts), *cycles, *(f"{t:.2f}" for t in times), ratio))
+    return table("by operation, if nothing overlapped", columns, rows, shown=SHOWN)
 
 
-def _uses(title: str, what: str, rows: Sequence[Use]) -> Table:
-    columns = (
-        (what, "left"), ("pipe", "left"), ("count", "right"), ("cycles", "right"),
-        ("share", "right"), ("figures", "left"),
-    )  # fmt: skip
-    made = table(title, columns)
-    for use in rows[:SHOWN]:
-        share = f"{use.share:.1%}"
-        count = f"{use.count:,}"
-        made.add_row(use.name, use.pipe, count, f"{use.cycles:,}", share, use.confidence)
-    _rest(made, rows)
-    return made
+def _uses(what: str, by: str, uses: Callable[[CostReport], Sequence[Use]]) -> Maker:
+    """The table of what was executed, joined `by` something."""
 
+    def make(report: CostReport, suffix: str) -> Table:
+        columns = (what, "pipe", ">count", ">cycles", ">share", "figures")
+        rows = [
+            (u.name, u.pipe, f"{u.count:,}", f"{u.cycles:,}", f"{u.share:.1%}", u.confidence)
+            for u in uses(report)
+        ]
+        title = f"by {by}, if nothing overlapped{suffix}"
+        return table(title, columns, rows, essential=[what], shown=SHOWN)
 
-def _rest(made: Table, rows: Sequence[Any], shown: int = SHOWN) -> None:
-    if len(rows) > shown:
-        made.add_row(f"… and {len(rows) - shown} more")
-
-
-def _ops(report: CostReport, suffix: str) -> Table:
-    return _uses(f"by operation, if nothing overlapped{suffix}", "operation", report.ops)
-
-
-def _lines(report: CostReport, suffix: str) -> Table:
-    return _uses(f"by line, if nothing overlapped{suffix}", "line", report.lines)
-
-
-def _loops(report: CostReport, suffix: str) -> Table:
-    return _uses(f"by innermost loop, if nothing overlapped{suffix}", "loop", report.loops)
+    return make
 
 
 def _stages(report: CostReport, suffix: str) -> Table:
-    columns = (
-        ("operation", "left"), ("stage", "left"), ("count", "right"), ("cycles", "right"),
-        ("share", "right"), ("figures", "left"),
-    )  # fmt: skip
-    made = table(f"by stage{suffix}", columns)
+    columns = ("operation", "stage", ">count", ">cycles", ">share", "figures")
+    rows = []
     previous = ""
-    for row in report.stages[: 2 * SHOWN]:
-        name = row.op if row.op != previous else ""
-        previous = row.op
-        made.add_row(
-            name, row.stage, f"{row.count:,}", f"{row.cycles:,.0f}", f"{row.share:.1%}",
-            row.confidence,
-        )  # fmt: skip
-    _rest(made, report.stages, 2 * SHOWN)
-    return made
+    for r in report.stages:
+        name, previous = r.op if r.op != previous else "", r.op
+        rows.append(
+            (name, r.stage, f"{r.count:,}", f"{r.cycles:,.0f}", f"{r.share:.1%}", r.confidence)
+        )
+    return table(f"by stage{suffix}", columns, rows, shown=2 * SHOWN)
+
+
+def stalls_of(use: PipeUse) -> str:
+    """Return for what a pipe waited and how long, the longest first."""
+    stalls = sorted(use.stalls.items(), key=lambda s: -s[1])
+    return ", ".join(f"{reason} {cycles:,}" for reason, cycles in stalls)
+
+
+PIPE_COLUMNS = ("core", "pipe", ">operations", ">busy", ">of all", "waits for (cycles)")
+
+
+def pipe_row(use: PipeUse) -> tuple[str, ...]:
+    """Return the cells of `PIPE_COLUMNS`."""
+    numbers = (f"{use.operations:,}", f"{use.busy:,}", f"{use.share:.1%}")
+    return (use.core, use.pipe, *numbers, stalls_of(use))
 
 
 def _pipes(report: CostReport, suffix: str) -> Table:
-    columns = (
-        ("core", "left"), ("pipe", "left"), ("operations", "right"), ("busy", "right"),
-        ("of all", "right"), ("waits for (cycles)", "left"),
-    )  # fmt: skip
-    made = table(f"pipes{suffix}", columns)
-    for use in report.pipes[:SHOWN]:
-        stalls = sorted(use.stalls.items(), key=lambda s: -s[1])
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in stalls)
-        made.add_row(
-            use.core, use.pipe, f"{use.operations:,}", f"{use.busy:,}", f"{use.share:.1%}", reasons
-        )
-    _rest(made, report.pipes)
-    return made
+    rows = [pipe_row(use) for use in report.pipes]
+    return table(f"pipes{suffix}", PIPE_COLUMNS, rows, shown=SHOWN)
 
 
 def _path(report: CostReport, suffix: str) -> Table:
     """The critical path, joined by instruction, dearest first."""
-    columns = (
-        ("operation", "left"), ("line", "right"), ("pipe", "left"), ("times", "right"),
-        ("cycles", "right"), ("share", "right"),
-    )  # fmt: skip
-    made = table(f"critical path{suffix}: what the total consists of", columns)
-    rows = report.path_shares
-    for row in rows[:SHOWN]:
-        share = f"{row.cycles / max(report.cycles, 1):.1%}"
-        line = str(row.line or "")
-        made.add_row(row.op, line, row.pipe, f"{row.count:,}", f"{row.cycles:,}", share)
-    _rest(made, rows)
-    return made
+    columns = ("operation", ">line", "pipe", ">times", ">cycles", ">share")
+    total = max(report.cycles, 1)
+    rows = [
+        (r.op, r.line or "", r.pipe, f"{r.count:,}", f"{r.cycles:,}", f"{r.cycles / total:.1%}")
+        for r in report.path_shares
+    ]
+    title = f"critical path{suffix}: what the total consists of"
+    return table(title, columns, rows, shown=SHOWN)
 
 
-_TABLES: dict[str, Callable[[CostReport, str], Table]] = {
-    "ops": _ops,
+_TABLES: dict[str, Maker] = {
+    "ops": _uses("operation", "operation", lambda r: r.ops),
     "stages": _stages,
-    "lines": _lines,
-    "loops": _loops,
+    "lines": _uses("line", "line", lambda r: r.lines),
+    "loops": _uses("loop", "innermost loop", lambda r: r.loops),
     "pipes": _pipes,
+    "timeline": timeline,
     "path": _path,
+    "roofline": roofline,
+    "hints": hints,
 }
-
-
-def _pictures() -> dict[str, Callable[[CostReport, str], Any]]:
-    from ptosim.views import cost_pictures
-
-    return {
-        "timeline": cost_pictures.timeline,
-        "roofline": cost_pictures.roofline,
-        "hints": cost_pictures.hints,
-    }
-
-
-def table(title: str, columns: Sequence[tuple[str, str]]) -> Table:
-    """Return an empty table; a column is its name and its justification."""
-    made = Table(
-        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
-    )
-    for name, justify in columns:
-        made.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    return made

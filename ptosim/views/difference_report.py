@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from ptosim.analysis.differences import Difference, Side
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
+from ptosim.views.table import Part, table
 
 
-def renderables(found: Difference, worse: list[str], names: tuple[str, str]) -> list[Any]:
+def renderables(found: Difference, worse: list[str], names: tuple[str, str]) -> list[Part]:
     """Return the report; `names` are the headings of the two sides."""
     sides = " · ".join(
         f"{n}: {s.name}" for n, s in zip(names, (found.first, found.second), strict=True)
     )
-    parts: list[Any] = [
+    parts: list[Part] = [
         Text(f"ptosim {__version__} · {sides}", style="bold"),
         _overview(found, names),
     ]
@@ -34,23 +33,22 @@ def renderables(found: Difference, worse: list[str], names: tuple[str, str]) -> 
     return parts
 
 
-def _place(finding: Any) -> str:
+def _place(finding: Diagnostic) -> str:
     return f"line {finding.span.line}: " if finding.span is not None else ""
 
 
 def _overview(found: Difference, names: tuple[str, str]) -> Table:
     one, two = found.first, found.second
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("", *names, "change"):
-        table.add_column(name, justify="left" if not name else "right")
-    table.add_row("target", machine(one.chip).label, machine(two.chip).label, "")
-    table.add_row("findings", *_numbers(len(one.findings), len(two.findings)))
-    table.add_row("cycles", *_numbers(one.cycles, two.cycles))
+    rows = [
+        ("target", machine(one.chip).label, machine(two.chip).label, ""),
+        ("findings", *_numbers(len(one.findings), len(two.findings))),
+        ("cycles", *_numbers(one.cycles, two.cycles)),
+    ]
     for space in sorted({*one.spaces, *two.spaces}):
         used = [None if s.is_rejected else s.spaces.get(space, (0, 0))[0] for s in (one, two)]
-        table.add_row(f"{space}: bytes", *_numbers(*used))
-        table.add_row(f"{space}: safe limit", *_numbers(_safe(one, space), _safe(two, space)))
-    return table
+        rows.append((f"{space}: bytes", *_numbers(*used)))
+        rows.append((f"{space}: safe limit", *_numbers(_safe(one, space), _safe(two, space))))
+    return table("", ("", *(f">{n}" for n in names), ">change"), rows)
 
 
 def _safe(side: Side, space: str) -> int | None:
@@ -68,10 +66,10 @@ def _shown(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _values(found: Difference) -> list[Any]:
+def _values(found: Difference) -> list[Part]:
     if found.values_note:
         return [Text(f"values {found.values_note}")]
-    parts: list[Any] = []
+    parts: list[Part] = []
     for one in found.values:
         if one.passed:
             parts.append(Text(f"values of {one.name}: the same ({one.tolerance})"))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from ptosim.analysis.memory_map import Buffer, MemoryMap, SpaceMap
+from ptosim.views.table import Part, table
 
-COLUMNS = 32
-"""Characters of the time axis."""
+NARROW, COLUMNS = 16, 32
+"""Characters of the time axis, at least and at most."""
+_OTHERS = 39
+"""Characters that addresses, size and line take, with what is between columns."""
 BIGGEST = 5
 KINDS = {
     "same": "two names of the same bytes",
@@ -21,38 +20,33 @@ KINDS = {
 _STYLES = {"same": "", "reuse": "green", "overlap": "bold red"}
 
 
-def renderables(found: MemoryMap) -> list[Any]:
-    """Return the map as rich renderables."""
-    parts: list[Any] = [Text(f"times from {found.source}")]
+def renderables(found: MemoryMap, width: int) -> list[Part]:
+    """Return the map as parts of a report; the time axis takes what `width` leaves to it."""
+    parts: list[Part] = [Text(f"times from {found.source}")]
     for space in found.spaces:
-        parts += _space(space)
+        parts += _space(space, width)
     if not found.spaces:
         parts.append(Text("no tiles on chip"))
     return parts
 
 
-def _space(found: SpaceMap) -> list[Any]:
+def _space(found: SpaceMap, width: int) -> list[Part]:
     space = found.space
     share = 100 * found.high_water / space.bytes
     title = (
         f"\n{space.alias} ({space.name}): high-water mark {found.high_water} of {space.bytes} "
         f"bytes ({share:.1f} %); limits: safe {space.safe}, planner {space.planner}"
     )
-    parts: list[Any] = [Text(title, style="bold")]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name, justify in (
-        ("bytes", "left"),
-        ("size", "right"),
-        ("tile", "left"),
-        ("line", "right"),
-    ):
-        table.add_column(name, justify=justify, no_wrap=name != "tile")  # type: ignore[arg-type]
-    table.add_column(f"in use, steps 1 to {found.steps}", no_wrap=True)
-    for buffer in found.buffers:
-        place = f"{buffer.addr:#07x}-{buffer.end - 1:#07x}"
-        row = (place, str(buffer.bytes), buffer.name, str(buffer.line), bar(buffer, found.steps))
-        table.add_row(*row)
-    parts.append(table)
+    parts: list[Part] = [Text(title, style="bold")]
+    time = f"in use, steps 1 to {found.steps}"
+    names = max((len(b.name) for b in found.buffers), default=0)
+    columns = min(max(width - names - _OTHERS, NARROW), COLUMNS)
+    rows = [
+        (f"{b.addr:#07x}-{b.end - 1:#07x}", b.bytes, b.name, b.line, bar(b, found.steps, columns))
+        for b in found.buffers
+    ]
+    essential = ("bytes", "size", "line", time)
+    parts.append(table("", ("bytes", ">size", "tile", ">line", time), rows, essential=essential))
     step, live, users = found.peak()
     named = ", ".join(f"{b.name} {b.bytes} (line {b.line})" for b in users[:BIGGEST])
     more = f" and {len(users) - BIGGEST} more" if len(users) > BIGGEST else ""

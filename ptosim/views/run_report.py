@@ -6,51 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from ptosim.engine.core.dump import Dump
-from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.isa.targets import machine
-from ptosim.ground.version import __version__
 from ptosim.run.compare import Comparison
 from ptosim.run.program import Program
 from ptosim.run.results import Result
 from ptosim.views import cost_tables
+from ptosim.views.header import header, heading
+from ptosim.views.table import Part, table
 
 SHOWN_VALUES = 6
-
-
-def header(program: Program, entry: str) -> dict[str, Any]:
-    """Return the choices that every report states first."""
-    return header_fields(program, program.profile, entry)
-
-
-def header_fields(chosen: Any, profile: Profile, entry: str) -> dict[str, Any]:
-    """Return the choices of something with target, level and sync (a program, a checked module)."""
-    return {
-        "version": __version__,
-        "target": chosen.target,
-        "chip": chosen.chip,
-        "level": chosen.level,
-        "sync": chosen.sync,
-        "profile": _profile(profile),
-        "entry": entry,
-    }
-
-
-def _profile(profile: Profile) -> str:
-    changed = ", ".join(f"{k}={profile[k]}" for k in profile.overridden)
-    return f"{profile.name} ({changed})" if changed else profile.name
-
-
-def header_line(fields: dict[str, Any]) -> str:
-    """Return the first line of a report; the chip is left out where it is the usual one."""
-    version, chip = fields["version"], machine(fields["chip"])
-    left_out = ("version", "chip") if chip.is_usual else ("version",)
-    rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k not in left_out)
-    return f"ptosim {version} · {rest}"
 
 
 def renderables(
@@ -59,9 +26,9 @@ def renderables(
     result: Result,
     comparisons: Sequence[Comparison],
     dumps: Sequence[Dump] = (),
-) -> list[Any]:
+) -> list[Part]:
     """Return the report as rich renderables."""
-    parts: list[Any] = [Text(header_line(header(program, entry)), style="bold")]
+    parts: list[Part] = [heading(program, entry)]
     if result.made_up:
         parts += [Text(), Text("left out and made up:")]
         parts += [Text(f"  {name}: {what}") for name, what in result.made_up.items()]
@@ -82,30 +49,17 @@ def renderables(
     return parts
 
 
-def _table(title: str, columns: Sequence[tuple[str, str]]) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
-    )
-    for name, justify in columns:
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    return table
-
-
 def _dump_name(dump: Dump) -> str:
     return dump.title if dump.count == 1 else f"{dump.title} (last of {dump.count})"
 
 
 def _arrays(title: str, arrays: Mapping[str, Any]) -> Table:
-    columns = (
-        ("name", "left"), ("type", "left"), ("shape", "left"), ("min", "right"), ("max", "right"),
-        ("NaN", "right"), ("first values", "left"),
-    )  # fmt: skip
-    table = _table(title, columns)
+    rows = []
     for name, array in arrays.items():
-        low, high, nans = _extremes(array)
         shape = "x".join(map(str, array.shape)) or "scalar"
-        table.add_row(name, str(array.dtype), shape, low, high, str(nans), _first(array))
-    return table
+        rows.append((name, array.dtype, shape, *_extremes(array), _first(array)))
+    columns = ("name", "type", "shape", ">min", ">max", ">NaN", "first values")
+    return table(title, columns, rows)
 
 
 def _extremes(array: np.ndarray) -> tuple[str, str, int]:
@@ -126,26 +80,18 @@ def _first(array: np.ndarray) -> str:
 
 
 def _comparisons(comparisons: Sequence[Comparison]) -> Table:
-    columns = (
-        ("name", "left"), ("verdict", "left"), ("elements", "right"), ("mismatches", "right"),
-        ("max |difference|", "right"), ("tolerance", "left"), ("first mismatch", "left"),
-    )  # fmt: skip
-    table = _table("expected values", columns)
+    rows = []
     for c in comparisons:
         where = ""
         if c.first is not None:
             place = ",".join(map(str, c.first))
             where = f"[{place}]: {c.got} instead of {c.expected}"
-        table.add_row(
-            c.name,
-            "ok" if c.passed else "DIFFERS",
-            str(c.count),
-            str(c.mismatches),
-            f"{c.max_difference:g}",
-            str(c.tolerance),
-            where,
-        )
-    return table
+        verdict = "ok" if c.passed else "DIFFERS"
+        difference = f"{c.max_difference:g}"
+        rows.append((c.name, verdict, c.count, c.mismatches, difference, c.tolerance, where))
+    columns = ("name", "verdict", ">elements", ">mismatches", ">max |difference|", "tolerance",
+               "first mismatch")  # fmt: skip
+    return table("expected values", columns, rows)
 
 
 def to_json(

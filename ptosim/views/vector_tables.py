@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from ptosim.timing.report.timeline import Block, Placed, RegionUse
 from ptosim.timing.report.totals import CostReport
+from ptosim.views.table import Part, table
 
 WIDTH = 72
 """Cycles of a timeline that are shown."""
 
 
-def regions(report: CostReport, suffix: str) -> list[Any]:
+def regions(report: CostReport, suffix: str) -> list[Part]:
     """Return the parts for all regions of a report."""
     if not report.regions:
         return [Text(f"no vector region was executed{suffix}")]
     return [part for use in report.regions for part in _region(use, suffix)]
 
 
-def _region(use: RegionUse, suffix: str) -> list[Any]:
+def _region(use: RegionUse, suffix: str) -> list[Part]:
     unsure = "" if use.exact else "; how often its loops run depends on data"
-    parts: list[Any] = [
+    parts: list[Part] = [
         Text(
             f"vector region at line {use.line}{suffix}: {use.count}x {use.cycles:,} cycles{unsure}",
             style="bold",
@@ -48,18 +46,13 @@ def _lines(block: Block) -> Table:
     title = "instructions outside of loops"
     if block.iterations > 1:
         title = f"loop of {block.iterations:,} iterations"
-    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for name, justify in (
-        ("", "left"), ("line", "right"), ("instruction", "left"), ("executed", "right"),
-        ("latency", "right"), ("port", "right"),
-    ):  # fmt: skip
-        made.add_column(name, justify=justify)  # type: ignore[arg-type]
-    for number, line in enumerate(block.lines):
-        made.add_row(
-            f"{number}{'*' if line.critical else ' '}", str(line.line), line.name,
-            f"{line.times:,}", f"{line.latency:g}", f"{line.busy:g}",
-        )  # fmt: skip
-    return made
+    columns = ("", ">line", "instruction", ">executed", ">latency", ">port")
+    rows = [
+        (f"{number}{'*' if line.critical else ' '}", line.line, line.name, f"{line.times:,}",
+         f"{line.latency:g}", f"{line.busy:g}")
+        for number, line in enumerate(block.lines)
+    ]  # fmt: skip
+    return table(title, columns, rows)
 
 
 def timeline(block: Block) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from ptosim.quant.onnx.ops import evaluate
 from ptosim.quant.onnx.rules import check_node
-from ptosim.quant.onnx.schema import Node, Operand
+from ptosim.quant.onnx.schema import Input, Node
 from ptosim.quant.packing import pack, unpack
 from ptosim.quant.quantize import quantize
 from ptosim.quant.storage import storage
@@ -90,7 +90,7 @@ def test_zero_point_before_or_after_rounding(case):
 VALUES = {"negative scale": -1.0, "nan scale": np.nan, "inf scale": np.inf}
 
 
-def described(case: dict[str, Any], name: str) -> Operand | None:
+def described(case: dict[str, Any], name: str) -> Input | None:
     if name not in case["shapes"]:
         return None
     shape, values = tuple(case["shapes"][name]), None
@@ -98,7 +98,7 @@ def described(case: dict[str, Any], name: str) -> Operand | None:
         values = np.full(shape, VALUES.get(case["name"], 0.1), np.float32)
     elif name == "z" and "with zp 1" in case["name"]:
         values = np.full(shape, 0x38, np.uint8)
-    return Operand(case["dtypes"][name], shape, values)
+    return Input(case["dtypes"][name], shape, values)
 
 
 @pytest.mark.parametrize("case", cases("validation_cases"))

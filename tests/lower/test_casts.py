@@ -9,7 +9,7 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.source import Source
-from ptosim.interop.casts import lowered
+from ptosim.interop.quant_dialect import lowered
 from ptosim.passes.frontend import FrontOptions
 from ptosim.quant.quantize import quantize
 

@@ -21,6 +21,8 @@ import pytest
 import ptosim
 from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.api import check_source
+from ptosim.effects.account import REGISTER, REGISTER_BYTES
+from ptosim.effects.strided import tile_bytes
 from ptosim.engine.core.records import Kind
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import UsageError
@@ -32,8 +34,7 @@ from ptosim.run.dry import dry_run
 from ptosim.run.program import make_program
 from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import shipped_names, source_path
-from ptosim.sanitize.access import access_of, pointer_access
-from ptosim.sanitize.footprint import tile_bytes
+from ptosim.sanitize.access import access_of
 from ptosim.sanitize.shadow import Shadow
 from ptosim.semantics.micro.order import places_of
 from ptosim.syntax.parser import parse
@@ -99,7 +100,7 @@ class Trace:
         if sync is not None:
             self.lines.add(binding.source.line_column(binding.op.start)[0])
         if sync is None or sync[0] == "push":  # a push reads its tile
-            access = bytes_of(core, inst, binding, self.target) if self.watches else None
+            access = bytes_of(core, inst, binding) if self.watches else None
             self.work(core, access)
         if sync is not None and sync[0] == "pop" and inst.pipe != "S":  # writes what comes out
             self.popping.setdefault((core.index, inst.pc), []).append(len(self.data))
@@ -142,7 +143,7 @@ KNOWN = (
 _SHADOWS: dict = {}
 
 
-def bytes_of(core, inst, binding, target: str) -> Access:
+def bytes_of(core, inst, binding) -> Access:
     """The bytes of an operation; what it spoils counts as written."""
 
     def shadow(owner, where):
@@ -151,14 +152,14 @@ def bytes_of(core, inst, binding, target: str) -> Access:
         if where in CUBE_SPACES and owner.kind == "vector":  # L1 is the cube core's
             cores = (c for c in binding.machine.cores if c.cluster is owner.cluster)
             owner = next((c for c in cores if c.kind == "cube"), owner)
-        size = owner.space(where).size  # of the target: the next program may have another
+        is_register = where.startswith(REGISTER)
+        size = (
+            REGISTER_BYTES if is_register else owner.space(where).size
+        )  # of the target: the next program may have another
         name = f"{owner.index} {where}"
         return _SHADOWS.setdefault((name, size), Shadow(name, size, 1))
 
-    if binding.touches is not None:
-        found = pointer_access(core, inst, binding, shadow)
-    else:
-        found = access_of(core, inst, binding.values, binding.attributes, target, shadow)
+    found = access_of(core, inst, binding, shadow)
     writes = [*found.writes, *(p for p, _ in found.spoils)]
     return Access(masks((*found.reads, *found.found)), masks(writes), found.is_atomic)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import numpy as np
 
-from ptosim.cli.quant_diff import markdown
+from ptosim.cli.quant_diff import FORMATS
+from ptosim.cli.terminal import Terminal
 from ptosim.quant.diff import examples
 from ptosim.quant.quantize import quantize
 from ptosim.views.manual import pages
@@ -43,6 +46,7 @@ def test_the_clamp_to_nine_bits_costs_up_to_72():
 
 
 def test_the_manual_shows_the_generated_table():
-    assert markdown(examples()) in pages()["quant"], (
+    table = FORMATS["markdown"](examples(), Terminal(Namespace()))
+    assert table in pages()["quant"], (
         "run `ptosim quant diff --examples --format markdown` and paste its table"
     )

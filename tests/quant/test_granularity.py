@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ptosim.ground.errors import UsageError
+from ptosim.quant.granularity import PIECE, covering, pieces
 from ptosim.quant.inverse import dequantize
 from ptosim.quant.quantize import quantize
-from ptosim.quant.regions import PIECE, pieces, regions
 from ptosim.quant.schemes import schemes
 from ptosim.quant.storage import storage
 
@@ -99,7 +99,7 @@ def test_pieces_cover_everything_once(shape):
 
 def test_regions_of_a_vector_scale_need_an_axis():
     with pytest.raises(UsageError) as caught:
-        regions((4, 6), (6,))
+        covering((4, 6), (6,))
     assert "name the axis" in (caught.value.help or "")
 
 

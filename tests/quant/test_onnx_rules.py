@@ -8,7 +8,7 @@ import pytest
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.quant.onnx.ops import evaluate
 from ptosim.quant.onnx.rules import check_node
-from ptosim.quant.onnx.schema import Node, Operand
+from ptosim.quant.onnx.schema import Input, Node
 
 Q, DQ = "QuantizeLinear", "DequantizeLinear"
 
@@ -16,7 +16,7 @@ Q, DQ = "QuantizeLinear", "DequantizeLinear"
 def findings(op, x, s, z=None, opset=21, types=("FLOAT", "FLOAT", "UINT8"), output=None, **attrs):
     """Findings for shapes of x, scale and zero point."""
     inputs = [
-        None if shape is None else Operand(kind, tuple(shape))
+        None if shape is None else Input(kind, tuple(shape))
         for shape, kind in zip((x, s, z), types, strict=True)
     ]
     return check_node(Node(op, opset, inputs, attrs, output, "n"))
@@ -68,8 +68,8 @@ def test_dequantisation():
     types = ("INT8", "FLOAT", "UINT8")
     found = findings(DQ, [4], [], [], types=types)
     assert [f.code for f in found] == ["PTO2208"]
-    codes = Operand("FLOAT8E4M3FN", (), np.full((), 0x38, np.uint8))
-    held = [Operand("FLOAT8E4M3FN", (4,)), Operand("FLOAT", ()), codes]
+    codes = Input("FLOAT8E4M3FN", (), np.full((), 0x38, np.uint8))
+    held = [Input("FLOAT8E4M3FN", (4,)), Input("FLOAT", ()), codes]
     found = check_node(Node(DQ, 21, held, {}, None, "n"))
     assert [f.code for f in found] == ["PTO2209"]
     assert "no zero point or all zero points should be 0" in found[0].message
@@ -80,14 +80,14 @@ def test_what_is_accepted_with_a_warning():
     found = findings(Q, [4, 6], [6], opset=10)
     assert [f.code for f in found] == ["PTO7202"]
     assert findings(Q, [4, 6], [1], axis=9) == []  # one scale: the axis means nothing
-    codes = Operand("FLOAT8E5M2", (), np.full((), 1, np.uint8))
-    found = check_node(Node(Q, 21, [Operand("FLOAT", (4,)), Operand("FLOAT", ()), codes], {}))
+    codes = Input("FLOAT8E5M2", (), np.full((), 1, np.uint8))
+    found = check_node(Node(Q, 21, [Input("FLOAT", (4,)), Input("FLOAT", ()), codes], {}))
     assert [f.code for f in found] == ["PTO7203"]
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf, -np.inf])
 def test_scales_that_mean_nothing_are_named(scale):
-    held = [Operand("FLOAT", (4,)), Operand("FLOAT", (), np.float32(scale).reshape(()))]
+    held = [Input("FLOAT", (4,)), Input("FLOAT", (), np.float32(scale).reshape(()))]
     found = check_node(Node(Q, 21, held, {}))
     assert [(f.code, f.severity.word) for f in found] == [("PTO7201", "warning")]
 

@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from ptosim.quant.granularity import PIECE
 from ptosim.quant.inverse import dequantize
 from ptosim.quant.quantize import quantize
-from ptosim.quant.regions import PIECE
 from ptosim.quant.schemes import schemes
 
 COUNT = 8 * PIECE

@@ -21,6 +21,7 @@ ORDER = (
     "ground",
     "numerics",
     "machine",
+    "effects",
     "quant",
     "syntax",
     "passes",

@@ -94,14 +94,15 @@ class Planner:
     def _item(self, op: Operation) -> _Item:
         return _Item(op, self._all_touches(op), op.name == "func.call")
 
-    def _all_touches(self, op: Operation) -> list[Touch]:
+    def _all_touches(self, op: Operation, *, in_region: bool = False) -> list[Touch]:
         found = self._inside.get(op)
         if found is None:
-            found = list(self.accesses.of(op))
-            for region in op.regions:
-                for block in region.blocks:
-                    for inner in block.ops:
-                        found.extend(t for t in self._all_touches(inner) if t not in found)
+            found = list(self.accesses.of(op, in_region=in_region))
+            in_region = in_region or op.has("vector_region")
+            blocks = (block for region in op.regions for block in region.blocks)
+            for inner in (inner for block in blocks for inner in block.ops):
+                touches = self._all_touches(inner, in_region=in_region)
+                found.extend(t for t in touches if t not in found)
             self._inside[op] = found
         return found
 

@@ -24,7 +24,7 @@ from ptosim.debug.reading import (
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.memory import core_name, sync_of, waits_for
-from ptosim.debug.writes import operand_name
+from ptosim.effects.operands import written_name
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand
 from ptosim.machine.core import Core
@@ -129,7 +129,7 @@ class _Chain:
             if definition.role in ("out", "scratch") or value is None:
                 continue
             walker.goto(before)
-            name = operand_name(binding, definition.name)
+            name = written_name(binding.op, definition.name)
             if isinstance(value, (int, float)):
                 found.append(f"{name} = {_text(value)}")
                 continue

@@ -1,10 +1,11 @@
 """Runs a decoded program: fetch, execute scalar instructions, bind and issue the others.
 
-Effects happen in program order as long as nothing waits. An operation that waits for an event holds
-its pipe: what is issued to that pipe afterwards queues behind it, other pipes and the scalar unit
-go on, and the queue moves when the event comes. Cores run one at a time, the lowest-numbered one
-that can go on; one that waits gives way to the next. So a run is deterministic, and it ends for
-every program: with its results, or where nothing can move any more."""
+Effects of a core happen in program order wherever that leads on. Cores run one at a time, the
+lowest-numbered one that can go on; one whose next operation waits for an event gives way to the
+next. Only where no core can go on in order does an operation that waits hold nothing but its pipe:
+what is issued to that pipe afterwards queues after it, other pipes and the scalar unit go on until
+they have signalled, and the queue moves when the event comes. So a run is deterministic, and it
+ends for every program: with its results, or where nothing can move any more."""
 
 from __future__ import annotations
 
@@ -102,20 +103,32 @@ class Engine:
         )
 
     def next_core(self) -> Core | None:
-        """Return the lowest-numbered core that can go on; None when all have ended. Raises Trap if
-        some have not and none can."""
-        waiting = False
+        """Return the lowest-numbered core that can go on, before others one whose pipes have left
+        nothing behind; None when all have ended. Raises Trap if some have not and none can."""
+        ahead: Core | None = None
+        waiting: list[Core] = []
         for core in self.machine.cores:
             if core.halted:
                 continue
-            if core.stalled is None and core.pc >= 0:
+            if (core.stalled is None and core.pc >= 0) or self._resume(core):
+                if not core.queues:
+                    return core
+                ahead = ahead or core
+            elif not core.halted:
+                waiting.append(core)
+        if ahead is not None or not waiting:
+            return ahead
+        return self._released(waiting)
+
+    def _released(self, waiting: list[Core]) -> Core:
+        """No core can go on in order: let the first that may leave its waiting operation in the
+        queue of its pipe. Raises Trap if none may."""
+        for core in waiting:
+            if core.stalled is not None and not self.in_order and core.stalled[0].pipe != "S":
+                core.queues[core.stalled[0].pipe] = deque([core.stalled])
+                core.stalled = None
                 return core
-            if self._resume(core):
-                return core
-            waiting = waiting or not core.halted
-        if waiting:
-            raise deadlock(self.machine, self.resolved.module.source, self.sink)
-        return None
+        raise deadlock(self.machine, self.resolved.module.source, self.sink)
 
     def _resume(self, core: Core) -> bool:
         """Let a stalled scalar unit go on if its guard holds; end a core whose queues are empty."""
@@ -276,8 +289,8 @@ class Engine:
     # -- pipes ------------------------------------------------------------------------------------
 
     def _issue(self, core: Core, inst: Inst, bound: Bound) -> bool:
-        """Commit an instruction, or queue it behind a pipe that waits. False if the scalar unit has
-        to wait itself."""
+        """Commit an instruction, or queue it where its pipe waits. False if its core gives way to
+        others: it waits, or has signalled while a pipe of its own waits."""
         if bound.at_issue is not None:
             bound.at_issue()
         if self.monitor is not None:
@@ -288,12 +301,9 @@ class Engine:
             return True
         if bound.guard is None or bound.guard():
             self._commit(core, inst, bound)
-            return True
-        if inst.pipe == "S" or self.in_order:
-            core.stalled = (inst, bound)
-            return False
-        core.queues[inst.pipe] = deque([(inst, bound)])
-        return True
+            return bound.binding.sync is None or not core.queues
+        core.stalled = (inst, bound)
+        return False
 
     def _commit(self, core: Core, inst: Inst, bound: Bound) -> None:
         self._effect(core, inst, bound)

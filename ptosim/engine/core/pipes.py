@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.expr import evaluate
-from ptosim.passes.verify.rule_views import environment
+from ptosim.passes.verify.rule_views import environment, evaluate
 from ptosim.semantics.sync.sync import pipe_word
 
 

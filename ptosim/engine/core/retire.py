@@ -3,8 +3,10 @@ it is issued.
 
 Pipes work at their own pace, so a program with a missing flag computes what a board would compute:
 old bytes where a load was not waited for, new ones where a buffer was refilled too early. A program
-whose accesses are all ordered gives the same bytes as in program order. Durations are assumed
-(they only have to make loads slow and vector work fast); cycles are the timing model's business."""
+whose accesses are all ordered gives the same bytes as in program order. Where synchronisation is
+automatic they are: a core then issues nothing before what it issued last has retired. Durations are
+assumed (they only have to make loads slow and vector work fast); cycles are the timing model's
+business."""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ class RetireEngine(Engine):
         return True
 
     def _ready_core(self) -> Core | None:
-        depth = self.machine.definition.queue_depth
+        depth = 1 if self.in_order else self.machine.definition.queue_depth
         ready = [
             c
             for c in self.machine.cores

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptosim.effects.ranges import Range
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import PipeEnd, ShareKey
 from ptosim.semantics.base.orders import FifoUse
-from ptosim.timing.pipes.order import Range
 from ptosim.timing.pipes.steps import Flag
 
 _MEMORY = {"vector": "vec", "cube": "mat"}

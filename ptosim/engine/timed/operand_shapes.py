@@ -1,11 +1,11 @@
-"""What of the operands of an execution a cost depends on, and the bytes that they are."""
+"""What of the operands of an execution a cost depends on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
+from ptosim.effects.operands import READ, roles
 from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.costs import cost_entries
@@ -14,7 +14,6 @@ from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.timing.laws.shapes import OpShape, PointerShape, TileShape, ViewShape
-from ptosim.timing.pipes.order import Range, Ranges
 
 _FORMS: dict[Any, Any] = {}
 
@@ -72,16 +71,9 @@ def shape_of(
     if is_micro(op.name):
         args |= {n: p for n, v in values.items() if (p := _pointer(op, n, v)) is not None}
     named = roles(op)
-    ins = tuple(n for n, r in named if r in (Role.IN, Role.INOUT))
+    ins = tuple(n for n, r in named if r in READ)
     outs = tuple(n for n, r in named if r in (Role.OUT, Role.INOUT))
     return OpShape(op.name.removeprefix("pto."), target, args, attrs, ins, outs)
-
-
-@lru_cache(maxsize=4096)
-def roles(op: Operation) -> tuple[tuple[str, Role], ...]:
-    """Return what an operation does with each of its operands."""
-    operands = op.variant.operands if op.variant is not None else ()
-    return tuple((o.name, o.role) for o in operands)
 
 
 def arg_of(value: Any) -> Any:
@@ -94,42 +86,6 @@ def arg_of(value: Any) -> Any:
     if value.__class__ is tuple:
         return tuple(map(arg_of, value))
     return value
-
-
-def ranges_of(op: Operation, values: Mapping[str, Any]) -> Ranges:
-    """Return the bytes that an operation reads and those that it writes."""
-    reads: list[Range] = []
-    writes: list[Range] = []
-    for name, role in roles(op):
-        value = values.get(name)
-        ranges = _reached(name, value, values) if isinstance(value, Pointer) else _bytes_of(value)
-        if role in (Role.IN, Role.INOUT):
-            reads += ranges
-        if role is not Role.IN:
-            writes += ranges
-    return tuple(reads), tuple(writes)
-
-
-END = 1 << 32
-"""After the last byte of any memory of a core."""
-
-
-def _reached(name: str, pointer: Pointer, values: Mapping[str, Any]) -> list[Range]:
-    """Return the bytes that an instruction of the micro level reaches from a pointer: its bursts
-    and loops if they say so in bytes, else everything from there on."""
-    place, start = pointer
-    if place is None:
-        return []
-    reach = values.get("length", END)
-    bursts = (values.get("nburst.count"), values.get(f"nburst.{name}_stride", END))
-    loops = zip(values.get("loop.count", ()), values.get(f"loop.{name}_stride", ()), strict=False)
-    for count, stride in (bursts, *loops):
-        if not isinstance(count, int) or not isinstance(stride, int) or stride < 0:
-            return [(place, start, END)]
-        reach += (count - 1) * stride
-    if not isinstance(reach, int):
-        return [(place, start, END)]
-    return [(place, start, start + reach)] if reach > 0 else []
 
 
 def fixed_part(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -149,41 +105,3 @@ def fixed_part(inst: Inst, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
 
 
 _FIXED = (TileRef, ViewSpec)
-
-
-def far_ranges(op: Operation, values: Mapping[str, Any]) -> Ranges:
-    """Return the bytes of global memory that an operation reads and those that it writes."""
-    reads: list[Range] = []
-    writes: list[Range] = []
-    for name, role in roles(op):
-        value = values.get(name)
-        if isinstance(value, tuple):
-            if role in (Role.IN, Role.INOUT):
-                reads += _bytes_of(value)
-            if role is not Role.IN:
-                writes += _bytes_of(value)
-    return tuple(reads), tuple(writes)
-
-
-def near_ranges(ranges: Ranges) -> Ranges:
-    """Return those of the core's own memories; the very same object if that is all."""
-    reads, writes = ranges
-    for place in (*reads, *writes):
-        if place[0].__class__ is not str:
-            return _near(reads), _near(writes)
-    return ranges
-
-
-def _near(places: tuple[Range, ...]) -> tuple[Range, ...]:
-    return tuple(place for place in places if place[0].__class__ is str)
-
-
-def _bytes_of(value: Any) -> list[Range]:
-    """Return the bytes of an operand's value, or of each of a list."""
-    if isinstance(value, TileRef):
-        return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
-    if isinstance(value, GmView):
-        return [(value.memory, *value.span())]
-    return (
-        [range_ for item in value for range_ in _bytes_of(item)] if value.__class__ is tuple else []
-    )

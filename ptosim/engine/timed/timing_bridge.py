@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ptosim.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
 from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range
 from ptosim.engine.timed.operand_shapes import (
-    far_ranges,
     fixed_part,
     forms_of,
-    near_ranges,
-    ranges_of,
     shape_of,
 )
 from ptosim.engine.timed.regions import RegionPlan
@@ -35,7 +33,7 @@ from ptosim.timing.laws.shapes import VectorWork
 from ptosim.timing.pipes import saved
 from ptosim.timing.pipes.fast import issuer, ordered_issuer
 from ptosim.timing.pipes.model import TimingModel
-from ptosim.timing.pipes.order import DataOrder, Ranges
+from ptosim.timing.pipes.order import DataOrder
 from ptosim.timing.pipes.sites import Loop, Site
 from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Issued, Step
 

@@ -24,16 +24,12 @@ class Function:
     kernel_kind: str | None = None
     ops: list[Operation] = field(default_factory=list)
     """Every operation in it, in program order; its own is the first."""
+    has_body: bool = field(init=False)  # False for a declaration
+    body: list[Operation] = field(init=False)  # the operations of its outermost region
 
-    @property
-    def has_body(self) -> bool:
-        """False for a declaration."""
-        return bool(self.op.regions)
-
-    @property
-    def body(self) -> list[Operation]:
-        """The operations of its outermost region."""
-        return self.op.regions[0].ops if self.op.regions else []
+    def __post_init__(self) -> None:
+        self.has_body = bool(self.op.regions)
+        self.body = self.op.regions[0].ops if self.op.regions else []
 
 
 @dataclass(slots=True, eq=False)

@@ -7,10 +7,8 @@ checked against that list before it is compiled, so a row can never run anything
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from functools import lru_cache
 from types import CodeType
-from typing import Any
 
 from ptosim.ground.errors import IsaDataError
 
@@ -40,12 +38,3 @@ def compile_expr(text: str) -> tuple[CodeType, frozenset[str]]:
         if isinstance(node, ast.Name):
             names.add(node.id)
     return compile(tree, "<isa>", "eval"), frozenset(names)
-
-
-def evaluate(text: str, names: Mapping[str, Any]) -> Any:
-    """Evaluate an expression. Raises IsaDataError for a name that `names` does not have."""
-    code, _ = compile_expr(text)
-    try:
-        return eval(code, {"__builtins__": {}}, names)  # type: ignore[arg-type]
-    except NameError as problem:
-        raise IsaDataError(f"expression {text!r}: {problem}") from problem

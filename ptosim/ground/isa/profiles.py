@@ -47,18 +47,22 @@ def switches() -> dict[str, SwitchDef]:
     return made
 
 
-def profile_names() -> list[str]:
-    """Return the names of all profiles."""
-    return [n.removeprefix("profiles/").removesuffix(".toml") for n in toml_names("profiles")]
+@lru_cache(maxsize=1)
+def profiles() -> dict[str, dict[str, str]]:
+    """Return what every profile sets, by name."""
+    return {
+        file.removeprefix("profiles/").removesuffix(".toml"): read_toml(file)["set"]
+        for file in toml_names("profiles")
+    }
 
 
 def make_profile(name: str, target: str, overrides: Mapping[str, str] | None = None) -> Profile:
     """Return a profile for a target; raises UsageError for an unknown profile, switch or value."""
-    if name not in profile_names():
-        raise UsageError(f"unknown profile `{name}`", help=f"known: {', '.join(profile_names())}")
+    if name not in profiles():
+        raise UsageError(f"unknown profile `{name}`", help=f"known: {', '.join(profiles())}")
     known = switches()
     values = {s.name: s.default[target] for s in known.values()}
-    values |= read_toml(f"profiles/{name}.toml")["set"]
+    values |= profiles()[name]
     for key, value in (overrides or {}).items():
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1)

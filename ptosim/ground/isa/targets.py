@@ -80,7 +80,7 @@ class MachineDef:
     queue_depth: int
     costs: dict[str, Rows]
     figures: dict[str, Row]
-    own: frozenset[str]
+    own: tuple[str, ...]
     units: dict[str, str]
 
     @property
@@ -201,7 +201,7 @@ def machine(name: str) -> MachineDef:
         queue_depth=figures["queue"]["depth"],
         costs=_sections(part("cost")),
         figures=figures,
-        own=frozenset(_figures(chip, figures)),
+        own=tuple(_figures(chip, figures)),
         units=base["units"],
     )
     _check_sizes(made)

@@ -179,6 +179,7 @@ class Naming(ABC):
 
     def __init__(self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]) -> None:
         self.types = types
+        self._spelled: dict[str, Type] = {}  # types by their text, those without a finding
         self.module = module
         self.source = module.source
         self.sink = sink
@@ -233,6 +234,9 @@ class Naming(ABC):
     def type_of(self, tok: Any) -> Type:
         """Return the type that a token spells, for the target; reports a wrong or old spelling."""
         text = tok.value
+        known = self._spelled.get(text)
+        if known is not None:
+            return known
         if text.startswith("!") and text in self.module.type_aliases:
             text = self.module.type_aliases[text]
         parsed = parse_type(text)
@@ -241,7 +245,10 @@ class Naming(ABC):
         elif parsed.legacy is not None:
             modern = str(parsed.type).replace("!pto.tile_view<", "!pto.partition_tensor_view<")
             self._report_legacy(tok, parsed.legacy, modern)
-        return for_target(parsed.type, self.target)
+        type_ = for_target(parsed.type, self.target)
+        if parsed.fault is None and parsed.legacy is None:
+            self._spelled[tok.value] = type_
+        return type_
 
     def _report_type(self, tok: Tok, fault: str, hint: str | None) -> None:
         unknown_alias = tok.value.startswith("!") and "." not in tok.value

@@ -1,26 +1,19 @@
-"""Which cores a function runs on: cube, vector, both kinds of a cluster, or one core with
-everything."""
+"""What a launch of a function is made of: which functions run, on which cores (cube, vector, both
+kinds of a cluster, or one core with everything), and where their tiles are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ptosim.ground.diagnostics.model import Diagnostic, Sink
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType
+from ptosim.passes.place.planner import Placement, place
 
-_MIXED_OPS = frozenset(
-    f"pto.{name}"
-    for name in (
-        "section.cube", "section.vector", "tpush_to_aiv", "tpush_to_aic", "tpop_from_aic",
-        "tpop_from_aiv", "aic_initialize_pipe", "aiv_initialize_pipe", "initialize_l2l_pipe",
-        "initialize_l2g2l_pipe",
-    )
-)  # fmt: skip
-
-_INITIALIZE = frozenset(name for name in _MIXED_OPS if "initialize" in name)
+_PEERS = {"cube": "vector", "vector": "cube"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +27,62 @@ class CoreRole:
     function: str
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a launch of an entry is made of, as far as the text says it."""
+
+    launched: list[Function]  # the entry and, of a cube-vector pair of kernels, its peer
+    reached: list[Function]  # these and all that they call
+    roles: list[CoreRole]
+    placement: Placement
+    findings: list[Diagnostic]
+
+
+def plan(resolved: ResolvedModule, name: str) -> Plan:
+    """Return the plan of an entry; what is wrong with the placement is in its findings."""
+    entry = resolved.functions[name]
+    launched = peer_functions(resolved, entry)
+    reached = reached_functions(resolved, launched)
+    found = Sink()
+    placement = place(resolved, reached, found)
+    return Plan(launched, reached, roles(resolved, entry, reached), placement, list(found))
+
+
+def plans(resolved: ResolvedModule, sink: Sink) -> dict[str, Plan]:
+    """Return the plan of each entry, and report what they find: what several entries reach once.
+    Entries that reach tiles whose shapes come from the arguments wait for the run."""
+    made: dict[str, Plan] = {}
+    for name in resolved.entries():
+        launched = peer_functions(resolved, resolved.functions[name])
+        if not any(has_abstract(f) for f in reached_functions(resolved, launched)):
+            made[name] = plan(resolved, name)
+            sink.extend(made[name].findings)
+    return made
+
+
 def roles(resolved: ResolvedModule, entry: Function, reached: Sequence[Function]) -> list[CoreRole]:
     """Return the cores that a launch of `entry` uses.
 
     A function of kernel kind cube or vector runs on one core of that kind. Sections and cube-vector
     pipes make a mixed kernel: one cube and both vector cores run the whole function, each without
-    the other's sections. A kernel whose pipe imports a peer's buffer runs beside that peer.
+    the other's sections. A kernel whose FIFO imports a buffer of a peer runs beside that peer.
     Everything else runs on one core that has all memory spaces."""
     peer = _peer(resolved, entry)
     if peer is not None:
         return _pair(entry, peer, reached)
-    mixed = any(op.name in _MIXED_OPS for f in reached for op in f.op.walk())
-    mixed = mixed or {"cube", "vector"} <= {f.kernel_kind for f in reached}
-    if entry.kernel_kind in ("cube", "vector") and not _has_sections(reached):
+    ops = [op for function in reached for op in function.ops]
+    if entry.kernel_kind in _PEERS and not any("section" in op.traits for op in ops):
         return [CoreRole(entry.kernel_kind, 0, 1, entry.name)]
-    if mixed:
+    kinds = {function.kernel_kind for function in reached}
+    if kinds >= _PEERS.keys() or any(map(_is_of_one_side, ops)):
         return _cluster(entry.name, entry.name, reached)
     return [CoreRole("any", 0, 1, entry.name)]
 
 
-def _has_sections(reached: Sequence[Function]) -> bool:
-    return any(op.name.startswith("pto.section.") for f in reached for op in f.op.walk())
+def _is_of_one_side(op: Operation) -> bool:
+    """True for an operation that only one kind of core executes, and for the ends of FIFOs."""
+    row = op.definition
+    return row is not None and (row.side is not None or row.fifo == "open")
 
 
 def _cluster(cube: str, vector: str, reached: Sequence[Function]) -> list[CoreRole]:
@@ -68,8 +96,8 @@ def _cluster(cube: str, vector: str, reached: Sequence[Function]) -> list[CoreRo
 def _is_single(reached: Sequence[Function]) -> bool:
     """True if only whole tiles go through FIFOs: such a kernel has one vector core beside each cube
     core."""
-    ops = (op for f in reached for op in f.op.walk())
-    splits = [_split(op) for op in ops if op.name.startswith(("pto.tpush", "pto.tpop"))]
+    rows = ((op, op.definition) for f in reached for op in f.ops)
+    splits = [_split(op) for op, row in rows if row is not None and row.fifo in ("push", "pop")]
     return bool(splits) and not any(splits)
 
 
@@ -82,14 +110,11 @@ def _split(op: Operation) -> int:
 def side_of(function: Function) -> str | None:
     """Return the kind of core that a function is for: its kernel kind, or that of its only kind of
     section."""
-    if function.kernel_kind in ("cube", "vector"):
+    if function.kernel_kind in _PEERS:
         return function.kernel_kind
-    kinds = {op.name.rpartition(".")[2] for op in function.op.walk() if _is_section(op)}
+    sections = [op.definition for op in function.ops if "section" in op.traits]
+    kinds = {row.side for row in sections if row is not None}
     return kinds.pop() if len(kinds) == 1 else None
-
-
-def _is_section(op: Operation) -> bool:
-    return op.name.startswith("pto.section.")
 
 
 def _pair(entry: Function, peer: Function, reached: Sequence[Function]) -> list[CoreRole]:
@@ -99,8 +124,7 @@ def _pair(entry: Function, peer: Function, reached: Sequence[Function]) -> list[
 
 def _peer(resolved: ResolvedModule, entry: Function) -> Function | None:
     """The kernel that runs beside `entry`: the one at the other end of its FIFO."""
-    sides = {"cube": "vector", "vector": "cube"}
-    wanted = sides.get(side_of(entry) or "")
+    wanted = _PEERS.get(side_of(entry) or "")
     if wanted is None or not _has_pipe(entry):
         return None
     peer = _sharing(resolved, entry)
@@ -115,14 +139,15 @@ def _peer(resolved: ResolvedModule, entry: Function) -> Function | None:
 
 
 def _has_pipe(function: Function) -> bool:
-    return any(op.name in _INITIALIZE for op in function.op.walk())
+    rows = (op.definition for op in function.ops)
+    return any(row is not None and row.fifo == "open" for row in rows)
 
 
 def _sharing(resolved: ResolvedModule, entry: Function) -> Function | None:
     """The function whose reserved buffer `entry` imports, or that imports `entry`'s."""
     for function in resolved.functions.values():
-        for op in function.op.walk():
-            if op.name != "pto.import_reserved_buffer":
+        for op in function.ops:
+            if "imports" not in op.traits:
                 continue
             attr = op.attrs.get("peer_func")
             name = attr.atom.value.lstrip("@").strip('"') if attr is not None else ""
@@ -143,9 +168,8 @@ def reached_functions(resolved: ResolvedModule, launched: Sequence[Function]) ->
     """Return the launched functions and all that they call, callers first."""
     found = list(launched)
     for function in found:
-        for op in function.op.walk():
-            callee = op.bound.get("callee") if op.name == "func.call" else None
-            known = resolved.functions.get(callee) if isinstance(callee, str) else None
+        for op in function.ops:
+            known = resolved.functions.get(op.bound.get("callee", ""))
             if known is not None and known.has_body and known not in found:
                 found.append(known)
     return found
@@ -153,5 +177,5 @@ def reached_functions(resolved: ResolvedModule, launched: Sequence[Function]) ->
 
 def has_abstract(function: Function) -> bool:
     """Does a value of the function take its shape from the arguments of the run?"""
-    values = [*function.args, *(v for op in function.op.walk() for v in op.results)]
+    values = [*function.args, *(v for op in function.ops for v in op.results)]
     return any(isinstance(v.type, AbstractTileType) for v in values)

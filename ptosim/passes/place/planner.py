@@ -3,26 +3,28 @@
 As in the assembler's planner each space is filled from address 0 upwards, every tile at the
 planner's alignment, without reuse while everything fits; a space that would overflow is planned
 again with tiles that share bytes where their lifetimes allow it (see `reuse`). Scratch that an
-operation needs and the program does not give comes behind the tiles and is counted with them."""
+operation needs and the program does not give comes after the tiles and is counted with them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, TileType
-from ptosim.ground.isa.expr import evaluate
+from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
 from ptosim.ground.source import Span
-from ptosim.passes.place.cores import has_abstract, peer_functions, reached_functions
 from ptosim.passes.place.liveness import Lifetime, lifetimes
 from ptosim.passes.place.reuse import Buffer, pack
-from ptosim.passes.verify.verify import environment
+from ptosim.passes.verify.rule_views import environment, evaluate
+
+Owner = Value | tuple[Operation, str]
+"""What bytes belong to: a value, or scratch of an operation by its name in the row."""
 
 _SLOT_ALIGN = 256  # of the slots of a FIFO
 _WORD = re.compile(r"%?[\w.]+")
@@ -42,7 +44,7 @@ class Placed:
 
 @dataclass(slots=True)
 class Placement:
-    """Where everything lies."""
+    """Where everything is."""
 
     values: dict[Value, int] = field(default_factory=dict)
     scratch: dict[tuple[Operation, str], int] = field(default_factory=dict)
@@ -56,46 +58,28 @@ class Placement:
 def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Placement:
     """Place the tiles of functions that run on one core; over-budget spaces are errors."""
     placer = _Placer(resolved, sink)
-    for function in functions:
-        for op in function.op.walk():
-            placer.fixed(op)
-    for step in (placer.reserved, placer.imported):
-        for function in functions:
-            for op in function.op.walk():
-                step(op)
+    ops = [op for function in functions for op in function.ops]
+    placer.by_the_program(ops)
     placer.called = called_functions(functions)
     for function in functions:
         placer.function = function
         placer.arguments(function)
-        for op in function.op.walk():
-            placer.operation(op)
+        for op in function.ops:
+            if op.results and op.definition is not None:
+                placer.made(op, op.definition)
     for function in functions:
         placer.function = function
-        for op in function.op.walk():
-            placer.scratch(op)
+        for op in function.ops:
+            if op.definition is not None and op.definition.scratch and op.variant is not None:
+                placer.scratch(op, op.definition)
     placer.share()
     placer.check_budget()
     return placer.placement
 
 
-def check_placement(resolved: ResolvedModule, sink: Sink) -> None:
-    """Report what the placement of each entry finds; a function that several entries reach is
-    reported once. Functions whose tile shapes come from the arguments wait for the run."""
-    seen: list[Diagnostic] = []
-    for name in resolved.entries():
-        reached = reached_functions(resolved, peer_functions(resolved, resolved.functions[name]))
-        if any(has_abstract(f) for f in reached):
-            continue
-        found = Sink()
-        place(resolved, reached, found)
-        seen.extend(d for d in found if d not in seen)
-    sink.extend(seen)
-
-
 def called_functions(functions: list[Function]) -> set[str]:
     """Return the names that calls in the functions reach."""
-    ops = (op for function in functions for op in function.op.walk() if op.name == "func.call")
-    return {str(op.bound.get("callee")) for op in ops}
+    return {op.bound["callee"] for f in functions for op in f.ops if "callee" in op.bound}
 
 
 class _Placer:
@@ -107,20 +91,29 @@ class _Placer:
         self.placement = Placement()
         self.function: Function | None = None  # whose tiles are being placed
         self.called: set[str] = set()  # functions that others call
-        self._owners: list[tuple[Any, Placed, Function | None]] = []
+        self._owners: list[tuple[Owner, Placed, Function | None]] = []
         self._next: dict[str, int] = {}
         self._pinned: dict[Value, int] = {}
         self._misplaced: set[str] = set()  # spaces with a tile that was reported already
 
     # -- tiles that the program places ------------------------------------------------------------
 
+    def by_the_program(self, ops: Sequence[Operation]) -> None:
+        """Take the addresses that the program gives, then those of the slots of FIFOs."""
+        for op in ops:
+            if "places" in op.traits and op.bound:
+                self.assigned(op)
+            elif "makes_storage" in op.traits and op.results:
+                self.fixed(op)
+        for op in ops:
+            if "reserves" in op.traits and op.results:
+                self.reserved(op)
+        for op in ops:
+            if "imports" in op.traits and op.results:
+                self.imported(op)
+
     def fixed(self, op: Operation) -> None:
-        """Check a constant address, and remember it."""
-        if op.name == "pto.tassign" and op.bound:
-            self._tassign(op)
-            return
-        if op.name != "pto.alloc_tile" or not op.results:
-            return
+        """Check the constant address of a new tile, and remember it."""
         addr = op.bound.get("addr")
         type_ = op.results[0].type
         if not isinstance(addr, Operand) or not isinstance(type_, TileType):
@@ -131,8 +124,6 @@ class _Placer:
 
     def reserved(self, op: Operation) -> None:
         """The slots of a FIFO at the program's address, else in front of everything planned."""
-        if op.name != "pto.reserve_buffer" or not op.results:
-            return
         attrs = {name: attr_value(attr) for name, attr in op.attrs.items()}
         location = attrs.get("location")
         space = str(getattr(location, "member", location)).lower()
@@ -145,19 +136,18 @@ class _Placer:
         self._record(str(attrs.get("name")), space, at, size, op.start, planned)
 
     def imported(self, op: Operation) -> None:
-        """A peer's slots lie where the peer reserves them."""
-        if op.name != "pto.import_reserved_buffer" or not op.results:
-            return
+        """A peer's slots are where the peer reserves them."""
         attrs = {name: attr_value(attr) for name, attr in op.attrs.items()}
         peer = self.resolved.functions.get(getattr(attrs.get("peer_func"), "name", ""))
-        for other in peer.op.walk() if peer is not None else ():
-            if other.name == "pto.reserve_buffer" and other.results:
+        for other in peer.ops if peer is not None else ():
+            if "reserves" in other.traits and other.results:
                 theirs = attr_value(other.attrs["name"])
                 if theirs == attrs.get("name"):
                     known = self.placement.values.get(other.results[0], 0)
                     self.placement.values[op.results[0]] = known
 
-    def _tassign(self, op: Operation) -> None:
+    def assigned(self, op: Operation) -> None:
+        """Check the constant address that a tile is given, and remember it."""
         source, addr = op.bound["source"], op.bound["addr"]
         type_ = source.type
         if isinstance(type_, TileType) and addr.const is not None:
@@ -185,7 +175,7 @@ class _Placer:
         if addr % space.align:
             self._placement_error(
                 op, "PTO4354", "SA-0354", name,
-                f"lies at {addr:#x}, not aligned to {space.align} bytes",
+                f"is at {addr:#x}, not aligned to {space.align} bytes",
                 f"use a multiple of {space.align}",
             )  # fmt: skip
 
@@ -216,24 +206,23 @@ class _Placer:
             if isinstance(value.type, TileType) and value not in self._pinned:
                 self._tile(value, value.type, value.start)
 
-    def operation(self, op: Operation) -> None:
-        """Give the tiles that an operation makes an address, unless it names one."""
-        if op.name == "pto.alloc_tile":
-            if op.bound.get("addr") is None and op.results:
-                self._tile(op.results[0], op.results[0].type, op.start)
-        elif op.name == "memref.alloc":
-            for value in op.results:
-                if isinstance(value.type, MemRefType):
-                    self._memref(value, value.type, op.start)
-        elif op.definition is not None and op.definition.form == "dps":
-            for value in op.results:
+    def made(self, op: Operation, row: OpDef) -> None:
+        """Give the tiles and buffers that an operation makes an address, unless it names one."""
+        makes_storage = "makes_storage" in op.traits
+        if not (makes_storage or row.form == "dps") or op.bound.get("addr") is not None:
+            return
+        for value in op.results:
+            if isinstance(value.type, MemRefType) and makes_storage:
+                self._memref(value, value.type, op.start)
+            elif isinstance(value.type, TileType):
                 self._tile(value, value.type, op.start)
 
-    def _tile(self, value: Value, type_: Any, start: int) -> None:
-        if isinstance(type_, TileType) and value not in self.placement.values:
-            addr = self._allocate(type_.loc, type_.bytes)
+    def _tile(self, value: Value, type_: TileType, start: int) -> None:
+        if value not in self.placement.values:
+            size = type_.bytes
+            addr = self._allocate(type_.loc, size)
             self.placement.values[value] = addr
-            self._record(value.name, type_.loc, addr, type_.bytes, start, True, value)
+            self._record(value.name, type_.loc, addr, size, start, True, value)
 
     def _memref(self, value: Value, type_: MemRefType, start: int) -> None:
         count = 1
@@ -246,7 +235,7 @@ class _Placer:
         self._record(value.name, space, addr, size, start, True, value)
 
     def _allocate(self, space: str, size: int, coarse: int = 1) -> int:
-        """The next free bytes of a space that no tile of the program lies in."""
+        """The next free bytes of a space that hold no tile of the program."""
         align = max(self.machine.spaces[space].plan_align, coarse)
         taken = sorted(
             (p.addr, p.addr + p.bytes)
@@ -260,12 +249,10 @@ class _Placer:
         self._next[space] = at + -(-size // align) * align
         return at
 
-    def scratch(self, op: Operation) -> None:
+    def scratch(self, op: Operation, row: OpDef) -> None:
         """Give an operation the scratch its row asks for and the program leaves out."""
-        if op.definition is None or not op.definition.scratch or op.variant is None:
-            return
         names = environment(op, self.resolved.target)
-        for need in op.definition.scratch:
+        for need in row.scratch:
             if names.get(need.name) is None and evaluate(need.when, names):
                 size = evaluate(need.bytes, names)
                 if size is None:  # of an operand without a type, which no run can be launched with
@@ -273,9 +260,8 @@ class _Placer:
                 size = int(size)
                 addr = self._allocate(need.space, size)
                 self.placement.scratch[op, need.name] = addr
-                label = f"scratch {need.name} of {op.definition.mnemonic}"
-                owner = (op, need.name)
-                self._record(label, need.space, addr, size, op.start, True, owner)
+                label = f"scratch {need.name} of {row.mnemonic}"
+                self._record(label, need.space, addr, size, op.start, True, (op, need.name))
 
     def _record(
         self,
@@ -285,7 +271,7 @@ class _Placer:
         size: int,
         start: int,
         planned: bool,
-        owner: Any = None,
+        owner: Owner | None = None,
     ) -> None:
         placed = Placed(name, space, addr, size, start, planned)
         self.placement.placed.append(placed)
@@ -296,7 +282,7 @@ class _Placer:
 
     def share(self) -> None:
         """Plan again, with shared bytes, each space that overflows."""
-        lives: dict[Any, tuple[int, Lifetime]] | None = None
+        lives: dict[Owner, tuple[int, Lifetime]] | None = None
         for name, space in self.machine.spaces.items():
             planned = [(o, p) for o, p, _ in self._owners if p.space == name]
             if max((p.addr + p.bytes for _, p in planned), default=0) <= space.planner:
@@ -312,8 +298,8 @@ class _Placer:
             if found is not None:
                 self._move(planned, found)
 
-    def _lifetimes(self) -> dict[Any, tuple[int, Lifetime]]:
-        lives: dict[Any, tuple[int, Lifetime]] = {}
+    def _lifetimes(self) -> dict[Owner, tuple[int, Lifetime]]:
+        lives: dict[Owner, tuple[int, Lifetime]] = {}
         functions = {id(f): f for _, _, f in self._owners if f is not None}
         for number, function in enumerate(functions.values()):
             owned = [o for o, _, f in self._owners if f is function]
@@ -325,7 +311,7 @@ class _Placer:
                     lives[owner] = number, Lifetime(at, at, {"V"})
         return lives
 
-    def _move(self, planned: list[tuple[Any, Placed]], found: dict[Any, int]) -> None:
+    def _move(self, planned: list[tuple[Owner, Placed]], found: dict[Owner, int]) -> None:
         for owner, placed in planned:
             placed.addr = found[owner]
             if isinstance(owner, Value):
@@ -366,7 +352,7 @@ class _Placer:
     def _budget_notes(self, space: str) -> list[str]:
         """What the rows of the operations that are used say about the budget of a space."""
         notes: dict[str, None] = {}
-        for op in self.resolved.module.walk():
+        for op in self.resolved.ops:
             table = op.definition.access.get("budget", {}) if op.definition is not None else {}
             entry = table.get(self.resolved.target)
             if entry is None or entry["space"] != space or op.variant is None:
@@ -382,7 +368,7 @@ class _Placer:
 
 
 def _buffers(
-    planned: list[tuple[Any, Placed]], space: SpaceDef, lives: dict[Any, tuple[int, Lifetime]]
+    planned: list[tuple[Owner, Placed]], space: SpaceDef, lives: dict[Owner, tuple[int, Lifetime]]
 ) -> list[Buffer]:
     buffers = []
     for order, (owner, placed) in enumerate(planned):

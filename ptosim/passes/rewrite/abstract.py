@@ -48,7 +48,7 @@ class _Chooser:
 
     def choose(self) -> dict[str, Type]:
         """Return a tile type for every value of abstract type."""
-        for op in self.module.walk():
+        for op in self.resolved.ops:
             if op.variant is not None:
                 self._operation(op)
         return self.types
@@ -111,7 +111,7 @@ class _Chooser:
         if operand in ("exp", "exp_zz"):
             return self._exponents(op)
         element = source.dtype
-        if op.name == "pto.tquant" and operand == "dst":
+        if operand == "dst" and op.definition is not None and "quant_type" in op.definition.attrs:
             element = dtype(self._quantised(op))
         return _tile(element, source.rows, source.cols)
 

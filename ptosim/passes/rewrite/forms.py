@@ -159,7 +159,12 @@ class _ToSsa(_Rewriter):
         owner = value.owner
         if self.module.kind == "snippet" and owner is None:
             return all(user.start > op.start for user in self._users.get(value, ()))
-        if owner is None or owner.name != "pto.alloc_tile" or owner not in block or owner.items:
+        if (
+            owner is None
+            or "makes_storage" not in owner.traits
+            or owner not in block
+            or owner.items
+        ):
             return False
         return all(user.start > op.start for user in self._users.get(value, ()))
 

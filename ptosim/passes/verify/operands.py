@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
 from ptosim.ground.ir.attributes import Enum
-from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok, Value
-from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok
 from ptosim.ground.isa.enums import EnumDef, enums
 from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.ground.source import Source, Span
@@ -229,13 +227,3 @@ def constant(operand: Any) -> int | None:
     """Return the value of an operand that the text fixes, None for any other."""
     value = operand.const if isinstance(operand, Operand) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def users(resolved: ResolvedModule) -> dict[Value, list[tuple[Operation, str]]]:
-    """Return the operations that use each value, with the name of the operand."""
-    found: dict[Value, list[tuple[Operation, str]]] = defaultdict(list)
-    for op in resolved.module.walk():
-        for name, operand in op.operands():
-            if operand.value is not None:
-                found[operand.value].append((op, name))
-    return found

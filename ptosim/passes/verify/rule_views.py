@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from ptosim.ground.errors import IsaDataError
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Clause, Operand, Operation, Value
 from ptosim.ground.ir.types import (
@@ -22,7 +23,7 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.expr import evaluate
+from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, major_bytes
@@ -123,6 +124,15 @@ class OperandView:
         self.fractal, self.pad, self.compact = type_.fractal, type_.pad, type_.compact
         self.bytes = type_.bytes
         self.rank = 2
+
+
+def evaluate(text: str, names: Mapping[str, Any]) -> Any:
+    """Evaluate an expression. Raises IsaDataError for a name that `names` does not have."""
+    code, _ = compile_expr(text)
+    try:
+        return eval(code, {"__builtins__": {}}, names)  # type: ignore[arg-type]
+    except NameError as problem:
+        raise IsaDataError(f"expression {text!r}: {problem}") from problem
 
 
 def environment(op: Operation, target: str) -> dict[str, Any]:

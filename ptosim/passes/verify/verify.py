@@ -23,7 +23,7 @@ from ptosim.ground.ir.types import (
     VectorType,
 )
 from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.expr import compile_expr, evaluate
+from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.clauses import is_complete
@@ -34,7 +34,13 @@ from ptosim.passes.verify.operands import (
     check_type_lists,
     check_words,
 )
-from ptosim.passes.verify.rule_views import OperandView, attribute, environment, result_values
+from ptosim.passes.verify.rule_views import (
+    OperandView,
+    attribute,
+    environment,
+    evaluate,
+    result_values,
+)
 from ptosim.passes.verify.rules import PREDICATES
 
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
@@ -43,26 +49,25 @@ _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_s
 
 def verify(resolved: ResolvedModule, sink: Sink) -> None:
     """Check every operation of a module against its row; findings go to `sink`."""
-    checker = _Verifier(resolved, sink)
-    for op in resolved.module.walk():
+    checker = _Verifier(resolved)
+    for op in resolved.ops:
         if op.definition is not None:
-            checker.check(op)
+            checker.check(op, op.definition)
+    sink.extend(checker.found)
 
 
 class _Verifier:
-    def __init__(self, resolved: ResolvedModule, sink: Sink) -> None:
-        self.resolved = resolved
+    def __init__(self, resolved: ResolvedModule) -> None:
         self.target = resolved.target
         self.source: Source = resolved.module.source
-        self.sink = sink
+        self.found: list[Diagnostic] = []
 
-    def check(self, op: Operation) -> None:
-        definition: OpDef = op.definition  # type: ignore[assignment]
+    def check(self, op: Operation, definition: OpDef) -> None:
         if definition.status[self.target] is Status.ABSENT:
             self._absent(op, definition)
             return
-        self.sink.extend(check_commas(op, self.source))
-        self.sink.extend(check_type_lists(op, self.source))
+        self.found.extend(check_commas(op, self.source))
+        self.found.extend(check_type_lists(op, self.source))
         attributes_fit = self._attributes(op, definition)
         self._tile_types(op)
         if definition.legacy is not None:
@@ -74,7 +79,7 @@ class _Verifier:
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
         ]
-        self.sink.extend(faults)
+        self.found.extend(faults)
         if faults or not attributes_fit or not is_complete(op) or not self._has_only_tiles(op):
             return
         if not (op.variant.elements or op.variant.rules):
@@ -91,7 +96,7 @@ class _Verifier:
         others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
         where = " and ".join(others) or "no target"
         text = definition.absent or f"{definition.mnemonic} is only supported on {where}"
-        self.sink.emit(
+        self.found.append(
             finding(
                 "PTO3001",
                 f"'{op.name}' op {text}",
@@ -103,7 +108,7 @@ class _Verifier:
 
     def _legacy(self, op: Operation, what: str) -> None:
         old, _, modern = what.partition("; ")
-        self.sink.emit(
+        self.found.append(
             finding(
                 "PTO0010",
                 f"legacy spelling: {old}",
@@ -130,7 +135,7 @@ class _Verifier:
         for known in definition.attrs.values():
             if known.required and known.name not in op.attrs:
                 fit = False
-                self.sink.emit(
+                self.found.append(
                     finding(
                         "PTO2005",
                         f"'{op.name}' op requires attribute '{known.name}'",
@@ -143,7 +148,7 @@ class _Verifier:
     def _unknown_attribute(self, op: Operation, definition: OpDef, key: str, attr: Any) -> None:
         close = difflib.get_close_matches(key, definition.attrs, n=1)
         tok = attr.key
-        self.sink.emit(
+        self.found.append(
             finding(
                 "PTO2003",
                 f"unknown attribute `{key}` of {op.name} is kept and has no effect",
@@ -158,13 +163,13 @@ class _Verifier:
         span = self._attr_span(op, attr)
         if enum is not None:
             if isinstance(value, Enum) and value.kind not in (None, "enum", enum.name):
-                self.sink.emit(_wrong_enum(op, known, value, span))
+                self.found.append(_wrong_enum(op, known, value, span))
                 return False
             if attribute(op, known) is None:
-                self.sink.emit(_unknown_member(op, known, enum.members, value, span))
+                self.found.append(_unknown_member(op, known, enum.members, value, span))
                 return False
         elif not _has_type(value, known.type):
-            self.sink.emit(
+            self.found.append(
                 finding(
                     "PTO2006",
                     f"'{op.name}' op expects attribute '{known.name}' to be {_article(known.type)}",
@@ -189,7 +194,7 @@ class _Verifier:
     def _valid_within_shape(self, op: Operation, value: Value, type_: TileType) -> None:
         for axis, valid, size in ((0, type_.v_row, type_.rows), (1, type_.v_col, type_.cols)):
             if valid is not None and not 0 <= valid <= size:
-                self.sink.emit(
+                self.found.append(
                     finding(
                         "PTO2017",
                         f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
@@ -251,7 +256,7 @@ class _Verifier:
             arch=arch, op=definition.mnemonic, list=listed, names=", ".join(rule.operands)
         )
         found = ", ".join(f"{n} is {v.dtype}" for n, v in zip(rule.operands, views, strict=True))
-        self.sink.emit(
+        self.found.append(
             finding(
                 "PTO2013" if len(rule.operands) == 1 else "PTO2014",
                 f"'{op.name}' op {message}",
@@ -271,7 +276,7 @@ class _Verifier:
             return
         if evaluate(rule.expr, names):
             return
-        self.sink.emit(self._violation(op, definition, rule, names))
+        self.found.append(self._violation(op, definition, rule, names))
 
     def _violation(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]

@@ -6,7 +6,7 @@ import struct
 from decimal import Decimal
 
 _DIGITS = 17  # what a 64-bit float needs
-_PADDING = 3  # zeros that a number without exponent may have in front or behind
+_PADDING = 3  # zeros that a number without exponent may have before or after it
 
 
 def float_text(value: float) -> str:

@@ -35,7 +35,7 @@ def float_array(name: str) -> np.dtype | None:
 
 @dataclass(frozen=True, slots=True)
 class StorageSpec:
-    """How stored values lie in memory.
+    """How values are stored in memory.
 
     `word` is the spelling (`i8`, `u8`, `si8`, `ui8`, `f8E4M3FN`), `bits` the width, `low` and
     `high` the range, `full` what the range is if it is not written.
@@ -140,7 +140,7 @@ class AnyType(QuantType):
     """`!quant.any`: stored and expressed type, nothing on how they relate."""
 
     storage: StorageSpec
-    expressed: str | None
+    expressed: Any  # a word, or None
 
     def __str__(self) -> str:
         return f"!quant.any<{self.storage}{f':{self.expressed}' if self.expressed else ''}>"

@@ -9,27 +9,28 @@ without VNNI multiply u8 by s8 pairs with 16-bit saturation and are not modelled
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ptosim.ground.errors import UsageError
+from ptosim.quant.granularity import along
 from ptosim.quant.integer_ops import Window, conv_int32, matmul_int32
 from ptosim.quant.onednn.attributes import Attributes, Mask
 from ptosim.quant.quantize import as_array, quantize_array
 from ptosim.quant.schemes import scheme
-from ptosim.quant.storage import Storage, storage
+from ptosim.quant.storage import ElementType, Storage, storage
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
     """Run-time values of the attributes: f32 scales, s32 zero points."""
 
-    src_scale: Any = 1.0
-    src_zero: Any = 0
-    weights_scale: Any = 1.0
-    dst_scale: Any = 1.0
-    dst_zero: Any = 0
+    src_scale: ArrayLike = 1.0
+    src_zero: ArrayLike = 0
+    weights_scale: ArrayLike = 1.0
+    dst_scale: ArrayLike = 1.0
+    dst_zero: ArrayLike = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +68,13 @@ class Requantisation:
 
 
 def matmul(
-    src: Any,
-    weights: Any,
+    src: ArrayLike,
+    weights: ArrayLike,
     values: Values | None = None,
     *,
     attributes: Attributes | None = None,
-    bias: Any = None,
-    dst: Any = "u8",
+    bias: ArrayLike | None = None,
+    dst: ElementType = "u8",
 ) -> np.ndarray:
     """Return src [.., M, K] times weights [K, N]; `dst` is u8, s8, s32, f32 or bf16."""
     attributes, values = attributes or Attributes(), values or Values()
@@ -86,13 +87,13 @@ def matmul(
 
 
 def convolution(
-    src: Any,
-    weights: Any,
+    src: ArrayLike,
+    weights: ArrayLike,
     values: Values | None = None,
     *,
     attributes: Attributes | None = None,
-    bias: Any = None,
-    dst: Any = "u8",
+    bias: ArrayLike | None = None,
+    dst: ElementType = "u8",
     strides: tuple[int, ...] = (),
     padding: tuple[int, ...] = (),
     dilation: tuple[int, ...] = (),
@@ -121,8 +122,8 @@ def requantisation(
     weights: tuple[int, ...],
     axis: int,
     rank: int,
-    bias: Any,
-    dst: Any,
+    bias: ArrayLike | None,
+    dst: ElementType,
 ) -> Requantisation:
     """Return what follows the integer sums; output channels run along `axis` of an array of
     `rank`."""
@@ -130,8 +131,8 @@ def requantisation(
     scales = mask.spread(_float(values.weights_scale), weights, "weights scales")
     return Requantisation(
         _one(_float(values.src_scale), "src scale"),
-        _channelwise(scales, axis, rank),
-        None if bias is None else _channelwise(_float(bias), axis, rank),
+        along(scales.reshape(-1), rank, axis),
+        None if bias is None else along(_float(bias).reshape(-1), rank, axis),
         attributes,
         _one(_float(values.dst_scale), "dst scale"),
         _one(as_array(values.dst_zero, "dst zero point"), "dst zero point"),
@@ -140,11 +141,11 @@ def requantisation(
 
 
 def reorder(
-    x: Any,
+    x: ArrayLike,
     values: Values | None = None,
     *,
     attributes: Attributes | None = None,
-    dst: Any = "s8",
+    dst: ElementType = "s8",
 ) -> np.ndarray:
     """Return a tensor in another type: (x * src scale) / dst scale + dst zero point.
 
@@ -169,31 +170,25 @@ def reorder(
     )
 
 
-def _spread(table: dict[str, Mask], arg: str, values: Any, dims: tuple[int, ...]) -> np.ndarray:
+def _spread(
+    table: dict[str, Mask], arg: str, values: ArrayLike, dims: tuple[int, ...]
+) -> np.ndarray:
     return table.get(arg, Mask()).spread(_float(values), dims, f"{arg} values")
 
 
-def _channelwise(values: np.ndarray, axis: int, rank: int) -> np.ndarray:
-    if values.size == 1:
-        return values.reshape(())
-    shape = [1] * rank
-    shape[axis] = values.size
-    return values.reshape(shape)
-
-
-def _int8(value: Any, name: str) -> np.ndarray:
+def _int8(value: ArrayLike, name: str) -> np.ndarray:
     array = as_array(value, name)
     if array.dtype not in (np.dtype(np.int8), np.dtype(np.uint8)):
         raise UsageError(f"{name} holds s8 or u8, not {array.dtype}")
     return array
 
 
-def _zero(value: Any) -> np.int32:
+def _zero(value: ArrayLike) -> np.int32:
     zero = _one(as_array(value, "src zero point"), "src zero point")
     return np.int32(zero)
 
 
-def _float(value: Any) -> np.ndarray:
+def _float(value: ArrayLike) -> np.ndarray:
     return np.asarray(value, np.float32)
 
 

@@ -7,21 +7,20 @@ CPU). They differ in the rounding of zero points and in edge cases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UnsupportedError, UsageError
+from ptosim.quant.granularity import along, covering
 from ptosim.quant.integer_ops import Window, conv_int32, matmul_int32
 from ptosim.quant.inverse import dequantize
-from ptosim.quant.onnx.rules import check_node, dtype_word, output_type
-from ptosim.quant.onnx.schema import Node, Operand
+from ptosim.quant.onnx.rules import check_node, dtype_word, output_type, refuse_errors
+from ptosim.quant.onnx.schema import Attributes, Input, Node
 from ptosim.quant.quantize import Options, quantize_array
-from ptosim.quant.regions import regions
 from ptosim.quant.schemes import scheme
-from ptosim.quant.storage import of_array, storage
+from ptosim.quant.storage import as_bytes, of_array, storage
 
 ORACLES = {
     "onnx": ("onnx", "ort-qlinear"),
@@ -36,7 +35,7 @@ Arrays = Sequence[np.ndarray | None]
 def evaluate(
     op: str,
     inputs: Arrays,
-    attrs: Mapping[str, Any] | None = None,
+    attrs: Attributes | None = None,
     *,
     opset: int,
     oracle: str = "onnx",
@@ -49,34 +48,34 @@ def evaluate(
     if oracle not in ORACLES:
         raise UsageError(f"unknown oracle `{oracle}`", help=f"known: {', '.join(ORACLES)}")
     node = node_of(op, inputs, attrs or {}, opset)
-    findings = check_node(node)
-    if any(d.severity.word == "error" for d in findings):
-        raise ProgramError(findings)
+    refuse_errors(check_node(node))
     return _OPERATORS[op](node, list(inputs), oracle)
 
 
-def node_of(op: str, inputs: Arrays, attrs: Mapping[str, Any], opset: int) -> Node:
-    """Return the node that stands for an operator on arrays."""
+def node_of(op: str, inputs: Arrays, attrs: Attributes, opset: int) -> Node:
+    """Return the node of an operator on arrays."""
     return Node(op, opset, [None if a is None else _operand(op, a) for a in inputs], attrs)
 
 
-def _operand(op: str, array: np.ndarray) -> Operand:
+def _operand(op: str, array: np.ndarray) -> Input:
     known = of_array(array)
     if known is None:
         raise UsageError(
             f"{op}: an input holds {array.dtype}, which ONNX quantisation does not have"
         )
-    return Operand(known.onnx, array.shape, array)
+    return Input(known.onnx, array.shape, array)
 
 
-def _get(inputs: list[np.ndarray | None], index: int) -> np.ndarray | None:
+def given(inputs: Arrays, index: int) -> np.ndarray | None:
+    """Return an input; None if it is left out."""
     return inputs[index] if index < len(inputs) else None
 
 
 # -- quantise and dequantise -----------------------------------------------------------------------
 
 
-def _granularity(scale: np.ndarray, attrs: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def granularity(scale: np.ndarray, attrs: Attributes) -> tuple[int | None, int | None]:
+    """Return the axis and the block size of scales; None where they have none."""
     block = attrs.get("block_size", 0)
     if block:
         return attrs.get("axis", 1), block
@@ -84,11 +83,11 @@ def _granularity(scale: np.ndarray, attrs: Mapping[str, Any]) -> tuple[int | Non
 
 
 def _quantize(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
-    x, scale, zero = inputs[0], inputs[1], _get(inputs, 2)
+    x, scale, zero = inputs[0], inputs[1], given(inputs, 2)
     assert x is not None
     assert scale is not None
     out = storage(output_type(node))
-    axis, block = _granularity(scale, node.attrs)
+    axis, block = granularity(scale, node.attrs)
     precision = node.attrs.get("precision") or 0
     options = Options(
         saturate=bool(node.attrs.get("saturate", 1)),
@@ -100,21 +99,14 @@ def _quantize(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[
         zero = zero.astype(np.float32)
     factors = scale.astype(np.float32) if scale.dtype == storage("f8E8M0FNU").array else scale
     chosen = scheme(ORACLES[oracle][0])
-    return [quantize_array(x, factors, _plain(zero), chosen, out, axis, block, options)]
-
-
-def _plain(array: np.ndarray) -> np.ndarray:
-    known = of_array(array)
-    if known is not None and known.is_integer and array.dtype.kind not in "iu":
-        return array.astype(np.int8 if known.signed else np.uint8)
-    return array
+    return [quantize_array(x, factors, as_bytes(zero), chosen, out, axis, block, options)]
 
 
 def _dequantize(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
-    x, scale, zero = inputs[0], inputs[1], _get(inputs, 2)
+    x, scale, zero = inputs[0], inputs[1], given(inputs, 2)
     assert x is not None
     assert scale is not None
-    axis, block = _granularity(scale, node.attrs)
+    axis, block = granularity(scale, node.attrs)
     shift = np.zeros((), np.int8) if zero is None else zero
     values = dequantize(
         x,
@@ -151,24 +143,24 @@ def _dynamic(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[n
     return [quantize_array(x, scale, zero, scheme("onnx"), storage("ui8")), scale, zero]
 
 
-def positions(op: str, inputs: Arrays, attrs: Mapping[str, Any], opset: int) -> np.ndarray | None:
-    """Return where an operator's real results lie between integers, in f64 without the zero point;
+def positions(op: str, inputs: Arrays, attrs: Attributes, opset: int) -> np.ndarray | None:
+    """Return where between integers an operator's real results are, in f64 without the zero point;
     None for operators that do not round."""
-    node, given = node_of(op, inputs, attrs, opset), list(inputs)
+    node, arrays = node_of(op, inputs, attrs, opset), list(inputs)
     if op in ("QuantizeLinear", "DynamicQuantizeLinear"):
-        x = given[0]
+        x = arrays[0]
         assert x is not None
-        scale = dynamic_parameters(x, "onnx")[0] if op[0] == "D" else given[1]
+        scale = dynamic_parameters(x, "onnx")[0] if op[0] == "D" else arrays[1]
         assert scale is not None
-        return _ratios(x, scale, *_granularity(scale, attrs))
+        return _ratios(x, scale, *granularity(scale, attrs))
     if op not in ("QLinearMatMul", "QLinearConv"):
         return None
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, _ = _all(given[:8])
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, _ = _all(arrays[:8])
     if op == "QLinearMatMul":
         sums, axis = _product(node, a, b, a_zero, b_zero), -1
     else:
         sums, axis = _convolved(node, a, b, a_zero, b_zero), 1
-        bias = _get(given, 8)
+        bias = given(arrays, 8)
         sums = sums if bias is None else sums + _along(bias, sums.ndim, 1)
     factor = a_scale.reshape(()) * _along(b_scale, sums.ndim, axis) / y_scale.reshape(())
     return sums * factor.astype(np.float64)
@@ -179,7 +171,7 @@ def _ratios(x: np.ndarray, scale: np.ndarray, axis: int | None, block: int | Non
     found = np.empty(whole.shape, np.float64)
     factors = scale.astype(np.float64)
     with np.errstate(all="ignore"):
-        for region in regions(whole.shape, scale.shape, axis, block):
+        for region in covering(whole.shape, scale.shape, axis, block):
             region.data(found)[...] = region.data(whole) / region.parameter(factors)
     return found.reshape(x.shape)
 
@@ -198,18 +190,14 @@ def _shifted(q: np.ndarray, zero: np.ndarray | None, axis: int) -> np.ndarray:
 def _along(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
     if values.ndim > 1:
         return values  # already shaped for the operand, as [..., M, 1] or [..., 1, N]
-    if values.size == 1:
-        return values.reshape(())
-    shape = [1] * rank
-    shape[axis] = values.size
-    return values.reshape(shape)
+    return along(values, rank, axis)
 
 
 def _matmul_integer(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
     a, b = inputs[0], inputs[1]
     assert a is not None
     assert b is not None
-    return [_product(node, a, b, _get(inputs, 2), _get(inputs, 3))]
+    return [_product(node, a, b, given(inputs, 2), given(inputs, 3))]
 
 
 def _product(
@@ -289,7 +277,8 @@ def _all(inputs: list[np.ndarray | None]) -> list[np.ndarray]:
     return found
 
 
-def _window(node: Node, x: np.ndarray, w: np.ndarray) -> Window:
+def window_of(node: Node, x: np.ndarray, w: np.ndarray) -> Window:
+    """Return the window of a convolution; raises UsageError for a kernel of another shape."""
     attrs = node.attrs
     kernel = attrs.get("kernel_shape") or w.shape[2:]
     if tuple(kernel) != w.shape[2:]:
@@ -313,7 +302,7 @@ def _convolved(
 ) -> np.ndarray:
     _integers_only(node, x, w)
     try:
-        window = _window(node, x, w)
+        window = window_of(node, x, w)
         image = _shifted(x, x_zero, 1)
         return conv_int32(image, _shifted(w, w_zero, 0), window, node.attrs.get("group", 1))
     except (ValueError, UsageError) as problem:
@@ -324,13 +313,13 @@ def _conv_integer(node: Node, inputs: list[np.ndarray | None], oracle: str) -> l
     x, w = inputs[0], inputs[1]
     assert x is not None
     assert w is not None
-    return [_convolved(node, x, w, _get(inputs, 2), _get(inputs, 3))]
+    return [_convolved(node, x, w, given(inputs, 2), given(inputs, 3))]
 
 
 def _qlinear_conv(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = _all(inputs[:8])
     sums = _convolved(node, x, w, x_zero, w_zero)
-    bias = _get(inputs, 8)
+    bias = given(inputs, 8)
     if bias is not None:
         sums = sums + _along(bias, sums.ndim, 1)
     scales = (x_scale.reshape(()), _along(w_scale, sums.ndim, 1), y_scale.reshape(()))

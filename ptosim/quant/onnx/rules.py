@@ -11,8 +11,15 @@ import math
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.quant.onnx.schema import Node, Operand, Version, version
+from ptosim.ground.errors import ProgramError
+from ptosim.quant.onnx.schema import Input, Node, Version, version
 from ptosim.quant.storage import storage
+
+
+def refuse_errors(findings: list[Diagnostic]) -> None:
+    """Raise ProgramError with the findings if one of them is an error."""
+    if any(d.severity.word == "error" for d in findings):
+        raise ProgramError(findings)
 
 
 def check_node(node: Node) -> list[Diagnostic]:
@@ -60,7 +67,7 @@ def dtype_word(value: int | str) -> str:
     return value if isinstance(value, str) else _CODES.get(value, f"type {value}")
 
 
-def _input(node: Node, index: int) -> Operand | None:
+def _input(node: Node, index: int) -> Input | None:
     return node.inputs[index] if index < len(node.inputs) else None
 
 

@@ -12,6 +12,9 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
 
+Attributes = Mapping[str, Any]
+"""Attributes by name, with the values that ONNX gives them: numbers, words, lists, arrays."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -31,7 +34,7 @@ class Version:
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     types: Mapping[str, str]
-    attrs: Mapping[str, Any]
+    attrs: Attributes
 
     def allowed(self, variable: str) -> tuple[str, ...]:
         """Return the ONNX element types that a type variable may be."""
@@ -40,7 +43,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class Input:
     """What is known of an input: element type, shape (None: unknown), values (None: run time)."""
 
     dtype: str
@@ -54,8 +57,8 @@ class Node:
 
     op: str
     opset: int
-    inputs: Sequence[Operand | None]
-    attrs: Mapping[str, Any]
+    inputs: Sequence[Input | None]
+    attrs: Attributes
     output: str | None = None
     name: str = ""
 
@@ -69,7 +72,7 @@ def _table() -> dict[str, list[Version]]:
     for op, row in read_toml("quant/onnx.toml")["op"].items():
         inputs, outputs = _parameters(row["inputs"]), _parameters(row["outputs"])
         types: dict[str, str] = {}
-        attrs: dict[str, Any] = {}
+        attrs: Attributes = {}
         found[op] = []
         for entry in row["version"]:
             types, attrs = entry.get("types", types), entry.get("attrs", attrs)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.effects.touch import Touches
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import DType
@@ -20,7 +21,6 @@ from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
 from ptosim.semantics.base.orders import Sync
-from ptosim.semantics.base.touch import Touches
 
 
 class OpFault(Exception):

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ptosim.effects.touch import Level, Touch, Touches
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.values import Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.base.touch import Level, Touch, Touches
 
 VECTOR_SPACE = "vec"
 _POINTED = {"scaling": "parameters"}

@@ -1,7 +1,7 @@
 """What one instruction of a vector region takes: latency, time on a port, which port.
 
 `isa/costs/classes.toml` names the row of each. Loads and stores go beside the ports that execute;
-their latency is part of the frame of a function. The scalar unit's instructions take no port."""
+their latency is part of the frame of a function. Instructions of other units take no port."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def timed(step: VectorStep, table: CostTable) -> Timed:
     if entry is None and memory:
         row = table[f"function.{memory}"]
         return Timed(row["cycles"], 1, 0, memory, row.confidence)
-    if entry is None and op.pipes[0].pipe == "S":
+    if entry is None and op.pipes[0].pipe != "V":
         return _NO_TIME
     if entry is None:
         raise IsaDataError(f"isa/costs/classes.toml: no row of [vector] has {step.name}")

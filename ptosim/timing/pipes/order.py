@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ptosim.effects.ranges import Range, Ranges
 from ptosim.timing.pipes.last_uses import HELD, MANY, NEVER, Cell, Cells, Far, Given, Last
 from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.pipes.steps import Flag, Issued, Placed, S, Spread, Step, Stretch
-
-Range = tuple[Any, int, int]
-"""A memory (space name, or number of a GM buffer), first byte, byte behind the last."""
-
-Ranges = tuple[tuple[Range, ...], tuple[Range, ...]]
-"""What an operation reads and what it writes."""
 
 ANOTHER = -1
 """Any pipe but the own one."""

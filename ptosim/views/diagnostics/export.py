@@ -1,39 +1,57 @@
-"""Findings as data: JSON, JSON lines, SARIF 2.1.0."""
+"""Findings as data: JSON, JSON lines, SARIF 2.1.0, JUnit XML."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.version import __version__
-from ptosim.views.diagnostics.sarif import sarif
+from ptosim.views.json_text import document, line
 
 
-def export(
-    diagnostics: Sequence[Diagnostic],
-    form: str,
-    *,
-    omitted: int = 0,
-    about: Mapping[str, Any] | None = None,
-) -> str:
-    """Return findings in a form: json (one document), jsonl (one object a line) or sarif.
+def is_error(finding: Diagnostic) -> bool:
+    """True for an error."""
+    return finding.severity is Severity.ERROR
 
-    `omitted` findings are counted, not shown; `about` are further fields of the JSON document."""
-    if form == "jsonl":
-        lines: list[Any] = [d.to_dict() for d in diagnostics]
-        if omitted:
-            lines.append({"omitted": omitted})
-        return "".join(json.dumps(line, ensure_ascii=False, default=str) + "\n" for line in lines)
-    document: Any = (
-        sarif(diagnostics, omitted)
-        if form == "sarif"
-        else {
-            "version": __version__,
-            **(about or {}),
-            "findings": [d.to_dict() for d in diagnostics],
-            "omitted": omitted,
-        }
-    )
-    return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
+
+class Found(NamedTuple):
+    """Findings to be written. `omitted` more are only counted; `about` are further fields of the
+    JSON document, `suites` what JUnit shows by name, `fails` what it counts as failed."""
+
+    shown: Sequence[Diagnostic]
+    omitted: int = 0
+    about: Mapping[str, object] = {}
+    suites: Sequence[tuple[str, Sequence[Diagnostic]]] = ()
+    fails: Callable[[Diagnostic], bool] = is_error
+
+
+def _json(found: Found) -> str:
+    fields = {"version": __version__, **found.about}
+    return document({**fields, "findings": found.shown, "omitted": found.omitted})
+
+
+def _json_lines(found: Found) -> str:
+    lines: list[object] = [*found.shown, *([{"omitted": found.omitted}] if found.omitted else ())]
+    return "".join(f"{line(each)}\n" for each in lines)
+
+
+def _sarif(found: Found) -> str:
+    from ptosim.views.diagnostics.sarif import sarif
+
+    return document(sarif(found.shown, found.omitted))
+
+
+def _junit(found: Found) -> str:
+    from ptosim.views.diagnostics.junit import junit
+
+    return junit(found.suites or [("ptosim", found.shown)], found.fails)
+
+
+WRITERS: dict[str, Callable[[Found], str]] = {
+    "json": _json,
+    "jsonl": _json_lines,
+    "sarif": _sarif,
+    "junit": _junit,
+}
+"""The forms that findings can take beside text."""

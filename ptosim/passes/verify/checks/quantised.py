@@ -15,7 +15,7 @@ from ptosim.passes.verify.operands import name_span
 from ptosim.passes.verify.rule_views import attribute
 
 
-def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+def casts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report casts that the dialect's verifier rejects, and zero points that will wrap."""
     source = resolved.module.source
     for op in resolved.ops:

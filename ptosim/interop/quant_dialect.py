@@ -16,7 +16,7 @@ from ptosim.ground.source import Source
 from ptosim.interop import chains
 from ptosim.interop.chains import Affine
 from ptosim.interop.kernels import ARRAYS
-from ptosim.interop.text import FunctionText, TileText
+from ptosim.interop.program_text import FunctionText, TileText
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.passes.rewrite.forms import convert
 from ptosim.quant.mlir.passes import rewritten

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ptosim.machine.core import Core
+from ptosim.machine.values import Memory
 
 Level = tuple[int, int]
 """How often, and by how many bytes from start to start."""
@@ -16,10 +17,17 @@ class Touch(NamedTuple):
 
     operand: str
     core: Core
-    where: Any
+    where: Memory
     start: int
     run: int
     levels: tuple[Level, ...] = ()
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first byte and the one after the last."""
+        reaches = [(count - 1) * distance for count, distance in self.levels]
+        low = self.start + sum(r for r in reaches if r < 0)
+        return low, self.start + sum(r for r in reaches if r > 0) + self.run
 
 
 class Touches:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptosim.effects.touch import Touch
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.layout import tile_layout
 from ptosim.machine.tile import TileRef
-from ptosim.semantics.base.touch import Touch
 
 MAX_RUNS = 4096
 """Windows that overlap themselves are listed run by run up to this many runs."""

@@ -24,12 +24,26 @@ View = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
-    """Part of a tensor. `data` cuts it out of an array of the tensor's shape, `parameter` out of an
-    array of the scale's shape; the two broadcast."""
+class Cover:
+    """Part of a tensor with the scales that cover it. `data` cuts it out of an array of the
+    tensor's shape, `parameter` out of an array of the scale's shape; the two broadcast."""
 
     data: View
     parameter: View
+
+
+def spread(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return parameters in a shape; one value is that of all."""
+    return values if values.shape == shape else np.broadcast_to(values.reshape(()), shape)
+
+
+def along(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
+    """Return a vector so that it runs along an axis of arrays of a rank; one value as a scalar."""
+    if values.size == 1:
+        return values.reshape(())
+    shape = [1] * rank
+    shape[axis] = values.size
+    return values.reshape(shape)
 
 
 def normal_axis(axis: int, rank: int) -> int:
@@ -39,12 +53,12 @@ def normal_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def regions(
+def covering(
     shape: tuple[int, ...],
     scale_shape: tuple[int, ...],
     axis: int | None = None,
     block: int | None = None,
-) -> list[Region]:
+) -> list[Cover]:
     """Return how scales of `scale_shape` cover a tensor of `shape`.
 
     One scale covers everything. With `block`, scales have the tensor's rank and cover `block`
@@ -53,7 +67,7 @@ def regions(
     dimensions (blocks along several axes; 1: the whole axis). Raises UsageError for anything else.
     """
     if math.prod(scale_shape) == 1 and not block:
-        return [Region(_whole, lambda p: p.reshape((1,) * len(shape)))]
+        return [Cover(_whole, lambda p: p.reshape((1,) * len(shape)))]
     if block:
         return _blocked(shape, scale_shape, 1 if axis is None else axis, block)
     if axis is not None:
@@ -65,7 +79,7 @@ def _whole(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _axis(shape: tuple[int, ...], scale_shape: tuple[int, ...], axis: int) -> Region:
+def _axis(shape: tuple[int, ...], scale_shape: tuple[int, ...], axis: int) -> Cover:
     where = normal_axis(axis, len(shape))
     if scale_shape != (shape[where],):
         raise UsageError(
@@ -73,10 +87,10 @@ def _axis(shape: tuple[int, ...], scale_shape: tuple[int, ...], axis: int) -> Re
             f"(axis {where} of {_text(shape)}), not {_text(scale_shape)}"
         )
     spread = tuple(shape[where] if d == where else 1 for d in range(len(shape)))
-    return Region(_whole, lambda p: p.reshape(spread))
+    return Cover(_whole, lambda p: p.reshape(spread))
 
 
-def _grid(shape: tuple[int, ...], scale_shape: tuple[int, ...]) -> Region:
+def _grid(shape: tuple[int, ...], scale_shape: tuple[int, ...]) -> Cover:
     fits = len(shape) == len(scale_shape) and all(
         n > 0 and d % n == 0 for d, n in zip(shape, scale_shape, strict=True)
     )
@@ -88,12 +102,12 @@ def _grid(shape: tuple[int, ...], scale_shape: tuple[int, ...]) -> Region:
     split = [(n, d // n) for d, n in zip(shape, scale_shape, strict=True)]
     whole = tuple(size for pair in split for size in pair)
     spread = tuple(size for n, _ in split for size in (n, 1))
-    return Region(lambda a: a.reshape(whole), lambda p: p.reshape(spread))
+    return Cover(lambda a: a.reshape(whole), lambda p: p.reshape(spread))
 
 
 def _blocked(
     shape: tuple[int, ...], scale_shape: tuple[int, ...], axis: int, block: int
-) -> list[Region]:
+) -> list[Cover]:
     check_blocks(shape, scale_shape, axis, block)
     where = normal_axis(axis, len(shape))
     before, after = math.prod(shape[:where]), math.prod(shape[where + 1 :])
@@ -104,14 +118,14 @@ def _blocked(
     parts = []
     if full:
         parts.append(
-            Region(
+            Cover(
                 lambda a: a.reshape(flat)[:, : full * block].reshape(before, full, block, after),
                 lambda p: p.reshape(scales)[:, :full],
             )
         )
     if size % block:
         parts.append(
-            Region(
+            Cover(
                 lambda a: a.reshape(flat)[:, None, full * block :],
                 lambda p: p.reshape(scales)[:, full:],
             )

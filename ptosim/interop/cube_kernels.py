@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptosim.interop.kernels import up
-from ptosim.interop.text import FunctionText, Operand, TileText
+from ptosim.interop.program_text import FunctionText, TileText, TypedName
 
 ROWS, DEPTH, COLS = 128, 256, 128
 """Largest block of a product: operands take half of L0A and L0B, sums at most half of L0C."""
@@ -138,7 +138,7 @@ def _store(
     m, _, n = shape.padded
     view = f.window(f.view("c", out, (m, n)), out, at, (shape.tile_m, shape.tile_n))
     attrs = "reluPreMode = #pto<relu_pre_mode normal_relu>" if relu else ""
-    ins: list[TileText | Operand] = [acc]
+    ins: list[TileText | TypedName] = [acc]
     if words == "column":
         table = _row(f, shape, "words", "i64", "scaling", at[1])
         f.op("pto.tstore_fp", [acc, table], [view], attrs)

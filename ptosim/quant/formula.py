@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptosim.numerics.rounding import to_integral
+from ptosim.quant.granularity import Cover, part_of, pieces
 from ptosim.quant.parameters import Parameters, wrap
-from ptosim.quant.regions import Region, part_of, pieces
 from ptosim.quant.schemes import Scheme
 from ptosim.quant.storage import Storage
 
@@ -22,7 +22,7 @@ Apply = Callable[[np.ndarray, Parameters], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FormulaStep:
     """One step with the text that explains it."""
 
     text: str
@@ -31,9 +31,9 @@ class Step:
 
 
 def run(
-    chain: list[Step],
+    chain: list[FormulaStep],
     parameters: Parameters,
-    covers: list[Region],
+    covers: list[Cover],
     x: np.ndarray,
     result: np.ndarray,
     store: Apply,
@@ -50,55 +50,57 @@ def run(
             target[index] = store(values, part)
 
 
-def scaling(scheme: Scheme, parameters: Parameters) -> list[Step]:
+def scaling(scheme: Scheme, parameters: Parameters) -> list[FormulaStep]:
     """Return the steps from x to the scaled value."""
     found = {"divide": _divide, "multiply": _multiply, "fused": _fused}[scheme.scale](scheme)
     if parameters.narrow is not None:
         narrow = parameters.narrow
         name = str(narrow)
-        found.append(Step(f"rounded to {name}", lambda v, p: _through(v, narrow)))
+        found.append(FormulaStep(f"rounded to {name}", lambda v, p: _through(v, narrow)))
     return found
 
 
-def _divide(scheme: Scheme) -> list[Step]:
-    return [Step("x / scale", lambda v, p: np.divide(v, p.scale, out=v))]
+def _divide(scheme: Scheme) -> list[FormulaStep]:
+    return [FormulaStep("x / scale", lambda v, p: np.divide(v, p.scale, out=v))]
 
 
-def _multiply(scheme: Scheme) -> list[Step]:
+def _multiply(scheme: Scheme) -> list[FormulaStep]:
     text = "x * fp19(m)" if scheme.multiplier == "fp19" else "x * m, m = f32(1/scale)"
-    return [Step(text, lambda v, p: np.multiply(v, p.multiplier, out=v))]
+    return [FormulaStep(text, lambda v, p: np.multiply(v, p.multiplier, out=v))]
 
 
-def _fused(scheme: Scheme) -> list[Step]:
-    return [Step("x * m + z in one rounding", lambda v, p: fused_f32(v, p.multiplier, p.zero))]
+def _fused(scheme: Scheme) -> list[FormulaStep]:
+    return [
+        FormulaStep("x * m + z in one rounding", lambda v, p: fused_f32(v, p.multiplier, p.zero))
+    ]
 
 
-def add_before(scheme: Scheme, parameters: Parameters) -> list[Step]:
+def add_before(scheme: Scheme, parameters: Parameters) -> list[FormulaStep]:
     """Return the steps that add the zero point to the scaled value."""
     if scheme.scale == "fused" or scheme.precision == "exact":
         return []
     if not parameters.has_zero:
         return []
-    steps = [Step("+ z", lambda v, p: np.add(v, p.zero, out=v))]
+    steps = [FormulaStep("+ z", lambda v, p: np.add(v, p.zero, out=v))]
     if parameters.narrow is not None:
         narrow = parameters.narrow
         name = str(narrow)
-        steps.append(Step(f"rounded to {name}", lambda v, p: _through(v, narrow)))
+        steps.append(FormulaStep(f"rounded to {name}", lambda v, p: _through(v, narrow)))
     return steps
 
 
-def rounding(scheme: Scheme, parameters: Parameters, out: Storage) -> list[Step]:
+def rounding(scheme: Scheme, parameters: Parameters, out: Storage) -> list[FormulaStep]:
     """Return the steps to an integral value."""
     steps = []
     if "f16" in scheme.through and "s32" not in scheme.through:
-        steps.append(Step("rounded to f16", lambda v, p: _through(v, np.dtype(np.float16))))
+        steps.append(FormulaStep("rounded to f16", lambda v, p: _through(v, np.dtype(np.float16))))
     if scheme.precision == "exact" and scheme.zero == "before" and parameters.has_zero:
         modulo = float(1 << out.bits) if scheme.overflow == "wrap" else None
         text = "exact sum with z, rounded half to even"
-        steps.append(Step(text, lambda v, p: _round_exact_sum(v, p, modulo)))
+        steps.append(FormulaStep(text, lambda v, p: _round_exact_sum(v, p, modulo)))
         return steps
     text = {"rne": "rounded half to even", "away": "rounded half away", "trunc": "truncated"}
-    steps.append(Step(text[scheme.rounding], _ROUND[scheme.rounding]))
+    steps.append(FormulaStep(text[scheme.rounding], _ROUND[scheme.rounding]))
     return steps
 
 
@@ -128,20 +130,20 @@ def _round_exact_sum(v: np.ndarray, p: Parameters, modulo: float | None) -> np.n
     return whole
 
 
-def add_after(scheme: Scheme, parameters: Parameters, out: Storage) -> list[Step]:
+def add_after(scheme: Scheme, parameters: Parameters, out: Storage) -> list[FormulaStep]:
     """Return the steps between the rounding and the limits of the output."""
     steps = []
     if "s32" in scheme.through:
-        steps.append(Step("to s32, saturating", _to_s32, neutral=True))
-        steps.append(Step("to f16, saturating", _to_f16, neutral=True))
+        steps.append(FormulaStep("to s32, saturating", _to_s32, neutral=True))
+        steps.append(FormulaStep("to f16, saturating", _to_f16, neutral=True))
     if "s9" in scheme.through:
         edge = float(1 << out.bits)
         text = f"clamped to {out.bits + 1} signed bits"
-        steps.append(Step(text, lambda v, p: _nan_zero(v, -edge, edge - 1)))
+        steps.append(FormulaStep(text, lambda v, p: _nan_zero(v, -edge, edge - 1)))
     if scheme.zero == "after" and scheme.overflow == "int32":
-        steps.append(Step("as s32 (out of range: -2^31), + z wrapping", _int32_sum))
+        steps.append(FormulaStep("as s32 (out of range: -2^31), + z wrapping", _int32_sum))
     elif scheme.zero == "after" and parameters.has_zero:
-        steps.append(Step("+ z (integer)", lambda v, p: np.add(v, p.zero, out=v)))
+        steps.append(FormulaStep("+ z (integer)", lambda v, p: np.add(v, p.zero, out=v)))
     return steps
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-Operand = tuple[str, str]
-"""A value with its type."""
+
+class TypedName(NamedTuple):
+    """A value with its type, as they are written."""
+
+    name: str
+    type: str
+
 
 _LAYOUTS = {
     "nd": ("row_major", "none_box"),
@@ -50,11 +57,6 @@ class TileText:
         )
 
     @property
-    def operand(self) -> Operand:
-        """Value and type."""
-        return self.name, self.type
-
-    @property
     def bytes(self) -> int:
         """Bytes of the tile, rounded up to 32-byte blocks."""
         return -(-self.rows * self.cols * BITS[self.dtype] // 8 // 32) * 32
@@ -84,9 +86,9 @@ class FunctionText:
         """Return a pointer argument."""
         return self.arg(name, f"!pto.ptr<{dtype}>")
 
-    def scalar(self, name: str, dtype: str) -> Operand:
+    def scalar(self, name: str, dtype: str) -> TypedName:
         """Return a scalar argument as an operand."""
-        return self.arg(name, dtype), dtype
+        return TypedName(self.arg(name, dtype), dtype)
 
     def const(self, value: int, type_: str = "index") -> str:
         """Return an integer constant."""
@@ -95,18 +97,18 @@ class FunctionText:
             self._constants[key] = f"%c{'m' if value < 0 else ''}{abs(value)}_{type_}"
         return self._constants[key]
 
-    def integer(self, value: int, type_: str) -> Operand:
+    def integer(self, value: int, type_: str) -> TypedName:
         """Return an integer constant as an operand."""
-        return self.const(value, type_), type_
+        return TypedName(self.const(value, type_), type_)
 
-    def real(self, value: float) -> Operand:
+    def real(self, value: float) -> TypedName:
         """Return an f32 constant as an operand."""
         text = repr(float(np.float32(value)))
         text = text if "." in text or "e" not in text else text.replace("e", ".0e")
         key = (text, "f32")
         if key not in self._constants:
             self._constants[key] = f"%f{len(self._constants)}"
-        return self._constants[key], "f32"
+        return TypedName(self._constants[key], "f32")
 
     def fresh(self, stem: str) -> str:
         """Return a new value name."""
@@ -157,8 +159,8 @@ class FunctionText:
     def op(
         self,
         name: str,
-        ins: Sequence[TileText | Operand],
-        outs: Sequence[TileText | Operand],
+        ins: Sequence[TileText | TypedName],
+        outs: Sequence[TileText | TypedName],
         attrs: str = "",
     ) -> None:
         """Add an operation."""
@@ -174,9 +176,9 @@ class FunctionText:
         shape: Sequence[int],
         strides: Sequence[int] | None = None,
         layout: str | None = None,
-    ) -> Operand:
+    ) -> TypedName:
         """Return a view of a whole pointer argument."""
-        strides = strides or [_product(shape[i + 1 :]) for i in range(len(shape))]
+        strides = strides or [math.prod(shape[i + 1 :]) for i in range(len(shape))]
         value = self.fresh("view")
         type_ = f"!pto.tensor_view<{_dims(shape)}x{dtype}>"
         attrs = f" {{layout = #pto.layout<{layout}>}}" if layout else ""
@@ -184,19 +186,19 @@ class FunctionText:
             f"{value} = pto.make_tensor_view {self.pointer(name, dtype)}, shape = "
             f"[{self._consts(shape)}], strides = [{self._consts(strides)}]{attrs} : {type_}"
         )
-        return value, type_
+        return TypedName(value, type_)
 
     def window(
-        self, view: Operand, dtype: str, offsets: Sequence[str], sizes: Sequence[int]
-    ) -> Operand:
+        self, view: TypedName, dtype: str, offsets: Sequence[str], sizes: Sequence[int]
+    ) -> TypedName:
         """Return a part of a view; offsets are values."""
         value = self.fresh("part")
         type_ = f"!pto.partition_tensor_view<{_dims(sizes)}x{dtype}>"
         self.line(
-            f"{value} = pto.partition_view {view[0]}, offsets = [{', '.join(offsets)}], sizes = "
-            f"[{self._consts(sizes)}] : {view[1]} -> {type_}"
+            f"{value} = pto.partition_view {view.name}, offsets = [{', '.join(offsets)}], sizes = "
+            f"[{self._consts(sizes)}] : {view.type} -> {type_}"
         )
-        return value, type_
+        return TypedName(value, type_)
 
     def _consts(self, values: Sequence[int]) -> str:
         return ", ".join(self.const(v) for v in values)
@@ -227,17 +229,9 @@ def module(target: str, functions: Sequence[FunctionText], head: Sequence[str] =
     return f'{comments}module attributes {{pto.target_arch = "{target}"}} {{\n{body}}}\n'
 
 
-def _group(operands: Sequence[TileText | Operand]) -> str:
-    pairs = [o.operand if isinstance(o, TileText) else o for o in operands]
-    return f"{', '.join(v for v, _ in pairs)} : {', '.join(t for _, t in pairs)}"
+def _group(operands: Sequence[TileText | TypedName]) -> str:
+    return f"{', '.join(o.name for o in operands)} : {', '.join(o.type for o in operands)}"
 
 
 def _dims(sizes: Sequence[int]) -> str:
     return "x".join(map(str, sizes))
-
-
-def _product(values: Sequence[int]) -> int:
-    result = 1
-    for value in values:
-        result *= value
-    return result

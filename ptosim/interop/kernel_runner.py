@@ -3,25 +3,30 @@ out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from ptosim.interop import cube, kernels, runner
+from ptosim.interop import cube_kernels, generated, kernels
+from ptosim.interop.chains import Parameter
+from ptosim.interop.generated import Argument
 from ptosim.interop.kernels import Body, Grid
 from ptosim.interop.matrices import Matrix
+from ptosim.interop.program_text import FunctionText, TileText, module
 from ptosim.interop.requant import Factor
-from ptosim.interop.text import FunctionText, module
-from ptosim.quant.storage import Storage
+from ptosim.quant.storage import Storage, as_bytes
+
+OnSums = Callable[[FunctionText, TileText, Mapping[str, Parameter]], TileText]
+"""Adds the operations on a tile of sums with parameters by name; returns the tile of the result."""
 
 
 @dataclass(slots=True)
-class Machine:
+class KernelRunner:
     """Runs kernels on one target and remembers them."""
 
     target: str
-    ran: list[runner.Ran] = field(default_factory=list)
+    ran: list[generated.Ran] = field(default_factory=list)
     buffer: int = 0
     """Bytes of the vector tiles of the largest kernel so far."""
 
@@ -31,10 +36,10 @@ class Machine:
         found = [r.cycles for r in self.ran]
         return None if None in found else sum(c or 0 for c in found)
 
-    def run(self, f: FunctionText, args: dict[str, Any]) -> dict[str, np.ndarray]:
+    def run(self, f: FunctionText, args: dict[str, Argument]) -> dict[str, np.ndarray]:
         """Run a function and return its outputs."""
         self.buffer = max(self.buffer, kernels.bytes_of(f))
-        self.ran.append(runner.run(module(self.target, [f]), args))
+        self.ran.append(generated.run(module(self.target, [f]), args))
         return self.ran[-1].outputs
 
     # -- vector kernels ---------------------------------------------------------------------------
@@ -68,9 +73,7 @@ class Machine:
         args = {"scale": q.scale.astype(np.float32)}
         if "zero" in f.args:
             args["zero"] = q.zero.astype(np.float32)
-        held = q.array
-        if held.dtype.itemsize == 1 and held.dtype.kind not in "iu" and stored.is_integer:
-            held = held.astype(np.int8 if stored.signed else np.uint8)
+        held = as_bytes(q.array)
         if stored.name == "ui16":
             held = held.view(np.int16)
         return self._matrix(
@@ -88,10 +91,10 @@ class Machine:
     ) -> np.ndarray:
         height, width = grid.padded
         count = {"tensor": 1, "row": height, "column": width}[x.along]
-        given: dict[str, Any] = {"x": runner.padded(x.array, height, width)}
+        given: dict[str, Argument] = {"x": generated.padded(x.array, height, width)}
         for name, values in args.items():
             fill = 1 if name == "scale" else 0
-            whole = runner.padded_vector(values, count, fill)
+            whole = generated.padded_vector(values, count, fill)
             given[name] = whole[0].item() if x.along == "tensor" else whole
         word = kernels.memory_type(out) if out is not None else result
         given["y"] = np.zeros((height, width), kernels.ARRAYS[word])
@@ -111,11 +114,11 @@ class Machine:
         rows = -(-first.size // width)
         grid = kernels.grid(rows, width)
         height, cols = grid.padded
-        args: dict[str, Any] = {}
+        args: dict[str, Argument] = {}
         for key, array in arrays.items():
             whole = np.zeros(rows * width, array.dtype)
             whole[: array.size] = array.reshape(-1)
-            args[key] = runner.padded(whole.reshape(rows, width), height, cols)
+            args[key] = generated.padded(whole.reshape(rows, width), height, cols)
         args["y"] = np.zeros((height, cols), kernels.ARRAYS[out])
         f = kernels.function(name, self.target, grid, body)
         y = self.run(f, args)["y"].reshape(height, cols)[:rows, :width]
@@ -134,28 +137,28 @@ class Machine:
         relu: bool = False,
     ) -> np.ndarray:
         """Return [m, k] x [k, n] of int8 or f32 matrices: sums, or with words codes of `out`."""
-        shape = cube.sizes(a.shape[0], a.shape[1], b.shape[1])
+        shape = cube_kernels.sizes(a.shape[0], a.shape[1], b.shape[1])
         m, k, n = shape.padded
         dtype = type_word(a.dtype)
         out = out or ("i32" if dtype == "i8" else "f32")
         kind = "" if words is None else "tensor" if words.size == 1 else "column"
-        f = cube.product(
+        f = cube_kernels.product(
             "product", self.target, shape, dtype=dtype, out=out, bias=bias is not None,
             words=kind, relu=relu,
         )  # fmt: skip
-        args: dict[str, Any] = {"a": runner.padded(a, m, k), "b": runner.padded(b, k, n)}
+        args: dict[str, Argument] = {"a": generated.padded(a, m, k), "b": generated.padded(b, k, n)}
         if bias is not None:
-            args["bias"] = runner.padded_vector(bias.astype(np.int32), n, 0)
+            args["bias"] = generated.padded_vector(bias.astype(np.int32), n, 0)
         if kind == "tensor":
             assert words is not None
             args["word"] = int(words.reshape(-1)[0])
         elif words is not None:
-            args["words"] = runner.padded_vector(words, n, 0)
+            args["words"] = generated.padded_vector(words, n, 0)
         args["c"] = np.zeros((m, n), kernels.ARRAYS[out])
         return self.run(f, args)["c"].reshape(m, n)[: a.shape[0], : b.shape[1]]
 
     def on_sums(
-        self, name: str, acc: np.ndarray, params: dict[str, np.ndarray], body: Any, out: Storage
+        self, name: str, acc: np.ndarray, params: dict[str, np.ndarray], body: OnSums, out: Storage
     ) -> np.ndarray:
         """Run `body(f, acc tile, parameter by name)` over int32 sums [m, n]; parameters are one
         value or one for each column."""
@@ -169,11 +172,11 @@ class Machine:
             loaded = {k: frame.parameter(k, how) for k, how in along.items()}
             frame.store(body(f, tile, loaded), "y")
 
-        args: dict[str, Any] = {"x": runner.padded(acc, height, width)}
+        args: dict[str, Argument] = {"x": generated.padded(acc, height, width)}
         for key, values in params.items():
             flat = values.astype(np.float32).reshape(-1)
             tensor = along[key] == "tensor"
-            args[key] = float(flat[0]) if tensor else runner.padded_vector(flat, width, 0)
+            args[key] = float(flat[0]) if tensor else generated.padded_vector(flat, width, 0)
         args["y"] = np.zeros((height, width), kernels.ARRAYS[kernels.memory_type(out)])
         f = kernels.function(name, self.target, grid, whole)
         y = self.run(f, args)["y"].reshape(height, width)[:rows, :cols]
@@ -188,7 +191,7 @@ def halves(factor: np.ndarray) -> dict[str, np.ndarray]:
     return {"factor": factor, "high": high, "low": factor - high}
 
 
-def factor_of(params: dict[str, Any]) -> Factor:
+def factor_of(params: Mapping[str, Parameter]) -> Factor:
     """Return the parameters of `halves` as a kernel has them."""
     return Factor(params["factor"], params["high"], params["low"])
 

@@ -1,0 +1,58 @@
+"""What the `access` of a row adds to the roles of its operands: sources that the library destroys,
+scratch that it uses, pairs of events and registers of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.effects.operands import role_of
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.schema import Role
+
+
+def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
+    """What a row says for a target, where its condition on variant or element type holds."""
+    row = op.definition.access if op.definition is not None else {}
+    table = row.get(key, {})
+    entry = table.get(target, table.get("both"))
+    if entry is None:
+        return None
+    if "variant" in entry and getattr(op.variant, "name", "") not in entry["variant"].split():
+        return None
+    kind = entry.get("elements")
+    return entry if kind is None or _has_elements(op, entry["of"], kind) else None
+
+
+def _has_elements(op: Operation, names: str, kind: str) -> bool:
+    dtype = getattr(getattr(op.bound.get(names.split()[0]), "type", None), "dtype", None)
+    return dtype is not None and dtype.is_integer == (kind == "integer")
+
+
+def destroyed_sources(op: Operation, target: str) -> tuple[str, ...]:
+    """Return the inputs that the library's code for an operation overwrites."""
+    entry = access_entry(op, "clobbers", target)
+    return tuple(entry["of"].split()) if entry is not None else ()
+
+
+def uses_scratch(op: Operation, name: str, target: str) -> bool:
+    """True if an operand is scratch whose content the library destroys."""
+    if role_of(op, name) is not Role.SCRATCH or name != "tmp":
+        return False
+    entry = access_entry(op, "scratch", target)
+    return target == "a2a3" if entry is None else name in entry["of"].split()
+
+
+def library_events(op: Operation, target: str) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of pipes between which the library's code uses EVENT_ID0 itself."""
+    entry = access_entry(op, "events", target)
+    if entry is None:
+        return ()
+    pairs = (pair.partition("-") for pair in entry["pairs"].split())
+    return tuple((source, end) for source, _, end in pairs)
+
+
+def registers(op: Operation, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the registers that an operation reads and those that it writes, of those that more
+    than one pipe uses."""
+    entry = access_entry(op, "registers", target) or {}
+    return tuple(entry.get("reads", "").split()), tuple(entry.get("writes", "").split())

@@ -1,0 +1,119 @@
+"""Names of one storage: what a value of the text is another name for, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.types import MemRefType, PtrType, TileType
+
+MAX_STEPS = 64
+"""Operations that a pointer is followed through."""
+
+
+def is_memory(value: Value) -> bool:
+    """True for a tile, a buffer or a pointer."""
+    return isinstance(value.type, (TileType, MemRefType, PtrType))
+
+
+def is_storage(value: Value) -> bool:
+    """True for a tile or a buffer."""
+    return isinstance(value.type, (TileType, MemRefType))
+
+
+def operand_value(op: Operation, name: str) -> Value | None:
+    """Return the value that an operand is, None if it is none."""
+    return getattr(op.bound.get(name), "value", None)
+
+
+def root_of(value: Value) -> Value:
+    """Return the value that a tile is a window or another name of; itself if it is none."""
+    while value.owner is not None and value.owner.has("same_storage"):
+        source = operand_value(value.owner, "source")
+        if source is None:
+            break
+        value = source
+    return value
+
+
+def allocation_of(op: Operation, name: str) -> Value | None:
+    """Return what the storage of an operand was made by, as far as that is known: the result of an
+    allocation, a pointer made of a number, an argument of a function."""
+    value = operand_value(op, name)
+    if value is None:
+        return None
+    root = root_of(value)
+    while root.owner is not None and root.owner.has("points_into"):
+        base = next(iter(root.owner.operand_values()), None)
+        if base is None or not is_memory(base):  # a number: the program's own address
+            return root
+        root = root_of(base)
+    if _is_function_argument(root):
+        return root
+    made = root.owner is not None and (root.owner.has("makes_storage") or root.owner.has("places"))
+    return root if made else None
+
+
+def argument_of(value: Value) -> str:
+    """Return the name of the pointer argument that a view comes from; `?` if that is not clear."""
+    for _ in range(MAX_STEPS):
+        owner = value.owner
+        if owner is None or value.is_argument:
+            break
+        source = operand_value(owner, "source") or operand_value(owner, "ptr")
+        if source is None:
+            return "?"
+        value = source
+    return value.name if _is_function_argument(value) else "?"
+
+
+def _is_function_argument(value: Value) -> bool:
+    return value.is_argument and (value.owner is None or value.owner.has("function"))
+
+
+def is_handed_over(value: Value) -> bool:
+    """True for a value that a loop or a branch hands over: its storage is not one."""
+    owner = value.owner
+    return owner is not None and (owner.has("loop") or owner.has("branch"))
+
+
+def joined(op: Operation) -> Iterator[tuple[Value, Value]]:
+    """Yield the pairs of values that an operation makes names of one storage: views, results of
+    branches, values that loops carry."""
+    for one, two in _pairs(op):
+        if one is not None and two is not None and is_storage(one) and is_storage(two):
+            yield one, two
+
+
+def _pairs(op: Operation) -> Iterable[tuple[Value | None, Value | None]]:
+    if op.has("same_storage"):
+        return [(operand_value(op, "source"), result) for result in op.results]
+    if op.has("selects"):
+        return [(operand_value(op, n), op.results[0]) for n in ("true_value", "false_value")]
+    if op.regions and (op.has("loop") or op.has("branch")):
+        return _of_regions(op)
+    return ()
+
+
+def _of_regions(op: Operation) -> Iterable[tuple[Value | None, Value | None]]:
+    """A loop with a condition region hands the values of the condition to its body and to its
+    results, and those of its body back to the condition; a counted loop counts in its first
+    value."""
+    first = op.regions[0].blocks[0] if op.regions[0].blocks else None
+    init = [getattr(o, "value", None) for o in op.bound.get("init", ())]
+    carried: list[Value] = []
+    pairs = []
+    if first is not None and op.has("loop"):
+        carried = first.values if len(op.regions) > 1 else first.values[1:]
+        if len(op.regions) > 1:
+            pairs.append(zip(op.regions[1].blocks[0].values, op.results, strict=False))
+    pairs += [zip(init, carried, strict=False), zip(carried, op.results, strict=False)]
+    for number, region in enumerate(op.regions):
+        last = region.ops[-1] if region.ops else None
+        if last is None or not last.has("yields"):
+            continue
+        given = [getattr(o, "value", None) for o in last.bound.get("values", ())]
+        targets = carried if number and op.has("loop") else op.results
+        pairs.append(zip(given, targets, strict=False))
+    return chain(*pairs)

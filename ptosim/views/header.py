@@ -1,0 +1,72 @@
+"""The first line of a report: the version, and the choices that it holds for."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rich.text import Text
+
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.targets import machine
+from ptosim.ground.version import __version__
+from ptosim.run.program import Program
+
+
+class Checked(Protocol):
+    """A program, or a checked module."""
+
+    @property
+    def target(self) -> str:
+        """The architecture it is for."""
+        ...
+
+    @property
+    def chip(self) -> str:
+        """The chip it is for."""
+        ...
+
+    @property
+    def level(self) -> int:
+        """The assembler level."""
+        ...
+
+    @property
+    def sync(self) -> str:
+        """Who places flags and barriers."""
+        ...
+
+
+def header(program: Program, entry: str) -> dict[str, Any]:
+    """Return the choices that every report states first."""
+    return header_fields(program, program.profile, entry)
+
+
+def header_fields(chosen: Checked, profile: Profile, entry: str) -> dict[str, Any]:
+    """Return the choices of a program or a checked module."""
+    return {
+        "version": __version__,
+        "target": chosen.target,
+        "chip": chosen.chip,
+        "level": chosen.level,
+        "sync": chosen.sync,
+        "profile": _profile(profile),
+        "entry": entry,
+    }
+
+
+def _profile(profile: Profile) -> str:
+    changed = ", ".join(f"{k}={profile[k]}" for k in profile.overridden)
+    return f"{profile.name} ({changed})" if changed else profile.name
+
+
+def header_line(fields: dict[str, Any]) -> str:
+    """Return the first line of a report; the chip is left out where it is the usual one."""
+    version, chip = fields["version"], machine(fields["chip"])
+    left_out = ("version", "chip") if chip.is_usual else ("version",)
+    rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k not in left_out)
+    return f"ptosim {version} · {rest}"
+
+
+def heading(program: Program, entry: str) -> Text:
+    """Return the first line of the report on a program."""
+    return Text(header_line(header(program, entry)), style="bold")

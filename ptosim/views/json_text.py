@@ -1,0 +1,44 @@
+"""The one writer of JSON: what has no form in JSON is refused, never turned into text unasked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def document(value: object) -> str:
+    """Return a value as a JSON document of several lines. Raises TypeError for what JSON has no
+    form for.
+
+    Objects with `to_dict` are that dictionary and NumPy's numbers are numbers. NaN and infinities
+    are the texts `nan`, `inf`, `-inf`.
+    """
+    return _dumps(value, indent=2) + "\n"
+
+
+def line(value: object) -> str:
+    """Return a value as JSON in one line without an end; otherwise as `document`."""
+    return _dumps(value, indent=None)
+
+
+def _dumps(value: object, indent: int | None) -> str:
+    try:
+        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):  # something in it is not plain: walk through it
+        return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(float(value))
+    if isinstance(value, Mapping):
+        return {key: _plain(content) for key, content in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(content) for content in value]
+    if hasattr(value, "to_dict"):
+        return _plain(value.to_dict())
+    if hasattr(value, "dtype") and value.shape == ():
+        return _plain(value.item())
+    return value
