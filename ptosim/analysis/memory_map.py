@@ -28,7 +28,6 @@ from ptosim.passes.place.planner import Placed, place
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments
 from ptosim.run.dry import dry_run
-from ptosim.semantics.base.binding import valid_bytes
 
 Span = tuple[int, int]
 """First and last step."""
@@ -296,7 +295,7 @@ class _Watcher:
         """The buffer that a tile, or a window of one, lies in: the smallest one around it that has
         its name, or any."""
         space, start = ref.type.loc, ref.addr
-        end = start + min(ref.type.bytes, valid_bytes(ref))
+        end = start + ref.layout.reach
         value = getattr(op.bound.get(name), "value", None)
         around = [
             (f"%{getattr(value, 'name', '')}" != b.name, b.bytes, i)

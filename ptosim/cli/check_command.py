@@ -67,11 +67,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--needless",
         action="store_true",
-        help="also name flags and barriers that order nothing, with their price in cycles",
+        help="also name redundant flags and barriers, with their price in cycles",
     )
     findings = parser.add_argument_group("findings")
     findings.add_argument("--select", action="append", default=[], metavar="CODE",
-                          help="show only these; PTO52 stands for all that begin so")  # fmt: skip
+                          help="show only these; PTO52 is all that begin with it")  # fmt: skip
     findings.add_argument("--ignore", action="append", default=[], metavar="CODE")
     findings.add_argument("--max-findings", type=_count, metavar="N",
                           help="show the N worst and count the rest")  # fmt: skip

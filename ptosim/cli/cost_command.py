@@ -23,7 +23,7 @@ Timed = tuple[Program, CostReport]
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
 depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),
-launch (us), buffers (more buffers behind every hand-back flag), or any figure of the target by
+launch (us), buffers (more buffers for every hand-back flag), or any figure of the target by
 name, as `instruction.vadd.slope`."""
 
 

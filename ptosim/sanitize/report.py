@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, SCRATCHED
+from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
 from ptosim.effects.operands import written_name
 from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
@@ -157,11 +157,14 @@ class Reporter:
         )
 
     def overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
-        """A read of a tile of which another tile has overwritten a part."""
+        """A read of a buffer of which another one has overwritten a part."""
         access, writer = entry[2], atom.write[2]
         low, high = print_.shadow.extent(atom)
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
         other, mine = f"%{atom.owner.name}", operand_name(access, print_)
+        more = ()
+        if writer is not None:  # not the values that an input has from the start
+            more = (Label(self.span(writer.inst.op), f"{other} overwrites them here"),)
         self.sink.emit(
             finding(
                 "PTO7104",
@@ -169,8 +172,11 @@ class Reporter:
                 f"[{low:#x}, {high:#x}), which {other} has overwritten",
                 self.span(access.inst.op),
                 label=f"operand {print_.name} still needs its bytes",
-                more=(Label(self.span(writer.inst.op), f"{other} overwrites them here"),),
-                notes=("the two tiles overlap in part and are in use at the same time",),
+                more=more,
+                notes=(
+                    "the two overlap and are in use at the same time",
+                    *(() if writer is not None else (f"{other} has its values from the start",)),
+                ),
                 help=f"place {other} and {mine} apart, or leave out the addresses (level 2 plans "
                 "them)",
                 context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
@@ -298,12 +304,16 @@ def operand_name(access: Any, print_: Footprint) -> str:
 
 
 def _range(print_: Footprint) -> str:
+    if print_.shadow.name.startswith(REGISTER):
+        return print_.shadow.name
     low, high = print_.span
     gaps = f", {print_.bytes} bytes in rows" if print_.bytes != high - low else ""
     return f"{print_.shadow.name} [{low:#x}, {high:#x}){gaps}"
 
 
 def _place(print_: Footprint, extent: tuple[int, int]) -> str:
+    if print_.shadow.name.startswith(REGISTER):
+        return print_.shadow.name
     low, high = max(extent[0], print_.span[0]), min(extent[1], print_.span[1])
     what = "global memory" if print_.shadow.is_global else print_.shadow.name
     name = f" `{print_.shadow.name}`" if print_.shadow.is_global else ""

@@ -33,7 +33,7 @@ def to_json(
     rejected: Mapping[str, ProgramError],
     what_if: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the report: `targets` by name; with one target its fields stand at the top as well."""
+    """Return the report: `targets` by name; with one target its fields are at the top as well."""
     targets: dict[str, Any] = {}
     for program, report in timed:
         targets[report.label] = {**header(program, report.entry), **report.to_dict()}
