@@ -16,7 +16,7 @@ from typing import Any
 
 from ptosim.engine.core.bound import Bound, Moved, Region, has_zero
 from ptosim.engine.core.deadlock import deadlock
-from ptosim.engine.core.observers import Listener, Monitor, listeners
+from ptosim.engine.core.observers import Listener, Monitor, Timing, listeners
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runtime import executing
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
@@ -27,7 +27,6 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
 from ptosim.machine.values import GmView
-from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.scalar.scalar import ScalarFault
 
@@ -54,6 +53,7 @@ class Engine:
         observers: Sequence[Any] = (),
         *,
         in_order: bool = False,
+        timing: Timing | None = None,
     ) -> None:
         # In a program without events of its own order comes from the text: what waits holds up the
         # scalar unit.
@@ -69,7 +69,9 @@ class Engine:
         self.prints: list[str] = []
         self._on_issue: tuple[Listener, ...] = listeners(observers, "on_issue")
         self._on_commit: tuple[Listener, ...] = listeners(observers, "on_commit")
-        self._attrs: dict[int, dict[str, Any]] = {}
+        self.timing = timing
+        self._issuers = [timing.issuer(core) if timing else None for core in machine.cores]
+        self._scalars = [0] * len(machine.cores)  # executed since the last issue, by core
         self._reported: set[tuple[int, str]] = set()
         for core in machine.cores:
             core.bounds = [None] * len(program.insts)
@@ -128,6 +130,10 @@ class Engine:
                 core.queues[core.stalled[0].pipe] = deque([core.stalled])
                 core.stalled = None
                 return core
+        return self._stuck()
+
+    def _stuck(self) -> Core:
+        """Nothing can move: raise the trap that says so. A run that knows more goes on."""
         raise deadlock(self.machine, self.resolved.module.source, self.sink)
 
     def _resume(self, core: Core) -> bool:
@@ -152,13 +158,18 @@ class Engine:
             self._run_fast(core, limit)
 
     def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:  # noqa: C901 - hot loop
-        """Execute a core until it ends, waits, or has executed `limit` instructions."""
+        """Execute a core until it ends, waits, or has executed `limit` instructions. With a timing
+        model each is issued there before it takes effect."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
         scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
         region = Kind.REGION
-        queues = core.queues
+        queues, timing = core.queues, self.timing
+        issue: Any = self._issuers[core.index]
         pc = core.pc
         count = 0
+        counted = -self._scalars[
+            core.index
+        ]  # `count` without scalars that no issue has told of yet
         inst: Any = None
         try:
             while pc >= 0 and count < limit:
@@ -167,12 +178,17 @@ class Engine:
                 count += 1
                 if kind is vector:
                     inst.run(core)
+                    counted += 1
                     pc += 1
                 elif kind is execute:
                     cache = bounds[pc]
                     bound = cache.get(inst.getter(slots)) if cache is not None else None
                     if bound is None:
                         bound = self.bind(core, inst)
+                    if issue is not None:
+                        step = bound.cost or timing.prepare(core, inst, bound)  # type: ignore[union-attr]
+                        issue(step, count - counted - 1)
+                        counted = count
                     pc += 1
                     if bound.guard is None and not queues:
                         bound.commit()
@@ -184,15 +200,29 @@ class Engine:
                 elif kind is branch:
                     pc = inst.run(slots)
                 elif kind is region:
+                    if issue is not None:
+                        issue(timing.region(core, inst), count - counted - 1)  # type: ignore[union-attr]
+                        counted = count
                     pc = self._enter(core, inst)
                 else:
                     inst.run(core)
+                    if timing is None or pc in timing.ends:
+                        counted = count
+                    elif pc in timing.timed:
+                        issue(timing.action(core, inst), count - counted - 1)
+                        counted = count
+                    else:
+                        counted += 1
                     pc += 1
-        except (OpFault, ScalarFault) as fault:
-            raise self._trap(inst, fault) from fault
+        except BaseException as fault:
+            counted = min(counted + 1, count)  # what did not happen takes no time
+            if isinstance(fault, OpFault | ScalarFault):
+                raise self._trap(inst, fault) from fault
+            raise
         finally:
             self.executed += count
             self.issued += count
+            self._scalars[core.index] = count - counted
             core.pc = pc
         if pc < 0 and not queues:
             core.halted = True
@@ -216,13 +246,14 @@ class Engine:
         return inst
 
     def _step(self, core: Core, inst: Inst) -> None:
-        if inst.kind is Kind.EXEC:
-            bound = self.bound(core, inst)
-            self._tell(self._on_issue, core, inst, bound)
+        bound = self.bound(core, inst) if inst.kind is Kind.EXEC else None
+        if self.timing is not None:
+            self._time(self.timing, core, inst, bound)
+        self._tell(self._on_issue, core, inst, bound)
+        if bound is not None:
             core.pc = inst.pc + 1
             self._issue(core, inst, bound)
             return
-        self._tell(self._on_issue, core, inst, None)
         following = inst.pc + 1
         if inst.kind is Kind.SCALAR:
             inst.run(core.slots)  # type: ignore[misc]
@@ -234,6 +265,23 @@ class Engine:
             inst.run(core)  # type: ignore[misc]
         core.pc = following
         self._tell(self._on_commit, core, inst, None)
+
+    def _time(self, timing: Timing, core: Core, inst: Inst, bound: Bound | None) -> None:
+        """Issue an instruction in time, or count it to those of the scalar unit."""
+        index, step = core.index, None
+        if bound is not None:
+            step = bound.cost or timing.prepare(core, inst, bound)
+        elif inst.kind is Kind.REGION:
+            step = timing.region(core, inst)
+        elif inst.pc in timing.timed:
+            step = timing.action(core, inst)
+        elif inst.kind in (Kind.SCALAR, Kind.BRANCH):
+            self._scalars[index] += 1
+        elif inst.pc in timing.ends:
+            self._scalars[index] = 0
+        if step is not None:
+            self._issuers[index](step, self._scalars[index])  # type: ignore[misc]
+            self._scalars[index] = 0
 
     def _tell(
         self, listeners: tuple[Listener, ...], core: Core, inst: Inst, bound: Bound | None
@@ -387,7 +435,7 @@ class Engine:
         binding = Binding(
             inst.op,  # type: ignore[arg-type]
             values,
-            self._attributes(inst),
+            inst.attrs,
             core,
             self.machine,
             self.profile,
@@ -397,12 +445,6 @@ class Engine:
         binding.emit = self.sink.emit
         binding.slots = self.program.slots
         return Bound(inst.semantics(binding), binding)
-
-    def _attributes(self, inst: Inst) -> dict[str, Any]:
-        attrs = self._attrs.get(inst.pc)
-        if attrs is None:
-            attrs = self._attrs[inst.pc] = static_attributes(inst.op)  # type: ignore[arg-type]
-        return attrs
 
     # -- state ------------------------------------------------------------------------------------
 

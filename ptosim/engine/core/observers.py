@@ -45,6 +45,31 @@ class Monitor(Protocol):
         ...
 
 
+class Timing(Protocol):
+    """A timing model that is told of instructions in the order of their issue. `timed` are the
+    actions of the scalar unit that take time of their own; `ends` is where vector regions end,
+    whose scalar instructions are part of their cost."""
+
+    timed: frozenset[int]
+    ends: frozenset[int]
+
+    def issuer(self, core: Core) -> Callable[[Any, int], None]:
+        """Return the function of (step, scalar instructions before it) that issues on a core."""
+        ...
+
+    def prepare(self, core: Core, inst: Inst, bound: Any) -> Any:
+        """Return the step of an instruction with its operands."""
+        ...
+
+    def region(self, core: Core, inst: Inst) -> Any:
+        """Return the step of a vector region on the present values of a core."""
+        ...
+
+    def action(self, core: Core, inst: Inst) -> Any:
+        """Return the step of an operation that the scalar unit executes itself."""
+        ...
+
+
 Listener = Callable[[Core, Inst, Bound | Region | None], None]
 
 

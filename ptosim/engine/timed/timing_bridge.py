@@ -81,6 +81,8 @@ class TimingBridge:
         cores = self.model.cores if is_ordered else ()
         self._orders = [DataOrder(t, self._draining(), buffers) for t in cores]
         self.timed = self._timed_actions()
+        # Scalar instructions of a region are part of its cost.
+        self.ends = frozenset(i.end for i in program.insts if i.kind is Kind.REGION)
 
     def _totals(self, share: int) -> dict[str, float]:
         """Total bandwidth, where the cores together could ask for more of it."""
