@@ -133,6 +133,7 @@ class MemoryMap:
 
     entry: str
     target: str
+    chip: str
     source: str
     spaces: list[SpaceMap]
 
@@ -141,6 +142,7 @@ class MemoryMap:
         return {
             "entry": self.entry,
             "target": self.target,
+            "chip": self.chip,
             "times": self.source,
             "spaces": [_space_fields(s) for s in self.spaces],
         }
@@ -198,9 +200,9 @@ def memory_map(
             buffers = watcher.buffers
     if not steps:
         steps = _from_text(functions, buffers, front)
-    spaces = machine(front.target).spaces.values()
+    spaces = machine(front.chip).spaces.values()
     maps = [SpaceMap(s, [b for b in buffers if b.space == s.name], steps) for s in spaces]
-    return MemoryMap(entry, front.target, source, [m for m in maps if m.buffers])
+    return MemoryMap(entry, front.target, front.chip, source, [m for m in maps if m.buffers])
 
 
 def _buffers(front: Front, placed: Iterable[Placed]) -> list[Buffer]:

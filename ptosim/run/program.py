@@ -8,7 +8,8 @@ from typing import Any, Self
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.isa.profiles import Profile, make_profile
-from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.ground.isa.targets import TargetName
+from ptosim.passes.frontend import Front, FrontOptions, check_target_word, run_frontend
 from ptosim.passes.place.cores import peer_functions
 from ptosim.run import arguments
 from ptosim.run.arguments import Arg
@@ -44,8 +45,13 @@ class LoadedProgram:
 
     @property
     def target(self) -> str:
-        """The target it runs on: a2a3 or a5."""
+        """The architecture that it runs on: a2a3 or a5."""
         return self._front.target
+
+    @property
+    def chip(self) -> str:
+        """The chip that it runs on, for example 910B1: sizes, cores, clock and bandwidths."""
+        return self._front.chip
 
     @property
     def level(self) -> int:
@@ -145,10 +151,9 @@ class LoadedProgram:
         """Return the program for a target: itself, or checked anew. Raises ProgramError if the
         other target rejects it."""
         front = self._front
-        if target is None or target == front.target:
+        names = TargetName(front.target, None), TargetName(front.target, front.chip)
+        if target is None or check_target_word(target) in names:
             return self
         sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
         other = run_frontend(front.source, FrontOptions(target, front.level, sync))
-        if other.target == front.target:
-            return self
         return self.of(other, self._profile.name)

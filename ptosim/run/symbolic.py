@@ -138,7 +138,7 @@ def cost_of(
     """Return what an entry costs; see `Program.cost`. Raises Trap for a deadlock, UsageError for a
     scalar that is needed and not known, InternalError if time stands still where the program does
     not."""
-    figures = changed_table(front.target, what_if or {})
+    figures = changed_table(front.chip, what_if or {})
     launch = TimedLaunch(front, profile, entry, args, options, figures)
     launch.start()
     try:

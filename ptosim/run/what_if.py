@@ -20,10 +20,10 @@ SHORT_KEYS = {
 """Names for the figures that are changed most."""
 
 
-def changed_table(target: str, what_if: Mapping[str, float]) -> tuple[CostTable, int]:
-    """Return the figures of a target with some changed, and the buffers to add. Raises UsageError
+def changed_table(chip: str, what_if: Mapping[str, float]) -> tuple[CostTable, int]:
+    """Return the figures of a chip with some changed, and the buffers to add. Raises UsageError
     for an unknown key or a value that makes no sense."""
-    table, buffers = cost_table(target), 0
+    table, buffers = cost_table(chip), 0
     for key, value in what_if.items():
         if value < 0 or (value == 0 and key in SHORT_KEYS):
             raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give a positive number")
@@ -41,7 +41,7 @@ def figure_name(table: CostTable, key: str) -> str:
     if name in keys:
         return name
     raise UsageError(
-        f"PTO6503: there is no figure `{key}` on {table.target}", help=_listed(keys, key)
+        f"PTO6503: there is no figure `{key}` on {table.chip}", help=_listed(keys, key)
     )
 
 
