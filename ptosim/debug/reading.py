@@ -10,7 +10,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import GmBuffer, extent, strided_view
+from ptosim.machine.gm import GmBuffer, strided_view
 from ptosim.machine.storage import from_bytes, unpack_nibbles
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
@@ -91,7 +91,7 @@ def read_view(machine: Machine, view: GmView) -> Reading:
     spec, number, offset = view
     assert isinstance(number, int)  # what is in a space is a tile
     buffer = machine.buffers[number]
-    low, high = extent(spec, offset)
+    low, high = offset + spec.low, offset + spec.high
     count = len(buffer.data) * 8 // spec.dtype.bits
     if high >= low and (low < 0 or high >= count):
         raise UsageError(

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from ptosim.ground.errors import ProgramError
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.report.totals import CostReport
 from ptosim.views.header import header
@@ -29,14 +29,14 @@ COLUMNS = (
 
 
 def to_json(
-    timed: Sequence[tuple[Program, CostReport]],
+    timed: Sequence[tuple[LoadedProgram, CostReport]],
     rejected: Mapping[str, ProgramError],
     what_if: Mapping[str, float],
 ) -> dict[str, object]:
     """Return the report: `targets` by name; with one target its fields are at the top as well."""
     targets: dict[str, dict[str, object]] = {}
     for program, report in timed:
-        targets[report.target] = {**header(program, report.entry), **report.to_dict()}
+        targets[report.label] = {**header(program, report.entry), **report.to_dict()}
     for name, problem in rejected.items():
         targets[name] = {"rejected": [d.to_dict() for d in problem.diagnostics]}
     top = dict(next(iter(targets.values()))) if len(targets) == 1 else {}
@@ -73,7 +73,7 @@ def _row(report: CostReport, core: CoreTimer) -> dict[str, str | int]:
             if column is not None:
                 cycles[column] += use.busy
     return {
-        "target": report.target, "op_name": report.entry, "core_id": words[1], "unit": unit,
+        "target": report.label, "op_name": report.entry, "core_id": words[1], "unit": unit,
         "total_cycles": report.cycles, "active_start_cycle": start, "active_end_cycle": end,
         "active_cycles": end - start, **cycles,
     }  # fmt: skip
