@@ -220,7 +220,7 @@ def _parts(value: Any) -> tuple[Any, ...]:
 def is_unplaced(value: Any) -> bool:
     """True for a handle on memory at a place that is not known."""
     return any(
-        (part.__class__ is GmView and part.offset.__class__ is Unknown)
+        (part.__class__ is GmView and not part.is_placed)
         or (part.__class__ is Pointer and part.byte.__class__ is Unknown)
         for part in _parts(value)
     )
