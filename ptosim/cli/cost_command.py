@@ -126,5 +126,5 @@ def _write_trace(path: str, timed: list[Timed]) -> None:
     for _, report in timed:
         file = Path(path)
         if len(timed) > 1:
-            file = file.with_stem(f"{file.stem}.{report.target}")
+            file = file.with_stem(f"{file.stem}.{report.label}")
         write_file(file, trace_text(report.trace()))

@@ -43,7 +43,7 @@ def renderables(
         parts.append(_side_by_side(reports))
         wanted.remove("ops")
     for report in reports:
-        suffix = f", {report.target}" if len(reports) > 1 else ""
+        suffix = f", {report.label}" if len(reports) > 1 else ""
         parts += [
             _TABLES[name](report, suffix) for name in VIEWS if name in wanted and name in _TABLES
         ]
@@ -68,9 +68,7 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
-            parts.append(
-                Text(f"PTO6502: no cost law on {report.target}, not in the total: {names}")
-            )
+            parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
     return parts
 
 
@@ -99,7 +97,7 @@ def _share_of_bound(report: CostReport) -> float:
 
 def _side_by_side(reports: Sequence[CostReport]) -> Table:
     """Operations of all targets in one table; the last column compares first and last."""
-    targets = [r.target for r in reports]
+    targets = [r.label for r in reports]
     columns = ("operation", ">count", *(f">{t} cycles" for t in targets),
                *(f">{t} us" for t in targets), ">ratio of us")  # fmt: skip
     by_name = [{u.name: u for u in r.ops} for r in reports]
