@@ -16,7 +16,6 @@ from ptosim.sanitize.nesting import Nesting, Path
 
 EVENT_IDS = 8
 """Event ids between two pipes (PTO ISA documentation, events)."""
-_LOOPS = ("scf.for", "scf.while")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ class Repairs:
             return _Places(give, take)
         for at in range(depth - 1, -1, -1):
             loop = one[at][0]
-            if loop.name in _LOOPS:
+            if loop.has("loop"):
                 give, take = self._at(one, at + 1, first), self._at(two, at + 1, second)
                 return _Places(give, take, loop)
         return None
