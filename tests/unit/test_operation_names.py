@@ -16,7 +16,6 @@ from ptosim.ground.isa.rows import isa
 ROOT = Path(ptosim.__file__).parent
 FREE = {"semantics", "interop", "expand"}
 SYNTAX = "operations with a syntax of their own are parsed, bound and printed each in its own way"
-WITHOUT_VALUES = "what a run without values makes of operations"
 HANDLERS = "one handler for each operation that has regions or is followed by the scalar unit"
 EXCEPTIONS = {
     "syntax/builder.py": SYNTAX,
@@ -30,8 +29,6 @@ EXCEPTIONS = {
     "passes/rewrite/strip_quant.py": "reads a program that is parsed only: nothing has its row yet",
     "passes/verify/checks/functions.py": SYNTAX,
     "passes/verify/checks/fifos.py": "a message says what the assembler makes of an operation",
-    "run/dry.py": WITHOUT_VALUES,
-    "engine/core/unvalued.py": WITHOUT_VALUES,
     "quant/mlir/ops.py": "the functions of the quant dialect, by name",
 }
 NAMES = isa().names()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, Moved, Region, has_zero
@@ -27,7 +27,6 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
 from ptosim.machine.values import GmView
-from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.scalar.scalar import ScalarFault
 
@@ -73,7 +72,6 @@ class Engine:
         self.timing = timing
         self._issuers = [timing.issuer(core) if timing else None for core in machine.cores]
         self._scalars = [0] * len(machine.cores)  # executed since the last issue, by core
-        self._attrs: dict[int, dict[str, Any]] = {}
         self._reported: set[tuple[int, str]] = set()
         for core in machine.cores:
             core.bounds = [None] * len(program.insts)
@@ -333,8 +331,13 @@ class Engine:
             else:
                 step.run(core)  # type: ignore[misc]
         except (OpFault, ScalarFault) as fault:
-            raise self._trap(step, fault) from fault
+            return self._fault(core, step, fault)
         return pc + 1
+
+    def _fault(self, core: Core, inst: Inst, fault: OpFault | ScalarFault) -> int:
+        """An instruction cannot be executed: raise the trap that says why. A run that goes on
+        returns the next pc."""
+        raise self._trap(inst, fault) from fault
 
     # -- pipes ------------------------------------------------------------------------------------
 
@@ -405,8 +408,8 @@ class Engine:
         if bound is None:
             bound = self._bind(core, inst)
             keeps = not has_zero(bound.binding)
-            if bound.binding.moved is not None and keeps:
-                key, place = _without_place(inst, operands), operands[inst.window].offset  # type: ignore[index]
+            if inst.window is not None and bound.binding.moved is not None and keeps:
+                key, place = _without_place(inst, operands), operands[inst.window].offset
                 _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
         if self.monitor is not None:
             self.monitor.bind(core, inst, bound)
@@ -429,15 +432,23 @@ class Engine:
         return Moved(commit, first, view, distance) if commit is not None else None
 
     def _bind(self, core: Core, inst: Inst) -> Bound:
+        binding = self.binding(core, inst, self.values_of(core, inst))
+        return Bound(inst.semantics(binding), binding)
+
+    def values_of(self, core: Core, inst: Inst) -> dict[str, Any]:
+        """Return the present values of an instruction's operands."""
         slots = core.slots
-        values = {
+        return {
             name: tuple(slots[s] for s in slot) if isinstance(slot, tuple) else slots[slot]
             for name, slot in inst.operands
         }
+
+    def binding(self, core: Core, inst: Inst, values: Mapping[str, Any]) -> Binding:
+        """Return an operation with values of its operands; nothing is checked yet."""
         binding = Binding(
             inst.op,  # type: ignore[arg-type]
             values,
-            self._attributes(inst),
+            inst.attrs,
             core,
             self.machine,
             self.profile,
@@ -446,13 +457,7 @@ class Engine:
         binding.prints = self.prints
         binding.emit = self.sink.emit
         binding.slots = self.program.slots
-        return Bound(inst.semantics(binding), binding)
-
-    def _attributes(self, inst: Inst) -> dict[str, Any]:
-        attrs = self._attrs.get(inst.pc)
-        if attrs is None:
-            attrs = self._attrs[inst.pc] = static_attributes(inst.op)  # type: ignore[arg-type]
-        return attrs
+        return binding
 
     # -- state ------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -10,6 +10,15 @@ from typing import Any
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType, Type
+
+
+class Depth(IntEnum):
+    """How much of a program is executed. Control flow, scalars and synchronisation always are; what
+    is left out gives unknown values."""
+
+    SHAPES = 0  # operands have shapes: enough for time
+    PLACES = 1  # and places in memory, which are checked: enough for bounds, races, lifetimes
+    VALUES = 2  # and content
 
 
 class Kind(IntEnum):
@@ -27,8 +36,8 @@ class Kind(IntEnum):
 class Inst:
     """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the
     values that its binding depends on, in the order of `operands`, and is issued to `pipe`;
-    `window` is the place among them of the only view of global memory. `end` is where a vector
-    region ends."""
+    `window` is the place among them of the only view of global memory, `attrs` what the text says
+    of its attributes. `end` is where a vector region ends."""
 
     pc: int
     kind: Kind
@@ -40,6 +49,7 @@ class Inst:
     pipe: str = "S"
     window: int | None = None
     end: int = -1
+    attrs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

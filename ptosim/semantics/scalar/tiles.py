@@ -7,13 +7,14 @@ as tiles of the hardware do.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ptosim.ground.ir.types import MemRefType, TileType
 from ptosim.machine.core import Core
-from ptosim.machine.layout import tile_layout
 from ptosim.machine.tile import TileRef, tile_ref
+from ptosim.machine.unknown import Unknown
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
 from ptosim.semantics.scalar.values import Action, ValueContext, partition_view
@@ -26,6 +27,9 @@ def alloc_tile(ctx: ValueContext) -> Action:
     addr = ctx.slots.get("addr")
     valid_row, valid_col = ctx.slots.get("valid_row"), ctx.slots.get("valid_col")
     result, planned, name = ctx.result, ctx.address, ctx.op.results[0].name
+    if addr is None and valid_row is None and valid_col is None:
+        tile = checked_tile(type_, planned, type_.v_row, type_.v_col)  # type: ignore[arg-type]
+        return partial(_put, result, tile)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -38,6 +42,10 @@ def alloc_tile(ctx: ValueContext) -> Action:
         slots[result] = checked_tile(type_, at, rows, cols)  # type: ignore[arg-type]
 
     return run
+
+
+def _put(slot: int, tile: TileRef, core: Core) -> None:
+    core.slots[slot] = tile
 
 
 def check_place(core: Core, type_: TileType, addr: int, name: str) -> None:
@@ -126,7 +134,7 @@ def tassign(ctx: ValueContext) -> Action:
         slots = core.slots
         old: TileRef = slots[source]
         at = slots[addr]
-        if not isinstance(at, int):
+        if not isinstance(at, (int, Unknown)):
             raise OpFault(
                 "PTO6010",
                 f"'{ctx.op.name}': {at} names no address",
@@ -205,6 +213,10 @@ def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
     Its static shape keeps the extent that fixes the strides, so elements stay where they are.
     """
     type_ = tile.type
+    kept = {"rows": rows} if type_.blayout == "row_major" else {"cols": cols}
+    part = replace(type_, v_row=rows, v_col=cols, **kept)
+    if Unknown in (row.__class__, col.__class__):
+        return tile_ref(part, row + col, rows, cols)  # somewhere in the tile
     if row < 0 or col < 0 or rows < 1 or cols < 1:
         raise OpFault("PTO6005", f"there is no window of {rows}x{cols} elements at ({row}, {col})")
     if row + rows > type_.rows or col + cols > type_.cols:
@@ -213,14 +225,13 @@ def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
             f"the window [{row}, {row + rows}) x [{col}, {col + cols}) leaves the tile of "
             f"{type_.rows}x{type_.cols}",
         )
-    layout = tile_layout(type_, tile.v_row, tile.v_col)
+    layout = tile.layout
     if layout.is_boxed:
         _check_boxes(type_, layout.box_rows, layout.box_cols, (row, col, rows, cols))
     elif type_.dtype.bits == 4 and col % 2:
         raise OpFault("PTO6005", f"column {col} of a tile of {type_.dtype} begins inside a byte")
     addr = tile.addr + layout.offset(row, col) * type_.dtype.bits // 8
-    kept = {"rows": rows} if type_.blayout == "row_major" else {"cols": cols}
-    return tile_ref(replace(type_, v_row=rows, v_col=cols, **kept), addr, rows, cols)
+    return tile_ref(part, addr, rows, cols)
 
 
 def _check_boxes(
