@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +56,7 @@ def view_spec(
     return spec
 
 
-def reach(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+def reach(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     """Return the first and the last element of a shape, counted from that at index 0; (0, -1) if
     it has none."""
     if 0 in sizes:
