@@ -13,8 +13,7 @@ from ptosim.ground.errors import PtosimError, Trap, UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
-from ptosim.run.estimation import cost_of
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 
 
 @dataclass(slots=True)
@@ -24,6 +23,7 @@ class Side:
 
     name: str
     target: str
+    chip: str
     findings: list[Diagnostic]
     spaces: dict[str, tuple[int, int]] = field(default_factory=dict)
     cycles: int | None = None
@@ -78,6 +78,7 @@ def _side_fields(side: Side) -> dict[str, Any]:
     return {
         "name": side.name,
         "target": side.target,
+        "chip": side.chip,
         "findings": len(side.findings),
         "cycles": side.cycles,
         "budget": {n: {"high_water": u, "safe": s} for n, (u, s) in side.spaces.items()},
@@ -90,12 +91,12 @@ def look_at(choices: Choices) -> Side:
     its findings."""
     args = choices.arguments()
     front = choices.front()
-    side = Side(front.source.name, front.target, list(front.sink))
+    side = Side(front.source.name, front.target, front.chip, list(front.sink))
     profile = make_profile(choices.profile or "hw", front.target, choices.switches)
     if front.sink.has_errors:
         side.why_not = "rejected"
         return side
-    program = Program(front, profile)
+    program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
     for space in memory_map(front, profile, entry, args).spaces:
         side.spaces[space.space.name] = (space.high_water, space.space.safe)
@@ -107,7 +108,7 @@ def look_at(choices: Choices) -> Side:
     except PtosimError as problem:
         side.why_not = str(problem)
     try:
-        side.cycles = cost_of(program, entry=entry, args=args).cycles
+        side.cycles = program.cost(entry=entry, args=args).cycles
     except PtosimError as problem:
         side.why_not = side.why_not or str(problem)
     return side

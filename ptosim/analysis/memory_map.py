@@ -27,7 +27,7 @@ from ptosim.passes.place.liveness import lifetimes
 from ptosim.passes.place.planner import Placed, place
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments
-from ptosim.run.dry import dry_run
+from ptosim.run.symbolic import follow
 
 Span = tuple[int, int]
 """First and last step."""
@@ -133,6 +133,7 @@ class MemoryMap:
 
     entry: str
     target: str
+    chip: str
     source: str
     spaces: list[SpaceMap]
 
@@ -141,6 +142,7 @@ class MemoryMap:
         return {
             "entry": self.entry,
             "target": self.target,
+            "chip": self.chip,
             "times": self.source,
             "spaces": [_space_fields(s) for s in self.spaces],
         }
@@ -191,16 +193,16 @@ def memory_map(
     steps, source = 0, "the text"
     if not front.sink.has_errors:
         watcher = _Watcher(buffers, front.source)
-        outcome = dry_run(front, profile, entry, args, observers=[watcher])
-        if not outcome.ended.startswith("not begun"):
+        outcome = follow(front, profile, entry, args, observers=[watcher])
+        if outcome.begun:
             steps = watcher.finish()
             source = "the executed program" + (f", up to: {outcome.ended}" if outcome.ended else "")
             buffers = watcher.buffers
     if not steps:
         steps = _from_text(functions, buffers, front)
-    spaces = machine(front.target).spaces.values()
+    spaces = machine(front.chip).spaces.values()
     maps = [SpaceMap(s, [b for b in buffers if b.space == s.name], steps) for s in spaces]
-    return MemoryMap(entry, front.target, source, [m for m in maps if m.buffers])
+    return MemoryMap(entry, front.target, front.chip, source, [m for m in maps if m.buffers])
 
 
 def _buffers(front: Front, placed: Iterable[Placed]) -> list[Buffer]:

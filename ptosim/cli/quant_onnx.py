@@ -15,7 +15,6 @@ from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.errors import UsageError
 from ptosim.interop import onnx_model, onnx_run
 from ptosim.interop.onnx_run import Line, Outcome
-from ptosim.passes.frontend import check_target_word
 from ptosim.run.values import parse_spec, split
 from ptosim.views.table import Part, table
 
@@ -49,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Import, run in both forms, compare."""
-    targets = [check_target_word(t.strip()) for t in options.target.split(",")]
+    targets = shared.architectures(options.target)
     graph = onnx_model.load(options.model)
     values = {}
     for pair in options.arg:

@@ -10,11 +10,13 @@ import numpy as np
 
 from ptosim.engine.core.decode import decode
 from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.records import DecodedProgram, Depth
 from ptosim.engine.core.retire import RetireEngine
 from ptosim.engine.timed.engine import TimedEngine
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import (
     ErrorType,
     MemRefType,
@@ -52,9 +54,6 @@ from ptosim.semantics.scalar.values import default_value
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
 
-MAX_BLOCKS = 65_535
-"""Blocks of a launch. Assumed: the device counts them in 16 bits (no document gives a limit)."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -78,10 +77,6 @@ class RunOptions:
         parse_sanitize(self.sanitize)
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
-        if self.block_num > MAX_BLOCKS:
-            raise LimitError(
-                f"block_num is {self.block_num}; a launch has at most {MAX_BLOCKS:,} blocks"
-            )
         if self.max_instructions < 1:
             raise UsageError(f"max_instructions is {self.max_instructions}; it is at least 1")
 
@@ -89,8 +84,8 @@ class RunOptions:
 class Launch:
     """One run: arguments in buffers and tiles, cores, an engine."""
 
-    values = True
-    """Data are computed, not only timed."""
+    depth = Depth.VALUES
+    """How much of the program is executed."""
 
     def __init__(
         self,
@@ -116,7 +111,8 @@ class Launch:
             self._reject_errors()
         self.function = self.resolved.functions[entry]
         self.rng = np.random.default_rng(options.seed)
-        self.machine = Machine(machine_of(front.target))
+        self.machine = Machine(machine_of(front.chip))
+        self._check_blocks()
         if known is None:
             known = plan(self.resolved, entry)
             self.sink.extend(known.findings)
@@ -130,12 +126,17 @@ class Launch:
             profile,
             self._warn,
             self.sink,
-            values=self.values,
+            depth=self.depth,
         )
         self._refuse_unsupported()
         self.tile_inputs: dict[str, np.ndarray] = {}
         self._bind_arguments(given)
         self._make_cores()
+
+    def _check_blocks(self) -> None:
+        blocks, most = self.options.block_num, self.machine.definition.max_blocks
+        if blocks > most:
+            raise LimitError(f"block_num is {blocks}; a launch has at most {most:,} blocks")
 
     def _reject_errors(self) -> None:
         if self.sink.has_errors:
@@ -274,14 +275,21 @@ class Launch:
         core.slots[SLOT_SUBBLOCK] = role.sub_block
         core.slots[SLOT_SUBBLOCK_NUM] = role.sub_blocks
         core.pc = self.program.functions[role.function].pc
+        self._fill_tiles(core)
+        return core
+
+    def _fill_tiles(self, core: Core) -> None:
         for name, array in self.tile_inputs.items():
             slot = self.program.tiles[name][0]
             store_tile(core, core.slots[slot], array)
-        return core
+
+    def parts(self) -> tuple[DecodedProgram, ResolvedModule, Machine, Profile, Sink]:
+        """What every engine of this launch is made of."""
+        return self.program, self.resolved, self.machine, self.profile, self.sink
 
     def start(self, observers: Sequence[Any] = ()) -> None:
         """Make the engine; nothing is executed yet."""
-        parts = (self.program, self.resolved, self.machine, self.profile, self.sink)
+        parts = self.parts()
         in_order = self.front.sync == "auto"
         if self.options.commit == "retire":
             self.engine = RetireEngine(*parts, observers, in_order=in_order)

@@ -10,6 +10,7 @@ from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
 from ptosim.sanitize.clocks import Clocks
@@ -137,7 +138,7 @@ class Reporter:
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
         name = operand_name(access, print_)
         where = f"{print_.shadow.name} [{low:#x}, {high:#x})"
-        code, what, notes, cure = _undefined_text(atom, name, where)
+        code, what, notes, cure = _undefined_text(atom, name, where, self.machine.definition)
         writer = atom.write[2]
         more = ()
         if writer is not None:
@@ -238,7 +239,18 @@ def _flag(key: tuple[Any, ...]) -> str:
     return f"PIPE_{source} -> PIPE_{target} EVENT_ID{number}"
 
 
-def _undefined_text(atom: Atom, name: str, where: str) -> tuple[str, str, tuple[str, ...], str]:
+def hidden_note(machine: MachineDef) -> str:
+    """Return what is known of the scratch that the library takes without being told."""
+    hidden = machine.scratch[0]
+    return (
+        "A2/A3: the library's code without a scratch tile takes "
+        f"{hidden.bytes >> 10} KiB at {hidden.start >> 10} KiB"
+    )
+
+
+def _undefined_text(
+    atom: Atom, name: str, where: str, machine: MachineDef
+) -> tuple[str, str, tuple[str, ...], str]:
     if atom.defined == PADDING:
         return (
             "PTO7102",
@@ -264,8 +276,9 @@ def _undefined_text(atom: Atom, name: str, where: str) -> tuple[str, str, tuple[
         return (
             "PTO7105",
             f"reads {name} in {where}, which the library has used as scratch of its own",
-            ("A2/A3: the library's code without a scratch tile takes 8 KiB at 184 KiB",),
-            "place the tile below 0x2e000, or give the operation that used it a `tmp` tile",
+            (hidden_note(machine),),
+            f"place the tile below {machine.scratch[0].start:#x}, or give the operation that used "
+            "it a `tmp` tile",
         )
     return (
         "PTO7101",

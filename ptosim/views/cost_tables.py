@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ptosim.ground.isa.costs import error_of
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport, PipeUse, Use
 from ptosim.views.cost_pictures import hints, roofline, timeline
 from ptosim.views.header import heading
@@ -24,7 +24,7 @@ BY = ("stage", "op", "line", "loop", "pipe")
 _VIEW_OF_BY = {"stage": "stages", "op": "ops", "line": "lines", "loop": "loops", "pipe": "pipes"}
 
 Maker = Callable[[CostReport, str], Table]
-Timed = Sequence[tuple[Program, CostReport]]
+Timed = Sequence[tuple[LoadedProgram, CostReport]]
 
 
 def renderables(
@@ -43,7 +43,7 @@ def renderables(
         parts.append(_side_by_side(reports))
         wanted.remove("ops")
     for report in reports:
-        suffix = f", {report.target}" if len(reports) > 1 else ""
+        suffix = f", {report.label}" if len(reports) > 1 else ""
         parts += [
             _TABLES[name](report, suffix) for name in VIEWS if name in wanted and name in _TABLES
         ]
@@ -68,9 +68,7 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
-            parts.append(
-                Text(f"PTO6502: no cost law on {report.target}, not in the total: {names}")
-            )
+            parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
     return parts
 
 
@@ -99,7 +97,7 @@ def _share_of_bound(report: CostReport) -> float:
 
 def _side_by_side(reports: Sequence[CostReport]) -> Table:
     """Operations of all targets in one table; the last column compares first and last."""
-    targets = [r.target for r in reports]
+    targets = [r.label for r in reports]
     columns = ("operation", ">count", *(f">{t} cycles" for t in targets),
                *(f">{t} us" for t in targets), ">ratio of us")  # fmt: skip
     by_name = [{u.name: u for u in r.ops} for r in reports]

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 from rich.text import Text
 
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 
 
 class Checked(Protocol):
@@ -16,7 +17,12 @@ class Checked(Protocol):
 
     @property
     def target(self) -> str:
-        """The target it is for."""
+        """The architecture it is for."""
+        ...
+
+    @property
+    def chip(self) -> str:
+        """The chip it is for."""
         ...
 
     @property
@@ -30,7 +36,7 @@ class Checked(Protocol):
         ...
 
 
-def header(program: Program, entry: str) -> dict[str, Any]:
+def header(program: LoadedProgram, entry: str) -> dict[str, Any]:
     """Return the choices that every report states first."""
     return header_fields(program, program.profile, entry)
 
@@ -40,6 +46,7 @@ def header_fields(chosen: Checked, profile: Profile, entry: str) -> dict[str, An
     return {
         "version": __version__,
         "target": chosen.target,
+        "chip": chosen.chip,
         "level": chosen.level,
         "sync": chosen.sync,
         "profile": _profile(profile),
@@ -53,12 +60,13 @@ def _profile(profile: Profile) -> str:
 
 
 def header_line(fields: dict[str, Any]) -> str:
-    """Return the first line of a report."""
-    version = fields["version"]
-    rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k != "version")
+    """Return the first line of a report; the chip is left out where it is the usual one."""
+    version, chip = fields["version"], machine(fields["chip"])
+    left_out = ("version", "chip") if chip.is_usual else ("version",)
+    rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k not in left_out)
     return f"ptosim {version} · {rest}"
 
 
-def heading(program: Program, entry: str) -> Text:
+def heading(program: LoadedProgram, entry: str) -> Text:
     """Return the first line of the report on a program."""
     return Text(header_line(header(program, entry)), style="bold")

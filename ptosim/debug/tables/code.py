@@ -141,6 +141,7 @@ def program(session: Debugger) -> Sheet:
     sheet.add("file", front.source.name)
     sheet.add("entry", f"@{launch.function.name}")
     sheet.add("target", front.target)
+    sheet.add("chip", front.chip)
     sheet.add("level", front.level)
     sheet.add("sync", front.sync)
     sheet.add("profile", launch.profile.name)
