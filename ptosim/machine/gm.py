@@ -9,6 +9,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import DType
 from ptosim.machine.storage import view_dtype
+from ptosim.machine.unknown import NeedsValue
 
 
 class GmBuffer:
@@ -58,13 +59,16 @@ def view_spec(
 
 def reach(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     """Return the first and the last element of a shape, counted from that at index 0; (0, -1) if
-    it has none."""
-    if 0 in sizes:
-        return 0, -1
+    it has none. Of a shape that is not known neither is what it reaches."""
     low = high = 0
-    for size, stride in zip(sizes, strides, strict=True):
-        step = (size - 1) * stride
-        low, high = (low + step, high) if step < 0 else (low, high + step)
+    try:
+        if 0 in sizes:
+            return 0, -1
+        for size, stride in zip(sizes, strides, strict=True):
+            step = (size - 1) * stride
+            low, high = (low + step, high) if step < 0 else (low, high + step)
+    except NeedsValue as need:
+        return need.unknown, need.unknown  # type: ignore[return-value]  # see machine.unknown
     return low, high
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.effects.ranges import Range
+from ptosim.engine.core.pipes import READERS
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import PipeEnd, ShareKey
 from ptosim.semantics.base.orders import FifoUse
 from ptosim.timing.pipes.steps import Flag
 
 _MEMORY = {"vector": "vec", "cube": "mat"}
-_READER = {"vector": "V", "cube": "MTE1"}
 
 
 def is_fifo(binding: Any) -> bool:
@@ -41,7 +41,7 @@ def fifo_events(
     data = tuple(bridge.fifo_event(key) for key in (*binding.signals, *binding.awaits))
     if kind == "push":
         return free, data, None
-    reader = _READER[core.kind] if on_chip else None
+    reader = READERS[core.kind] if on_chip else None
     if kind == "pop":
         return data, () if on_chip else free, reader
     return (), free if on_chip else (), reader
