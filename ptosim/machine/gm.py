@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +57,7 @@ def view_spec(
     return spec
 
 
-def reach(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+def reach(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     """Return the first and the last element of a shape, counted from that at index 0; (0, -1) if
     it has none. Of a shape that is not known neither is what it reaches."""
     low = high = 0

@@ -64,9 +64,7 @@ def _end(core: Core, binding: Any) -> PipeEnd:
 
 def _vectors(core: Core, binding: Any) -> list[int]:
     """The vector cores that take part: with split 0 only the first does."""
-    cluster = core.cluster
-    cores = [c for c in binding.machine.cores if c.cluster is cluster and c.kind == "vector"]
-    vectors = [c.sub_block for c in cores] or [0]
+    vectors = [c.sub_block for c in binding.machine.mates(core, "vector")] or [0]
     if not binding.attr("split"):
         vectors = vectors[:1]
     if core.kind == "vector":
