@@ -21,6 +21,8 @@ from tests.cli.programs import TILE
 from tests.sanitize.test_races import flag, loop
 from tests.semantics.test_sync import X, program
 
+pytestmark = pytest.mark.slow
+
 
 def cases() -> list:
     found = []
