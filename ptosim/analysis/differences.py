@@ -24,6 +24,7 @@ class Side:
 
     name: str
     target: str
+    chip: str
     findings: list[Diagnostic]
     spaces: dict[str, tuple[int, int]] = field(default_factory=dict)
     cycles: int | None = None
@@ -78,6 +79,7 @@ def _side_fields(side: Side) -> dict[str, Any]:
     return {
         "name": side.name,
         "target": side.target,
+        "chip": side.chip,
         "findings": len(side.findings),
         "cycles": side.cycles,
         "budget": {n: {"high_water": u, "safe": s} for n, (u, s) in side.spaces.items()},
@@ -90,7 +92,7 @@ def look_at(choices: Choices) -> Side:
     its findings."""
     args = choices.arguments()
     front = choices.front()
-    side = Side(front.source.name, front.target, list(front.sink))
+    side = Side(front.source.name, front.target, front.chip, list(front.sink))
     profile = make_profile(choices.profile or "hw", front.target, choices.switches)
     if front.sink.has_errors:
         side.why_not = "rejected"

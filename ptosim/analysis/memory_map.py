@@ -28,7 +28,6 @@ from ptosim.passes.place.planner import Placed, place
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments
 from ptosim.run.dry import dry_run
-from ptosim.semantics.base.binding import valid_bytes
 
 Span = tuple[int, int]
 """First and last step."""
@@ -134,6 +133,7 @@ class MemoryMap:
 
     entry: str
     target: str
+    chip: str
     source: str
     spaces: list[SpaceMap]
 
@@ -142,6 +142,7 @@ class MemoryMap:
         return {
             "entry": self.entry,
             "target": self.target,
+            "chip": self.chip,
             "times": self.source,
             "spaces": [_space_fields(s) for s in self.spaces],
         }
@@ -199,9 +200,9 @@ def memory_map(
             buffers = watcher.buffers
     if not steps:
         steps = _from_text(functions, buffers, front)
-    spaces = machine(front.target).spaces.values()
+    spaces = machine(front.chip).spaces.values()
     maps = [SpaceMap(s, [b for b in buffers if b.space == s.name], steps) for s in spaces]
-    return MemoryMap(entry, front.target, source, [m for m in maps if m.buffers])
+    return MemoryMap(entry, front.target, front.chip, source, [m for m in maps if m.buffers])
 
 
 def _buffers(front: Front, placed: Iterable[Placed]) -> list[Buffer]:
@@ -294,7 +295,7 @@ class _Watcher:
         """The buffer that a tile, or a window of one, lies in: the smallest one around it that has
         its name, or any."""
         space, start = ref.type.loc, ref.addr
-        end = start + min(ref.type.bytes, valid_bytes(ref))
+        end = start + ref.layout.reach
         value = getattr(op.bound.get(name), "value", None)
         around = [
             (f"%{getattr(value, 'name', '')}" != b.name, b.bytes, i)

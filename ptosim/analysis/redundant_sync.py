@@ -11,14 +11,13 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity, finding
 from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source, Span
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.dry import dry_run
 from ptosim.run.estimation import cost_of
 from ptosim.run.program import Program
 
-EVENT_IDS = 8
-"""Event ids between two pipes (PTO ISA documentation, events)."""
 MAX_CANDIDATES = 200
 
 FlagKey = tuple[str, str, str]
@@ -114,7 +113,7 @@ def _without(program: Program, candidate: _Candidate) -> Program | None:
     text = front.source.text
     for op in sorted(candidate.ops, key=lambda o: -o.start):
         text = text[: op.start] + text[op.end :]
-    options = FrontOptions(front.target, front.level, "manual")
+    options = FrontOptions(front.chip, front.level, "manual")
     other = run_frontend(Source(front.source.name, text), options)
     return None if other.sink.has_errors else Program(other, program.profile)
 
@@ -165,6 +164,7 @@ def _line_of(source: Source, op: Operation) -> Span:
 
 def _pressure(front: Front, function: Operation) -> Iterator[Diagnostic]:
     """How many event ids each pair of pipes uses, in all and in each loop."""
+    most = machine(front.chip).event_ids
     for (source, target), uses in _uses(function).items():
         ids = {number for numbers in uses.values() for number in numbers}
         last = max((op for numbers in uses.values() for op in numbers.values()), key=_start)
@@ -173,8 +173,8 @@ def _pressure(front: Front, function: Operation) -> Iterator[Diagnostic]:
             for loop, numbers in uses.items()
             if loop is not function
         }
-        full = len(ids) >= EVENT_IDS
-        count = f"all {EVENT_IDS}" if full else f"{len(ids)} of {EVENT_IDS}"
+        full = len(ids) >= most
+        count = f"all {most}" if full else f"{len(ids)} of {most}"
         yield finding(
             "PTO5302" if full else "PTO5303",
             f"{count} event ids from {source} to {target} are in use",

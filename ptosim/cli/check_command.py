@@ -15,6 +15,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.sources import open_source
@@ -66,11 +67,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--needless",
         action="store_true",
-        help="also name flags and barriers that order nothing, with their price in cycles",
+        help="also name redundant flags and barriers, with their price in cycles",
     )
     findings = parser.add_argument_group("findings")
     findings.add_argument("--select", action="append", default=[], metavar="CODE",
-                          help="show only these; PTO52 stands for all that begin so")  # fmt: skip
+                          help="show only these; PTO52 is all that begin with it")  # fmt: skip
     findings.add_argument("--ignore", action="append", default=[], metavar="CODE")
     findings.add_argument("--max-findings", type=_count, metavar="N",
                           help="show the N worst and count the rest")  # fmt: skip
@@ -180,7 +181,7 @@ def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal
 def _found(report: _Report) -> Found:
     about = {"programs": [_fields(r, report.options) for r in report.files]}
     suites = [
-        (f"{r.source.name} [{r.checked.front.target}]", [d for d in r.shown if d in report.shown])
+        (f"{r.source.name} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
         for r in report.files
     ]
     options = report.options
@@ -204,6 +205,7 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, Any]:
     return {
         "file": report.source.name,
         "target": front.target,
+        "chip": front.chip,
         "level": front.level,
         "sync": front.sync,
         "profile": options.profile or "hw",
@@ -216,7 +218,9 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, Any]:
 
 def _line(report: _File, options: argparse.Namespace) -> str:
     fields = _fields(report, options)
-    names = ("target", "level", "sync", "profile", "entry")
+    names = ["target", "chip", "level", "sync", "profile", "entry"]
+    if machine(fields["chip"]).is_usual:
+        names.remove("chip")
     choices = " · ".join(f"{n} {fields[n]}" for n in names if fields[n] != "")
     hidden = ""
     if report.hidden:

@@ -23,7 +23,7 @@ Timed = tuple[Program, CostReport]
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
 depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),
-launch (us), buffers (more buffers behind every hand-back flag), or any figure of the target by
+launch (us), buffers (more buffers for every hand-back flag), or any figure of the target by
 name, as `instruction.vadd.slope`."""
 
 
@@ -126,5 +126,5 @@ def _write_trace(path: str, timed: list[Timed]) -> None:
     for _, report in timed:
         file = Path(path)
         if len(timed) > 1:
-            file = file.with_stem(f"{file.stem}.{report.target}")
+            file = file.with_stem(f"{file.stem}.{report.label}")
         write_file(file, trace_text(report.trace()))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _EPILOG = """Commands come from the init file ($PTOSIM_DEBUG_INIT, else ptosim/debuginit in
 $XDG_CONFIG_HOME), then from -x and -ex in the order given, then from the prompt. `help` there
-lists them. Scripted commands are echoed. With --batch the exit code is 4 if the run stands where it
+lists them. Scripted commands are echoed. With --batch the exit code is 4 if the run is where it
 cannot go on, 2 if a command failed, else 0."""
 
 
@@ -83,7 +83,7 @@ def converse(
     options: argparse.Namespace | None = None,
 ) -> int:
     """Execute scripted commands, then those of the user; return the exit code. `stop` is what is
-    said first, where the session does not stand at its start."""
+    said first, where the session is not at its start."""
     from ptosim.debug.prompt import Prompt
     from ptosim.debug.screen import Screen
     from ptosim.debug.shell import Shell
@@ -110,7 +110,7 @@ def _greet(shell: Shell, stop: Stop | None) -> None:
     fields = header_fields(launch.front, launch.profile, launch.function.name)
     shell.say(header_line(fields))
     for name, what in launch.made_up.items():
-        shell.say(f"left out and made up: {name}: {what}")
+        shell.say(f"left out, data generated: {name}: {what}")
     if stop is not None:
         shell.stopped(stop)
     else:

@@ -14,7 +14,7 @@ from ptosim.ground.errors import UsageError
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = (
-        "Both run on the same arguments (made-up ones are seeded); exit code 1 if B has new "
+        "Both run on the same arguments (generated ones are seeded); exit code 1 if B has new "
         "findings, other values, a broken budget, or is slower than --slower allows."
     )
     parser.add_argument("first", metavar="A", help="path, `-`, or `@name`")

@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("comparison")
     group.add_argument("--entry", metavar="F", help="the function to run")
     group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
-    group.add_argument("--seed", type=int, help="seed of made-up data")
+    group.add_argument("--seed", type=int, help="seed of generated data")
     group.add_argument("--rtol", type=float, help="relative tolerance of values")
     group.add_argument("--atol", type=float, help="absolute tolerance of values")
     group.add_argument("--ulp", type=int, help="tolerance in units in the last place")

@@ -84,8 +84,8 @@ def _device_error(topic: str) -> _Told | None:
     if bits:
         listed = ", ".join(map(str, bits))
         parts.append(
-            f"errcode: bit {listed} is set. What single bits stand for is not documented\n"
-            "publicly; the words beside the code say more. Run the kernel here to find\n"
+            f"errcode: bit {listed} is set. What single bits mean is not documented\n"
+            "publicly; the words next to the code say more. Run the kernel here to find\n"
             "the operation: `ptosim run FILE`.\n"
         )
     return _Told("\n".join(parts), {"matches": entries, "bits": bits})

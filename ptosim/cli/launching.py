@@ -28,9 +28,9 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
         "--timing",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="count cycles beside the values (default)",
+        help="count cycles as well as values (default)",
     )
-    group.add_argument("--seed", type=int, help="seed of made-up data")
+    group.add_argument("--seed", type=int, help="seed of generated data")
 
 
 def add_limit(group: argparse._ArgumentGroup) -> None:

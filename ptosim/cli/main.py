@@ -20,7 +20,7 @@ COMMANDS = {
     "cost": "what a program costs: cycles per stage and per pipe, on both targets",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
-    "map": "who lies where in the memories on chip, and when",
+    "map": "what is where in the memories on chip, and when",
     "diff": "two programs: findings, values, budget, cycles",
     "port": "one program on two targets: what changes",
     "expand": "a program with its tile operations written as vector instructions",

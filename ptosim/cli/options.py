@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ptosim.cli.formats import Formats, R
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
+from ptosim.passes.frontend import check_target_word
 
 THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
 
@@ -28,7 +29,10 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     """Options on how a program is read."""
     group = parser.add_argument_group("program")
     group.add_argument(
-        "--target", metavar="T", help="a2a3 (a2, a3, 910b, 910c) or a5 (950); default: the module's"
+        "--target",
+        metavar="T",
+        help="a2a3 (a2, a3, 910b) or a5 (950), or a chip: 910b4, 950pr, … (`ptosim targets`); "
+        "default: the module's",
     )
     group.add_argument("--level", type=int, choices=(1, 2, 3), help="assembler level")
     group.add_argument("--sync", choices=("auto", "manual"), help="who places flags and barriers")
@@ -63,6 +67,16 @@ def switches(pairs: Sequence[str]) -> dict[str, str]:
 def targets(text: str | None) -> list[str | None]:
     """Return the targets of `--target a2a3,a5`; [None] leaves the choice to the program."""
     return [word.strip() for word in text.split(",")] if text else [None]
+
+
+def architectures(text: str) -> list[str]:
+    """Return the architectures of `--target a2a3,a5` for commands whose kernels are made for one.
+    Raises UsageError for an unknown word or the name of a chip."""
+    found = [check_target_word(word) for word in text.split(",")]
+    chip = next((name.chip for name in found if name.chip is not None), None)
+    if chip is not None:
+        raise UsageError(f"--target takes a2a3 or a5 here, not the chip {chip}")
+    return [name.architecture for name in found]
 
 
 def fails(diagnostics: Sequence[Diagnostic], fail_on: str) -> bool:

@@ -9,6 +9,7 @@ from ptosim.cli import differing
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.targets import MachineDef, machine
 from ptosim.passes.frontend import check_target_word
 
 
@@ -19,7 +20,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "budgets and cycles change. Exit code 3 if the new target rejects it, 1 if it is worse."
     )
     parser.add_argument("file", metavar="FILE", help="path, or `@name`")
-    parser.add_argument("--from", dest="source", required=True, metavar="T", help="a2a3 or a5")
+    parser.add_argument(
+        "--from", dest="source", required=True, metavar="T", help="a target, or a chip"
+    )
     parser.add_argument("--to", required=True, metavar="T", help="the target to move to")
     shared.add_program(parser)
     differing.add_options(parser)
@@ -27,14 +30,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Compare one program on two targets."""
-    one, two = check_target_word(options.source), check_target_word(options.to)
-    if one == two:
-        raise UsageError(f"--from and --to both name {one}", help="name two targets: a2a3 and a5")
+    one, two = (_machine(word) for word in (options.source, options.to))
+    if one is two:
+        raise UsageError(
+            f"--from and --to both name {one.label}",
+            help="name two targets: a2a3 and a5, or two chips (`ptosim targets`)",
+        )
     if options.target:
         raise UsageError("port takes --from and --to, not --target")
     if options.file == "-":
         raise UsageError("port reads the program twice; give a file")
-    first = differing.side(options, options.file, one)
-    second = differing.side(options, options.file, two)
+    first = differing.side(options, options.file, options.source)
+    second = differing.side(options, options.file, options.to)
     found = difference(first, second, differing.tolerance(options))
-    return differing.report(found, (f"on {one}", f"on {two}"), options, terminal)
+    return differing.report(found, (f"on {one.label}", f"on {two.label}"), options, terminal)
+
+
+def _machine(word: str) -> MachineDef:
+    named = check_target_word(word)
+    return machine(named.chip or named.architecture)

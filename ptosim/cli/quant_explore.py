@@ -13,7 +13,6 @@ from ptosim.cli.formats import Formats, data, tables, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.isa.targets import machine
 from ptosim.interop.explore import Candidate, explore
-from ptosim.passes.frontend import check_target_word
 from ptosim.views.table import Part, table
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC or randn:dtype:RxC[:seed]; rows
@@ -33,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run every format and report."""
-    targets = [check_target_word(t.strip()) for t in options.target.split(",")]
+    targets = shared.architectures(options.target)
     x = given.tensor(options.tensor)
     found = explore(x, targets)
     title = f"{options.tensor}: {'x'.join(map(str, x.shape))} {x.dtype}"

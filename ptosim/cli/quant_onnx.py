@@ -15,14 +15,13 @@ from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.errors import UsageError
 from ptosim.interop import onnx_model, onnx_run
 from ptosim.interop.onnx_run import Line, Outcome
-from ptosim.passes.frontend import check_target_word
 from ptosim.run.values import parse_spec, split
 from ptosim.views.table import Part, table
 
 _EPILOG = """Every node becomes PTO kernels in two forms: fast is what the hardware has
 instructions for, exact computes the oracle's formula step by step. The exit code is 1 if the exact
 form does not give the oracle's outputs on every target (--fail-on never: 0). A tie is a result that
-is off by one where the reference lies within two ulp of the middle between integers."""
+is off by one where the reference is within two ulp of the middle between integers."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Import, run in both forms, compare."""
-    targets = [check_target_word(t.strip()) for t in options.target.split(",")]
+    targets = shared.architectures(options.target)
     graph = onnx_model.load(options.model)
     values = {}
     for pair in options.arg:
@@ -125,7 +124,7 @@ def _renderables(report: _Report) -> list[Part]:
         Text(_totals(outcome)),
     ]  # fmt: skip
     if report.made_up:
-        parts.append(Text(f"inputs left out and made up: {', '.join(report.made_up)}"))
+        parts.append(Text(f"inputs left out, data generated: {', '.join(report.made_up)}"))
     return [*parts, *(Text(f"note: {note}") for note in outcome.notes)]
 
 

@@ -19,7 +19,6 @@ from ptosim.ground.errors import UsageError
 from ptosim.interop import plan
 from ptosim.interop.emit import write_programs
 from ptosim.interop.plan import Convolution, Form, Plan, Task
-from ptosim.passes.frontend import check_target_word
 from ptosim.quant.onednn.attributes import Attributes
 from ptosim.quant.onednn.primitives import Values
 from ptosim.quant.storage import storage
@@ -67,7 +66,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Plan, run, compare."""
     if options.task is not None:
         _read(options)
-    targets = [check_target_word(t.strip()) for t in options.target.split(",")]
+    targets = shared.architectures(options.target)
     found = plan.make(_task(options), targets)
     if options.emit:
         _emit(Path(options.emit), found)

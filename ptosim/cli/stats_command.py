@@ -71,7 +71,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _axis_of(array: np.ndarray, axis: int | None) -> int | None:
-    """The axis, for arguments that have it: a scale vector beside a matrix does not."""
+    """The axis, for arguments that have it: a scale vector next to a matrix does not."""
     return axis if axis is not None and -array.ndim <= axis < array.ndim else None
 
 

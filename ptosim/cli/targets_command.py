@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from rich.text import Text
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.isa.costs import Accuracy, KernelAccuracy, accuracy
-from ptosim.ground.isa.data import read_toml
-from ptosim.ground.isa.rows import TARGETS
-from ptosim.ground.isa.targets import machine
+from ptosim.ground.isa.costs import Accuracy, KernelAccuracy, accuracy, cost_table
+from ptosim.ground.isa.targets import MachineDef, architecture, architectures, chips, machine
 from ptosim.views.accuracy_tables import renderables
 from ptosim.views.table import Part, table
 
@@ -31,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
-    """Print every target's memory spaces with sources, or the accuracy of its cost laws."""
+    """Print every architecture and chip with units and sources, or the accuracy of cost laws."""
     terminal.report(accuracy() if options.accuracy else None)
     return 0
 
@@ -40,13 +37,14 @@ Accuracies = tuple[Sequence[Accuracy], Sequence[KernelAccuracy]]
 
 
 def _renderables(errors: Accuracies | None) -> list[Part]:
-    return _spaces() if errors is None else renderables(*errors)
+    if errors is not None:
+        return renderables(*errors)
+    return [part for name in architectures() for part in _architecture(name)]
 
 
-def _fields(errors: Accuracies | None) -> dict[str, Any]:
+def _fields(errors: Accuracies | None) -> dict[str, object]:
     if errors is None:
-        names = read_toml("targets/devices.toml")["target"]
-        return {t: {**asdict(machine(t)), "names": names[t]} for t in TARGETS}
+        return {name: _architecture_fields(name) for name in architectures()}
     operations, kernels = errors
     return {
         "operations": [asdict(row) for row in operations],
@@ -54,31 +52,55 @@ def _fields(errors: Accuracies | None) -> dict[str, Any]:
     }
 
 
+def _architecture_fields(name: str) -> dict[str, object]:
+    named, usual = architecture(name), machine(name)
+    return {
+        **asdict(usual),
+        "name": name,
+        "title": named.title,
+        "chip": usual.name,
+        "names": asdict(named),
+        "chips": {chip: asdict(machine(chip)) for chip in chips(name)},
+    }
+
+
 FORMATS: Formats[Accuracies | None] = {"text": tables(_renderables), "json": data(_fields)}
 
 
-def _spaces() -> list[Part]:
-    parts: list[Part] = []
-    names = read_toml("targets/devices.toml")["target"]
-    for target in TARGETS:
-        chip, words = machine(target), names[target]
-        devices = ", ".join(f"{d}…" for d in words["devices"])
-        parts.append(
-            Text(
-                f"{target} ({chip.title}): words {', '.join(words['words'])}; devices {devices}; "
-                f"a cluster has {chip.cube_cores} cube and {chip.vector_cores} vector cores",
-                style="bold",
-            )
-        )
-        columns = ("space", "alias", ">bytes", ">planner bytes", ">safe bytes", ">align",
-                   "confidence", "source")  # fmt: skip
-        rows = [
-            (s.name, s.alias, s.bytes, s.planner, s.safe, s.align, s.confidence, s.source)
-            for s in chip.spaces.values()
-        ]
-        parts.append(table("", columns, rows))
-        for scratch in chip.scratch:
-            place = f"[{scratch.start}, {scratch.start + scratch.bytes})"
-            parts.append(Text(f"hidden scratch in {scratch.space}: {place} ({scratch.source})"))
-        parts.append(Text())
-    return parts
+def _architecture(name: str) -> Iterator[Part]:
+    """What an architecture is called, the machine of its usual chip, and what its chips have of
+    their own."""
+    usual, named = machine(name), architecture(name)
+    yield Text(
+        f"{name} ({named.title}): words {', '.join(named.words)}; devices "
+        f"{', '.join(d + '…' for d in named.devices)}; a cluster has {usual.cube_cores} cube and "
+        f"{usual.vector_cores} vector cores; the chip is {usual.name} unless one is named",
+        style="bold",
+    )
+    columns = ("space", "alias", ">bytes", ">planner bytes", ">safe bytes", ">align",
+               "confidence", "source")  # fmt: skip
+    rows = [
+        (s.name, s.alias, s.bytes, s.planner, s.safe, s.align, s.confidence, s.source)
+        for s in usual.spaces.values()
+    ]
+    yield table("", columns, rows)
+    shared_figures = [p for p in usual.figures if not p.startswith(("space.", "cost.", "cores"))]
+    yield table("", ("figure", *_COLUMNS), [_figure(usual, path) for path in shared_figures])
+    yield Text(f"chips of {name}: `--target {usual.words[0]}`, or pto.device-spec", style="bold")
+    own = [(machine(chip), path) for chip in chips(name) for path in machine(chip).own]
+    rows_of_chips = [(chip.name, *_figure(chip, path)) for chip, path in own]
+    yield table("", ("chip", "figure", *_COLUMNS), rows_of_chips)
+    yield Text()
+
+
+_COLUMNS = ("value", "confidence", "source")
+
+
+def _figure(chip: MachineDef, path: str) -> tuple[str, ...]:
+    """The cells of a figure: name, value with unit, confidence, source."""
+    name, row = path.removeprefix("cost."), chip.figures[path]
+    units = chip.units if name == path else cost_table(chip.name).units
+    numbers = [(k, v) for k, v in row.items() if not isinstance(v, str)]
+    keys = [f"{k} " if len(numbers) > 1 else "" for k, _ in numbers]
+    values = (f"{key}{v:,} {units[k]}" for key, (k, v) in zip(keys, numbers, strict=True))
+    return name, ", ".join(values), row["confidence"], row["source"]

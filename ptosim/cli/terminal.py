@@ -1,4 +1,4 @@
-"""Where a command writes: reports to standard output or a file, findings and errors beside them."""
+"""Where a command writes: reports to standard output or a file, the rest to standard error."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ class Terminal:
         return diagnostic.severity > Severity.NOTE or self.verbose or diagnostic.span is not None
 
     def aside(self, text: str) -> None:
-        """Write text that goes with the report: before a report in text form, else beside it."""
+        """Write text that goes with the report: before its text, else on standard error."""
         stream = sys.stdout if self.format == "text" else sys.stderr
         stream.write(text)
         stream.flush()
 
     def remark(self, message: str) -> None:
-        """Write a remark on what was done, beside the report."""
+        """Write a remark on what was done to standard error."""
         paint = ansi if self.uses_color(sys.stderr) else plain
         sys.stderr.write(f"{paint('note', 'note')}: {message}\n")
 

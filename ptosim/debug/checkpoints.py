@@ -90,7 +90,7 @@ class Checkpoints:
         self._all: list[Checkpoint] = []
         self._positions: list[int] = []
         self._held = 0  # at most so many bytes; counted anew when it passes the budget
-        self._gap = 1  # instructions that lie between two checkpoints, at least
+        self._gap = 1  # instructions between two checkpoints, at least
 
     def __len__(self) -> int:
         return len(self._all)
@@ -108,7 +108,7 @@ class Checkpoints:
         return self._all[::-1]
 
     def takes(self, position: int) -> bool:
-        """True if a checkpoint at a position is far enough behind the latest one."""
+        """True if a checkpoint at a position is far enough after the latest one."""
         return not self._all or position - self._positions[-1] >= self._gap
 
     def add(self, checkpoint: Checkpoint) -> None:
@@ -135,7 +135,7 @@ class Checkpoints:
 
     def _thin(self) -> None:
         """Keep at most half of the checkpoints, evenly over the run, the first one and the latest
-        among them, and take new ones no closer than those lie. Evenly, because the way back is
+        among them, and take new ones no closer than those are. Evenly, because the way back is
         never longer than the widest gap."""
         self._gap = 2 * (self._positions[-1] - self._positions[0]) // len(self._all) + 1
         kept = self._all[:1]

@@ -16,7 +16,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 
-_VALUE, _KNOWN = "ƒ", "ß"  # letters that stand for % and $ in Python text, one for one
+_VALUE, _KNOWN = "ƒ", "ß"  # letters in place of % and $ in Python text, one for one
 _REFERENCE = re.compile(r"([%$])([A-Za-z0-9_]+)")
 
 _FUNCTIONS: dict[str, Any] = {

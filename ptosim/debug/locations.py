@@ -80,7 +80,7 @@ def _bounds(text: str) -> tuple[int, int]:
 
 
 class PlaceParser:
-    """Turns the words behind `break` and `until` into instructions."""
+    """Turns the words after `break` and `until` into instructions."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -127,7 +127,7 @@ class PlaceParser:
         asked = number(text, "line")
         line = self.names.line_from(asked)
         if line is None:
-            raise UsageError(f"nothing is executed at or behind line {asked}")
+            raise UsageError(f"nothing is executed at or after line {asked}")
         if line != asked:
             self.note = f"line {asked} has no operation; taking line {line}"
         return "line", f"line {line}", {"pcs": frozenset(self.names.lines[line][:1])}

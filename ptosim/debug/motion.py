@@ -142,7 +142,7 @@ class Motion:
         origin = walker.position
         if origin == 0:
             return Stop(
-                "start", 0, "this is the start of the run; nothing lies before", missed=True
+                "start", 0, "this is the start of the run; nothing is before it", missed=True
             )
         try:
             for start, end in self._stretches(origin):

@@ -12,9 +12,7 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.source import Source
 from ptosim.machine.core import SLOT_STACK, Core
 
-LOOPS = frozenset(("scf.for", "scf.while"))
 _OPERATIONS = frozenset((Kind.EXEC, Kind.REGION, Kind.VECTOR))
-_FRAMES = LOOPS | {"func.func", "pto.section.cube", "pto.section.vector"}
 
 
 class Names:
@@ -62,19 +60,25 @@ class Names:
         return self._functions.get(op, "?") if op is not None else "?"
 
     def line_from(self, line: int) -> int | None:
-        """Return the first line at or behind `line` with something to execute."""
+        """Return the first line at or after `line` with something to execute."""
         at = bisect_left(self._sorted, line)
         return self._sorted[at] if at < len(self._sorted) else None
 
     def frame(self, op: Operation | None) -> Operation | None:
         """Return the innermost loop, section or function around an operation."""
         outer = self.parents.get(op) if op is not None else None
-        while outer is not None and outer.name not in _FRAMES:
+        while outer is not None and not (
+            outer.has("loop") or outer.has("section") or self.is_function(outer)
+        ):
             outer = self.parents.get(outer)
         return outer
 
+    def is_function(self, op: Operation) -> bool:
+        """True for the operation that a function is."""
+        return op not in self.parents
+
     def is_inside(self, op: Operation | None, region: Operation) -> bool:
-        """True if an operation lies in the regions of another."""
+        """True if an operation is in the regions of another."""
         while op is not None:
             op = self.parents.get(op)
             if op is region:

@@ -10,7 +10,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import GmBuffer, extent, strided_view
+from ptosim.machine.gm import GmBuffer, strided_view
 from ptosim.machine.storage import from_bytes, unpack_nibbles
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
@@ -90,7 +90,7 @@ def read_view(machine: Machine, view: GmView) -> Reading:
     """Return the elements of a GM view in its five dimensions, leading ones dropped."""
     spec, number, offset = view
     buffer = machine.buffers[number]
-    low, high = extent(spec, offset)
+    low, high = offset + spec.low, offset + spec.high
     count = len(buffer.data) * 8 // spec.dtype.bits
     if high >= low and (low < 0 or high >= count):
         raise UsageError(
@@ -150,7 +150,7 @@ def read_bytes(machine: Machine, place: Place) -> bytes:
 
 
 def whole(machine: Machine, place: Place) -> Any:
-    """Return the memory that a place lies in, as something to slice and assign bytes to."""
+    """Return the memory that a place is in, as something to slice and assign bytes to."""
     if place.space == "gm":
         return machine.buffers[place.core].data
     return machine.cores[place.core].space(place.space).data

@@ -56,7 +56,7 @@ def session_of(choices: Choices) -> Debugger:
 
 
 class Debugger:
-    """A run that stands still at a position, before an instruction.
+    """A run that is stopped at a position, before an instruction.
 
     `position` counts instructions executed by all cores. Commands that move return a `Stop`."""
 
@@ -75,7 +75,7 @@ class Debugger:
         self._entries = [starts.get(c.pc, launch.function.name) for c in launch.machine.cores]
         self.last_stop = Stop("start", self.position, "the start of the run")
 
-    # -- where the run stands ---------------------------------------------------------------------
+    # -- where the run is -------------------------------------------------------------------------
 
     @property
     def points(self) -> Any:
@@ -149,7 +149,7 @@ class Debugger:
         return self._repeat(count, lambda: self._forward(self._at_tile_op(depth(self.core))))
 
     def finish(self) -> Stop:
-        """Go behind the innermost loop, section or function that holds the current operation."""
+        """Go past the innermost loop, section or function that holds the current operation."""
         return self._forward(self._outside(), missed=True)
 
     def continue_(self) -> Stop:
@@ -279,7 +279,7 @@ class Debugger:
         frame = self.names.frame(self.current_op())
         if frame is None:
             return lambda: False
-        in_function = frame.name == "func.func"
+        in_function = self.names.is_function(frame)
 
         def arrived() -> bool:
             if self.walker.turn is not core or depth(core) > level:
@@ -420,7 +420,7 @@ class Debugger:
         name, bracket, rest = text.partition("[")
         reading = self.reading(name)
         if reading.place is None:
-            raise UsageError(f"{name} is a scalar; it lies in no memory")
+            raise UsageError(f"{name} is a scalar; it is in no memory")
         if not bracket:
             return reading.place
         index = self.evaluate(f"({rest.rstrip().removesuffix(']')},)")

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from ptosim.views.table import table
 
-class Line:
+
+class Line(NamedTuple):
     """A line of text that is never broken: the terminal does that, and what reads a pipe need
     not."""
 
-    def __init__(self, text: Text) -> None:
-        self.text = text
+    text: Text
+
+
+Part = Table | Text | Line
+"""What is shown: a table, a text, a line."""
 
 
 @dataclass(slots=True)
 class Sheet:
     """A title, columns, rows, and lines below. A column whose name begins with `>` is flush right.
-    `marked` are rows that stand out; `wrap` is false where a cell is rather cut than continued."""
+    `marked` are rows to be seen first; without `wrap` a cell is cut instead of continued."""
 
     title: str
     columns: Sequence[str] = ()
@@ -38,36 +42,20 @@ class Sheet:
             self.marked.add(len(self.rows))
         self.rows.append(cells)
 
-    def renderables(self) -> list[Any]:
+    def renderables(self) -> list[Part]:
         """Return the table for a terminal."""
-        parts: list[Any] = [Line(Text(self.title, style="bold"))] if self.title else []
+        parts: list[Part] = [Line(Text(self.title, style="bold"))] if self.title else []
         if self.rows:
-            parts.append(self._table())
+            numbers = [c.removeprefix(">") for c in self.columns if c.startswith(">")]
+            made = table(
+                "", self.columns, self.rows, essential=numbers, cut=not self.wrap,
+                head=self.head, edge=False, marked=self.marked,
+            )  # fmt: skip
+            parts.append(made)
         return [*parts, *(Line(Text(note)) for note in self.notes)]
 
-    def _table(self) -> Table:
-        table = Table(
-            box=SIMPLE_HEAD,
-            pad_edge=False,
-            show_header=self.head,
-            show_edge=False,
-        )
-        for name in self.columns:
-            right = name.startswith(">")
-            table.add_column(
-                name.removeprefix(">"),
-                justify="right" if right else "left",
-                no_wrap=right or not self.wrap,
-                # A number that does not fit must not look like a shorter one.
-                overflow="fold" if self.wrap and not right else "ellipsis",
-            )
-        for number, row in enumerate(self.rows):
-            style = "bold cyan" if number in self.marked else None
-            table.add_row(*(Text(str(c)) if c is not None else Text() for c in row), style=style)
-        return table
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the table as JSON data: rows are objects by column name."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as data for JSON: rows are objects by column name."""
         names = [c.removeprefix(">") or "#" for c in self.columns]
         rows = [dict(zip(names, row, strict=False)) for row in self.rows]
         return {"title": self.title, "rows": rows, "notes": self.notes}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,17 +11,18 @@ from rich.text import Text
 
 from ptosim.debug.commands.table import COMMANDS, Command, find, load
 from ptosim.debug.session import Debugger
-from ptosim.debug.sheet import Line, Sheet
+from ptosim.debug.sheet import Line, Part, Sheet
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables import code
 from ptosim.debug.walker import Interrupted
 from ptosim.ground.errors import UsageError
+from ptosim.views import json_text
 
 PROMPT = "(ptosim) "
 # Commands in which Ctrl-C is Python's own: they may run code of the user.
 _STILL = frozenset(("python", "print", "commands"))
 
-Output = Callable[[list[Any]], None]
+Output = Callable[[list[Part]], None]
 
 
 class Shell:
@@ -93,7 +93,7 @@ class Shell:
 
     @staticmethod
     def _find(word: str) -> tuple[Command, bool]:
-        """The command of a word, and whether it is to write JSON: `tiles` with a `j` behind it."""
+        """The command of a word, and whether it is to write JSON: `tiles` with a `j` after it."""
         if word.endswith("j") and word[:-1] in COMMANDS and word not in COMMANDS:
             return COMMANDS[word[:-1]], True
         return find(word), False
@@ -150,12 +150,12 @@ class Shell:
     def show(self, sheet: Sheet) -> None:
         """Write a table, as JSON if the command asked for it."""
         if self._json:
-            self.say(json.dumps(sheet.to_json(), default=str, ensure_ascii=False))
+            self.say(json_text.line(sheet))
         else:
             self.output(sheet.renderables())
 
     def where(self) -> None:
-        """Say where the run stands."""
+        """Say where the run is."""
         self.say(code.where(self.session))
 
     def note_place(self) -> None:

@@ -168,7 +168,7 @@ class Walker:
             self._found.setdefault(position, []).extend(sink.diagnostics[known:])
 
     def _fault(self, position: int, trap: Trap) -> None:
-        """Stand before an instruction that cannot be executed."""
+        """Stop before an instruction that cannot be executed."""
         self._watched = max(self._watched, self.position)
         self._faults[position] = trap
         self.goto(position)
@@ -261,7 +261,7 @@ class Walker:
             self._settle()
 
     def _save(self) -> None:
-        """Make a checkpoint here, if this is far enough behind the latest one."""
+        """Make a checkpoint here, if this is far enough after the latest one."""
         started = time.process_time()
         if self.checkpoints.takes(self.position):
             latest = self.checkpoints.latest()

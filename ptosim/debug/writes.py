@@ -49,7 +49,7 @@ def footprint(binding: Binding) -> list[Place] | None:
 
 @dataclass(slots=True)
 class Segment:
-    """The writes in (start, end]: time t is the position behind the instruction that made them."""
+    """The writes in (start, end]: time t is the position after the instruction that made them."""
 
     start: int
     end: int

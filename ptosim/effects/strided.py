@@ -10,7 +10,6 @@ import numpy as np
 
 from ptosim.effects.touch import Touch
 from ptosim.machine.gm import ViewSpec
-from ptosim.machine.layout import tile_layout
 from ptosim.machine.tile import TileRef
 
 MAX_RUNS = 4096
@@ -45,7 +44,7 @@ def tile_bytes(ref: TileRef, rows: int, cols: int) -> tuple[Strided, ...]:
     """Return the bytes of the first rows and columns of a tile, in its layout."""
     if rows <= 0 or cols <= 0:
         return ()
-    layout = tile_layout(ref.type, ref.v_row, ref.v_col)
+    layout = ref.layout
     s0, s1, s2, s3 = layout.strides
     bits = ref.type.dtype.bits
     pieces = itertools.product(_cuts(rows, layout.box_rows), _cuts(cols, layout.box_cols))

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ptosim.interop.kernels import up
 from ptosim.interop.program_text import FunctionText, TileText, TypedName
+from ptosim.numerics.fixpipe import word_of_scale
+from ptosim.quant.parameters import fp19
 
 ROWS, DEPTH, COLS = 128, 256, 128
 """Largest block of a product: operands take half of L0A and L0B, sums at most half of L0C."""
-FP19 = 0xFFFFE000
-"""The bits of an f32 that the fixpipe has: sign, exponent, 10 bits of mantissa."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +40,8 @@ def sizes(m: int, k: int, n: int) -> Product:
 
 
 def quant_word(scale: float, zero: int, *, signed: bool) -> int:
-    """Return a word of the fixpipe: factor (19 bits), 9-bit offset at bit 37, sign at bit 46."""
-    factor = int(np.float32(scale).view(np.uint32)) & FP19
-    return factor | (zero & 0x1FF) << 37 | int(signed) << 46
-
-
-def fp19(scale: np.ndarray) -> np.ndarray:
-    """Return f32 factors as the fixpipe reads them."""
-    return (scale.astype(np.float32).view(np.uint32) & np.uint32(FP19)).view(np.float32)
+    """Return the fixpipe's word of a factor, of which it keeps 19 bits, and an offset."""
+    return word_of_scale(float(fp19(scale)), zero, signed=signed)
 
 
 def product(

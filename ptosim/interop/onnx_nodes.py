@@ -18,8 +18,9 @@ from ptosim.interop.chains import unsupported
 from ptosim.interop.kernel_runner import KernelRunner, factor_of, halves
 from ptosim.interop.kernels import Frame
 from ptosim.interop.matrices import matrix
-from ptosim.interop.products import convolve, sums
+from ptosim.interop.products import sums
 from ptosim.interop.program_text import FunctionText
+from ptosim.quant.integer_ops import convolve
 from ptosim.quant.onnx.ops import dynamic_parameters, given, granularity, window_of
 from ptosim.quant.onnx.rules import dtype_word, output_type
 from ptosim.quant.onnx.schema import Node
@@ -202,7 +203,7 @@ def _conv_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
         return sums(low.runner, a, b, x_zero, _per_filter(w_zero, filters))
 
     groups = node.attrs.get("group", 1)
-    return [convolve(window_of(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
+    return [convolve(x, w, window_of(node, x, w), groups, each, int(x_zero.reshape(-1)[0]))]
 
 
 def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
@@ -217,7 +218,7 @@ def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
         return _requantised(low, a, b, zeros, start, _per_filter(factor, filters), y_zero)
 
     groups = node.attrs.get("group", 1)
-    return [convolve(window_of(node, x, w), groups, x, w, int(x_zero.reshape(-1)[0]), each)]
+    return [convolve(x, w, window_of(node, x, w), groups, each, int(x_zero.reshape(-1)[0]))]
 
 
 # -- float operators between quantised ones --------------------------------------------------------

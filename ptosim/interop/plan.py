@@ -7,7 +7,7 @@ that is rounded to whole sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,13 +15,14 @@ import numpy as np
 from ptosim.interop import cube_kernels, requant
 from ptosim.interop.chains import Parameter
 from ptosim.interop.kernel_runner import KernelRunner
-from ptosim.interop.products import convolve, signed, sums
+from ptosim.interop.products import signed, sums
 from ptosim.interop.program_text import FunctionText, TileText
 from ptosim.quant import metrics
-from ptosim.quant.integer_ops import Window
+from ptosim.quant.integer_ops import Product, Window, convolve
 from ptosim.quant.onednn import primitives as onednn
 from ptosim.quant.onednn.attributes import Attributes
 from ptosim.quant.onednn.primitives import Requantisation, Values
+from ptosim.quant.parameters import fp19
 from ptosim.quant.storage import Storage, storage
 
 FORMS = ("exact", "fixpipe")
@@ -114,7 +115,7 @@ def numbers(task: Task) -> Numbers:
     with np.errstate(all="ignore"):
         factor = np.broadcast_to(src * wei / np.float64(given.dst_scale), (count,))
         factor = factor.astype(np.float32)
-        loss = 1 - cube_kernels.fp19(factor).astype(np.float64) / factor
+        loss = 1 - fp19(factor).astype(np.float64) / factor
     zero = int(given.dst_zero)
     offset = min(max(zero, OFFSETS[0]), OFFSETS[1])
     words = [cube_kernels.quant_word(v, offset, signed=task.dst.signed) for v in factor]
@@ -210,18 +211,15 @@ def _run(plan: Plan, target: str, form: str) -> Form:
         window = Window(
             task.src.shape[2:], task.weights.shape[2:], c.strides, c.padding, c.dilation
         )
-        got = convolve(window, c.groups, task.src, task.weights, zero, each)
+        got = convolve(task.src, task.weights, window, c.groups, each, zero)
     return _compared(plan, target, form, got, runner)
-
-
-Each = Callable[[np.ndarray, np.ndarray, slice], np.ndarray]
 
 
 def _slice(values: np.ndarray, chosen: slice) -> np.ndarray:
     return values if values.size == 1 else values.reshape(-1)[chosen]
 
 
-def _exact(task: Task, runner: KernelRunner) -> Each:
+def _exact(task: Task, runner: KernelRunner) -> Product:
     given, zero = task.requantisation(), np.asarray(task.values.src_zero, np.int32)
     with np.errstate(all="ignore"):
         reciprocal = np.float32(1) / given.dst_scale
@@ -249,7 +247,7 @@ def _exact(task: Task, runner: KernelRunner) -> Each:
     return each
 
 
-def _fixpipe(task: Task, runner: KernelRunner, given: Numbers) -> Each:
+def _fixpipe(task: Task, runner: KernelRunner, given: Numbers) -> Product:
     """Product with a bias and words; whole products of all channels share one word if they can."""
     zero = np.asarray(task.values.src_zero, np.int32)
     single = bool((given.words == given.words[0]).all())

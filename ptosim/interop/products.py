@@ -6,14 +6,10 @@ points become int32 biases of the columns or further rows of the product, which 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 import numpy as np
 
 from ptosim.interop.chains import unsupported
 from ptosim.interop.kernel_runner import KernelRunner
-from ptosim.quant.integer_ops import Window
 
 
 def signed(q: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -56,27 +52,3 @@ def sums(
     whole = shift.astype(np.int32) if np.any(shift) else None
     wide = np.concatenate([a] * len(rows), 1)
     return runner.product(wide, np.concatenate(rows, 0), whole, words=words, out=out, relu=relu)
-
-
-def convolve(
-    window: Window,
-    groups: int,
-    x: np.ndarray,
-    w: np.ndarray,
-    fill: int,
-    each: Callable[[np.ndarray, np.ndarray, slice], np.ndarray],
-) -> np.ndarray:
-    """Return the convolution of x [N, C, ...] with w [O, C/groups, ...], group by group.
-
-    `each(patches, filters, slice of the filters)` multiplies [positions, taps] by [taps, filters];
-    `fill`, the stored value of real 0, is what surrounds the image."""
-    share, depth = w.shape[0] // groups, w.shape[1]
-    found = []
-    for group in range(groups):
-        patches = window.patches(x[:, group * depth : (group + 1) * depth], fill)
-        filters = slice(group * share, (group + 1) * share)
-        part = each(
-            patches.reshape(-1, patches.shape[-1]), w[filters].reshape(share, -1).T, filters
-        )
-        found.append(part.reshape(x.shape[0], math.prod(window.out), share).transpose(0, 2, 1))
-    return np.concatenate(found, 1).reshape(x.shape[0], w.shape[0], *window.out)

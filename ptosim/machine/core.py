@@ -28,12 +28,6 @@ FIRST_SLOT = 7
 
 CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 
-SIDE_SPACES = {"left_scale": 4096, "right_scale": 4096, "parameters": 0x11000}
-"""Memory that pointers reach and tiles do not: block scales beside L0A and L0B, one byte for 16
-bytes of data, named by the address of the data that they belong to; and the fixpipe buffer as
-pointers see it, with a region part above 16 bits of address (scales in region 0, ReLU slopes in
-region 1)."""
-
 
 @dataclass(slots=True, eq=False)
 class Cluster:
@@ -104,7 +98,8 @@ class Core:
         """Return a memory space; its bytes exist from the first use."""
         space = self.spaces.get(name)
         if space is None:
-            size = SIDE_SPACES.get(name) or self.machine_def.spaces[name].bytes
+            made = self.machine_def
+            size = made.side.get(name) or made.spaces[name].bytes
             seed = self.seed * 1000 + self.index
             space = self.spaces[name] = MemorySpace(name, size, self.uninit, seed)
         return space

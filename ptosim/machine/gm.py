@@ -27,12 +27,16 @@ class GmBuffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewSpec:
-    """Shape, strides (elements), element type and layout of a view; equal specs are one object."""
+    """Shape, strides (elements), element type and layout of a view; equal specs are one object.
+    `low` and `high` are the first and the last element that it reaches, counted from its own first
+    one; (0, -1) for an empty view."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: DType
     layout: str
+    low: int
+    high: int
 
 
 _SPECS: dict[tuple[tuple[int, ...], tuple[int, ...], DType, str], ViewSpec] = {}
@@ -47,8 +51,20 @@ def view_spec(
     if spec is None:
         if len(_SPECS) > 100_000:
             _SPECS.clear()
-        spec = _SPECS[key] = ViewSpec(*key)
+        spec = _SPECS[key] = ViewSpec(*key, *reach(sizes, strides))
     return spec
+
+
+def reach(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """Return the first and the last element of a shape, counted from that at index 0; (0, -1) if
+    it has none."""
+    if 0 in sizes:
+        return 0, -1
+    low = high = 0
+    for size, stride in zip(sizes, strides, strict=True):
+        step = (size - 1) * stride
+        low, high = (low + step, high) if step < 0 else (low, high + step)
+    return low, high
 
 
 def five_dims(
@@ -63,18 +79,6 @@ def five_dims(
         full_strides.insert(0, full_sizes[0] * full_strides[0])
         full_sizes.insert(0, 1)
     return tuple(full_sizes), tuple(full_strides)
-
-
-def extent(spec: ViewSpec, offset: int) -> tuple[int, int]:
-    """Return the first and the last element that a view touches, as element numbers of its buffer;
-    (offset, offset - 1) for an empty view."""
-    if 0 in spec.sizes:
-        return offset, offset - 1
-    low = high = offset
-    for size, stride in zip(spec.sizes, spec.strides, strict=True):
-        reach = (size - 1) * stride
-        low, high = (low + reach, high) if reach < 0 else (low, high + reach)
-    return low, high
 
 
 def strided_view(buffer: GmBuffer, spec: ViewSpec, offset: int) -> np.ndarray:

@@ -11,7 +11,7 @@ elements
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from ptosim.ground.ir.types import DType, TileType
@@ -20,7 +20,10 @@ from ptosim.ground.ir.types import DType, TileType
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Strides in elements. A boxed layout has the strides of box row, row in box, box column and
-    column in box; an unboxed one is a layout with 1x1 boxes."""
+    column in box; an unboxed one is a layout with 1x1 boxes, whose `row_stride` and `col_stride`
+    are the elements from a row or column to the next. `reach` are the bytes up to the last element
+    of the valid region, at most those of the static shape: a window of a tile has the strides, but
+    not the whole extent, of its static shape."""
 
     name: str
     rows: int
@@ -28,21 +31,16 @@ class Layout:
     box_rows: int
     box_cols: int
     strides: tuple[int, int, int, int]
+    reach: int = 0
+    is_boxed: bool = field(init=False)
+    row_stride: int = field(init=False)
+    col_stride: int = field(init=False)
 
-    @property
-    def is_boxed(self) -> bool:
-        """True if elements are grouped in boxes."""
-        return self.name not in ("nd", "dn")
-
-    @property
-    def row_stride(self) -> int:
-        """Elements from a row to the next (unboxed layouts)."""
-        return self.strides[0]
-
-    @property
-    def col_stride(self) -> int:
-        """Elements from a column to the next (unboxed layouts)."""
-        return self.strides[2]
+    def __post_init__(self) -> None:
+        fix = object.__setattr__
+        fix(self, "is_boxed", self.name not in ("nd", "dn"))
+        fix(self, "row_stride", self.strides[0])
+        fix(self, "col_stride", self.strides[2])
 
     def offset(self, row: int, col: int) -> int:
         """Return the offset of an element from the base of the tile, in elements."""
@@ -97,7 +95,7 @@ def tile_layout(type_: TileType, v_row: int, v_col: int) -> Layout:
     rows, cols = type_.rows, type_.cols
     if rows == 1 and type_.slayout == "row_major":
         box_rows = 1  # the vector of a gemv lies in one run, not in boxes of 16 rows
-    if name != "nd" and name != "dn":
+    if name not in ("nd", "dn"):
         if type_.compact == 1:
             rows, cols = round_up(v_row, 16), round_up(v_col, box_cols)
         elif type_.compact == 2:
@@ -111,4 +109,6 @@ def tile_layout(type_: TileType, v_row: int, v_col: int) -> Layout:
         "zn": (cols * box_rows, 1, box, box_rows),
         "nn": (box, 1, rows * box_cols, box_rows),
     }[name]
-    return Layout(name, rows, cols, box_rows, box_cols, strides)
+    layout = Layout(name, rows, cols, box_rows, box_cols, strides)
+    last = layout.offset(max(v_row - 1, 0), max(v_col - 1, 0))
+    return replace(layout, reach=min(type_.bytes, type_.dtype.bytes_for(last + 1)))

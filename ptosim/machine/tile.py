@@ -17,13 +17,14 @@ class TileRef:
     """A tile as a value: type, address and valid shape. Equal tiles are one object (`tile_ref`), so
     that identity can be the key of what is cached for them."""
 
-    __slots__ = ("addr", "type", "v_col", "v_row")
+    __slots__ = ("addr", "layout", "type", "v_col", "v_row")
 
     def __init__(self, type_: TileType, addr: int, v_row: int, v_col: int) -> None:
         self.type = type_
         self.addr = addr
         self.v_row = v_row
         self.v_col = v_col
+        self.layout: Layout = tile_layout(type_, v_row, v_col)
 
     def __repr__(self) -> str:
         return f"TileRef({self.type.loc}@{self.addr:#x}, {self.v_row}x{self.v_col})"
@@ -44,23 +45,16 @@ def tile_ref(type_: TileType, addr: int, v_row: int, v_col: int) -> TileRef:
 
 
 class Tile:
-    """A tile bound to the bytes of its space.
+    """A tile bound to the bytes of its space. `bits` are those of an element, `row_bytes` the bytes
+    from a row to the next (ND tiles); it `is_empty` if its valid region has no element.
 
     `array` and `full` are views of memory where the layout is plain strides; `read` and `write`
     work for every layout and for 4-bit elements (one uint8 code an entry)."""
 
     __slots__ = (
-        "addr",
-        "buffer",
-        "cols",
-        "dtype",
-        "layout",
-        "ref",
-        "rows",
-        "type",
-        "v_col",
-        "v_row",
-    )
+        "addr", "bits", "buffer", "cols", "dtype", "is_empty", "layout", "ref", "row_bytes", "rows",
+        "type", "v_col", "v_row",
+    )  # fmt: skip
 
     def __init__(self, ref: TileRef, buffer: bytearray) -> None:
         type_ = ref.type
@@ -70,23 +64,11 @@ class Tile:
         self.addr = ref.addr
         self.rows, self.cols = type_.rows, type_.cols
         self.v_row, self.v_col = ref.v_row, ref.v_col
+        self.is_empty = ref.v_row == 0 or ref.v_col == 0
         self.dtype = view_dtype(type_.dtype)
-        self.layout: Layout = tile_layout(type_, ref.v_row, ref.v_col)
-
-    @property
-    def bits(self) -> int:
-        """Bits of an element."""
-        return self.type.dtype.bits
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes from a row to the next (ND tiles)."""
-        return self.layout.row_stride * self.bits // 8
-
-    @property
-    def is_empty(self) -> bool:
-        """True if the valid region has no element."""
-        return self.v_row == 0 or self.v_col == 0
+        self.bits = type_.dtype.bits
+        self.layout = ref.layout
+        self.row_bytes = ref.layout.row_stride * self.bits // 8
 
     def region(self, rows: int, cols: int) -> np.ndarray:
         """Return the view of the first rows and columns of an unboxed tile (4-bit: packed

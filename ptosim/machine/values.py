@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ptosim.machine.gm import ViewSpec, extent
+from ptosim.machine.gm import ViewSpec
 
 Memory = int | str
 """Which memory: a buffer of global memory by number, or a space of the core by name."""
@@ -43,8 +43,8 @@ class GmView(NamedTuple):
     def span(self) -> tuple[int, int]:
         """Return the first byte that the view reaches and the one after its last; they are equal
         for an empty view."""
-        low, high = extent(self.spec, self.offset)
-        bits = self.spec.dtype.bits
+        spec = self.spec
+        bits, low, high = spec.dtype.bits, self.offset + spec.low, self.offset + spec.high
         return low * bits // 8, -(-(high + 1) * bits // 8)
 
 

@@ -26,10 +26,10 @@ def scale_of(words: np.ndarray, *, short: bool = True) -> np.ndarray:
     return (words & (_SCALE if short else _LOW_HALF)).astype(np.uint32).view(np.float32)
 
 
-def word_of_scale(scale: float, *, signed: bool = False) -> int:
-    """Return the quantisation word of a scale, without offset."""
+def word_of_scale(scale: float, offset: int = 0, *, signed: bool = False) -> int:
+    """Return the quantisation word of a scale and a 9-bit offset."""
     bits = int(np.array(scale, np.float32).view(np.uint32))
-    return bits | (1 << 46 if signed else 0)
+    return bits | (offset & 0x1FF) << 37 | int(signed) << 46
 
 
 def relu(values: np.ndarray, slopes: np.ndarray | None) -> np.ndarray:

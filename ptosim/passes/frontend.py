@@ -10,10 +10,12 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Attr, Module, Operation
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.isa.target_names import (
+from ptosim.ground.isa.targets import (
     DEFAULT_TARGET,
+    TargetName,
     known_devices,
     known_words,
+    machine,
     target_of_device,
     target_of_word,
 )
@@ -29,7 +31,8 @@ LEGACY_CODE = "PTO0010"
 
 @dataclass(frozen=True, slots=True)
 class FrontOptions:
-    """What the caller asks for; None leaves the choice to the program."""
+    """What the caller asks for; None leaves the choice to the program. The target is a word for an
+    architecture or a chip."""
 
     target: str | None = None
     level: int | None = None
@@ -38,20 +41,26 @@ class FrontOptions:
 
 @dataclass(slots=True)
 class Front:
-    """A checked module with the choices that were made for it."""
+    """A checked module with the choices that were made for it; `target` is the architecture."""
 
     source: Source
     module: Module
     resolved: ResolvedModule
     target: str
+    chip: str
     level: int
     sync: str
     sink: Sink = field(default_factory=Sink)
     plans: dict[str, Plan] = field(default_factory=dict)
 
+    @property
+    def label(self) -> str:
+        """The target in a word: the architecture, or the chip if it is not the usual one."""
+        return machine(self.chip).label
 
-def check_target_word(word: str) -> str:
-    """Return the target of a word; raises UsageError for an unknown one."""
+
+def check_target_word(word: str) -> TargetName:
+    """Return what a target word names; raises UsageError for an unknown one."""
     target = target_of_word(word)
     if target is None:
         raise UsageError(f"unknown target `{word}`", help=f"known: {', '.join(known_words())}")
@@ -65,9 +74,9 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     module = parse(source, sink)
     if not module.ops and not sink.has_errors:
         sink.emit(_empty(source))
-    named = check_target_word(options.target) if options.target else _target_of_module(module, sink)
-    if named is not None:
-        return _check(module, source, named, options, sink)
+    chip = _chip(module, options.target, sink)
+    if chip is not None:
+        return _check(module, source, chip, options, sink)
     if any(d.severity is Severity.ERROR for d in sink):
         return _check(module, source, DEFAULT_TARGET, options, sink)
     return _unnamed_target(module, source, options, sink)
@@ -82,7 +91,7 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
     made = {} if sink.has_errors else plans(resolved, sink)
-    return Front(source, module, resolved, target, level, sync, sink, made)
+    return Front(source, module, resolved, resolved.target, resolved.chip, level, sync, sink, made)
 
 
 _CHECKS = (
@@ -164,17 +173,25 @@ def _default_note():
     )
 
 
-def _target_of_module(module: Module, sink: Sink) -> str | None:
+def _chip(module: Module, word: str | None, sink: Sink) -> str | None:
+    """The chip that the caller and the module name, or the architecture whose usual chip is meant;
+    None if neither names any. What is asked for wins over the module's architecture, that over the
+    family of its device; a device of that architecture says which chip."""
+    asked = check_target_word(word) if word else None
+    if asked is not None and asked.chip is not None:
+        return asked.chip
     for op in module.ops:
-        if op.name != "module":
-            continue
-        target = _named_arch(op, module.source, sink) or _named_device(op, module.source, sink)
-        if target is not None:
-            return target
-    return None
+        if op.name == "module":
+            named = asked or _named_arch(op, module.source, sink)
+            device = _named_device(op, module.source, sink)
+            if named is None or (device is not None and named == (device.architecture, None)):
+                named = device
+            if named is not None:
+                return named.chip or named.architecture
+    return asked.architecture if asked is not None else None
 
 
-def _named_arch(op: Operation, source: Source, sink: Sink) -> str | None:
+def _named_arch(op: Operation, source: Source, sink: Sink) -> TargetName | None:
     attr = op.attrs.get("pto.target_arch")
     if attr is None:
         return None
@@ -190,11 +207,11 @@ def _named_arch(op: Operation, source: Source, sink: Sink) -> str | None:
                 help=f"known: {', '.join(known_words())}",
             )
         )
-        return DEFAULT_TARGET
+        return TargetName(DEFAULT_TARGET, None)
     return target
 
 
-def _named_device(op: Operation, source: Source, sink: Sink) -> str | None:
+def _named_device(op: Operation, source: Source, sink: Sink) -> TargetName | None:
     attr = op.attrs.get("pto.device-spec")
     if attr is None:
         return None
@@ -204,12 +221,11 @@ def _named_device(op: Operation, source: Source, sink: Sink) -> str | None:
         sink.emit(
             finding(
                 "PTO3005",
-                f"unknown device `{device}` in pto.device-spec",
+                f"unknown device `{device}` in pto.device-spec: it chooses nothing",
                 _key_span(attr, op, source),
                 help=f"known: {', '.join(d + '…' for d in known_devices())}",
             )
         )
-        return DEFAULT_TARGET
     return target
 
 

@@ -7,7 +7,7 @@ terms; the result is reduced to 32 bits as an accumulator that wraps would be.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -93,13 +93,20 @@ class Window:
         return picked.reshape(batch, math.prod(self.out), channels * math.prod(self.kernel))
 
 
-def conv_int32(
-    image: np.ndarray, weights: np.ndarray, window: Window, groups: int = 1
-) -> np.ndarray:
-    """Return the convolution of [batch, channels, ...] with [out, channels / groups, ...] in int32.
+Product = Callable[[np.ndarray, np.ndarray, slice], np.ndarray]
+"""Multiplies patches [positions, taps] by filters [taps, n]; the slice says which filters."""
 
-    Both are integers from which zero points are subtracted already: what is added around is 0.
-    """
+
+def convolve(
+    image: np.ndarray,
+    weights: np.ndarray,
+    window: Window,
+    groups: int,
+    product: Product,
+    fill: int = 0,
+) -> np.ndarray:
+    """Return the convolution of [batch, channels, ...] with [out, channels / groups, ...], group by
+    group; `fill`, the stored value of real 0, is what surrounds the image."""
     batch, channels = image.shape[:2]
     filters, depth = weights.shape[:2]
     if groups < 1 or channels != depth * groups or filters % groups:
@@ -107,10 +114,19 @@ def conv_int32(
             f"{channels} channels, {filters} filters of depth {depth} do not make {groups} groups"
         )
     share = filters // groups
-    result = np.empty((batch, filters, math.prod(window.out)), np.int32)
+    found = []
     for group in range(groups):
-        columns = window.patches(image[:, group * depth : (group + 1) * depth])
-        rows = weights[group * share : (group + 1) * share].reshape(share, -1)
-        product = np.matmul(columns.astype(np.float64), rows.T.astype(np.float64))
-        result[:, group * share : (group + 1) * share] = to_int32(product).transpose(0, 2, 1)
-    return result.reshape(batch, filters, *window.out)
+        patches = window.patches(image[:, group * depth : (group + 1) * depth], fill)
+        chosen = slice(group * share, (group + 1) * share)
+        rows = weights[chosen].reshape(share, -1).T
+        part = product(patches.reshape(-1, patches.shape[-1]), rows, chosen)
+        found.append(part.reshape(batch, math.prod(window.out), share).transpose(0, 2, 1))
+    return np.concatenate(found, 1).reshape(batch, filters, *window.out)
+
+
+def conv_int32(
+    image: np.ndarray, weights: np.ndarray, window: Window, groups: int = 1
+) -> np.ndarray:
+    """Return a convolution in int32 of integers from which zero points are subtracted already: what
+    surrounds the image is 0."""
+    return convolve(image, weights, window, groups, lambda a, b, _: matmul_int32(a, b))

@@ -24,7 +24,7 @@ from ptosim.ground.ir.types import (
     Type,
     VectorType,
 )
-from ptosim.machine.gm import extent, five_dims, view_spec
+from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.storage import argument_dtype
 from ptosim.semantics.scalar.scalar import rounder, wrap
 
@@ -193,7 +193,7 @@ def _reach(op: Any) -> Needed | None:
         return None
     type_ = op.results[0].type
     spec = view_spec(*five_dims(sizes, strides), type_.elem, "nd")
-    elements = extent(spec, 0)[1] + 1
+    elements = spec.high + 1
     kept = tuple(d for i, d in enumerate(sizes) if d != 1 or i >= len(sizes) - 2)
     return Needed(
         elements, kept if int(np.prod(sizes, dtype=np.int64)) == elements else (elements,)
@@ -230,7 +230,7 @@ def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator)
 
 
 def positive(array: np.ndarray) -> np.ndarray:
-    """Return made-up data as scales: above a quarter, of the array's type."""
+    """Return generated data as scales: above a quarter, of the array's type."""
     return (np.abs(array.astype(np.float32)) + np.float32(0.25)).astype(array.dtype)
 
 

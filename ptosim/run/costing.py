@@ -18,7 +18,7 @@ def bridge_of(launch: Launch, table: CostTable | None = None, buffers: int = 0) 
         launch.program,
         launch.resolved,
         launch.machine,
-        table or cost_table(launch.front.target),
+        table or cost_table(launch.front.chip),
         is_ordered=launch.front.sync == "auto",
         buffers=buffers,
     )

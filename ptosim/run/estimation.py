@@ -16,8 +16,9 @@ from ptosim.ground.errors import InternalError, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import ScalarType, TileType
 from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.ground.isa.targets import TargetName
 from ptosim.machine.gm import GmBuffer
-from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.passes.frontend import Front, FrontOptions, check_target_word, run_frontend
 from ptosim.run import arguments
 from ptosim.run.costing import bridge_of, report_of
 from ptosim.run.launch import MAX_INSTRUCTIONS, Launch, RunOptions
@@ -104,7 +105,7 @@ def cost_of(
 ) -> CostReport:
     """Return what a program costs on a target; see `Program.cost`."""
     chosen = for_target(program, target)
-    table, buffers = changed_table(chosen.target, what_if or {})
+    table, buffers = changed_table(chosen.chip, what_if or {})
     launch = UnvaluedLaunch(
         chosen, chosen.entry(entry), args, block_num, table, buffers, max_instructions
     )
@@ -115,19 +116,22 @@ def for_target(program: Program, target: str | None) -> Program:
     """Return the program for a target: itself, or checked anew. Raises ProgramError if the other
     target rejects it."""
     front = program.front
-    if target is None or target == front.target:
+    if target is None or check_target_word(target) in _names(front):
         return program
     sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
     other = run_frontend(front.source, FrontOptions(target, front.level, sync))
-    if other.target == front.target:
-        return program
     return make_program(other, program.profile.name, {})
 
 
-def changed_table(target: str, what_if: Mapping[str, float]) -> tuple[CostTable, int]:
-    """Return the figures of a target with some changed, and the buffers to add. Raises UsageError
+def _names(front: Front) -> tuple[TargetName, TargetName]:
+    """What names the target of a program: its architecture, and its chip."""
+    return TargetName(front.target, None), TargetName(front.target, front.chip)
+
+
+def changed_table(chip: str, what_if: Mapping[str, float]) -> tuple[CostTable, int]:
+    """Return the figures of a chip with some changed, and the buffers to add. Raises UsageError
     for an unknown key or a value that makes no sense."""
-    table, buffers = cost_table(target), 0
+    table, buffers = cost_table(chip), 0
     for key, value in what_if.items():
         if value < 0 or (value == 0 and key in SHORT_KEYS):
             raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give a positive number")
@@ -145,7 +149,7 @@ def figure_name(table: CostTable, key: str) -> str:
     if name in keys:
         return name
     raise UsageError(
-        f"PTO6503: there is no figure `{key}` on {table.target}", help=_listed(keys, key)
+        f"PTO6503: there is no figure `{key}` on {table.chip}", help=_listed(keys, key)
     )
 
 

@@ -52,9 +52,6 @@ from ptosim.semantics.scalar.values import default_value
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
 
-MAX_BLOCKS = 65_535
-"""Blocks of a launch. Assumed: the device counts them in 16 bits (no document gives a limit)."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -78,10 +75,6 @@ class RunOptions:
         parse_sanitize(self.sanitize)
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
-        if self.block_num > MAX_BLOCKS:
-            raise LimitError(
-                f"block_num is {self.block_num}; a launch has at most {MAX_BLOCKS:,} blocks"
-            )
         if self.max_instructions < 1:
             raise UsageError(f"max_instructions is {self.max_instructions}; it is at least 1")
 
@@ -116,7 +109,8 @@ class Launch:
             self._reject_errors()
         self.function = self.resolved.functions[entry]
         self.rng = np.random.default_rng(options.seed)
-        self.machine = Machine(machine_of(front.target))
+        self.machine = Machine(machine_of(front.chip))
+        self._check_blocks()
         if known is None:
             known = plan(self.resolved, entry)
             self.sink.extend(known.findings)
@@ -136,6 +130,11 @@ class Launch:
         self.tile_inputs: dict[str, np.ndarray] = {}
         self._bind_arguments(given)
         self._make_cores()
+
+    def _check_blocks(self) -> None:
+        blocks, most = self.options.block_num, self.machine.definition.max_blocks
+        if blocks > most:
+            raise LimitError(f"block_num is {blocks}; a launch has at most {most:,} blocks")
 
     def _reject_errors(self) -> None:
         if self.sink.has_errors:

@@ -37,8 +37,13 @@ class Program:
 
     @property
     def target(self) -> str:
-        """The target it runs on: a2a3 or a5."""
+        """The architecture that it runs on: a2a3 or a5."""
         return self._front.target
+
+    @property
+    def chip(self) -> str:
+        """The chip that it runs on, for example 910B1: sizes, cores, clock and bandwidths."""
+        return self._front.chip
 
     @property
     def level(self) -> int:

@@ -1,4 +1,4 @@
-"""What a run leaves behind, and which values of a function it takes in and gives back."""
+"""What is left of a run, and which values of a function it takes in and gives back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ptosim.machine.storage import argument_dtype
 
 @dataclass(slots=True)
 class Result:
-    """What a run left behind.
+    """What is left of a run.
 
     `outputs`: the final content of every pointer and memref argument and of every output tile, by
     name. `made_up` names the arguments that the caller left out and what they were filled with.

@@ -1,4 +1,4 @@
-"""What belongs to a program beside its text: `kernel.toml` next to `kernel.pto`.
+"""What belongs to a program apart from its text: `kernel.toml` next to `kernel.pto`.
 
 summary = "…"
 targets = ["a2a3", "a5"]
@@ -41,7 +41,7 @@ OPTIONS = ("level", "entry", "block_num", "profile", "seed", "sync")
 
 
 def sidecar_of(program: Path) -> Sidecar | None:
-    """Return what lies beside a program, None if nothing does. Raises UsageError if it is
+    """Return the sidecar of a program, None if there is none. Raises UsageError if it is
     malformed."""
     path = program.with_suffix(".toml") if program.name else program
     if not path.is_file():

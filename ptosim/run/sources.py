@@ -86,7 +86,7 @@ def _nearest(name: str, names: list[str]) -> str:
     if close:
         return f"did you mean {_listed(close, 'or')}?"
     folders = dict.fromkeys(n.partition("/")[0] for n in names)
-    return f"they lie in {_listed(folders)}; `ptosim run @{next(iter(folders))}` lists a folder"
+    return f"they are in {_listed(folders)}; `ptosim run @{next(iter(folders))}` lists a folder"
 
 
 def _listed(names: Iterable[str], word: str = "and") -> str:

@@ -12,7 +12,6 @@ from ptosim.effects.strided import Strided, touched_bytes
 from ptosim.effects.touch import Touch
 from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.targets import machine
 from ptosim.machine.core import Core
 from ptosim.machine.values import Memory
 from ptosim.passes.verify.rule_views import environment, evaluate
@@ -102,6 +101,6 @@ def hidden_scratch(core: Core, op: Operation, target: str, shadows: Shadows) -> 
     entry = access_entry(op, "hidden", target)
     if entry is None or not evaluate(entry["when"], environment(op, target)):
         return None
-    place = machine(target).scratch[0]
+    place = core.machine_def.scratch[0]
     part = Strided(place.start, place.bytes)
     return Footprint(shadows(core, place.space), (part,), "hidden scratch", None)

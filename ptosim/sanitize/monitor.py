@@ -65,7 +65,7 @@ class Monitor:
         self.machine = machine
         self.target = resolved.target
         self.chosen = chosen
-        pipes = {i.pipe for i in program.insts if i.kind is Kind.EXEC}
+        pipes = {i.pipe for i in program.insts if i.kind in (Kind.EXEC, Kind.REGION)}
         self.clocks = Clocks(machine.cores, pipes, self.target)
         self.report = Reporter(resolved, machine, sink, self.clocks)
         self.flags = FlagBook(self.report)
@@ -85,7 +85,7 @@ class Monitor:
         """Wrap the effect of a new binding."""
         first = bound.first if bound.__class__ is Moved else bound
         binding = first.binding
-        commit, agent = bound.commit, self.clocks.agent(core, self.vector.pipe_of(inst))
+        commit, agent = bound.commit, self.clocks.agent(core, inst.pipe)
         if binding.sync is not None or binding.signals or binding.awaits:
             check = self._pushed(core, inst, agent, binding)
 
@@ -364,7 +364,10 @@ class Monitor:
             values = {n: const if s is None else held[s] for n, (s, const) in operands.items()}
             found = effects_of_action(core, op, values, self.target)
             access = noted(core, inst, found, self.shadow)
-            self._check(self.clocks.agent(core, self.vector.pipe_of(inst)), access, inst)()
+            if self.vector.holds(inst):
+                self.vector.note(access)
+            else:
+                self._check(self.clocks.agent(core, inst.pipe), access, inst)()
 
         return watched
 

@@ -15,7 +15,7 @@ from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.schema import Role
 from ptosim.sanitize.access import Access
-from ptosim.sanitize.report import Reporter
+from ptosim.sanitize.report import Reporter, hidden_note
 from ptosim.sanitize.shadow import Footprint
 
 
@@ -102,7 +102,7 @@ class Overlaps:
                 self._report.span(op),
                 label=f"{other.name}: {_range(other)}",
                 more=_made(self._report, other),
-                notes=("A2/A3: the library's code without a scratch tile takes 8 KiB at 184 KiB",),
+                notes=(hidden_note(self._report.machine.definition),),
                 help=f"place {name} below {low:#x}, or give the operation a `tmp` tile",
                 context={"operand": other.name, "bytes": [low, high]},
             )

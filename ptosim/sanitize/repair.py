@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from ptosim.ground.diagnostics.model import Fix
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source, Span
 from ptosim.sanitize.nesting import Nesting, Path
 
-EVENT_IDS = 8
-"""Event ids between two pipes (PTO ISA documentation, events)."""
 _LOOPS = ("scf.for", "scf.while")
 
 
@@ -42,6 +41,7 @@ class Repairs:
 
     def __init__(self, resolved: ResolvedModule, nesting: Nesting) -> None:
         self._source: Source = resolved.module.source
+        self._event_ids = machine(resolved.chip).event_ids
         self._nesting = nesting
 
     def between(
@@ -122,7 +122,7 @@ class Repairs:
         """The lowest event id that the program does not use between two pipes; None if there is
         none."""
         text = self._source.text.replace('"', "").replace("<", "").replace(">", "")
-        for number in range(EVENT_IDS):
+        for number in range(self._event_ids):
             if f"PIPE_{source}, PIPE_{target}, EVENT_ID{number}" not in text:
                 return number
         return None

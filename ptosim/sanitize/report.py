@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, SCRATCHED
+from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
 from ptosim.effects.operands import written_name
 from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
 from ptosim.sanitize.clocks import Clocks
@@ -137,7 +138,7 @@ class Reporter:
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
         name = operand_name(access, print_)
         where = f"{print_.shadow.name} [{low:#x}, {high:#x})"
-        code, what, notes, cure = _undefined_text(atom, name, where)
+        code, what, notes, cure = _undefined_text(atom, name, where, self.machine.definition)
         writer = atom.write[2]
         more = ()
         if writer is not None:
@@ -156,11 +157,14 @@ class Reporter:
         )
 
     def overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
-        """A read of a tile of which another tile has overwritten a part."""
+        """A read of a buffer of which another one has overwritten a part."""
         access, writer = entry[2], atom.write[2]
         low, high = print_.shadow.extent(atom)
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
         other, mine = f"%{atom.owner.name}", operand_name(access, print_)
+        more = ()
+        if writer is not None:  # not the values that an input has from the start
+            more = (Label(self.span(writer.inst.op), f"{other} overwrites them here"),)
         self.sink.emit(
             finding(
                 "PTO7104",
@@ -168,8 +172,11 @@ class Reporter:
                 f"[{low:#x}, {high:#x}), which {other} has overwritten",
                 self.span(access.inst.op),
                 label=f"operand {print_.name} still needs its bytes",
-                more=(Label(self.span(writer.inst.op), f"{other} overwrites them here"),),
-                notes=("the two tiles overlap in part and are in use at the same time",),
+                more=more,
+                notes=(
+                    "the two overlap and are in use at the same time",
+                    *(() if writer is not None else (f"{other} has its values from the start",)),
+                ),
                 help=f"place {other} and {mine} apart, or leave out the addresses (level 2 plans "
                 "them)",
                 context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
@@ -232,7 +239,18 @@ def _flag(key: tuple[Any, ...]) -> str:
     return f"PIPE_{source} -> PIPE_{target} EVENT_ID{number}"
 
 
-def _undefined_text(atom: Atom, name: str, where: str) -> tuple[str, str, tuple[str, ...], str]:
+def hidden_note(machine: MachineDef) -> str:
+    """Return what is known of the scratch that the library takes without being told."""
+    hidden = machine.scratch[0]
+    return (
+        "A2/A3: the library's code without a scratch tile takes "
+        f"{hidden.bytes >> 10} KiB at {hidden.start >> 10} KiB"
+    )
+
+
+def _undefined_text(
+    atom: Atom, name: str, where: str, machine: MachineDef
+) -> tuple[str, str, tuple[str, ...], str]:
     if atom.defined == PADDING:
         return (
             "PTO7102",
@@ -258,8 +276,9 @@ def _undefined_text(atom: Atom, name: str, where: str) -> tuple[str, str, tuple[
         return (
             "PTO7105",
             f"reads {name} in {where}, which the library has used as scratch of its own",
-            ("A2/A3: the library's code without a scratch tile takes 8 KiB at 184 KiB",),
-            "place the tile below 0x2e000, or give the operation that used it a `tmp` tile",
+            (hidden_note(machine),),
+            f"place the tile below {machine.scratch[0].start:#x}, or give the operation that used "
+            "it a `tmp` tile",
         )
     return (
         "PTO7101",
@@ -285,12 +304,16 @@ def operand_name(access: Any, print_: Footprint) -> str:
 
 
 def _range(print_: Footprint) -> str:
+    if print_.shadow.name.startswith(REGISTER):
+        return print_.shadow.name
     low, high = print_.span
     gaps = f", {print_.bytes} bytes in rows" if print_.bytes != high - low else ""
     return f"{print_.shadow.name} [{low:#x}, {high:#x}){gaps}"
 
 
 def _place(print_: Footprint, extent: tuple[int, int]) -> str:
+    if print_.shadow.name.startswith(REGISTER):
+        return print_.shadow.name
     low, high = max(extent[0], print_.span[0]), min(extent[1], print_.span[1])
     what = "global memory" if print_.shadow.is_global else print_.shadow.name
     name = f" `{print_.shadow.name}`" if print_.shadow.is_global else ""

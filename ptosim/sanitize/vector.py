@@ -18,6 +18,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core
 from ptosim.machine.vector import VectorWindow
 from ptosim.sanitize.access import Access
+from ptosim.sanitize.clocks import Agent
 from ptosim.sanitize.lanes import loads_used_whole
 from ptosim.sanitize.shadow import Footprint, Shadow
 from ptosim.semantics.micro.order import places_of
@@ -57,6 +58,7 @@ class VectorWatch:
         self.monitor = monitor
         self._tables: dict[int, dict[int, _Instruction]] = {}
         self._inside: set[int] = set()
+        self._scalars: list[Access] = []
         self._known: dict[tuple[int, int, bytes], list[tuple[_Instruction, Access]]] = {}
         insts = monitor.program.insts
         by_op = {i.op: i for i in insts if i.kind is Kind.VECTOR}
@@ -71,9 +73,13 @@ class VectorWatch:
                     core.ub = VectorWindow(core.space("vec").data)
                 core.ub.watch()
 
-    def pipe_of(self, inst: Inst) -> str:
-        """Return the pipe of an instruction; in a region that is the vector pipe."""
-        return "V" if inst.pc in self._inside else inst.pipe
+    def holds(self, inst: Inst) -> bool:
+        """True for an instruction of a vector region."""
+        return inst.pc in self._inside
+
+    def note(self, access: Access) -> None:
+        """Keep what a scalar operation of a region does until the region ends."""
+        self._scalars.append(access)
 
     def _at_end(self, head: Inst, run: Callable[[Core], Any] | None) -> Callable[[Core], None]:
         table = self._tables[head.pc]
@@ -95,6 +101,7 @@ class VectorWatch:
         monitor, ub = self.monitor, core.ub
         agent = monitor.clocks.agent(core, head.pipe)
         monitor.clocks.begin(agent)
+        self._close_scalars(agent)
         if not ub.log:
             return
         shadow = monitor.shadow(core, "vec")
@@ -115,6 +122,16 @@ class VectorWatch:
             writes = entry[2].writes
             if writes:
                 monitor.write(entry, agent, tuple((p, DEFINED) for p in writes))
+
+    def _close_scalars(self, agent: Agent) -> None:
+        """Scalar operations of a region belong to the vector unit, in whose order they are done;
+        what the region stores itself may be what they load."""
+        monitor, accesses = self.monitor, self._scalars
+        self._scalars = []
+        for access in accesses:
+            entry = (agent.index, agent.count, access, monitor.count(access.core, access.inst))
+            monitor.read(entry, agent, access.reads, agent.index, as_found=True)
+            monitor.write(entry, agent, tuple((p, DEFINED) for p in access.writes))
 
     def _accesses(
         self, core: Core, head: Inst, table: dict[int, _Instruction], shadow: Shadow

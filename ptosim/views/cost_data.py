@@ -33,10 +33,10 @@ def to_json(
     rejected: Mapping[str, ProgramError],
     what_if: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the report: `targets` by name; with one target its fields stand at the top as well."""
+    """Return the report: `targets` by name; with one target its fields are at the top as well."""
     targets: dict[str, Any] = {}
     for program, report in timed:
-        targets[report.target] = {**header(program, report.entry), **report.to_dict()}
+        targets[report.label] = {**header(program, report.entry), **report.to_dict()}
     for name, problem in rejected.items():
         targets[name] = {"rejected": [d.to_dict() for d in problem.diagnostics]}
     top = dict(next(iter(targets.values()))) if len(targets) == 1 else {}
@@ -68,7 +68,7 @@ def _row(report: CostReport, core: Any) -> dict[str, Any]:
     end = max(core.dones, default=0)
     row: dict[str, Any] = dict.fromkeys(COLUMNS, 0)
     row.update(
-        target=report.target, op_name=report.entry, core_id=words[1], unit=unit,
+        target=report.label, op_name=report.entry, core_id=words[1], unit=unit,
         total_cycles=report.cycles, active_start_cycle=start, active_end_cycle=end,
         active_cycles=end - start,
     )  # fmt: skip

@@ -43,7 +43,7 @@ def renderables(
         parts.append(_side_by_side(reports))
         wanted.remove("ops")
     for report in reports:
-        suffix = f", {report.target}" if len(reports) > 1 else ""
+        suffix = f", {report.label}" if len(reports) > 1 else ""
         parts += [
             _TABLES[name](report, suffix) for name in VIEWS if name in wanted and name in _TABLES
         ]
@@ -59,8 +59,8 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
         ("time", lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz"),
         ("launch, on top", lambda r: f"{r.launch_microseconds:g} us"),
         ("busiest pipe", lambda r: f"{r.bound} ({_share_of_bound(r):.0%})" if r.bound else "none"),
-        ("weakest figure", lambda r: r.confidence),
-        ("error of the laws", _error),
+        ("lowest confidence", lambda r: r.confidence),
+        ("model error", _error),
     ]
     columns = ["", *(f">{r.target}" for r in reports)]
     cells = [(label, *(text(r) for r in reports)) for label, text in rows]
@@ -68,9 +68,7 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
-            parts.append(
-                Text(f"PTO6502: no cost law on {report.target}, not in the total: {names}")
-            )
+            parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
     return parts
 
 
@@ -84,12 +82,12 @@ def _error(report: CostReport) -> str:
             known += use.cycles
             weighted += use.cycles * error.mean
     if known < 0.005 * total or not known:
-        return "nothing published"
+        return "not published"
     return f"{weighted / known:.1%} (of {known / total:.0%} of the cycles)"
 
 
 def brief(report: CostReport) -> list[Part]:
-    """Return the totals and the tables that stand behind the values of a run."""
+    """Return the totals and the tables that follow the values of a run."""
     return [*summary([report]), _TABLES["ops"](report, ""), _pipes(report, "")]
 
 
@@ -99,7 +97,7 @@ def _share_of_bound(report: CostReport) -> float:
 
 def _side_by_side(reports: Sequence[CostReport]) -> Table:
     """Operations of all targets in one table; the last column compares first and last."""
-    targets = [r.target for r in reports]
+    targets = [r.label for r in reports]
     columns = ("operation", ">count", *(f">{t} cycles" for t in targets),
                *(f">{t} us" for t in targets), ">ratio of us")  # fmt: skip
     by_name = [{u.name: u for u in r.ops} for r in reports]
@@ -114,17 +112,22 @@ def _side_by_side(reports: Sequence[CostReport]) -> Table:
     return table("by operation, if nothing overlapped", columns, rows, shown=SHOWN)
 
 
+USE_COLUMNS = ("pipe", ">count", ">cycles", ">share", "figures")
+
+
+def use_row(use: Use) -> tuple[str, ...]:
+    """Return the name of what was executed and the cells of `USE_COLUMNS`."""
+    numbers = (f"{use.count:,}", f"{use.cycles:,}", f"{use.share:.1%}")
+    return (use.name, use.pipe, *numbers, use.confidence)
+
+
 def _uses(what: str, by: str, uses: Callable[[CostReport], Sequence[Use]]) -> Maker:
     """The table of what was executed, joined `by` something."""
 
     def make(report: CostReport, suffix: str) -> Table:
-        columns = (what, "pipe", ">count", ">cycles", ">share", "figures")
-        rows = [
-            (u.name, u.pipe, f"{u.count:,}", f"{u.cycles:,}", f"{u.share:.1%}", u.confidence)
-            for u in uses(report)
-        ]
         title = f"by {by}, if nothing overlapped{suffix}"
-        return table(title, columns, rows, essential=[what], shown=SHOWN)
+        rows = map(use_row, uses(report))
+        return table(title, (what, *USE_COLUMNS), rows, essential=[what], shown=SHOWN)
 
     return make
 
@@ -141,19 +144,15 @@ def _stages(report: CostReport, suffix: str) -> Table:
     return table(f"by stage{suffix}", columns, rows, shown=2 * SHOWN)
 
 
-def stalls_of(use: PipeUse) -> str:
-    """Return for what a pipe waited and how long, the longest first."""
-    stalls = sorted(use.stalls.items(), key=lambda s: -s[1])
-    return ", ".join(f"{reason} {cycles:,}" for reason, cycles in stalls)
-
-
 PIPE_COLUMNS = ("core", "pipe", ">operations", ">busy", ">of all", "waits for (cycles)")
 
 
 def pipe_row(use: PipeUse) -> tuple[str, ...]:
-    """Return the cells of `PIPE_COLUMNS`."""
+    """Return the cells of `PIPE_COLUMNS`; what a pipe waited for longest comes first."""
+    stalls = sorted(use.stalls.items(), key=lambda s: -s[1])
+    waits = ", ".join(f"{reason} {cycles:,}" for reason, cycles in stalls)
     numbers = (f"{use.operations:,}", f"{use.busy:,}", f"{use.share:.1%}")
-    return (use.core, use.pipe, *numbers, stalls_of(use))
+    return (use.core, use.pipe, *numbers, waits)
 
 
 def _pipes(report: CostReport, suffix: str) -> Table:

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from ptosim.analysis.differences import Difference, Side
 from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 from ptosim.views.table import Part, table
 
@@ -39,7 +40,7 @@ def _place(finding: Diagnostic) -> str:
 def _overview(found: Difference, names: tuple[str, str]) -> Table:
     one, two = found.first, found.second
     rows = [
-        ("target", one.target, two.target, ""),
+        ("target", machine(one.chip).label, machine(two.chip).label, ""),
         ("findings", *_numbers(len(one.findings), len(two.findings))),
         ("cycles", *_numbers(one.cycles, two.cycles)),
     ]

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from rich.text import Text
 
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 from ptosim.run.program import Program
 
@@ -16,7 +17,12 @@ class Checked(Protocol):
 
     @property
     def target(self) -> str:
-        """The target it is for."""
+        """The architecture it is for."""
+        ...
+
+    @property
+    def chip(self) -> str:
+        """The chip it is for."""
         ...
 
     @property
@@ -40,6 +46,7 @@ def header_fields(chosen: Checked, profile: Profile, entry: str) -> dict[str, An
     return {
         "version": __version__,
         "target": chosen.target,
+        "chip": chosen.chip,
         "level": chosen.level,
         "sync": chosen.sync,
         "profile": _profile(profile),
@@ -53,9 +60,10 @@ def _profile(profile: Profile) -> str:
 
 
 def header_line(fields: dict[str, Any]) -> str:
-    """Return the first line of a report."""
-    version = fields["version"]
-    rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k != "version")
+    """Return the first line of a report; the chip is left out where it is the usual one."""
+    version, chip = fields["version"], machine(fields["chip"])
+    left_out = ("version", "chip") if chip.is_usual else ("version",)
+    rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k not in left_out)
     return f"ptosim {version} · {rest}"
 
 

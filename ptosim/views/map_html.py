@@ -21,7 +21,7 @@ td,th{border-color:#444}.bad{color:#ff6b81}}"""
 
 def page(found: MemoryMap, header: str) -> str:
     """Return the whole page."""
-    title = f"Memory map of @{found.entry} on {found.target}"
+    title = f"Memory map of @{found.entry} on {found.target} ({found.chip})"
     body = "".join(_space(s) for s in found.spaces) or "<p>no tiles on chip</p>"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -1,4 +1,4 @@
-"""A line on the terminal while a long run goes on; it leaves nothing behind."""
+"""A line on the terminal while a long run goes on; it is gone at the end."""
 
 from __future__ import annotations
 

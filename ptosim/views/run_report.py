@@ -30,7 +30,7 @@ def renderables(
     """Return the report as rich renderables."""
     parts: list[Part] = [heading(program, entry)]
     if result.made_up:
-        parts += [Text(), Text("left out and made up:")]
+        parts += [Text(), Text("left out, data generated:")]
         parts += [Text(f"  {name}: {what}") for name, what in result.made_up.items()]
     if result.prints:
         parts += [

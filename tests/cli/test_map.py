@@ -1,4 +1,4 @@
-"""`ptosim map`: who lies where, when, and what to shrink."""
+"""`ptosim map`: what is where, when, and what to shrink."""
 
 from __future__ import annotations
 

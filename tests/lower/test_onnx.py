@@ -92,7 +92,7 @@ def test_the_report_names_ties_and_what_was_made_up(cli, tmp_path):
     for form in report["nodes"][0]["forms"]:
         wrong = (3, 3, 0, 1.0) if form["form"] == "fast" else (0, 0, 0, 0.0)
         assert wrong == tuple(form[k] for k in ("mismatches", "ties", "errors", "max_difference"))
-    assert "inputs left out and made up: x" in cli("quant", "onnx", tmp_path / "m.onnx").out
+    assert "inputs left out, data generated: x" in cli("quant", "onnx", tmp_path / "m.onnx").out
 
 
 @pytest.mark.parametrize("zero", [np.uint8(0), np.uint8(129), np.int8(0), np.int8(-7)])

@@ -280,3 +280,76 @@ def test_a_product_without_flags_between_its_pipes():
 def test_a_product_of_what_was_never_loaded():
     """The loads of L0 hand on what they find; the product is told."""
     assert cube(product(loaded=0)) == ["PTO7101"]
+
+
+# -- the scalar unit beside the vector unit ----------------------------------------------------------
+
+ZERO = "%zero = arith.constant 0 : index\n%one = arith.constant 1.0 : f32"
+MANUAL = flag("S", "MTE3", 3)  # a flag elsewhere: the program has synchronisation of its own
+
+
+def scalar_load(pointer: str) -> str:
+    return f"%s = pto.load_scalar %{pointer}[%zero] : {P} -> f32"
+
+
+def scalar_store(pointer: str) -> str:
+    return f"pto.store_scalar %one, %{pointer}[%zero] : {P}, f32"
+
+
+def test_scalar_operations_of_a_region_belong_to_the_vector_unit():
+    """What the region, or an earlier one, stores is theirs without a flag; what others copy is
+    not."""
+    before = [*UB, ZERO, FILL, *flag("MTE2", "V")]
+    inside = ["pto.vecscope {", scalar_load("q"), scalar_store("q"), "}"]
+    assert codes(*before, *region(*ALL, scalar_load("q"))) == []
+    assert codes(*before, *region(*ALL), *inside, *flag("V", "MTE3"), TAKE) == []
+    unordered = [*UB, ZERO, *MANUAL, FILL, "pto.vecscope {", scalar_load("p"), "}"]
+    (found,) = findings(*unordered)
+    assert (found.code, found.context["second"]["pipe"]) == ("PTO5201", "V")
+    assert codes(*before, *region(*ALL), *inside, TAKE) == ["PTO5201"] * 5  # the scalar store too
+
+
+def test_scalar_operations_outside_a_region_belong_to_the_scalar_unit():
+    before = [*UB, ZERO, FILL, *flag("MTE2", "V"), *region(*ALL)]
+    assert codes(*before, scalar_load("q")) == ["PTO5201"]
+    assert codes(*before, *flag("V", "S"), scalar_load("q")) == []
+
+
+def test_a_tile_element_is_read_by_the_scalar_unit():
+    tile = "!pto.tile_buf<vec, 1x64xf32>"
+    before = [
+        ZERO,
+        *MANUAL,
+        f"%at = arith.constant 0 : i64\n%t = pto.alloc_tile addr = %at : {tile}",
+        f"pto.texpands ins(%one : f32) outs(%t : {tile})",
+    ]
+    take = f"%s = pto.tgetval ins(%t, %zero : {tile}, index) outs : f32"
+    assert codes(*before, take) == ["PTO5201"]
+    assert codes(*before, *flag("V", "S"), take) == []
+
+
+# -- registers ---------------------------------------------------------------------------------------
+
+MERGE = [
+    *pointers(a=("f32", "ub", 0), b=("f32", "ub", 8192)),
+    "%counts = arith.constant 281479271743489 : i64\n%config = arith.constant 7937 : i64",
+    f"pto.mte_gm_ub %g, %a, 0, 1024 nburst(1, 0, 0) : {GM}, {P}",
+    *flag("MTE2", "V"),
+]
+SORT = f"pto.vmrgsort4 %b, %a, %a, %a, %a, %counts, %config : {P}, {P}, {P}, {P}, {P}, i64, i64"
+TAKEN = "%t0, %t1, %t2, %t3 = pto.get_vms4_sr : i16, i16, i16, i16"
+
+
+def test_a_register_that_another_pipe_writes():
+    """vmrgsort4 leaves its counts on PIPE_V, the scalar unit reads them."""
+    (found,) = findings(*MERGE, SORT, TAKEN)
+    assert found.code == "PTO5201"
+    assert "'pto.get_vms4_sr' reads register vms4_sr, which 'pto.vmrgsort4'" in found.message
+    sides = found.context["first"], found.context["second"]
+    assert [side["pipe"] for side in sides] == ["V", "S"]
+    assert codes(*MERGE, SORT, *flag("V", "S"), TAKEN) == []
+
+
+def test_a_register_that_is_written_again_after_it_was_read():
+    """The scalar unit has read before it issues what comes next; two merges keep their order."""
+    assert codes(*MERGE, SORT, *flag("V", "S"), TAKEN, SORT, SORT) == []

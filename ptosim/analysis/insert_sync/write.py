@@ -8,6 +8,7 @@ from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.place.cores import has_abstract, reached_functions
@@ -93,7 +94,7 @@ def plan_of(front: Front, function: Function) -> Plan:
     """Return the synchronisation that a function needs."""
     planner = Planner(Accesses(front.resolved, _placement(front, function)), front.target)
     planner.function(function.body)
-    number(planner.plan)
+    number(planner.plan, machine(front.chip).event_ids)
     return planner.plan
 
 

@@ -54,14 +54,14 @@ def examine(shell: Shell, args: str) -> None:
 
 @command("map", "looking", "map [SPACE]", example="map ub")
 def map_(shell: Shell, args: str) -> None:
-    """What lies where in the memories of the core, and how full they are."""
+    """What is where in the memories of the core, and how full they are."""
     shell.show(memory.memory_map(shell.session, args))
 
 
 @command("pipes", "looking", "pipes")
 def pipes(shell: Shell, args: str) -> None:
     """Every pipe of the core: what it executes until which cycle, or for what it waits, and what
-    queues behind."""
+    is queued."""
     shell.show(clock.pipes(shell.session))
 
 
@@ -128,7 +128,7 @@ def list_(shell: Shell, args: str) -> None:
 
 _INFO: dict[str, tuple[Callable[[Any], Sheet], str]] = {
     "breakpoints": (code.breakpoints, "breakpoints and watchpoints"),
-    "cores": (memory.cores, "where every core stands"),
+    "cores": (memory.cores, "where every core is"),
     "events": (memory.events, "flags"),
     "fifo": (memory.fifos, "FIFOs"),
     "findings": (code.findings, "what checks and run have found"),

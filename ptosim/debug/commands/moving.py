@@ -80,7 +80,7 @@ def next_(shell: Shell, args: str) -> None:
 
 @command("finish", "moving", "finish", "fin", repeats=True)
 def finish(shell: Shell, args: str) -> None:
-    """Go behind the innermost loop, section or function around the current operation."""
+    """Go past the innermost loop, section or function around the current operation."""
     shell.stopped(shell.session.finish())
 
 
@@ -105,7 +105,7 @@ def continue_(shell: Shell, args: str) -> None:
     if args:
         point = session.points.all.get(session.last_stop.number)
         if point is None:
-            raise UsageError("the run does not stand at a breakpoint; `continue` takes no count")
+            raise UsageError("the run is not at a breakpoint; `continue` takes no count")
         point.ignore = _count(args) - 1
     shell.stopped(session.continue_())
 

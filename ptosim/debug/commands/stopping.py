@@ -118,7 +118,7 @@ def ignore(shell: Shell, args: str) -> None:
 
 @command("commands", "stopping", "commands N, then lines up to `end`", example="commands 1")
 def commands(shell: Shell, args: str) -> None:
-    """Commands to execute whenever a breakpoint stops the run, one a line, `end` behind the
+    """Commands to execute whenever a breakpoint stops the run, one a line, `end` after the
     last."""
     points = shell.session.points
     latest = max(points.all, default=0)

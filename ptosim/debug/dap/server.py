@@ -6,7 +6,6 @@ import queue
 import threading
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from ptosim.debug.dap.points import PointRequests
@@ -206,7 +205,7 @@ class Server:
         return {"allThreadsContinued": True}
 
     def _moved(self, action: Callable[[Any], Stop], *, entry: bool = False) -> None:
-        """Move, then say where the run stands."""
+        """Move, then say where the run is."""
         run = self.run
         run.variables.clear()
         walker = run.session.walker
@@ -259,14 +258,6 @@ class Server:
 def _stops(message: Message | None) -> bool:
     """True for a request to stop, and for the end of the input."""
     return message is None or message.get("command") in ("pause", "disconnect", "terminate")
-
-
-def source_of(name: str) -> dict[str, Any]:
-    """Return a source as the protocol has it; text without a file is fetched by number."""
-    path = Path(name)
-    if path.is_file():
-        return {"name": path.name, "path": str(path.resolve())}
-    return {"name": name, "sourceReference": 1}
 
 
 def _words(problem: Exception) -> str:

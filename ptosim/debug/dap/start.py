@@ -32,7 +32,7 @@ _EDITOR = frozenset(
 
 @dataclass(slots=True)
 class Launched:
-    """A session with what the protocol needs beside it."""
+    """A session, and what the protocol needs as well."""
 
     session: Debugger
     shell: Shell
@@ -45,7 +45,7 @@ class Launched:
 
 
 def launch(arguments: dict[str, Any], output: Callable[[str], None]) -> Launched:
-    """Load the program and stand before its first operation. Attributes are those of the command
+    """Load the program and stop before its first operation. Attributes are those of the command
     line: `program` (a path or `@name`), `target`, `level`, `entry`, `profile`, `sync`, `set`,
     `args` (name to SPEC), `blockNum`, `seed`, `uninit`, `stopOnEntry`, `stopOnExit`. Raises
     UsageError for others."""

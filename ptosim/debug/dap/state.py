@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.debug.commands.asking import text_of
@@ -45,26 +46,22 @@ class StateRequests:
         return {"threads": [{"id": c.index + 1, "name": core_name(c)} for c in cores]}
 
     def _stack(self, arguments: Arguments) -> Arguments:
-        from ptosim.debug.dap.server import source_of
-
         session = self.server.run.session
         core = session.focus(int(arguments["threadId"]) - 1)
         ops = [session.current_op(), *callers(core, session.launch.program)]
-        frames = []
-        source = source_of(session.names.source.name)
-        for level, op in enumerate(o for o in ops if o is not None):
-            line, column = session.names.source.line_column(op.start)
-            name = f"@{session.names.function(op)}: {brief(op)}"
-            frames.append(
-                {"id": core.index * 1000 + level + 1, "name": name, "line": line, "column": column,
-                 "source": source}
-            )  # fmt: skip
-        if not frames:
-            line = session.names.source.line_count()
-            frames.append(
-                {"id": core.index * 1000 + 1, "name": "ended", "line": line, "column": 1,
-                 "source": source}
-            )  # fmt: skip
+        source = session.names.source
+        places = [
+            (f"@{session.names.function(op)}: {brief(op)}", *source.line_column(op.start))
+            for op in ops
+            if op is not None
+        ]
+        frames = [
+            {"id": core.index * 1000 + level, "name": name, "line": line, "column": column,
+             "source": source_of(source.name)}
+            for level, (name, line, column) in enumerate(
+                places or [("ended", source.line_count(), 1)], 1
+            )
+        ]  # fmt: skip
         start = int(arguments.get("startFrame") or 0)
         count = int(arguments.get("levels") or 0) or len(frames)
         return {"stackFrames": frames[start : start + count], "totalFrames": len(frames)}
@@ -142,6 +139,14 @@ class StateRequests:
                 "message": "\n".join([finding.message, *finding.notes, finding.help or ""])
             },
         }
+
+
+def source_of(name: str) -> Arguments:
+    """Return a source as the protocol has it; text without a file is fetched by number."""
+    path = Path(name)
+    if path.is_file():
+        return {"name": path.name, "path": str(path.resolve())}
+    return {"name": name, "sourceReference": 1}
 
 
 def _is_command(text: str) -> bool:

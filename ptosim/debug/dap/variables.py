@@ -205,7 +205,7 @@ def reference_of(place: Place) -> str:
 
 
 def read_memory(session: Debugger, reference: str, offset: int, count: int) -> Entry:
-    """Return bytes behind a memory reference. Raises UsageError for one that is none."""
+    """Return bytes at a memory reference. Raises UsageError for one that is none."""
     parts = reference.split(":")
     try:
         space, core, start = parts[0], int(parts[1]), int(parts[2], 0) + offset

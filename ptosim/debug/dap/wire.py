@@ -1,4 +1,4 @@
-"""Messages of the protocol: JSON behind a header with its length."""
+"""Messages of the protocol: JSON after a header with its length."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 import threading
 from typing import Any, BinaryIO
 
+from ptosim.views import json_text
+
 Message = dict[str, Any]
 
 
 class BrokenMessage(Exception):
-    """Bytes that are no message; the stream goes on behind them."""
+    """Bytes that are no message; the stream goes on after them."""
 
 
 def read_message(stream: BinaryIO) -> Message | None:
@@ -54,7 +56,7 @@ class Writer:
         with self._lock:
             numbered = {"seq": self._next, **message}
             self._next += 1
-            body = json.dumps(numbered, ensure_ascii=False, default=str).encode("utf-8")
+            body = json_text.line(numbered).encode("utf-8")
             self._stream.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
             self._stream.flush()
 

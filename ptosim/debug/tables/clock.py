@@ -13,6 +13,7 @@ from ptosim.debug.tables import memory
 from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.pipes.steps import PIPE_INDEX, PIPES, Step
 from ptosim.timing.report.totals import CostReport
+from ptosim.views.cost_tables import PIPE_COLUMNS, USE_COLUMNS, pipe_row, use_row
 
 LOOKED = 4096
 """Operations among which the last one of a pipe is looked for."""
@@ -32,18 +33,18 @@ class Work(NamedTuple):
 
 def pipes(session: Debugger) -> Sheet:
     """Every pipe of the core: its last operation and its cycles, for what it waits, what is
-    behind."""
+    queued."""
     timer = session.timer()
     if timer is None:
         return memory.pipes(session)
     core = session.core
     sheet = Sheet(
         f"pipes of {memory.core_name(core)}, done so far at cycle {session.cycle:,}",
-        ("pipe", ">line", "at", ">from", ">until", "waits for", ">behind"),
+        ("pipe", ">line", "at", ">from", ">until", "waits for", ">queued"),
     )
-    for name, line, at, waits, behind in memory.pipes(session).rows:
+    for name, line, at, waits, queued in memory.pipes(session).rows:
         if name in core.queues or name not in PIPE_INDEX or (name == "S" and waits):
-            sheet.add(name, line, at, "", "", waits, behind, mark=True)
+            sheet.add(name, line, at, "", "", waits, queued, mark=True)
         elif name == "S":
             sheet.add(name, line, at, "", "", _gate(timer), "")
         else:
@@ -104,16 +105,8 @@ def cost(session: Debugger) -> list[Sheet]:
 
 def _cost_of_pipes(session: Debugger, report: CostReport) -> Sheet:
     time = f"{report.microseconds:,.2f} us at {report.mhz:g} MHz"
-    sheet = Sheet(
-        f"cost so far: {report.cycles:,} cycles, {time}",
-        ("core", "pipe", ">operations", ">busy", ">of all", "waits for (cycles)"),
-    )
-    for use in report.pipes[:SHOWN]:
-        reasons = sorted(use.stalls.items(), key=lambda s: -s[1])
-        sheet.add(
-            use.core, use.pipe, f"{use.operations:,}", f"{use.busy:,}", f"{use.share:.1%}",
-            ", ".join(f"{reason} {cycles:,}" for reason, cycles in reasons),
-        )  # fmt: skip
+    sheet = Sheet(f"cost so far: {report.cycles:,} cycles, {time}", PIPE_COLUMNS)
+    sheet.rows += map(pipe_row, report.pipes[:SHOWN])
     if len(report.model.cores) > 1:
         sheet.notes.append(f"core {session.core.index} is done at cycle {session.cycle:,}")
     _left_out(sheet, len(report.pipes))
@@ -121,15 +114,8 @@ def _cost_of_pipes(session: Debugger, report: CostReport) -> Sheet:
 
 
 def _cost_of_operations(report: CostReport) -> Sheet:
-    sheet = Sheet(
-        "by operation, if nothing overlapped",
-        ("operation", "pipe", ">count", ">cycles", ">share", "figures"),
-    )
-    for use in report.ops[:SHOWN]:
-        sheet.add(
-            use.name, use.pipe, f"{use.count:,}", f"{use.cycles:,}", f"{use.share:.1%}",
-            use.confidence,
-        )  # fmt: skip
+    sheet = Sheet("by operation, if nothing overlapped", ("operation", *USE_COLUMNS))
+    sheet.rows += map(use_row, report.ops[:SHOWN])
     _left_out(sheet, len(report.ops))
     for name, count in report.unknown.items():
         sheet.notes.append(f"no cost law, not in the total: {name} ({count}x)")

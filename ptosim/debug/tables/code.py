@@ -1,11 +1,11 @@
-"""The program: where the run stands, lines, calls, breakpoints, findings."""
+"""The program: where the run is, lines, calls, breakpoints, findings."""
 
 from __future__ import annotations
 
 from rich.text import Text
 
 from ptosim.debug.clock import NO_TIMING
-from ptosim.debug.names import LOOPS, brief, callers
+from ptosim.debug.names import brief, callers
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.stops import Stop
@@ -40,7 +40,7 @@ def where(session: Debugger) -> Text:
 
 
 def stop_lines(session: Debugger, stop: Stop) -> list[Text]:
-    """What is said when a run stops: why, and where it stands."""
+    """What is said when a run stops: why, and where it is."""
     lines: list[Text] = []
     if stop.finding is not None and stop.reason in ("trap", "deadlock", "finding"):
         lines.append(Text(render(stop.finding, plain)))
@@ -85,7 +85,7 @@ def backtrace(session: Debugger) -> Sheet:
         sheet.add(f"#{frame}", session.names.line(op), f"@{name}", brief(op), mark=frame == 0)
         frame += 1
         outer = session.names.frame(op)
-        while outer is not None and outer.name != "func.func":
+        while outer is not None and not session.names.is_function(outer):
             sheet.add("", session.names.line(outer), outer.name, _loop(session, outer))
             outer = session.names.frame(outer)
     if not sheet.rows:
@@ -94,7 +94,7 @@ def backtrace(session: Debugger) -> Sheet:
 
 
 def _loop(session: Debugger, op: Operation) -> str:
-    if op.name not in LOOPS:
+    if not op.has("loop"):
         return ""
     slots = session.core.slots
     values = op.regions[0].blocks[0].values
@@ -141,6 +141,7 @@ def program(session: Debugger) -> Sheet:
     sheet.add("file", front.source.name)
     sheet.add("entry", f"@{launch.function.name}")
     sheet.add("target", front.target)
+    sheet.add("chip", front.chip)
     sheet.add("level", front.level)
     sheet.add("sync", front.sync)
     sheet.add("profile", launch.profile.name)

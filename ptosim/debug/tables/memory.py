@@ -120,7 +120,7 @@ def _hex(title: str, place: Place, data: bytes) -> Sheet:
 
 
 def memory_map(session: Debugger, text: str) -> Sheet:
-    """What lies where: every tile of the program by space and address, and how full the space
+    """What is where: every tile of the program by space and address, and how full the space
     is."""
     machine = session.launch.machine.definition
     placed = session.launch.placement.placed
@@ -268,7 +268,7 @@ def scalars(session: Debugger) -> Sheet:
 
 
 def cores(session: Debugger) -> Sheet:
-    """Every core: where it stands."""
+    """Every core: where it is."""
     sheet = Sheet("cores", (">core", "kind", ">block", ">line", "next", "state"))
     turn = session.walker.turn
     for core in session.launch.machine.cores:

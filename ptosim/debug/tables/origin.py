@@ -26,7 +26,7 @@ from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.memory import core_name, sync_of, waits_for
 from ptosim.effects.operands import written_name
 from ptosim.ground.errors import UsageError
-from ptosim.ground.ir.core import Operand
+from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core
 from ptosim.machine.gm import strided_view
 from ptosim.machine.tile import Tile, TileRef
@@ -59,23 +59,23 @@ def waiting(session: Debugger) -> Sheet:
     return sheet
 
 
-def _givers(session: Debugger, op: Any) -> str:
+def _givers(session: Debugger, op: Operation) -> str:
     """The lines whose operation signals what `op` waits for."""
-    words = _constants(op)
-    other = op.name.replace("wait", "set")
-    lines = [
-        str(session.names.line(o))
-        for o in session.names.firsts
-        if o.name == other and o.name != op.name and _constants(o) == words
-    ]
-    if not words or other == op.name:
+    signal = _signal(op)
+    if not signal or not op.has("waits"):
         return ""
-    return f"line {', '.join(lines)}" if lines else "no operation of the program"
+    firsts = session.names.firsts
+    lines = [session.names.line(o) for o in firsts if o.has("signals") and _signal(o) == signal]
+    return f"line {', '.join(map(str, lines))}" if lines else "no operation of the program"
 
 
-def _constants(op: Any) -> list[str]:
-    bound = (b for b in op.bound.values() if isinstance(b, Operand))
-    return [str(getattr(b.const, "member", b.const)) for b in bound if b.const is not None]
+def _signal(op: Operation) -> dict[str, str]:
+    """What tells a signal from others: its operands, without the pipe that gives or takes it."""
+    return {
+        name: str(getattr(operand.const, "member", operand.const))
+        for name, operand in op.operands()
+        if operand.const is not None and name not in ("pipe", "op_type")
+    }
 
 
 # -- where a value comes from ----------------------------------------------------------------------

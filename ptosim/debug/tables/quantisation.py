@@ -51,7 +51,7 @@ def quant(session: Debugger, name: str) -> Sheet:
         raise UsageError(f"{name} is no tile with elements")
     write = session.writes.last_write(element_place(session.core, reading, (0, 0)))
     op = write.event.inst.op if write.event is not None else None
-    if write.event is None or op is None or op.name != "pto.tquant":
+    if write.event is None or op is None or not op.has("makes_codes"):
         if op is None:
             raise UsageError(f"{name} was not written yet")
         by = f"`{brief(op)}` (line {session.names.line(op)})"

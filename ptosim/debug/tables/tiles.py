@@ -98,7 +98,7 @@ def _summary(session: Debugger, reading: Reading) -> tuple[str, str, str, str]:
 
 
 def tile(session: Debugger, text: str, width: int) -> Sheet:
-    """A tile, view or argument: `%x`, `%x[r0:r1, c0:c1]`, with one of the forms behind it."""
+    """A tile, view or argument: `%x`, `%x[r0:r1, c0:c1]`, with one of the forms after it."""
     target, form = _form(text)
     name, bracket, rest = target.partition("[")
     reading = session.reading(name.strip())
@@ -207,7 +207,7 @@ def _cell(code: Any, number: Any, reading: Reading, form: str) -> str:
 
 
 def _physical(session: Debugger, title: str, reading: Reading) -> Sheet:
-    """Lines of 32 bytes in address order, with the elements that lie in them."""
+    """Lines of 32 bytes in address order, with the elements that are in them."""
     if reading.kind != "tile":
         raise UsageError("only a tile has a physical layout")
     ref: TileRef = reading.ref

@@ -27,7 +27,7 @@ PANELS: dict[str, tuple[str, Callable[[Debugger], Sheet]]] = {
     "map": ("memory", lambda session: memory.memory_map(session, "")),
     "findings": ("findings", code.findings),
 }
-"""What stands beside the source: a title and its table."""
+"""What is next to the source: a title and its table."""
 
 
 class View(App[int]):
@@ -74,7 +74,7 @@ class View(App[int]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Show where the run stands."""
+        """Show where the run is."""
         self.query_one("#source").border_title = self.session.names.source.name
         if self.stop is not None:
             self.shell.stopped(self.stop)
@@ -106,7 +106,7 @@ class View(App[int]):
             self.session.walker.interrupted = True
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A command has ended: show what it said and where the run stands."""
+        """A command has ended: show what it said and where the run is."""
         if event.state not in (WorkerState.SUCCESS, WorkerState.ERROR, WorkerState.CANCELLED):
             return
         self._is_busy = False

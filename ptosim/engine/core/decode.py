@@ -25,7 +25,7 @@ from ptosim.machine.core import Machine
 from ptosim.machine.tile import tile_ref
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.verify.checks import vecscope
-from ptosim.passes.verify.rule_views import attribute, static_attributes
+from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.micro.context import VectorContext
 from ptosim.semantics.micro.order import Place
@@ -201,7 +201,7 @@ class _Decoder:
             self.resolved.layouts.get(op),
             self.placement.values.get(op.results[0]) if op.results else None,
             lambda code, message, help=None: self.report(op, code, message, help),
-            {n: attribute(op, d) for n, d in op.definition.attrs.items()} if op.definition else {},
+            static_attributes(op),
             self.profile,
         )
         self.emit(Kind.ACTION, op, VALUES[op.name](context))
@@ -253,6 +253,7 @@ class _Decoder:
             # What stands in a vector region is a part of it and has no queue of its own.
             pipe="S" if self.in_vector_region else issue_pipe(op, self.resolved.target),
             window=_window(op, operands),
+            attrs=static_attributes(op),
         )
 
     @staticmethod

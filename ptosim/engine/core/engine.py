@@ -27,7 +27,6 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
 from ptosim.machine.values import GmView
-from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.scalar.scalar import ScalarFault
 
@@ -73,7 +72,6 @@ class Engine:
         self.timing = timing
         self._issuers = [timing.issuer(core) if timing else None for core in machine.cores]
         self._scalars = [0] * len(machine.cores)  # executed since the last issue, by core
-        self._attrs: dict[int, dict[str, Any]] = {}
         self._reported: set[tuple[int, str]] = set()
         for core in machine.cores:
             core.bounds = [None] * len(program.insts)
@@ -437,7 +435,7 @@ class Engine:
         binding = Binding(
             inst.op,  # type: ignore[arg-type]
             values,
-            self._attributes(inst),
+            inst.attrs,
             core,
             self.machine,
             self.profile,
@@ -447,12 +445,6 @@ class Engine:
         binding.emit = self.sink.emit
         binding.slots = self.program.slots
         return Bound(inst.semantics(binding), binding)
-
-    def _attributes(self, inst: Inst) -> dict[str, Any]:
-        attrs = self._attrs.get(inst.pc)
-        if attrs is None:
-            attrs = self._attrs[inst.pc] = static_attributes(inst.op)  # type: ignore[arg-type]
-        return attrs
 
     # -- state ------------------------------------------------------------------------------------
 

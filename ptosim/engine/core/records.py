@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -27,8 +27,8 @@ class Kind(IntEnum):
 class Inst:
     """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the
     values that its binding depends on, in the order of `operands`, and is issued to `pipe`;
-    `window` is the place among them of the only view of global memory. `end` is where a vector
-    region ends."""
+    `window` is the place among them of the only view of global memory, `attrs` what the text says
+    of its attributes. `end` is where a vector region ends."""
 
     pc: int
     kind: Kind
@@ -40,6 +40,7 @@ class Inst:
     pipe: str = "S"
     window: int | None = None
     end: int = -1
+    attrs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,9 @@ from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.deadlock import deadlock
 from ptosim.engine.core.engine import UNLIMITED, Engine
 from ptosim.engine.core.records import Inst
+from ptosim.ground.isa.targets import Pace
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
-
-LATENCY = {"MTE2": 600, "MTE3": 300, "MTE1": 60, "FIX": 120, "M": 60, "V": 40}
-"""Units that an operation takes on a pipe besides its bytes (assumed)."""
-RATE = {"MTE2": 64, "MTE3": 64, "MTE1": 256, "FIX": 128, "M": 256, "V": 256}
-"""Bytes for each unit (assumed)."""
-DEPTH = 64
-"""Operations that a pipe's queue holds before the scalar unit waits (assumed)."""
 
 
 class RetireEngine(Engine):
@@ -62,7 +57,7 @@ class RetireEngine(Engine):
         return True
 
     def _ready_core(self) -> Core | None:
-        depth = 1 if self.in_order else DEPTH
+        depth = 1 if self.in_order else self.machine.definition.queue_depth
         ready = [
             c
             for c in self.machine.cores
@@ -113,7 +108,7 @@ class RetireEngine(Engine):
         if bound.guard is not None and not bound.guard():
             return
         self._busy.add((core.index, pipe))
-        end = self._now[core.index] + _duration(inst.pipe, bound)
+        end = self._now[core.index] + _duration(core.machine_def.retire, inst.pipe, bound)
         heapq.heappush(self._ends, (end, next(self._order), core, pipe))
 
     def _retire(self) -> None:
@@ -132,10 +127,11 @@ class RetireEngine(Engine):
         self._progress()
 
 
-def _duration(pipe: str, bound: Any) -> int:
+def _duration(paces: Mapping[str, Pace], pipe: str, bound: Any) -> int:
     binding = getattr(bound, "binding", None)
     if binding is None or binding.sync is not None:
         return 1
     tiles = [v for v in binding.values.values() if isinstance(v, TileRef)]
     largest = max((t.type.dtype.bytes_for(t.v_row * t.v_col) for t in tiles), default=0)
-    return LATENCY.get(pipe, 10) + largest // RATE.get(pipe, 256)
+    pace = paces.get(pipe) or paces["other"]
+    return pace.latency + largest // pace.rate

@@ -161,7 +161,7 @@ class UnvaluedEngine(TimedEngine):
         form: tuple[Any, ...] = (core.index, inst.pc, *forms_of(inst, values))
         bound = None if self.bridge.is_ordered else self._bounds_by_form.get(form)
         if bound is None:
-            shell = Shell(inst.op, values, self._attributes(inst))
+            shell = Shell(inst.op, values, inst.attrs)
             if inst.window is not None:
                 shell.moved = _nothing_at
             bound = Bound(nothing, shell)  # type: ignore[arg-type]

@@ -34,10 +34,11 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class ResolvedModule:
-    """A module with its names bound, for one target."""
+    """A module with its names bound, for one target: an architecture and a chip of it."""
 
     module: Module
     target: str
+    chip: str
     functions: dict[str, Function] = field(default_factory=dict)
     ops: list[Operation] = field(default_factory=list)  # all of them, in program order
     kernel_kind: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 DYNAMIC = None
 """A dimension that is known only at run time (`?`)."""
@@ -94,7 +94,7 @@ class TileType(Type):
     """A tile: where it lives, its element type, static and valid shape, layout, pad, compact mode.
 
     `v_row`/`v_col` are None where they are known only at run time. `ssa` marks the spelling
-    `!pto.tile<…>` of the SSA form.
+    `!pto.tile<…>` of the SSA form. `bytes` are those of the full static shape.
     """
 
     loc: str
@@ -109,16 +109,15 @@ class TileType(Type):
     pad: int = 0
     compact: int = 0
     ssa: bool = False
+    bytes: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bytes", self.dtype.bytes_for(self.rows * self.cols))
 
     @property
     def is_boxed(self) -> bool:
         """True if elements are grouped in fractal boxes."""
         return self.slayout != "none_box"
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the full static shape."""
-        return self.dtype.bytes_for(self.rows * self.cols)
 
     def __str__(self) -> str:
         if self.ssa:

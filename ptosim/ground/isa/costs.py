@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.targets import CONFIDENCES, Rows, machine
 
-CONFIDENCES = ("measured", "documented", "fitted", "derived", "assumed", "what-if")
+COST_CONFIDENCES = (*CONFIDENCES, "what-if")
 """Best first; a total is as good as the worst number in it."""
 
 _PROVENANCE = frozenset(("source", "confidence", "like", "fitted"))
@@ -41,8 +42,9 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """Every row of a target, by `section.name`."""
+    """Every row of a chip, by `section.name`: those of its architecture and its own."""
 
+    chip: str
     target: str
     rows: Mapping[str, CostRow]
     units: Mapping[str, str]
@@ -57,6 +59,11 @@ class CostTable:
             if row is not None:
                 return row
         raise IsaDataError(f"isa/costs/{self.target}.toml has no row {' or '.join(names)}")
+
+    @property
+    def label(self) -> str:
+        """How tables head a column: the architecture, or the chip if it is not the usual one."""
+        return machine(self.chip).label
 
     @property
     def mhz(self) -> float:
@@ -84,20 +91,30 @@ class CostTable:
         return replace(self, rows=rows)
 
 
-@lru_cache(maxsize=4)
-def cost_table(target: str) -> CostTable:
-    """Return the figures of a target. Raises IsaDataError for a number without unit or source."""
-    file = f"costs/{target}.toml"
+@lru_cache(maxsize=32)
+def cost_table(name: str) -> CostTable:
+    """Return the figures of a chip, or of the one that an architecture means. Raises IsaDataError
+    for a number without unit or source."""
+    chip = machine(name)
+    file = f"costs/{chip.architecture}.toml"
     content = read_toml(file)
     units = content["units"]
     rows: dict[str, CostRow] = {}
     for section, table in content.items():
         if section in ("schema", "units"):
             continue
-        for key, row in table.items():
-            name = f"{section}.{key}"
-            rows[name] = _row(file, name, row, units, rows)
-    return CostTable(target, rows, units)
+        for key, row in _with_own(table, chip.costs.get(section, {})).items():
+            rows[f"{section}.{key}"] = _row(file, f"{section}.{key}", row, units, rows)
+    unknown = [s for s in chip.costs if s not in content]
+    if unknown:
+        raise IsaDataError(f"isa/targets: {chip.name}: no section {unknown[0]} in isa/{file}")
+    return CostTable(chip.name, chip.architecture, rows, units)
+
+
+def _with_own(table: Rows, own: Rows) -> Rows:
+    """The rows of a section, those of the chip in their place: field by field, or first."""
+    new = {key: row for key, row in own.items() if key not in table}
+    return new | {key: {**row, **own.get(key, {})} for key, row in table.items()}
 
 
 def _row(
@@ -111,7 +128,7 @@ def _row(
     unknown = sorted(k for k in own if k not in units)
     if unknown:
         raise IsaDataError(f"isa/{file}: {name}: no unit for {', '.join(unknown)}")
-    if not row.get("source") or row.get("confidence") not in CONFIDENCES:
+    if not row.get("source") or row.get("confidence") not in COST_CONFIDENCES:
         raise IsaDataError(f"isa/{file}: {name} has no source, or an unknown confidence")
     like = row.get("like", "")
     if like and like not in before:
@@ -193,7 +210,7 @@ def without_law() -> dict[str, str]:
 
 def weakest(confidences: Any) -> str:
     """Return the least trustworthy of some confidences; `documented` for none."""
-    return max(confidences, key=CONFIDENCES.index, default="documented")
+    return max(confidences, key=COST_CONFIDENCES.index, default="documented")
 
 
 @dataclass(frozen=True, slots=True)

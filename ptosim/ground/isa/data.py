@@ -30,6 +30,12 @@ def derived(name: str, kind: str, derive: Callable[[dict[str, Any]], Any]) -> An
         raise IsaDataError(f"{path}: {problem}") from problem
 
 
+def read_folder(folder: str) -> dict[str, dict[str, Any]]:
+    """Return the content of every TOML file of a folder of `isa/`, by its name without the ending.
+    Raises IsaDataError if one cannot be read."""
+    return {n.split("/")[-1].removesuffix(".toml"): read_toml(n) for n in toml_names(folder)}
+
+
 def toml_names(folder: str) -> list[str]:
     """Return the TOML files of a folder of `isa/`, as names that `read_toml` takes, sorted."""
     return sorted(f"{folder}/{p.name}" for p in (isa_directory() / folder).glob("*.toml"))

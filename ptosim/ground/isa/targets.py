@@ -1,12 +1,22 @@
-"""The machine of each target, from `isa/targets/*.toml`."""
+"""Targets: an architecture, which decides what operations mean, and a chip, which has the sizes,
+cores, clocks, bandwidths and event ids. From `isa/targets/*.toml`; a new chip is a new file."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.data import read_folder
+
+DEFAULT_TARGET = "a2a3"
+CONFIDENCES = ("measured", "documented", "fitted", "derived", "assumed")
+"""Best first."""
+
+Row = dict[str, Any]
+Rows = dict[str, Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,46 +42,214 @@ class ScratchDef:
     start: int
     bytes: int
     source: str
+    confidence: str
+
+
+class Pace(NamedTuple):
+    """How fast a pipe retires: units of an operation, and bytes that it moves in one unit more."""
+
+    latency: int
+    rate: int
 
 
 @dataclass(frozen=True, slots=True)
 class MachineDef:
-    """A target: its spaces, hidden scratch and cluster shape."""
+    """A chip with its architecture.
+
+    `words` name it on a command line, `devices` are prefixes of its device names. A cluster is
+    `cube_cores` and `vector_cores`; `cores` are those of the whole chip, cube and vector. `side` is
+    memory that pointers reach and tiles do not, `retire` the pace of each pipe, `costs` the rows of
+    the cost table that are the chip's; `figures` is every row as it was read, by section and name,
+    with source and confidence, `own` those that the file of the chip gives, `units` the units
+    of their fields (those of costs are in the cost table)."""
 
     name: str
+    architecture: str
     title: str
+    words: tuple[str, ...]
+    devices: tuple[str, ...]
     spaces: dict[str, SpaceDef]
     scratch: tuple[ScratchDef, ...]
     cube_cores: int
     vector_cores: int
-    blocks: int
+    cores: tuple[int, int]
+    event_ids: int
+    max_blocks: int
+    side: dict[str, int]
+    retire: dict[str, Pace]
+    queue_depth: int
+    costs: dict[str, Rows]
+    figures: dict[str, Row]
+    own: tuple[str, ...]
+    units: dict[str, str]
+
+    @property
+    def is_usual(self) -> bool:
+        """True for the chip that the name of its architecture means."""
+        return self is machine(self.architecture)
+
+    @property
+    def label(self) -> str:
+        """How tables head a column: the architecture, or the chip if it is not the usual one."""
+        return self.architecture if self.is_usual else self.name
 
 
-CONFIDENCES = ("measured", "documented", "fitted", "derived", "reported", "assumed")
+class TargetName(NamedTuple):
+    """What a word or a device text names: an architecture, and a chip unless it is left open."""
+
+    architecture: str
+    chip: str | None
 
 
-@lru_cache(maxsize=4)
-def machine(target: str) -> MachineDef:
-    """Return the machine of a target. Raises IsaDataError for a quantity without source."""
-    table = read_toml(f"targets/{target}.toml")
-    spaces = {}
-    for name, row in table["space"].items():
+@lru_cache(maxsize=1)
+def _files() -> dict[str, Row]:
+    return {row["name"]: row for row in read_folder("targets").values()}
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What an architecture is called: words of the command line, and prefixes of device names."""
+
+    title: str
+    words: tuple[str, ...]
+    devices: tuple[str, ...]
+
+
+def architecture(name: str) -> Architecture:
+    """Return the names of an architecture."""
+    row = _files()[name]
+    return Architecture(row["title"], tuple(row["words"]), tuple(row["devices"]))
+
+
+def architectures() -> list[str]:
+    """Return the names of the architectures."""
+    return [name for name, row in _files().items() if "architecture" not in row]
+
+
+def chips(of: str | None = None) -> list[str]:
+    """Return the names of the chips (of an architecture), in order."""
+    found = {n: r["architecture"] for n, r in _files().items() if "architecture" in r}
+    return [name for name, its in found.items() if of is None or its == of]
+
+
+def target_of_word(word: str) -> TargetName | None:
+    """Return what a word of the command line or of `pto.target_arch` names; None if nothing."""
+    folded = word.strip().lower()
+    return next((_name(row) for row in _files().values() if folded in row["words"]), None)
+
+
+def target_of_device(device: str) -> TargetName | None:
+    """Return what a device name such as `Ascend910B3` names: that of the longest known prefix."""
+    known = [(p, row) for row in _files().values() for p in row["devices"] if device.startswith(p)]
+    return _name(max(known, key=lambda k: len(k[0]))[1]) if known else None
+
+
+def _name(row: Row) -> TargetName:
+    own = row["name"]
+    return TargetName(row["architecture"], own) if "architecture" in row else TargetName(own, None)
+
+
+def known_words() -> list[str]:
+    """Return every target word, those of architectures first."""
+    return [word for row in _sorted() for word in row["words"]]
+
+
+def known_devices() -> list[str]:
+    """Return every device prefix, those of architectures first."""
+    return [device for row in _sorted() for device in row["devices"]]
+
+
+def _sorted() -> list[Row]:
+    return sorted(_files().values(), key=lambda row: "architecture" in row)
+
+
+@lru_cache(maxsize=32)
+def machine(name: str) -> MachineDef:
+    """Return the machine of a chip, or of the chip that the name of an architecture means.
+
+    Raises IsaDataError for an unknown name, a quantity without source or confidence, and sizes that
+    contradict each other."""
+    files = _files()
+    if name not in files:
+        raise IsaDataError(f"isa/targets has no target {name}; there are {', '.join(files)}")
+    chip = files[name]
+    if "architecture" not in chip:
+        return machine(chip["chip"])
+    base = files[chip["architecture"]]
+    figures = _figures(base)
+    figures |= _figures(chip, figures)
+    _check_units(chip["name"], figures, base["units"])
+
+    def part(section: str) -> Rows:
+        return {k.split(".", 1)[1]: r for k, r in figures.items() if k.startswith(f"{section}.")}
+
+    made = MachineDef(
+        name=chip["name"],
+        architecture=base["name"],
+        title=chip["title"],
+        words=tuple(chip["words"]),
+        devices=tuple(chip["devices"]),
+        spaces={n: SpaceDef(name=n, **row) for n, row in part("space").items()},
+        scratch=tuple(ScratchDef(**row) for row in part("scratch").values()),
+        cube_cores=figures["cluster"]["cube_cores"],
+        vector_cores=figures["cluster"]["vector_cores"],
+        cores=(figures["cores"]["cube"], figures["cores"]["vector"]),
+        event_ids=figures["events"]["ids"],
+        max_blocks=figures["launch"]["blocks"],
+        side={n: row["bytes"] for n, row in part("side").items()},
+        retire={n: Pace(row["latency"], row["rate"]) for n, row in part("retire").items()},
+        queue_depth=figures["queue"]["depth"],
+        costs=_sections(part("cost")),
+        figures=figures,
+        own=tuple(_figures(chip, figures)),
+        units=base["units"],
+    )
+    _check_sizes(made)
+    return made
+
+
+def _figures(file: Row, below: Mapping[str, Row] | None = None) -> dict[str, Row]:
+    """The rows of a file by section and name. A row replaces the one `below` it field by field, but
+    has a source and a confidence of its own."""
+    found: dict[str, Row] = {}
+
+    def walk(path: str, row: Row) -> None:
+        if any(isinstance(v, dict) for v in row.values()):
+            for key, value in row.items():
+                walk(f"{path}.{key}", value)
+            return
         if not row.get("source") or row.get("confidence") not in CONFIDENCES:
+            raise IsaDataError(f"isa/targets: {file['name']}: {path} has no source or confidence")
+        found[path] = {**(below or {}).get(path, {}), **row}
+
+    for section, row in file.items():
+        if isinstance(row, dict) and section != "units":
+            walk(section, row)
+    return found
+
+
+def _sections(rows: Rows) -> dict[str, Rows]:
+    found: dict[str, Rows] = {}
+    for name, row in rows.items():
+        section, key = name.split(".", 1)
+        found.setdefault(section, {})[key] = row
+    return found
+
+
+def _check_units(chip: str, figures: dict[str, Row], units: Mapping[str, str]) -> None:
+    for path, row in figures.items():
+        unknown = [k for k, v in row.items() if not isinstance(v, str) and k not in units]
+        if unknown and not path.startswith("cost."):
+            raise IsaDataError(f"isa/targets: {chip}: {path}: no unit for {', '.join(unknown)}")
+
+
+def _check_sizes(made: MachineDef) -> None:
+    for space in made.spaces.values():
+        if not 0 < space.safe <= space.planner <= space.bytes:
             raise IsaDataError(
-                f"isa/targets/{target}.toml: space {name} has no source or confidence"
+                f"isa/targets: {made.name}: space.{space.name}: safe ({space.safe}), planner "
+                f"({space.planner}) and bytes ({space.bytes}) must not fall"
             )
-        spaces[name] = SpaceDef(name=name, **row)
-    scratch = tuple(
-        ScratchDef(row["space"], row["start"], row["bytes"], row["source"])
-        for row in table.get("scratch", {}).values()
-    )
-    cluster = table["cluster"]
-    return MachineDef(
-        table["name"],
-        table["title"],
-        spaces,
-        scratch,
-        cluster["cube_cores"],
-        cluster["vector_cores"],
-        cluster["blocks"],
-    )
+    for scratch in made.scratch:
+        if scratch.start + scratch.bytes > made.spaces[scratch.space].bytes:
+            raise IsaDataError(f"isa/targets: {made.name}: scratch ends behind {scratch.space}")

@@ -22,6 +22,7 @@ from ptosim.ground.ir.types import (
     VectorType,
     VRegType,
 )
+from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source, Span
 from ptosim.syntax.types import parse_type
 
@@ -182,9 +183,9 @@ class Naming(ABC):
         self.module = module
         self.source = module.source
         self.sink = sink
-        self.target = target
+        self.target = machine(target).architecture
         self.scope = Scope(module.source, sink, module.skipped_names)
-        self.resolved = ResolvedModule(module, target)
+        self.resolved = ResolvedModule(module, self.target, machine(target).name)
 
     @abstractmethod
     def _ops(self, ops: Sequence[Operation]) -> None:

@@ -33,7 +33,8 @@ _MAX_RESULTS = 1024
 def resolve(
     module: Module, target: str, sink: Sink, types: Mapping[str, Type] | None = None
 ) -> ResolvedModule:
-    """Bind every name, type and operand of a module for one target; faults go to `sink`.
+    """Bind every name, type and operand of a module for a chip, or for the usual one of an
+    architecture; faults go to `sink`.
 
     `types` gives values whose type is abstract in the text a tile type.
     """

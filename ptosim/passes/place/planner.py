@@ -87,7 +87,7 @@ class _Placer:
         self.resolved = resolved
         self.sink = sink
         self.source = resolved.module.source
-        self.machine: MachineDef = machine(resolved.target)
+        self.machine: MachineDef = machine(resolved.chip)
         self.placement = Placement()
         self.function: Function | None = None  # whose tiles are being placed
         self.called: set[str] = set()  # functions that others call

@@ -14,7 +14,7 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.ir.core import Module, Node, Operand, Operation, Tok, Value
 from ptosim.ground.ir.types import AbstractTileType, TileType, Type
-from ptosim.ground.isa.target_names import DEFAULT_TARGET
+from ptosim.ground.isa.targets import DEFAULT_TARGET
 from ptosim.ground.source import Source
 from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.frontend import check_target_word
@@ -29,7 +29,8 @@ def convert(source: Source, form: str, target: str | None = None) -> str:
     """
     sink = Sink()
     module = parse(source, sink)
-    resolve(module, check_target_word(target) if target else DEFAULT_TARGET, sink)
+    meant = check_target_word(target).architecture if target else DEFAULT_TARGET
+    resolve(module, meant, sink)
     if sink.has_errors:
         raise ProgramError(list(sink))
     converter = _ToDps(module) if form == "dps" else _ToSsa(module)

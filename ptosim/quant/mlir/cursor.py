@@ -42,6 +42,11 @@ class Cursor:
         assert match is not None
         self.pos = match.end()
 
+    def here(self) -> int:
+        """Move over white space and comments, and return the position."""
+        self.skip()
+        return self.pos
+
     def peek(self, text: str) -> bool:
         """Return True if the text comes next."""
         self.skip()
@@ -82,8 +87,7 @@ class Cursor:
 
     def integer(self) -> int:
         """Return the integer that must come next."""
-        self.skip()
-        start = self.pos
+        start = self.here()
         minus = self.take("-")
         found = None if self._is_float() else self.match(_HEX) or self.match(_INT)
         if found is None:
@@ -100,8 +104,7 @@ class Cursor:
 
     def floating(self) -> float:
         """Return the float literal that must come next; MLIR wants a point in it."""
-        self.skip()
-        start = self.pos
+        start = self.here()
         minus = self.take("-")
         found = self.match(_FLOAT)
         if found is not None:

@@ -30,8 +30,7 @@ def parse_type(text: str, version: str = "2026") -> Container:
 
 def read_type(cursor: Cursor, version: str = "2026") -> Container:
     """Return the type at a cursor and move over it."""
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     for kind in ("tensor", "vector", "memref", "!pto.tile"):
         if cursor.text.startswith(f"{kind}<", start):
             cursor.pos = start + len(kind) + 1
@@ -51,8 +50,7 @@ def _container(cursor: Cursor, kind: str, version: str) -> Container:
             break
         word = found.rstrip("x ").strip()
         dims.append(None if word == "?" else int(word))
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     inner = read_type(cursor, version)
     if not inner.is_scalar:
         raise cursor.fail("invalid element type of a container", start)

@@ -32,8 +32,7 @@ ReadType = Callable[[Cursor], Container]
 
 def read_body(cursor: Cursor, version: str, read_type: ReadType) -> QuantType:
     """Return the type whose name and body come next (without `!quant.`)."""
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     word = cursor.keyword()
     reader = _READERS.get(word)
     if reader is None or (word == "quantile" and not _known(version, "quantile")):
@@ -46,8 +45,7 @@ def _known(version: str, feature: str) -> bool:
 
 
 def _storage(cursor: Cursor, version: str, *, ranged: bool = True) -> StorageSpec:
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     word = cursor.keyword()
     spec = _storage_word(cursor, word, start, version)
     return _storage_range(cursor, spec) if ranged else spec
@@ -88,8 +86,7 @@ def _integer(
 
 
 def _storage_range(cursor: Cursor, spec: StorageSpec) -> StorageSpec:
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     if not cursor.take("<"):
         return spec
     low = cursor.integer()
@@ -110,8 +107,7 @@ def _narrowed(spec: StorageSpec, low: int, high: int) -> StorageSpec:
 
 
 def _expressed(cursor: Cursor, read_type: ReadType) -> str:
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     found = read_type(cursor)
     if not (found.is_scalar and isinstance(found.element, Builtin) and found.element.is_float):
         raise cursor.fail("invalid kind of type specified", start)
@@ -162,8 +158,7 @@ def _axes(cursor: Cursor) -> tuple[int | None, tuple[tuple[int, int], ...] | Non
     while True:
         axis = _axis(cursor)
         cursor.expect(":")
-        cursor.skip()
-        start = cursor.pos
+        start = cursor.here()
         size = cursor.integer()
         if size <= 0:
             raise cursor.fail(f"illegal block size: {size}", start)
@@ -175,8 +170,7 @@ def _axes(cursor: Cursor) -> tuple[int | None, tuple[tuple[int, int], ...] | Non
 
 
 def _axis(cursor: Cursor) -> int:
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     axis = cursor.integer()
     if axis < 0:
         raise cursor.fail(f"illegal quantized dimension: {axis}", start)
@@ -187,8 +181,7 @@ Pair = tuple[float, int]
 
 
 def _pair(cursor: Cursor, expressed: str) -> Pair:
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     scale = cursor.floating()
     zero = cursor.integer() if cursor.take(":") else 0
     low, high = data()["float"][expressed]["low"], data()["float"][expressed]["high"]
@@ -208,8 +201,7 @@ def _pairs(cursor: Cursor, expressed: str) -> list[Pair]:
 
 def _nest(cursor: Cursor, expressed: str) -> tuple[list[Pair], tuple[int, ...]]:
     """Return nested braces as a flat list and the shape of the nest."""
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     cursor.expect("{")
     if cursor.peek("}"):
         raise cursor.fail("expected floating point literal")
@@ -246,8 +238,7 @@ def _calibrated(cursor: Cursor, version: str, read_type: ReadType) -> Calibrated
         expressed = _expressed(cursor, read_type)
     except MlirFault as problem:
         raise cursor.fail([*problem.messages, "expecting float expressed type"]) from problem
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     try:
         cursor.expect("<")
         low = cursor.floating()
@@ -266,8 +257,7 @@ def _quantile(cursor: Cursor, version: str, read_type: ReadType) -> QuantileType
     cursor.expect("<")
     storage = _storage(cursor, version, ranged=False)
     cursor.expect(":")
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     found = read_type(cursor)
     element = found.element
     numeric = isinstance(element, Builtin) and (
@@ -303,8 +293,7 @@ def _table(cursor: Cursor) -> list[float]:
 def _quantile_range(cursor: Cursor, storage: StorageSpec) -> StorageSpec:
     if not cursor.take(","):
         return storage
-    cursor.skip()
-    start = cursor.pos
+    start = cursor.here()
     cursor.expect("<")
     low = cursor.integer()
     cursor.expect(":")

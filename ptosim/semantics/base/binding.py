@@ -15,8 +15,7 @@ from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import GmBuffer, ViewSpec, extent, strided_view
-from ptosim.machine.layout import tile_layout
+from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
@@ -36,23 +35,15 @@ class OpFault(Exception):
 class GmAccess:
     """A GM view bound to its buffer: five dimensions, checked against the buffer's end."""
 
-    __slots__ = ("buffer", "dtype", "offset", "spec")
+    __slots__ = ("buffer", "dtype", "layout", "offset", "sizes", "spec")
 
     def __init__(self, buffer: GmBuffer, spec: ViewSpec, offset: int) -> None:
         self.buffer = buffer
         self.spec = spec
         self.offset = offset
-        self.dtype: DType = spec.dtype
-
-    @property
-    def layout(self) -> str:
-        """The layout of the view: nd, dn or nz."""
-        return self.spec.layout
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Five sizes."""
-        return self.spec.sizes
+        self.dtype = spec.dtype
+        self.layout = spec.layout  # nd, dn or nz
+        self.sizes = spec.sizes
 
     def array(self) -> np.ndarray:
         """Return the elements as a strided view (4-bit: packed bytes)."""
@@ -155,7 +146,7 @@ class Binding:
         if ref is None:
             raise OpFault("PTO6003", f"operand {name} of '{self.op.name}' has no tile yet")
         space = (core or self.core).space(ref.type.loc)
-        end = ref.addr + min(ref.type.bytes, valid_bytes(ref))
+        end = ref.addr + ref.layout.reach
         if ref.addr < 0 or end > space.size:
             raise OpFault(
                 "PTO4353",
@@ -185,7 +176,7 @@ class Binding:
         """Bind the value of a GM view; faults if it reaches outside its buffer."""
         spec, number, offset = value
         buffer = self.machine.buffers[number]
-        low, high = extent(spec, offset)
+        low, high = offset + spec.low, offset + spec.high
         count = len(buffer.data) * 8 // spec.dtype.bits
         if high >= low and (low < 0 or high >= count):
             raise OpFault(
@@ -208,7 +199,7 @@ class Binding:
 
     def switch(self, name: str) -> str:
         """Return the value of a semantic switch."""
-        return self.profile[name]
+        return self.profile.switches[name]
 
     # -- arrays ---------------------------------------------------------------------------------
 
@@ -266,14 +257,6 @@ class Binding:
         """Report a finding at the operation, once for each place and text; at binding or later."""
         span = Span(self.source, self.op.start, self.op.name_end)
         self.emit(finding(code, f"'{self.op.name}' {message}", span, notes=notes, help=help))
-
-
-def valid_bytes(ref: TileRef) -> int:
-    """Return the bytes up to the last element of the valid region: a window of a tile has the
-    strides, but not the whole extent, of its static shape."""
-    layout = tile_layout(ref.type, ref.v_row, ref.v_col)
-    last = layout.offset(max(ref.v_row - 1, 0), max(ref.v_col - 1, 0))
-    return ref.type.dtype.bytes_for(last + 1)
 
 
 def typed_scalar(value: Any, dtype: np.dtype) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.machine.layout import round_up
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.tile import Tile
@@ -164,12 +163,13 @@ def _padding(op: Binding, tile: Tile, lines: int) -> Callable[[], Any] | None:
         return _fill_outside(op, tile)
     by_rows = tile.layout.name == "nd"
     valid, size = (tile.v_col, tile.cols) if by_rows else (tile.v_row, tile.rows)
-    end = min(round_up(valid, 256 // tile.bits), size)
+    block = 256 // tile.bits
+    end = min(-(-valid // block) * block, size)
     if end == valid:
         return None
     half = 2 if tile.bits == 4 else 1
-    block = tile.region(lines, end) if by_rows else tile.region(end, lines).T
-    rest = block[:, valid // half :].view(f"u{tile.dtype.itemsize}")
+    whole = tile.region(lines, end) if by_rows else tile.region(end, lines).T
+    rest = whole[:, valid // half :].view(f"u{tile.dtype.itemsize}")
     return partial(rest.fill, _filler(op, tile))
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptosim.machine.gm import reach
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.machine.tile import Tile
@@ -46,12 +47,11 @@ class GmWindow:
             self.shape = (*sizes[:-1], sizes[-1] // 2)
             steps = (*(s // 2 for s in strides[:-1]), 1)
         self.strides = tuple(s * dtype.itemsize for s in steps)
-        low, high = _reach(sizes, strides)
-        self._low, self._high = low, high
+        self._low, self._high = reach(sizes, strides)
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The first element and the one behind the last."""
+        """The first element and the one after the last."""
         return self.offset + self._low, self.offset + self._high + 1
 
     @property
@@ -75,14 +75,8 @@ class GmWindow:
         of half a byte, which have rules of their own."""
         if self._size == 4:
             return range(0)
-        low, high = _reach(view.sizes, view.spec.strides)
-        return range(-min(low, self._low), self.count - max(high, self._high))
-
-
-def _reach(sizes: Shape, strides: Shape) -> tuple[int, int]:
-    """Return how far elements lie before and behind the first one."""
-    reach = [(n - 1) * s for n, s in zip(sizes, strides, strict=True)]
-    return sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
+        spec = view.spec
+        return range(-min(spec.low, self._low), self.count - max(spec.high, self._high))
 
 
 def on_window(

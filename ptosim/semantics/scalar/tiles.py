@@ -7,12 +7,12 @@ as tiles of the hardware do.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ptosim.ground.ir.types import MemRefType, TileType
 from ptosim.machine.core import Core
-from ptosim.machine.layout import tile_layout
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
@@ -26,6 +26,9 @@ def alloc_tile(ctx: ValueContext) -> Action:
     addr = ctx.slots.get("addr")
     valid_row, valid_col = ctx.slots.get("valid_row"), ctx.slots.get("valid_col")
     result, planned, name = ctx.result, ctx.address, ctx.op.results[0].name
+    if addr is None and valid_row is None and valid_col is None:
+        tile = checked_tile(type_, planned, type_.v_row, type_.v_col)  # type: ignore[arg-type]
+        return partial(_put, result, tile)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -38,6 +41,10 @@ def alloc_tile(ctx: ValueContext) -> Action:
         slots[result] = checked_tile(type_, at, rows, cols)  # type: ignore[arg-type]
 
     return run
+
+
+def _put(slot: int, tile: TileRef, core: Core) -> None:
+    core.slots[slot] = tile
 
 
 def check_place(core: Core, type_: TileType, addr: int, name: str) -> None:
@@ -213,7 +220,7 @@ def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
             f"the window [{row}, {row + rows}) x [{col}, {col + cols}) leaves the tile of "
             f"{type_.rows}x{type_.cols}",
         )
-    layout = tile_layout(type_, tile.v_row, tile.v_col)
+    layout = tile.layout
     if layout.is_boxed:
         _check_boxes(type_, layout.box_rows, layout.box_cols, (row, col, rows, cols))
     elif type_.dtype.bits == 4 and col % 2:

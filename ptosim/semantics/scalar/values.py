@@ -123,12 +123,19 @@ def make_tensor_view(ctx: ValueContext) -> Action:
     dtype, layout = type_.elem, ctx.layout or "nd"
     declared = tuple(d or 1 for d in type_.dims)
 
+    def made(sizes: tuple[int, ...], steps: tuple[int, ...]) -> ViewSpec:
+        whole = sizes or declared
+        return view_spec(*five_dims(whole, steps or _contiguous(whole)), dtype, layout)
+
+    written = [o.const for name in ("shape", "strides") for o in ctx.op.bound.get(name) or ()]
+    known = None
+    if None not in written:
+        known = made(tuple(written[: len(shape)]), tuple(written[len(shape) :]))
+
     def run(core: Core) -> None:
         slots = core.slots
         memory, first = _first_element(slots[pointer], dtype)
-        sizes = tuple(slots[s] for s in shape) if shape else declared
-        steps = tuple(slots[s] for s in strides) if strides else _contiguous(sizes)
-        spec = view_spec(*five_dims(sizes, steps), dtype, layout)
+        spec = known or made(tuple(slots[s] for s in shape), tuple(slots[s] for s in strides))
         slots[result] = GmView(spec, memory, first)
 
     return run

@@ -67,8 +67,18 @@ class CostReport:
 
     @property
     def target(self) -> str:
-        """The target that the figures belong to."""
+        """The architecture that the figures belong to."""
         return self.table.target
+
+    @property
+    def chip(self) -> str:
+        """The chip that the figures belong to."""
+        return self.table.chip
+
+    @property
+    def label(self) -> str:
+        """How tables head a column of this report."""
+        return self.table.label
 
     @property
     def mhz(self) -> float:
@@ -242,6 +252,7 @@ class CostReport:
         """Return everything as JSON data."""
         return {
             "target": self.target,
+            "chip": self.chip,
             "entry": self.entry,
             "cycles": self.cycles,
             "mhz": self.mhz,

@@ -54,4 +54,4 @@ WRITERS: dict[str, Callable[[Found], str]] = {
     "sarif": _sarif,
     "junit": _junit,
 }
-"""The forms that findings can take beside text."""
+"""The forms that findings can take, text aside."""

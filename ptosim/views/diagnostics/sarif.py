@@ -122,7 +122,7 @@ def _exact_region(span: Span) -> dict[str, int]:
 
 
 def artifact(name: str) -> dict[str, Any]:
-    """Return where a file is: relative to the directory of the run if it lies below it."""
+    """Return where a file is: relative to the directory of the run if it is below it."""
     if name.startswith("<"):
         return {"uri": quote(name.strip("<>"))}
     path = Path(os.path.abspath(name))
