@@ -92,7 +92,7 @@ class Planner:
                     self.plan.walls_before.append(block.ops[-1])
 
     def _item(self, op: Operation) -> _Item:
-        return _Item(op, self._all_touches(op), op.name == "func.call")
+        return _Item(op, self._all_touches(op), op.has("call"))
 
     def _all_touches(self, op: Operation, *, in_region: bool = False) -> list[Touch]:
         found = self._inside.get(op)

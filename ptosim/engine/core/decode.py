@@ -179,7 +179,7 @@ class _Decoder:
 
     def _compare(self, op: Operation) -> None:
         lhs, rhs = op.bound["lhs"], op.bound["rhs"]
-        word = str(op.bound["predicate"].const)
+        word = str(op.bound["predicate"].const).lower()  # `true` and `false` are predicates too
         if op.name == "arith.cmpi":
             function = scalar.compare_integers(word, _element(lhs.type))
         else:
