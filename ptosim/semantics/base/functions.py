@@ -55,8 +55,11 @@ def _registrar(table: dict[str, Any], names: tuple[str, ...]) -> Callable[[Funct
     return register
 
 
-def kernel(*names: str) -> Callable[[Kernel], Kernel]:
-    """Register a function that binds an operation and returns its effect."""
+def kernel(*names: str, events: bool = False) -> Callable[[Kernel], Kernel]:
+    """Register a function that binds an operation and returns its effect; `events` says that all
+    its effect is on events, counters and handles (see EVENTS)."""
+    if events:
+        EVENTS.update(names)
     return _registrar(KERNELS, names)
 
 
