@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.engine.core.unknown import NeedsValue
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import VRegType
 from ptosim.ground.source import Source
+from ptosim.machine.unknown import NeedsValue
 from ptosim.timing.laws.shapes import VectorStep, VectorWork
 
 MAX_STEPS = 10_000_000

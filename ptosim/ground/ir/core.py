@@ -165,6 +165,16 @@ class Operation:
         """True if the row of the operation lists a trait (a word of `isa/traits.toml`)."""
         return trait in self.traits
 
+    def free_outputs(self) -> list[OperandDef]:
+        """Return the outputs of its row that the text does not name: they are its results, in this
+        order."""
+        outs = self.variant.outs if self.variant is not None else ()
+        return [o for o in outs if self.bound.get(o.name) is None]
+
+    def result_values(self) -> dict[str, Value]:
+        """Return its results by the names of the outputs that they are."""
+        return dict(zip((o.name for o in self.free_outputs()), self.results, strict=False))
+
     def walk(self) -> list[Operation]:
         """Return this operation and all operations inside it, in program order."""
         return walk((self,))

@@ -14,6 +14,7 @@ import numpy as np
 from ptosim.ground.ir.types import MemRefType, TileType
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef, tile_ref
+from ptosim.machine.unknown import Unknown
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
 from ptosim.semantics.scalar.values import Action, ValueContext, partition_view
@@ -133,7 +134,7 @@ def tassign(ctx: ValueContext) -> Action:
         slots = core.slots
         old: TileRef = slots[source]
         at = slots[addr]
-        if not isinstance(at, int):
+        if not isinstance(at, (int, Unknown)):
             raise OpFault(
                 "PTO6010",
                 f"'{ctx.op.name}': {at} names no address",
@@ -212,6 +213,10 @@ def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
     Its static shape keeps the extent that fixes the strides, so elements stay where they are.
     """
     type_ = tile.type
+    kept = {"rows": rows} if type_.blayout == "row_major" else {"cols": cols}
+    part = replace(type_, v_row=rows, v_col=cols, **kept)
+    if Unknown in (row.__class__, col.__class__):
+        return tile_ref(part, row + col, rows, cols)  # somewhere in the tile
     if row < 0 or col < 0 or rows < 1 or cols < 1:
         raise OpFault("PTO6005", f"there is no window of {rows}x{cols} elements at ({row}, {col})")
     if row + rows > type_.rows or col + cols > type_.cols:
@@ -226,8 +231,7 @@ def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
     elif type_.dtype.bits == 4 and col % 2:
         raise OpFault("PTO6005", f"column {col} of a tile of {type_.dtype} begins inside a byte")
     addr = tile.addr + layout.offset(row, col) * type_.dtype.bits // 8
-    kept = {"rows": rows} if type_.blayout == "row_major" else {"cols": cols}
-    return tile_ref(replace(type_, v_row=rows, v_col=cols, **kept), addr, rows, cols)
+    return tile_ref(part, addr, rows, cols)
 
 
 def _check_boxes(
