@@ -182,7 +182,7 @@ def test_automatic_synchronisation_and_switched_off_sanitizers_report_nothing():
 def test_an_unknown_sanitizer_is_a_usage_error():
     with pytest.raises(ptosim.UsageError, match="there is no sanitizer `race`"):
         findings("LOAD", sanitize="race")
-    with pytest.raises(ptosim.UsageError, match="is alone"):
+    with pytest.raises(ptosim.UsageError, match="is given alone"):
         findings("LOAD", sanitize="all,races")
 
 
