@@ -185,7 +185,8 @@ class _Decoder:
         self._emit_scalar(op, function, [lhs, op.bound["rhs"]])
 
     def _compare_floats(self, op: Operation) -> None:
-        function = scalar.compare_floats(str(op.bound["predicate"].const))
+        # `true` and `false` are predicates too.
+        function = scalar.compare_floats(str(op.bound["predicate"].const).lower())
         self._emit_scalar(op, function, [op.bound["lhs"], op.bound["rhs"]])
 
     def _select(self, op: Operation) -> None:
