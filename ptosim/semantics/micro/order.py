@@ -1,7 +1,7 @@
 """Accesses of UB in a vector region that nothing orders.
 
 The vector unit may execute a load before an earlier store, a store before an earlier store, and a
-store before an earlier load, unless a memory barrier stands between or the later instruction takes
+store before an earlier load, unless a memory barrier is between or the later instruction takes
 a result of the earlier one (PTO micro-instruction specification, memory barriers). Instructions are
 executed in order here; what depends on that order is reported."""
 
@@ -41,7 +41,7 @@ _STORES = ("vst", "vsst", "vscatter", "pst")
 @dataclass(frozen=True, slots=True)
 class Place:
     """An instruction among those of its region: its number, the numbers of those (with its own)
-    that it need not be ordered behind, and its code in logs."""
+    that it need not be ordered after, and its code in logs."""
 
     number: int = MANY[1]
     known: bytes = bytes((0, *MANY))
@@ -167,7 +167,7 @@ def _log_store(
 def _unordered(
     ub: VectorWindow, place: Place, start: int, data: bytes, gate: np.ndarray | None
 ) -> tuple[str, str] | None:
-    """What this store must be ordered behind and is not."""
+    """What this store must be ordered after and is not."""
     size = len(data)
     last = np.frombuffer(ub.last, np.uint8, size, start)
     wrong = ~np.isin(last, np.frombuffer(place.known, np.uint8))

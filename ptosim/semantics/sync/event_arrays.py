@@ -56,4 +56,4 @@ def set_entry(ctx: ValueContext) -> Action:
 
 def _check(entries: tuple[int | None, ...], at: int) -> None:
     if not 0 <= at < len(entries):
-        raise OpFault("PTO5007", f"entry {at} lies outside the event array of {len(entries)}")
+        raise OpFault("PTO5007", f"entry {at} is outside the event array of {len(entries)}")
