@@ -324,7 +324,7 @@ class _Decoder:
             self.sink.emit(finding)
 
     def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:
-        """Every operand of the row with its slots; results stand for destinations that are not
+        """Every operand of the row with its slots; results are the destinations that are not
         written, scratch of the simulator for tiles that are left out."""
         operands: list[tuple[str, Any]] = list(STATE.get(op.name, ()))
         for name, value in op.result_values().items():
