@@ -106,7 +106,7 @@ class TimingBridge:
         return {}
 
     def _draining(self) -> frozenset[int]:
-        """On A2/A3 a vector operation that depends on the one before waits behind a barrier."""
+        """On A2/A3 a vector operation that depends on the one before waits for a barrier."""
         return frozenset((PIPE_INDEX["V"],)) if self.table.target == "a2a3" else frozenset()
 
     def _timed_actions(self) -> frozenset[int]:
@@ -317,7 +317,7 @@ class TimingBridge:
     # -- places ------------------------------------------------------------------------------------
 
     def site(self, inst: Inst) -> Site:
-        """Return where an instruction stands in the program."""
+        """Return where an instruction is in the program."""
         site = self._sites[inst.pc]
         if site is None:
             if self._loops is None:
