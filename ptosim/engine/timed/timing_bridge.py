@@ -37,8 +37,8 @@ from ptosim.timing.pipes.order import DataOrder
 from ptosim.timing.pipes.sites import Loop, Site
 from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Issued, Step
 
-# Pipes that hand a buffer back to the pipe in front of them.
-_LATER = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
+# How late a pipe is on the way of data: a flag to an earlier pipe hands a buffer back.
+_STAGE = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 
 
 class TimingBridge:
@@ -299,7 +299,7 @@ class TimingBridge:
 
     def flag(self, core: Core, source: str, target: str, number: int) -> Flag:
         """Return the flag between two pipes of a core."""
-        back = _LATER.get(source, 0) > _LATER.get(target, 9)
+        back = _STAGE.get(source, 0) > _STAGE.get(target, 9)
         credits = self.buffers if back else 0
         return self._event((core.index, source, target, number), f"flag from {source}", credits)
 
