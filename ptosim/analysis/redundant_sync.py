@@ -75,7 +75,7 @@ def _candidates(function: Operation) -> Iterator[_Candidate]:
                     yield candidate
     events: dict[FlagKey, list[Operation]] = {}
     for op in function.walk():
-        if op.name in ("pto.set_flag", "pto.wait_flag"):
+        if op.has("flag"):
             events.setdefault(flag_key(op), []).append(op)
     for ops in events.values():
         if any(op not in paired for op in ops):
@@ -85,12 +85,13 @@ def _candidates(function: Operation) -> Iterator[_Candidate]:
 def _of_block(ops: Sequence[Operation]) -> Iterator[_Candidate]:
     taken: set[int] = set()
     for index, op in enumerate(ops):
-        if op.name == "pto.barrier" and not _ends(ops, index):
+        if op.has("barrier") and not _ends(ops, index):
             yield _Candidate((op,), "barrier")
-        if op.name != "pto.set_flag":
+        if not (op.has("flag") and op.has("signals")):
             continue
         for other in range(index + 1, len(ops)):
-            same = ops[other].name == "pto.wait_flag" and flag_key(ops[other]) == flag_key(op)
+            takes = ops[other].has("flag") and ops[other].has("waits")
+            same = takes and flag_key(ops[other]) == flag_key(op)
             if same and other not in taken:
                 taken.add(other)
                 yield _Candidate((op, ops[other]), "pair of flags")
@@ -99,7 +100,7 @@ def _of_block(ops: Sequence[Operation]) -> Iterator[_Candidate]:
 
 def _ends(ops: Sequence[Operation], index: int) -> bool:
     """The barrier before the end of a kernel is for the next kernel."""
-    return index + 1 >= len(ops) or ops[index + 1].name == "func.return"
+    return index + 1 >= len(ops) or ops[index + 1].has("returns")
 
 
 def flag_key(op: Operation) -> FlagKey:
@@ -206,10 +207,10 @@ def _uses(function: Operation) -> dict[tuple[str, str], dict[Operation, dict[str
     (with the loops inside it), with an operation that does so."""
     found: dict[tuple[str, str], dict[Operation, dict[str, Operation]]] = {}
     for around in function.walk():
-        if around is not function and around.name not in ("scf.for", "scf.while"):
+        if around is not function and not around.has("loop"):
             continue
         for op in around.walk():
-            if op.name in ("pto.set_flag", "pto.wait_flag"):
+            if op.has("flag"):
                 source, target, number = flag_key(op)
                 uses = found.setdefault((source, target), {}).setdefault(around, {})
                 uses.setdefault(number, op)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
@@ -10,6 +9,7 @@ from ptosim.debug.names import Names
 from ptosim.debug.reading import Place
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.enums import enums
+from ptosim.ground.nearest import nearest
 from ptosim.machine.core import Machine
 
 _CODE = re.compile(r"PTO\d{1,4}$")
@@ -50,8 +50,7 @@ def memory_range(words: list[str], machine: Machine, core: int) -> Place:
         names = [b.name for b in machine.buffers]
         name = rest[0].lstrip("%")
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            help = f"did you mean `{close[0]}`?" if close else f"buffers: {', '.join(names)}"
+            help = nearest(name, names, f"buffers: {', '.join(names)}")
             raise UsageError(f"there is no buffer `{name}`", help=help)
         core, rest = names.index(name), rest[1:] or ["0x0..0x3f"]
         size = len(machine.buffers[core].data)
@@ -138,10 +137,9 @@ class PlaceParser:
         full = next((n for n in (name, f"pto.{name}") if n in known), None)
         if full is None:
             short = [n.removeprefix("pto.") for n in known]
-            close = difflib.get_close_matches(name.removeprefix("pto."), short, n=1)
             raise UsageError(
                 f"the program has no operation `{name}`",
-                help=f"did you mean `{close[0]}`?" if close else f"it has {', '.join(short)}",
+                help=nearest(name.removeprefix("pto."), short, f"it has {', '.join(short)}"),
             )
         pcs = frozenset(i.pc for op, i in self.names.firsts.items() if op.name == full)
         return "op", f"op {full.removeprefix('pto.')}", {"pcs": pcs}

@@ -73,7 +73,7 @@ def storage_ranges(value: Any) -> list[Range]:
             return [(value.type.loc, 0, END)]
         return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
     if isinstance(value, GmView):
-        if value.offset.__class__ is Unknown:
+        if not value.is_placed:
             return [(value.memory, 0, END)]
         return [(value.memory, *value.span())]
     if value.__class__ is not tuple:

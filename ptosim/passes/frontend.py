@@ -142,15 +142,12 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
     if accepted == "a5":
         front = _check(module, source, "a5", options, other.sink)
     first = next(d for d in refused if d.severity is Severity.ERROR)
-    front.sink.emit(
-        finding(
-            "PTO3002",
-            f"the program names no target and only {accepted} accepts it",
-            first.span,
-            notes=(f"the other target says {first.code}: {first.message}",),
-            help=f"run with `--target {accepted}`, or give the module "
-            f'`pto.target_arch = "{accepted}"`',
-        )
+    front.sink.report(
+        "PTO3002",
+        f"the program names no target and only {accepted} accepts it",
+        first.span,
+        notes=(f"the other target says {first.code}: {first.message}",),
+        help=f'run with `--target {accepted}`, or give the module `pto.target_arch = "{accepted}"`',
     )
     return front
 
@@ -199,13 +196,11 @@ def _named_arch(op: Operation, source: Source, sink: Sink) -> TargetName | None:
     word = value.member if isinstance(value, Enum) else str(value)
     target = target_of_word(word)
     if target is None:
-        sink.emit(
-            finding(
-                "PTO3004",
-                f"unknown target `{word}` in pto.target_arch",
-                _key_span(attr, op, source),
-                help=f"known: {', '.join(known_words())}",
-            )
+        sink.report(
+            "PTO3004",
+            f"unknown target `{word}` in pto.target_arch",
+            _key_span(attr, op, source),
+            help=f"known: {', '.join(known_words())}",
         )
         return TargetName(DEFAULT_TARGET, None)
     return target
@@ -218,20 +213,18 @@ def _named_device(op: Operation, source: Source, sink: Sink) -> TargetName | Non
     device = str(attr_value(attr))
     target = target_of_device(device)
     if target is None:
-        sink.emit(
-            finding(
-                "PTO3005",
-                f"unknown device `{device}` in pto.device-spec: it chooses nothing",
-                _key_span(attr, op, source),
-                help=f"known: {', '.join(d + '…' for d in known_devices())}",
-            )
+        sink.report(
+            "PTO3005",
+            f"unknown device `{device}` in pto.device-spec: it chooses nothing",
+            _key_span(attr, op, source),
+            help=f"known: {', '.join(d + '…' for d in known_devices())}",
         )
     return target
 
 
 def _key_span(attr: Attr, op: Operation, source: Source) -> Span:
     tok = attr.key
-    return Span(source, tok.start, tok.end) if tok else Span(source, op.start, op.name_end)
+    return tok.span(source) if tok else op.span(source)
 
 
 def _level(ops: Sequence[Operation]) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError, UsageError
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.nearest import nearest
 
 _FILE = "quant/schemes.toml"
 _CHOICES = {
@@ -69,8 +69,7 @@ def scheme(name: str | Scheme) -> Scheme:
     found = schemes().get(name)
     if found is not None:
         return found
-    close = difflib.get_close_matches(str(name), schemes(), n=1)
-    hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(schemes())}"
+    hint = nearest(str(name), schemes(), f"known: {', '.join(schemes())}")
     raise UsageError(f"unknown quantisation scheme `{name}`", help=hint)
 
 

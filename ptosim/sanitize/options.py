@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.nearest import nearest
 
 KINDS = ("races", "bounds", "defined", "budget", "flags", "quant")
 
@@ -43,9 +43,8 @@ def parse(text: str) -> Sanitize:
         if word in ("all", "none"):
             raise UsageError(f"sanitizers: `{word}` stands alone, not in `{text}`")
         if word not in KINDS:
-            close = difflib.get_close_matches(word, KINDS, n=1)
             raise UsageError(
                 f"there is no sanitizer `{word}`",
-                help=f"did you mean `{close[0]}`?" if close else f"all, none, {', '.join(KINDS)}",
+                help=nearest(word, KINDS, f"all, none, {', '.join(KINDS)}"),
             )
     return Sanitize(**{kind: kind in words for kind in KINDS})

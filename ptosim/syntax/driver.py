@@ -212,15 +212,13 @@ class _Run:
         expected = sorted(names.get(t, t.lower()) for t in self._acceptable())
         notes = (f"expected {_one_of(expected)}",) if expected else ()
         shown = text if len(text) <= 40 else text[:37] + "..."
-        self._sink.emit(
-            finding(
-                "PTO0002",
-                f"unexpected `{shown}`",
-                Span(source, start, after),
-                label="not expected here",
-                notes=notes,
-                help=_hint(kind, text),
-            )
+        self._sink.report(
+            "PTO0002",
+            f"unexpected `{shown}`",
+            Span(source, start, after),
+            label="not expected here",
+            notes=notes,
+            help=_hint(kind, text),
         )
 
     def _unexpected_end(self) -> Diagnostic:

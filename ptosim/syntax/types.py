@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Collection
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -27,6 +27,7 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source
 from ptosim.syntax.driver import Driver
 from ptosim.syntax.scanner import PatternScanner
@@ -197,7 +198,7 @@ class _TypeBuilder:
         key: str = parts[0].value
         token: Tok = parts[1]
         if key not in _TILE_KEYS:
-            raise TypeFault(f"unknown key `{key}` in tile_buf", _nearest(key, _TILE_KEYS))
+            raise TypeFault(f"unknown key `{key}` in tile_buf", _known(key, _TILE_KEYS))
         return key, _tile_value(key, token)
 
     def compact(self, parts: list[Any]) -> dict[str, Any]:
@@ -243,7 +244,7 @@ class _TypeBuilder:
                 fields[key] = _DOC_WORDS[word]
             elif key != "fractal":
                 if word not in _DOC_WORDS:
-                    raise TypeFault(f"unknown word `{word}` in tile", _nearest(word, _DOC_WORDS))
+                    raise TypeFault(f"unknown word `{word}` in tile", _known(word, _DOC_WORDS))
                 fields[key] = _DOC_WORDS[word]
         return fields
 
@@ -321,7 +322,7 @@ class _TypeBuilder:
         written = str(fields.get("loc", "vec"))
         loc = _SPACE_ALIASES.get(written, written)
         if loc not in TILE_SPACES:
-            raise TypeFault(f"unknown loc `{loc}`", _nearest(loc, TILE_SPACES))
+            raise TypeFault(f"unknown loc `{loc}`", _known(loc, TILE_SPACES))
         rows, cols = fields["rows"], fields["cols"]
         if rows <= 0 or cols <= 0:
             raise TypeFault("rows and cols of a tile must be positive")
@@ -360,7 +361,7 @@ def _tile_value(key: str, token: Tok) -> Any:
         return (None, None) if text == "?" else (_dim(row), _dim(col))
     if key in _TILE_WORDS:
         if text not in _TILE_WORDS[key]:
-            raise TypeFault(f"unknown {key} `{text}`", _nearest(text, _TILE_WORDS[key]))
+            raise TypeFault(f"unknown {key} `{text}`", _known(text, _TILE_WORDS[key]))
         return text
     if key == "loc":
         return text
@@ -378,7 +379,7 @@ def _tile_value(key: str, token: Tok) -> Any:
 def _dtype(name: str) -> DType:
     found = dtypes().get(name)
     if found is None:
-        raise TypeFault(f"unknown element type `{name}`", _nearest(name, dtypes()))
+        raise TypeFault(f"unknown element type `{name}`", _known(name, dtypes()))
     return found
 
 
@@ -408,9 +409,7 @@ def _element(type_: Type) -> DType:
 def _space(name: str) -> str:
     space = _SPACE_ALIASES.get(name, name)
     if space != "gm" and space not in TILE_SPACES:
-        raise TypeFault(
-            f"unknown memory space `{name}`", _nearest(name, (*TILE_SPACES, "gm", "ub"))
-        )
+        raise TypeFault(f"unknown memory space `{name}`", _known(name, (*TILE_SPACES, "gm", "ub")))
     return space
 
 
@@ -422,6 +421,5 @@ def _dims(text: str) -> tuple[Dim, ...]:
     return tuple(_dim(d.strip()) for d in text.split("x") if d.strip())
 
 
-def _nearest(word: str, known: Any) -> str | None:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean `{close[0]}`?" if close else "known: " + ", ".join(known)
+def _known(word: str, known: Collection[str]) -> str | None:
+    return nearest(word, known, f"known: {', '.join(known)}")

@@ -44,6 +44,8 @@ from tests.oracle.ordering import Access, Event, Ordering, conflicts
 from tests.semantics.test_sync import X, mixed, program
 from tests.support.mutate import KINDS, mutants, sync_lines
 
+pytestmark = pytest.mark.slow
+
 PER_PROGRAM = 10
 """Mutants of each program and target that are tried by default."""
 MAX_EVENTS = 1200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.nearest import nearest
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell
@@ -86,6 +86,5 @@ def find(word: str) -> Command:
         return COMMANDS[begun[0]]
     if begun:
         raise UsageError(f"`{word}` may be {', '.join(sorted(begun))}")
-    close = difflib.get_close_matches(word, [*COMMANDS, *ALIASES], n=1)
-    hint = f"did you mean `{close[0]}`?" if close else "`help` lists the commands"
+    hint = nearest(word, [*COMMANDS, *ALIASES], "`help` lists the commands")
     raise UsageError(f"unknown command `{word}`", help=hint)

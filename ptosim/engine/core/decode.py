@@ -80,8 +80,8 @@ class _Decoder:
         self.flow = ControlFlow(self)
         self._structured: dict[str, Callable[[Operation], None]] = {
             **self.flow.handlers,
-            "arith.cmpi": self._compare,
-            "arith.cmpf": self._compare,
+            "arith.cmpi": self._compare_integers,
+            "arith.cmpf": self._compare_floats,
             "arith.select": self._select,
         }
         self.in_vector_region = False
@@ -179,14 +179,15 @@ class _Decoder:
         runner = runners.scalar_runner(function, sources, results)
         self.emit(Kind.SCALAR, op, runner, operands=(("results", tuple(results)),))
 
-    def _compare(self, op: Operation) -> None:
-        lhs, rhs = op.bound["lhs"], op.bound["rhs"]
-        word = str(op.bound["predicate"].const)
-        if op.name == "arith.cmpi":
-            function = scalar.compare_integers(word, _element(lhs.type))
-        else:
-            function = scalar.compare_floats(word)
-        self._emit_scalar(op, function, [lhs, rhs])
+    def _compare_integers(self, op: Operation) -> None:
+        lhs, word = op.bound["lhs"], str(op.bound["predicate"].const)
+        function = scalar.compare_integers(word, _element(lhs.type))
+        self._emit_scalar(op, function, [lhs, op.bound["rhs"]])
+
+    def _compare_floats(self, op: Operation) -> None:
+        # `true` and `false` are predicates too.
+        function = scalar.compare_floats(str(op.bound["predicate"].const).lower())
+        self._emit_scalar(op, function, [op.bound["lhs"], op.bound["rhs"]])
 
     def _select(self, op: Operation) -> None:
         names = ("condition", "true_value", "false_value")
@@ -378,4 +379,4 @@ def _element(type_: Any) -> Any:
 
 
 def _ends(ops: Any) -> bool:
-    return bool(ops) and ops[-1].name == "func.return"
+    return bool(ops) and ops[-1].has("returns")

@@ -19,14 +19,16 @@ def pipe_of(op: Operation, target: str) -> str:
     return chosen
 
 
-_FREES = {"pto.tfree_from_aic": "V", "pto.tfree_from_aiv": "MTE1"}
+READERS = {"vector": "V", "cube": "MTE1"}
+"""Pipes that read what a FIFO hands to a core, by its kind."""
 
 
 def issue_pipe(op: Operation, target: str) -> str:
     """Return the pipe in whose queue an operation waits. The scalar unit itself waits at barriers
     of all pipes, and on A2/A3 at flags from other cores. A free waits for what its core's pipe has
     still to read."""
-    pipe = _FREES.get(op.name) or pipe_of(op, target)
-    if pipe == "ALL" or (op.name == "pto.sync.wait" and target == "a2a3"):
-        return "S"
-    return pipe
+    row = op.definition
+    if row is not None and row.fifo == "free" and row.side is not None:
+        return READERS[row.side]
+    pipe = pipe_of(op, target)
+    return "S" if pipe == "ALL" else pipe

@@ -30,13 +30,6 @@ from ptosim.semantics.base.functions import EVENTS, Commit, nothing
 from ptosim.semantics.base.orders import Signals
 from ptosim.semantics.scalar.scalar import ScalarFault
 
-_BRANCHES = {
-    "scf.for": "the trip count",
-    "scf.while": "the trip count",
-    "scf.if": "the path",
-    "scf.index_switch": "the path",
-}
-
 
 class Undecided(Exception):
     """A run without values cannot go on: `unknown` decides what the operation `op` does."""
@@ -50,7 +43,9 @@ class Undecided(Exception):
     @property
     def what(self) -> str:
         """What of the operation is open: the path, the trip count, a shape or number."""
-        return _BRANCHES.get(self.op.name, "a shape or number")
+        if self.op.has("loop"):
+            return "the trip count"
+        return "the path" if self.op.has("branch") else "a shape or number"
 
     @property
     def left_out(self) -> str:
@@ -220,7 +215,7 @@ def _parts(value: Any) -> tuple[Any, ...]:
 def is_unplaced(value: Any) -> bool:
     """True for a handle on memory at a place that is not known."""
     return any(
-        (part.__class__ is GmView and part.offset.__class__ is Unknown)
+        (part.__class__ is GmView and not part.is_placed)
         or (part.__class__ is Pointer and part.byte.__class__ is Unknown)
         for part in _parts(value)
     )

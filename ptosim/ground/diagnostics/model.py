@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 
 from ptosim.ground.diagnostics.catalog import severities
 from ptosim.ground.errors import IsaDataError
@@ -114,6 +115,10 @@ class Sink:
         self._seen.add(key)
         self.diagnostics.append(diagnostic)
         self._worst = max(self._worst, diagnostic.severity)
+
+    def report(self, code: str, message: str, span: Span | None = None, **details: Any) -> None:
+        """Make a finding and add it; see `finding` for the details."""
+        self.emit(finding(code, message, span, **details))
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Add several findings."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
+from ptosim.ground.nearest import nearest
 
 _WORD = re.compile(r"PTO\d{0,4}")
 
@@ -64,10 +64,9 @@ def _check_known(word: str, option: str) -> None:
     known = catalog()
     if _WORD.fullmatch(word) and any(code.startswith(word) for code in known):
         return
-    close = difflib.get_close_matches(word, known, n=1)
     raise UsageError(
         f"{option}: there is no diagnostic code `{word}`",
-        help=f"did you mean `{close[0]}`?" if close else "`ptosim explain` lists all codes",
+        help=nearest(word, known, "`ptosim explain` lists all codes"),
     )
 
 

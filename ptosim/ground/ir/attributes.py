@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ptosim.ground.ir.core import Attr, Node, Tok
+from ptosim.ground.ir.core import Attr, Node, Operation, Tok
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,12 @@ def attr_value(attr: Attr | Any) -> Any:
     if isinstance(atom, Node):
         return [attr_value(inner) for inner in atom.parts]
     return token_value(atom)
+
+
+def attribute_of(op: Operation, name: str) -> Any:
+    """Return the value of an attribute as the operation has it written, None where it has none."""
+    attr = op.attrs.get(name)
+    return None if attr is None else attr_value(attr)
 
 
 def token_value(tok: Tok) -> Any:

@@ -32,6 +32,10 @@ class Tok:
         """Offset after the last character."""
         return self.start + len(self.value)
 
+    def span(self, source: Source) -> Span:
+        """Return its place."""
+        return Span(source, self.start, self.end)
+
 
 @dataclass(slots=True, eq=False)
 class Value:
@@ -48,6 +52,10 @@ class Value:
     is_argument: bool = False
     const: Any = None
     uses: int = 0
+
+    def span(self, source: Source) -> Span:
+        """Return the place of the name where it is defined."""
+        return Span(source, self.start, self.start + len(self.name) + 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -161,6 +169,10 @@ class Operation:
     def __repr__(self) -> str:
         return f"Operation({self.name})"
 
+    def span(self, source: Source) -> Span:
+        """Return the place of its name, results included: the usual caret target."""
+        return Span(source, self.start, self.name_end)
+
     def has(self, trait: str) -> bool:
         """True if the row of the operation lists a trait (a word of `isa/traits.toml`)."""
         return trait in self.traits
@@ -213,8 +225,8 @@ class Module:
         self.skipped_names: set[str] = set()  # results of statements with a syntax error
 
     def span(self, op: Operation) -> Span:
-        """Return the place of an operation's name (results included), the usual caret target."""
-        return Span(self.source, op.start, op.name_end)
+        """Return the place of an operation's name."""
+        return op.span(self.source)
 
     def walk(self) -> list[Operation]:
         """Return every operation in program order."""

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml, toml_names
+from ptosim.ground.nearest import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,7 @@ def make_profile(name: str, target: str, overrides: Mapping[str, str] | None = N
     values |= profiles()[name]
     for key, value in (overrides or {}).items():
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
+            hint = nearest(key, known, f"known: {', '.join(known)}")
             raise UsageError(f"unknown switch `{key}`", help=hint)
         if value not in known[key].values:
             raise UsageError(

@@ -24,7 +24,7 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
-from ptosim.ground.source import Source, Span
+from ptosim.ground.source import Source
 from ptosim.passes.bind.clauses import NamedBinder, shown, without_flags
 from ptosim.passes.bind.written import Written, collect
 
@@ -53,8 +53,8 @@ _TOKEN_KINDS = {
     "INT": frozenset(("index", "int", "scalar", "float")),
     "HEX": frozenset(("index", "int", "scalar", "float")),
     "FLOAT": frozenset(("float", "scalar")),
-    "TRUE": frozenset(("bool", "scalar")),
-    "FALSE": frozenset(("bool", "scalar")),
+    "TRUE": frozenset(("bool", "scalar", "enum")),
+    "FALSE": frozenset(("bool", "scalar", "enum")),
     "STRING": frozenset(("string", "enum")),
     "ATTR": frozenset(("enum", "any")),
     "ANGLE_ENUM": frozenset(("enum",)),
@@ -279,15 +279,13 @@ def report_mismatch(
         return
     given = f"given: {_given(written)}"
     what = definition.mismatch or "does not take these operands"
-    sink.emit(
-        finding(
-            "PTO2001",
-            f"'{op.name}' op {what}",
-            Span(source, op.start, op.name_end),
-            label=given,
-            notes=tuple(f"operands: {form}" for form in forms),
-            help=f"see `ptosim ops {definition.mnemonic}`",
-        )
+    sink.report(
+        "PTO2001",
+        f"'{op.name}' op {what}",
+        op.span(source),
+        label=given,
+        notes=tuple(f"operands: {form}" for form in forms),
+        help=f"see `ptosim ops {definition.mnemonic}`",
     )
 
 
@@ -300,7 +298,7 @@ def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnosti
         "PTO2023",
         f"'{op.name}' op has {required if required == most else f'{required} to {most}'} results, "
         f"not {count}",
-        Span(source, op.start, op.name_end),
+        op.span(source),
         notes=(f"results: {', '.join(map(_describe_operand, variant.outs))}",),
     )
 

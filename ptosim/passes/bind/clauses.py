@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Clause, Operand, Operation, Tok
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
+from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 
 Assign = Callable[[tuple[OperandDef, ...], list[Operand]], "dict[str, Any] | None"]
@@ -173,16 +173,13 @@ class NamedBinder:
         places: dict[str, Tok | None] = {k: _place(v) for k, v in named.items() if k not in known}
         places |= {k: v.tok for k, v in words.items() if k not in known or not known[k].is_flag}
         for name, tok in places.items():
-            close = difflib.get_close_matches(name, known, n=1)
             notes = (f"known: {', '.join(map(shown, variant.named))}",) if known else ()
-            self._sink.emit(
-                finding(
-                    "PTO2007",
-                    f"'{self._op.name}' op has no clause `{name}`",
-                    self._span(tok),
-                    notes=notes,
-                    help=f"did you mean `{close[0]}`?" if close else None,
-                )
+            self._sink.report(
+                "PTO2007",
+                f"'{self._op.name}' op has no clause `{name}`",
+                self._span(tok),
+                notes=notes,
+                help=nearest(name, known),
             )
 
     def _missing(self, definitions: Sequence[OperandDef], bound: Mapping[str, Any]) -> None:
@@ -190,13 +187,11 @@ class NamedBinder:
             if definition.optional or definition.variadic or definition.is_flag:
                 continue
             if bound.get(definition.name) is None and not self._reported(definition):
-                self._sink.emit(
-                    finding(
-                        "PTO2008",
-                        f"'{self._op.name}' op requires `{definition.name}`",
-                        self._span(None),
-                        help=f"add `{shown(definition)}`",
-                    )
+                self._sink.report(
+                    "PTO2008",
+                    f"'{self._op.name}' op requires `{definition.name}`",
+                    self._span(None),
+                    help=f"add `{shown(definition)}`",
                 )
 
     def _reported(self, definition: OperandDef) -> bool:
@@ -239,8 +234,8 @@ class NamedBinder:
 
     def _span(self, tok: Tok | None) -> Span:
         if tok is None:
-            return Span(self._source, self._op.start, self._op.name_end)
-        return Span(self._source, tok.start, tok.end)
+            return self._op.span(self._source)
+        return tok.span(self._source)
 
 
 def _place(written: Any) -> Tok | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.syntax.types import parse_type
 
@@ -111,18 +111,17 @@ class Scope:
         return value
 
     def _undefined(self, name: str, tok: Tok):
-        close = difflib.get_close_matches(name, self._values, n=1)
         ended = self._ended.get(name)
-        more, help_ = (), f"did you mean `%{close[0]}`?" if close else None
+        more, help_ = (), nearest(name, self._values, sign="%")
         if ended is not None:
-            place = Span(self._source, ended.start, ended.start + len(ended.name) + 1)
+            place = ended.span(self._source)
             more = (Label(place, "defined here, in a region that has ended"),)
             if isinstance(ended.type, (VRegType, MaskType)):
                 help_ = "a register does not leave its vector region: store it to UB, load it there"
         return finding(
             "PTO1001",
             f"use of undefined value `%{name}`",
-            Span(self._source, tok.start, tok.end),
+            tok.span(self._source),
             label="not defined before this point",
             more=more,
             notes=("a value is visible after its definition, to the end of the region around it",),
@@ -131,13 +130,12 @@ class Scope:
 
     def _redefined(self, name: str, start: int, previous: Value):
         source = self._source
-        at = previous.start
         return finding(
             "PTO1002",
             f"redefinition of value `%{name}`",
             Span(source, start, start + len(name) + 1),
             label="defined again here",
-            more=(Label(Span(source, at, at + len(previous.name) + 1), "first defined here"),),
+            more=(Label(previous.span(source), "first defined here"),),
             notes=("every value of a function is defined once",),
             help="choose another name",
         )
@@ -214,21 +212,19 @@ class Naming(ABC):
         actual = value.type
         if compatible(actual, declared):
             return
-        self.sink.emit(
-            finding(
-                "PTO1005",
-                f"`%{value.name}` has another type than this use says",
-                Span(self.source, tok.start, tok.end),
-                label=f"used as {declared}",
-                more=(
-                    Label(
-                        Span(self.source, value.start, value.start + len(value.name) + 1),
-                        f"defined as {actual}",
-                    ),
+        self.sink.report(
+            "PTO1005",
+            f"`%{value.name}` has another type than this use says",
+            tok.span(self.source),
+            label=f"used as {declared}",
+            more=(
+                Label(
+                    value.span(self.source),
+                    f"defined as {actual}",
                 ),
-                notes=("the type of a use repeats the type of the definition",),
-                help=f"write `{actual}`",
-            )
+            ),
+            notes=("the type of a use repeats the type of the definition",),
+            help=f"write `{actual}`",
         )
 
     def type_of(self, tok: Any) -> Type:
@@ -253,29 +249,24 @@ class Naming(ABC):
     def _report_type(self, tok: Tok, fault: str, hint: str | None) -> None:
         unknown_alias = tok.value.startswith("!") and "." not in tok.value
         if unknown_alias:
-            close = difflib.get_close_matches(tok.value, self.module.type_aliases, n=1)
             define = f"define it above the functions: `{tok.value} = !pto.tile_buf<…>`"
-            hint = f"did you mean `{close[0]}`?" if close else define
-        self.sink.emit(
-            finding(
-                "PTO1006",
-                f"undefined type alias `{tok.value}`" if unknown_alias else fault,
-                Span(self.source, tok.start, tok.end),
-                help=hint,
-            )
+            hint = nearest(tok.value, self.module.type_aliases, define)
+        self.sink.report(
+            "PTO1006",
+            f"undefined type alias `{tok.value}`" if unknown_alias else fault,
+            tok.span(self.source),
+            help=hint,
         )
 
     def _report_legacy(self, tok: Tok, reason: str, modern: str) -> None:
-        span = Span(self.source, tok.start, tok.end)
-        self.sink.emit(
-            finding(
-                "PTO0010",
-                f"legacy spelling: {reason}",
-                span,
-                notes=("the assembler of today does not read this spelling",),
-                help=f"write `{modern}`",
-                fixes=(Fix(span, modern),),
-            )
+        span = tok.span(self.source)
+        self.sink.report(
+            "PTO0010",
+            f"legacy spelling: {reason}",
+            span,
+            notes=("the assembler of today does not read this spelling",),
+            help=f"write `{modern}`",
+            fixes=(Fix(span, modern),),
         )
 
     # -- results --------------------------------------------------------------------------------
@@ -302,13 +293,11 @@ class Naming(ABC):
         op.results = values
 
     def _count_mismatch(self, op: Operation, what: str) -> None:
-        self.sink.emit(
-            finding(
-                "PTO1004",
-                f"'{op.name}' op has {what}",
-                Span(self.source, op.start, op.name_end),
-                help="give one type for each result",
-            )
+        self.sink.report(
+            "PTO1004",
+            f"'{op.name}' op has {what}",
+            op.span(self.source),
+            help="give one type for each result",
         )
 
     # -- blocks ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Label, Sink, finding
-from ptosim.ground.ir.attributes import Enum, attr_value, token_value
+from ptosim.ground.ir.attributes import Enum, attribute_of, token_value
 from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
@@ -66,9 +66,7 @@ class _Resolver(Structured):
         """Functions can be called before they are defined, so their names come first."""
         for op in ops:
             if op.name == "module":
-                kind = op.attrs.get("pto.kernel_kind")
-                if kind is not None:
-                    self.resolved.kernel_kind = _member(attr_value(kind))
+                self.resolved.kernel_kind = _kernel_kind(op) or self.resolved.kernel_kind
                 for region in op.regions:
                     self._declare(region.ops)
             elif op.name == "func.func":
@@ -79,15 +77,12 @@ class _Resolver(Structured):
         name = token_value(symbol).name
         previous = self.resolved.functions.get(name)
         if previous is not None:
-            at = previous.op.start
-            self.sink.emit(
-                finding(
-                    "PTO1007",
-                    f"redefinition of function `@{name}`",
-                    Span(self.source, symbol.start, symbol.end),
-                    more=(Label(Span(self.source, at, at + 9), "first defined here"),),
-                    help="choose another name",
-                )
+            self.sink.report(
+                "PTO1007",
+                f"redefinition of function `@{name}`",
+                symbol.span(self.source),
+                more=(Label(previous.op.span(self.source), "first defined here"),),
+                help="choose another name",
             )
             return
         args = [
@@ -100,14 +95,13 @@ class _Resolver(Structured):
             )
             for i, a in enumerate(op.ins)
         ]
-        kind = op.attrs.get("pto.kernel_kind")
         self.resolved.functions[name] = Function(
             name,
             op,
             args,
             [self.type_of(t) for t in op.arrow or ()],
             private=any(t.type == "PRIVATE" for t in op.items),
-            kernel_kind=_member(attr_value(kind)) if kind else self.resolved.kernel_kind,
+            kernel_kind=_kernel_kind(op) or self.resolved.kernel_kind,
         )
 
     def _module(self, op: Operation) -> None:
@@ -144,14 +138,12 @@ class _Resolver(Structured):
     def _not_in_a_function(self, problem: str, start: int, end: int) -> None:
         if any(d.code < "PTO1" for d in self.sink):
             return  # a missing brace makes everything behind it a part of the function
-        self.sink.emit(
-            finding(
-                "PTO1020",
-                problem,
-                Span(self.source, start, end),
-                notes=("functions stand side by side in a module",),
-                help="close the function above it with `}`",
-            )
+        self.sink.report(
+            "PTO1020",
+            problem,
+            Span(self.source, start, end),
+            notes=("functions stand side by side in a module",),
+            help="close the function above it with `}`",
         )
 
     def _bind_argument(self, value: Value) -> None:
@@ -316,7 +308,8 @@ class _Resolver(Structured):
         return [written.types[-1]] * count if written.types else []
 
 
-def _member(value: Any) -> str | None:
+def _kernel_kind(op: Operation) -> str | None:
+    value = attribute_of(op, "pto.kernel_kind")
     return value.member if isinstance(value, Enum) else None
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import struct
 from collections.abc import Callable
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Label, finding
-from ptosim.ground.ir.attributes import attr_value, token_value
+from ptosim.ground.diagnostics.model import Label
+from ptosim.ground.ir.attributes import attribute_of, token_value
 from ptosim.ground.ir.core import Operation, Tok
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
+from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Span
 from ptosim.passes.bind.names import Naming
 
@@ -51,14 +51,12 @@ class Structured(Naming):
         type_ = types[0] if types else literal_type(literal)
         value = constant_value(literal, type_)
         if value is None:
-            self.sink.emit(
-                finding(
-                    "PTO1008",
-                    f"the literal does not fit type {type_}",
-                    Span(self.source, op.start, op.end),
-                    help="write an integer of the type's range for an integer type, a decimal or "
-                    "0x… for a float",
-                )
+            self.sink.report(
+                "PTO1008",
+                f"the literal does not fit type {type_}",
+                Span(self.source, op.start, op.end),
+                help="write an integer of the type's range for an integer type, a decimal or "
+                "0x… for a float",
             )
         self._results(op, [type_])
         for result in op.results:
@@ -112,28 +110,19 @@ class Structured(Naming):
         self._results(op, [self.type_of(t) for t in op.arrow or ()])
 
     def _unknown_callee(self, op: Operation, callee: str) -> None:
-        close = difflib.get_close_matches(callee, self.resolved.functions, n=1)
-        self.sink.emit(
-            finding(
-                "PTO1009",
-                f"call of undefined function `@{callee}`",
-                Span(self.source, op.start, op.end),
-                help=f"did you mean `@{close[0]}`?" if close else None,
-            )
+        self.sink.report(
+            "PTO1009",
+            f"call of undefined function `@{callee}`",
+            Span(self.source, op.start, op.end),
+            help=nearest(callee, self.resolved.functions, sign="@"),
         )
 
     def _wrong_call(self, op: Operation, function: Function, given: int) -> None:
-        self.sink.emit(
-            finding(
-                "PTO1010",
-                f"`@{function.name}` takes {len(function.args)} arguments, not {given}",
-                Span(self.source, op.start, op.end),
-                more=(
-                    Label(
-                        Span(self.source, function.op.start, function.op.start + 9), "defined here"
-                    ),
-                ),
-            )
+        self.sink.report(
+            "PTO1010",
+            f"`@{function.name}` takes {len(function.args)} arguments, not {given}",
+            Span(self.source, op.start, op.end),
+            more=(Label(function.op.span(self.source), "defined here"),),
         )
 
     def _reinterpret(self, op: Operation) -> None:
@@ -159,9 +148,7 @@ class Structured(Naming):
 def _callee(op: Operation) -> str:
     if op.items:
         return token_value(op.items[0]).name
-    attr = op.attrs.get("callee")
-    value = attr_value(attr) if attr is not None else None
-    return getattr(value, "name", "")
+    return getattr(attribute_of(op, "callee"), "name", "")
 
 
 def constant_value(literal: Any, type_: Type) -> Any:

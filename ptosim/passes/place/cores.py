@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink
-from ptosim.ground.ir.attributes import attr_value
+from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType
@@ -102,8 +102,7 @@ def _is_single(reached: Sequence[Function]) -> bool:
 
 
 def _split(op: Operation) -> int:
-    attr = op.attrs.get("split")
-    value = attr_value(attr) if attr is not None else 0
+    value = attribute_of(op, "split")
     return value if isinstance(value, int) else 0
 
 
@@ -149,8 +148,7 @@ def _sharing(resolved: ResolvedModule, entry: Function) -> Function | None:
         for op in function.ops:
             if "imports" not in op.traits:
                 continue
-            attr = op.attrs.get("peer_func")
-            name = attr.atom.value.lstrip("@").strip('"') if attr is not None else ""
+            name = getattr(attribute_of(op, "peer_func"), "name", "")
             if function is entry and name in resolved.functions and name != entry.name:
                 return resolved.functions[name]
             if name == entry.name and function is not entry:

@@ -188,14 +188,12 @@ class _Placer:
         what: str,
         cure: str = "choose another address, or a smaller tile",
     ) -> None:
-        self.sink.emit(
-            finding(
-                code,
-                f"tile %{name} {what}",
-                Span(self.source, op.start, op.end),
-                notes=(f"[{vendor}] TASSIGN of the vendor's headers states the same condition",),
-                help=cure,
-            )
+        self.sink.report(
+            code,
+            f"tile %{name} {what}",
+            Span(self.source, op.start, op.end),
+            notes=(f"[{vendor}] TASSIGN of the vendor's headers states the same condition",),
+            help=cure,
         )
 
     # -- tiles that the planner places ------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.ir.attributes import attr_value
+from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType, DType, TileType, Type
@@ -93,8 +93,7 @@ class _Chooser:
 
     def _exponents(self, op: Operation) -> TileType:
         source = self._source(op)
-        axis = op.attrs.get("grp_axis")
-        if axis is not None and attr_value(axis) == 0:
+        if attribute_of(op, "grp_axis") == 0:
             return _tile(dtype("ui8"), source.rows // 32, source.cols)
         count = -(-source.rows * source.cols // 32)
         return _tile(dtype("ui8"), 1, -(-count // 32) * 32)
@@ -134,7 +133,7 @@ class _Chooser:
 
 
 def _is_mxfp4(op: Operation) -> bool:
-    words = [attr_value(op.attrs[n]) for n in ("mx_alg", "quant_type") if n in op.attrs]
+    words = [attribute_of(op, name) for name in ("mx_alg", "quant_type")]
     return any("fp4" in str(getattr(w, "member", w)).lower() for w in words)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok
 from ptosim.ground.isa.enums import EnumDef, enums
 from ptosim.ground.isa.schema import OpDef, OperandDef
+from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.bind import operand_kinds
 from ptosim.passes.bind.written import count_indices, count_values, is_literal, type_tokens
@@ -65,10 +65,9 @@ def _unknown_member(
     text = value.member if isinstance(value, Enum) else str(value)
     known: list[EnumDef] = [enums()[n] for n in definition.enums if n in enums()]
     members = [m for enum in known for m in enum.members]
-    close = difflib.get_close_matches(text, members, n=1)
     names = " or ".join(definition.enums)
     tok = operand.tok
-    span = Span(source, tok.start, tok.end) if tok.__class__ is Tok else name_span(op, source)
+    span = tok.span(source) if tok.__class__ is Tok else op.span(source)
     if isinstance(value, Enum) and value.kind not in (None, "enum", *definition.enums):
         message = f"'{op.name}' op expects '{definition.name}' to be a {names}, not a {value.kind}"
         return finding("PTO2006", message, span, help=f"write `<{value.member}>`")
@@ -77,7 +76,7 @@ def _unknown_member(
         f"'{op.name}' op: `{text}` is not a member of {names}",
         span,
         notes=(f"members: {', '.join(members)}",),
-        help=f"did you mean `{close[0]}`?" if close else None,
+        help=nearest(text, members),
     )
 
 
@@ -91,7 +90,7 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
             yield finding(
                 "PTO2023",
                 f"'{op.name}' op has no result",
-                name_span(op, source),
+                op.span(source),
                 help=f"write `{op.name} …` without `%… =`",
             )
         return
@@ -102,7 +101,7 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
             yield finding(
                 "PTO2024",
                 f"'{op.name}' op expects result '{result.name}' to be a {kind}",
-                Span(source, value.start, value.start + len(value.name) + 1),
+                value.span(source),
                 label=f"it has type {value.type}",
             )
 
@@ -121,7 +120,7 @@ def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
             yield finding(
                 "PTO2036",
                 f"'{op.name}' op expects '{definition.name}' to list integers",
-                Span(source, tok.start, tok.end) if tok.__class__ is Tok else name_span(op, source),
+                tok.span(source) if tok.__class__ is Tok else op.span(source),
                 label=f"it has type {entry.type}" if entry.value is not None else "",
                 help="write values of type index, or integers",
             )
@@ -196,7 +195,7 @@ def _mismatch(
     return finding(
         "PTO1014",
         f"'{op.name}' op has {words}",
-        place or Span(source, op.start, op.name_end),
+        place or op.span(source),
         notes=("the types after `:` stand in the order of the operands, one for each",),
         help=f"write one type for each {what}",
     )
@@ -210,17 +209,12 @@ def _is_indexed(item: Any) -> bool:
     return item.__class__ is Node and item.kind == "indexed"
 
 
-def name_span(op: Operation, source: Source) -> Span:
-    """Return the place of an operation's name and results."""
-    return Span(source, op.start, op.name_end)
-
-
 def operand_span(operand: Operand | None, op: Operation, source: Source) -> Span:
     """Return the place of an operand, of the operation's name where it has none."""
     tok = getattr(operand, "tok", None)
     if tok is None or not hasattr(tok, "end"):
-        return name_span(op, source)
-    return Span(source, tok.start, tok.end)
+        return op.span(source)
+    return tok.span(source)
 
 
 def constant(operand: Any) -> int | None:

@@ -6,7 +6,6 @@ accepted as it is. Dimensions known only at run time agree with everything.
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
@@ -25,6 +24,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
+from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.clauses import is_complete
 from ptosim.passes.verify.operands import (
@@ -86,34 +86,30 @@ class _Verifier:
         for rule in op.variant.rules:
             self._constraint(op, definition, rule, names)
 
+    def _report(self, code: str, message: str, span: Span, **details: Any) -> None:
+        self.found.append(finding(code, message, span, **details))
+
     def _absent(self, op: Operation, definition: OpDef) -> None:
         others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
         where = " and ".join(others) or "no target"
         text = definition.absent or f"{definition.mnemonic} is only supported on {where}"
-        self.found.append(
-            finding(
-                "PTO3001",
-                f"'{op.name}' op {text}",
-                self._name_span(op),
-                notes=(f"the target is {ARCH[self.target]}",),
-                help=f"use another operation, or run with `--target {_target_of(others)}`",
-            )
+        self._report(
+            "PTO3001",
+            f"'{op.name}' op {text}",
+            op.span(self.source),
+            notes=(f"the target is {ARCH[self.target]}",),
+            help=f"use another operation, or run with `--target {_target_of(others)}`",
         )
 
     def _legacy(self, op: Operation, what: str) -> None:
         old, _, modern = what.partition("; ")
-        self.found.append(
-            finding(
-                "PTO0010",
-                f"legacy spelling: {old}",
-                self._name_span(op),
-                notes=("the assembler of today does not read this spelling",),
-                help=modern or None,
-            )
+        self._report(
+            "PTO0010",
+            f"legacy spelling: {old}",
+            op.span(self.source),
+            notes=("the assembler of today does not read this spelling",),
+            help=modern or None,
         )
-
-    def _name_span(self, op: Operation) -> Span:
-        return Span(self.source, op.start, op.name_end)
 
     # -- attributes -----------------------------------------------------------------------------
 
@@ -129,26 +125,21 @@ class _Verifier:
         for known in definition.attrs.values():
             if known.required and known.name not in op.attrs:
                 fit = False
-                self.found.append(
-                    finding(
-                        "PTO2005",
-                        f"'{op.name}' op requires attribute '{known.name}'",
-                        self._name_span(op),
-                        help=f"add `{{{known.name} = {_example(known)}}}`",
-                    )
+                self._report(
+                    "PTO2005",
+                    f"'{op.name}' op requires attribute '{known.name}'",
+                    op.span(self.source),
+                    help=f"add `{{{known.name} = {_example(known)}}}`",
                 )
         return fit
 
     def _unknown_attribute(self, op: Operation, definition: OpDef, key: str, attr: Any) -> None:
-        close = difflib.get_close_matches(key, definition.attrs, n=1)
         tok = attr.key
-        self.found.append(
-            finding(
-                "PTO2003",
-                f"unknown attribute `{key}` of {op.name} is kept and has no effect",
-                Span(self.source, tok.start, tok.end) if tok is not None else self._name_span(op),
-                help=f"did you mean `{close[0]}`?" if close else None,
-            )
+        self._report(
+            "PTO2003",
+            f"unknown attribute `{key}` of {op.name} is kept and has no effect",
+            tok.span(self.source) if tok is not None else op.span(self.source),
+            help=nearest(key, definition.attrs),
         )
 
     def _attribute(self, op: Operation, known: AttrDef, attr: Any) -> bool:
@@ -163,19 +154,17 @@ class _Verifier:
                 self.found.append(_unknown_member(op, known, enum.members, value, span))
                 return False
         elif not _has_type(value, known.type):
-            self.found.append(
-                finding(
-                    "PTO2006",
-                    f"'{op.name}' op expects attribute '{known.name}' to be {_article(known.type)}",
-                    span,
-                )
+            self._report(
+                "PTO2006",
+                f"'{op.name}' op expects attribute '{known.name}' to be {_article(known.type)}",
+                span,
             )
             return False
         return True
 
     def _attr_span(self, op: Operation, attr: Any) -> Span:
         tok = attr.atom if isinstance(attr.atom, Tok) else attr.key
-        return Span(self.source, tok.start, tok.end) if tok is not None else self._name_span(op)
+        return tok.span(self.source) if tok is not None else op.span(self.source)
 
     # -- types ----------------------------------------------------------------------------------
 
@@ -188,15 +177,13 @@ class _Verifier:
     def _valid_within_shape(self, op: Operation, value: Value, type_: TileType) -> None:
         for axis, valid, size in ((0, type_.v_row, type_.rows), (1, type_.v_col, type_.cols)):
             if valid is not None and not 0 <= valid <= size:
-                self.found.append(
-                    finding(
-                        "PTO2017",
-                        f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
-                        f"shape[{axis}]",
-                        Span(self.source, value.start, value.start + len(value.name) + 1),
-                        label=f"valid {valid} of {size}",
-                        notes=("the valid region lies inside the static shape of the tile",),
-                    )
+                self._report(
+                    "PTO2017",
+                    f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
+                    f"shape[{axis}]",
+                    value.span(self.source),
+                    label=f"valid {valid} of {size}",
+                    notes=("the valid region lies inside the static shape of the tile",),
                 )
 
     def _has_only_tiles(self, op: Operation) -> bool:
@@ -250,15 +237,13 @@ class _Verifier:
             arch=arch, op=definition.mnemonic, list=listed, names=", ".join(rule.operands)
         )
         found = ", ".join(f"{n} is {v.dtype}" for n, v in zip(rule.operands, views, strict=True))
-        self.found.append(
-            finding(
-                "PTO2013" if len(rule.operands) == 1 else "PTO2014",
-                f"'{op.name}' op {message}",
-                self._name_span(op),
-                label=found,
-                more=self._operand_labels(op, rule.operands),
-                notes=(definition_note(definition),),
-            )
+        self._report(
+            "PTO2013" if len(rule.operands) == 1 else "PTO2014",
+            f"'{op.name}' op {message}",
+            op.span(self.source),
+            label=found,
+            more=self._operand_labels(op, rule.operands),
+            notes=(definition_note(definition),),
         )
 
     def _constraint(
@@ -293,7 +278,7 @@ class _Verifier:
         return finding(
             code,
             f"'{op.name}' op {message}",
-            self._name_span(op),
+            op.span(self.source),
             more=self._operand_labels(op, operands),
             notes=(definition_note(definition),),
             help=rule.help,
@@ -305,10 +290,10 @@ class _Verifier:
         for name in names:
             operand, result = op.bound.get(name), results.get(name)
             if isinstance(operand, Operand) and isinstance(operand.tok, Tok):
-                span = Span(self.source, operand.tok.start, operand.tok.end)
+                span = operand.tok.span(self.source)
                 labels.append(Label(span, f"{name}: {_brief(operand.type)}"))
             elif result is not None:
-                span = Span(self.source, result.start, result.start + len(result.name) + 1)
+                span = result.span(self.source)
                 labels.append(Label(span, f"{name}: {_brief(result.type)}"))
         return tuple(labels)
 
@@ -425,11 +410,10 @@ def _unknown_member(
     op: Operation, known: AttrDef, members: dict[str, int], value: Any, span: Span
 ) -> Diagnostic:
     text = value.member if isinstance(value, Enum) else str(value)
-    close = difflib.get_close_matches(text, members, n=1)
     return finding(
         "PTO2004",
         f"'{op.name}' op: `{text}` is not a member of {known.type}",
         span,
         notes=(f"members: {', '.join(members)}",),
-        help=f"did you mean `{close[0]}`?" if close else None,
+        help=nearest(text, members),
     )

@@ -147,8 +147,7 @@ def _shares(op: Binding, end: PipeEnd, direction: str) -> Shares:
 
 
 def _vector_cores(op: Binding) -> list[int]:
-    cluster = op.core.cluster
-    return [c.sub_block for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
+    return [c.sub_block for c in op.machine.mates(op.core, "vector")]
 
 
 def _tokens(op: Binding, end: PipeEnd, direction: str) -> tuple[Any, ...]:

@@ -236,9 +236,7 @@ def _set_a2a3(op: Binding, number: int) -> Commit:
 
 def _vector_cores(op: Binding) -> list[int]:
     """The vector cores of the cluster; of a cube kernel without any, both that could be there."""
-    cluster = op.core.cluster
-    found = [c for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
-    return [c.sub_block for c in found] or [0, 1]
+    return [c.sub_block for c in op.machine.mates(op.core, "vector")] or [0, 1]
 
 
 def _bounded(op: Binding, keys: list[Any]) -> Commit:
@@ -278,7 +276,7 @@ _CROSS_WAIT: dict[str, Callable[[Binding, int], Commit]] = {"a5": _wait_a5, "a2a
 def _group(machine: Machine, core: Core, mode: int) -> list[Core]:
     """Mode 0: every core of the same kind; mode 1: the vector cores of the cluster."""
     if mode == 1:
-        return [c for c in machine.cores if c.cluster is core.cluster and c.kind == core.kind]
+        return machine.mates(core, core.kind)
     return [c for c in machine.cores if c.kind == core.kind]
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.ir.attributes import Symbol, attr_value
+from ptosim.ground.ir.attributes import Symbol, attribute_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, TileType, Type
 from ptosim.ground.source import Source
-from ptosim.passes.verify.operands import name_span
 
 
 def levels(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -40,7 +38,7 @@ def _alloc(op: Operation, level: int, source: Source) -> Iterator[Diagnostic]:
         yield finding(
             "PTO3010",
             f"'{op.name}' op unexpected 'addr' operand: only supported when --pto-level=level3",
-            name_span(op, source),
+            op.span(source),
             notes=("levels 1 and 2 plan memory themselves",),
             help="remove `addr = …`, or run with `--level 3`",
         )
@@ -48,7 +46,7 @@ def _alloc(op: Operation, level: int, source: Source) -> Iterator[Diagnostic]:
         yield finding(
             "PTO3011",
             f"'{op.name}' op requires 'addr' operand when --pto-level=level3",
-            name_span(op, source),
+            op.span(source),
             notes=("at level 3 every address is the program's",),
             help="give the tile `addr = %address`, or run with `--level 2`",
         )
@@ -58,7 +56,7 @@ def _placed(op: Operation, source: Source) -> Diagnostic:
     return finding(
         "PTO3012",
         f"{op.name} is only supported when --pto-level=level3.",
-        name_span(op, source),
+        op.span(source),
         help="run with `--level 3`, or let the planner place the tile",
     )
 
@@ -67,7 +65,7 @@ def _placed_with_sync(op: Operation, source: Source) -> Diagnostic:
     return finding(
         "PTO3013",
         f"{op.name} requires --enable-insert-sync to be disabled",
-        name_span(op, source),
+        op.span(source),
         notes=("automatic synchronisation does not follow a tile to another address",),
         help="run with `--sync manual`",
     )
@@ -82,14 +80,9 @@ def buffers(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
         for op in function.ops:
             if "imports" in op.traits:
                 yield from _import(op, resolved, source)
-        fixed = [op for op in reserved if _attr(op, "auto") is False]
+        fixed = [op for op in reserved if attribute_of(op, "auto") is False]
         if fixed and level < 3:
             yield from _not_planned(function, fixed[0], source)
-
-
-def _attr(op: Operation, name: str) -> Any:
-    attr = op.attrs.get(name)
-    return None if attr is None else attr_value(attr)
 
 
 def _single(reserved: list[Operation], source: Source) -> Iterator[Diagnostic]:
@@ -97,13 +90,13 @@ def _single(reserved: list[Operation], source: Source) -> Iterator[Diagnostic]:
         yield finding(
             "PTO5018",
             f"'{op.name}' op expects at most one per function",
-            name_span(op, source),
-            more=(Label(name_span(reserved[0], source), "the first one"),),
+            op.span(source),
+            more=(Label(reserved[0].span(source), "the first one"),),
         )
 
 
 def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator[Diagnostic]:
-    symbol, name = _attr(op, "peer_func"), _attr(op, "name")
+    symbol, name = attribute_of(op, "peer_func"), attribute_of(op, "name")
     if not isinstance(symbol, Symbol):
         return  # the attribute is reported already
     peer = resolved.functions.get(symbol.name)
@@ -111,14 +104,14 @@ def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator
         yield finding(
             "PTO5019",
             f"'{op.name}' op expects 'peer_func' to reference an existing func.func",
-            name_span(op, source),
+            op.span(source),
             label=f"there is no function {symbol}",
         )
-    elif not any("reserves" in r.traits and _attr(r, "name") == name for r in peer.ops):
+    elif not any("reserves" in r.traits and attribute_of(r, "name") == name for r in peer.ops):
         yield finding(
             "PTO5019",
             f"'{op.name}' op expects matching peer reserve_buffer to exist",
-            name_span(op, source),
+            op.span(source),
             label=f'{symbol} reserves no buffer named "{name}"',
         )
 
@@ -133,15 +126,15 @@ def _not_planned(function: Function, fixed: Operation, source: Source) -> Iterat
             "PTO4002",
             f"'{op.name}' op cannot use pto.reserve_buffer with auto = false when local "
             "memref.alloc still requires PlanMemory allocation",
-            name_span(op, source),
-            more=(Label(name_span(fixed, source), "the buffer with a fixed address"),),
+            op.span(source),
+            more=(Label(fixed.span(source), "the buffer with a fixed address"),),
             help="set auto = true",
         )
     yield finding(
         "PTO4003" if allocations or tiles else "PTO4004",
         "pto.reserve_buffer with explicit 'base' (auto = false) is not supported in PlanMemory; "
         "use --pto-level=level3 or set auto = true",
-        name_span(fixed, source),
+        fixed.span(source),
     )
 
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.ir.attributes import attr_value
+from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operand, Operation, Value, walk
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.source import Source
-from ptosim.passes.verify.operands import name_span
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +40,7 @@ class _End:
         if self.is_lowered:
             given = [bound.get("local_addr"), bound.get("peer_local_addr")]
             return [_owner(o) for o in given if o is not None]
-        mask = _attr(self.op, "dir_mask")
+        mask = attribute_of(self.op, "dir_mask")
         names = [n for bit, n in ((1, "c2v_consumer_buf"), (2, "v2c_consumer_buf"))
                  if isinstance(mask, int) and mask & bit]  # fmt: skip
         return [_owner(bound[n]) for n in names if bound.get(n) is not None]
@@ -97,11 +96,6 @@ def _owner(operand: Any) -> Operation | None:
     return value.owner if isinstance(value, Value) else None
 
 
-def _attr(op: Operation, name: str) -> Any:
-    attr = op.attrs.get(name)
-    return None if attr is None else attr_value(attr)
-
-
 # -- inside a function --------------------------------------------------------------------------
 
 
@@ -118,7 +112,7 @@ def _sides(found: Found, function: Function, source: Source) -> Iterator[Diagnos
             "PTO5011",
             f"'{op.name}' op must be inside a {where} section or a function with kernel_kind "
             f"{where}",
-            name_span(op, source),
+            op.span(source),
             help=f"give the function `{{pto.kernel_kind = #pto.kernel_kind<{kind}>}}`",
         )
 
@@ -128,13 +122,13 @@ def _once(found: Found, source: Source) -> Iterator[Diagnostic]:
     for op, _ in found:
         if _row(op).fifo != "open" or _row(op).side is None:
             continue
-        key = (op.name, _attr(op, "id"))
+        key = (op.name, attribute_of(op, "id"))
         if key in first:
             yield finding(
                 "PTO5012",
                 f"'{op.name}' op expects at most one per function",
-                name_span(op, source),
-                more=(Label(name_span(first[key], source), "the first one"),),
+                op.span(source),
+                more=(Label(first[key].span(source), "the first one"),),
             )
         first.setdefault(key, op)
 
@@ -148,7 +142,7 @@ def _handles(found: Found, source: Source) -> Iterator[Diagnostic]:
                 "PTO5013",
                 f"'{op.name}' op pipe_handle must be produced by pto.initialize_l2l_pipe or "
                 "pto.initialize_l2g2l_pipe",
-                name_span(op, source),
+                op.span(source),
             )
 
 
@@ -187,8 +181,8 @@ def _buffer_key(end: _End) -> set[tuple[str, str]]:
             continue
         home = end.function.name
         if "imports" in owner.traits:
-            home = getattr(_attr(owner, "peer_func"), "name", "")
-        keys.add((home, str(_attr(owner, "name"))))
+            home = getattr(attribute_of(owner, "peer_func"), "name", "")
+        keys.add((home, str(attribute_of(owner, "name"))))
     return keys
 
 
@@ -202,7 +196,7 @@ def _peer(end: _End, ends: list[_End]) -> _End | None:
 
 def _provenance(end: _End, peer: _End | None, name: str, source: Source) -> Iterator[Diagnostic]:
     """Event numbers are given to a FIFO by its reserved buffer, at both ends."""
-    if _attr(end.op, "flag_base") is not None:
+    if attribute_of(end.op, "flag_base") is not None:
         return
     owners = end.buffers
     if any(o is None or not o.traits & _SLOTS for o in owners):
@@ -211,7 +205,7 @@ def _provenance(end: _End, peer: _End | None, name: str, source: Source) -> Iter
                 "PTO5014",
                 f"'{name}' op requires local_addr to come from pto.reserve_buffer or "
                 "pto.import_reserved_buffer when 'flag_base' is not explicit",
-                name_span(end.op, source),
+                end.op.span(source),
                 help="reserve the slots in the consumer and import them in the producer",
             )
     elif owners and peer is None:
@@ -220,7 +214,7 @@ def _provenance(end: _End, peer: _End | None, name: str, source: Source) -> Iter
             "PTO5015" if name == _LOWERED["a5"] else "PTO5020",
             f"'{name}' op requires a complete peer init pair when local_addr comes from "
             "pto.reserve_buffer or pto.import_reserved_buffer",
-            name_span(end.op, source),
+            end.op.span(source),
             notes=("the function that shares the buffer initialises the other end",),
         )
 
@@ -232,14 +226,12 @@ def _splits(end: _End, peer: _End | None, name: str, source: Source) -> Iterator
         yield finding(
             "PTO5016",
             f"'{name}' op conflicting pipe split usage across peer pipe init ops",
-            name_span(end.op, source),
-            more=tuple(
-                Label(name_span(op, source), f"split = {split}") for split, op in splits.items()
-            ),
+            end.op.span(source),
+            more=tuple(Label(op.span(source), f"split = {split}") for split, op in splits.items()),
             notes=("split 0 uses one vector core, 1 and 2 use both",),
         )
         return
-    nosplit = _attr(end.op, "nosplit")
+    nosplit = attribute_of(end.op, "nosplit")
     wrong = splits.keys() - {0} if nosplit is True else splits.keys() & {0}
     if nosplit is None or not wrong:
         return
@@ -249,13 +241,13 @@ def _splits(end: _End, peer: _End | None, name: str, source: Source) -> Iterator
         "PTO5017",
         f"'{name}' op explicit 'nosplit = {word}' conflicts with downstream users that require "
         f"split = {required}",
-        name_span(end.op, source),
-        more=tuple(Label(name_span(splits[s], source), f"split = {s}") for s in sorted(wrong)),
+        end.op.span(source),
+        more=tuple(Label(splits[s].span(source), f"split = {s}") for s in sorted(wrong)),
     )
 
 
 def _split(op: Operation) -> int:
-    value = _attr(op, "split")
+    value = attribute_of(op, "split")
     return value if isinstance(value, int) else 0
 
 
@@ -282,7 +274,7 @@ def _freed(ops: Sequence[Operation], source: Source) -> Iterator[Diagnostic]:
         row = op.definition
         if row is None or row.side is None:
             continue
-        fifo = row.side, _attr(op, "id")
+        fifo = row.side, attribute_of(op, "id")
         if row.fifo == "pop" and op.results:
             held.setdefault(fifo, []).append(op)
         elif row.fifo == "free" and held.get(fifo):
@@ -298,10 +290,10 @@ def _used_after(pop: Operation, free: Operation, user: Operation, source: Source
     return finding(
         "PTO5107",
         f"'{user.name}' op uses %{name}, whose slot has been given back",
-        name_span(user, source),
+        user.span(source),
         more=(
-            Label(name_span(free, source), "given back here"),
-            Label(name_span(pop, source), "popped here"),
+            Label(free.span(source), "given back here"),
+            Label(pop.span(source), "popped here"),
         ),
         notes=("on A5 the popped tile is the slot itself; the producer may write it again",),
         help=f"free after the last use of %{name}, or copy the tile before",
@@ -323,7 +315,7 @@ def _signals(function: Function, target: str, source: Source) -> Iterator[Diagno
         yield finding(
             "PTO0010",
             "legacy spelling: mixed cube/vector body without sections",
-            name_span(function.op, source),
+            function.op.span(source),
             notes=("cube and vector cores run different code; signals between them need both",),
             help="put the parts into `pto.section.cube { … }` and `pto.section.vector { … }`",
         )
@@ -334,7 +326,7 @@ def _signals(function: Function, target: str, source: Source) -> Iterator[Diagno
             "PTO5010",
             f"'{signals[0].name}' op A3 inter-core sync requires explicit `pto.set_ffts` in the "
             "same function when using `pto.sync.set`/`pto.sync.wait`",
-            name_span(signals[0], source),
+            signals[0].span(source),
             notes=("A2/A3 cross-core flags lie at an address that the program sets",),
             help="begin the function with `pto.set_ffts %flags : memref<…xi64>`",
         )

@@ -11,7 +11,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.names import compatible
-from ptosim.passes.verify.operands import constant, name_span, operand_span
+from ptosim.passes.verify.operands import constant, operand_span
 
 
 def entries(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -32,7 +32,7 @@ def _is_entry(function: Function, called: set[str]) -> bool:
 
 
 def _callees(function: Function) -> list[tuple[str, Operation]]:
-    return [(op.bound["callee"], op) for op in function.ops if op.name == "func.call" and op.bound]
+    return [(op.bound["callee"], op) for op in function.ops if op.has("call") and op.bound]
 
 
 def _nonvoid(function: Function, source: Source):
@@ -40,7 +40,7 @@ def _nonvoid(function: Function, source: Source):
         "PTO1011",
         f"PTO entry functions must return void: `@{function.name}` returns "
         f"{', '.join(map(str, function.results))}",
-        Span(source, function.op.start, function.op.name_end),
+        function.op.span(source),
         notes=("an entry is launched on every core; nothing takes its results",),
         help="store the result through a pointer argument, or make the function private",
     )
@@ -99,7 +99,7 @@ def _call_arguments(op: Operation, function: Function, source: Source) -> Iterat
                 f"argument {number} of `@{function.name}` has type {argument.type}, not "
                 f"{operand.type}",
                 operand_span(operand, op, source),
-                more=(_definition(function, source),),
+                more=(Label(function.op.span(source), "defined here"),),
             )
 
 
@@ -114,14 +114,9 @@ def _call_results(op: Operation, function: Function, source: Source) -> Iterator
         yield finding(
             "PTO1013",
             f"`@{function.name}` returns {wanted}, not {given}",
-            name_span(op, source),
-            more=(_definition(function, source),),
+            op.span(source),
+            more=(Label(function.op.span(source), "defined here"),),
         )
-
-
-def _definition(function: Function, source: Source) -> Label:
-    start = function.op.start
-    return Label(Span(source, start, start + len("func.func")), "defined here")
 
 
 _WITH_REGIONS = ("scf.if", "scf.execute_region", "scf.index_switch", "scf.for", "scf.while")
@@ -178,7 +173,7 @@ def _regions(op: Operation, source: Source) -> Iterator[Diagnostic]:
         yield finding(
             "PTO1015",
             "'scf.if' with results has no `else`",
-            name_span(op, source),
+            op.span(source),
             help="add `else { scf.yield … }` with the values for the other case",
         )
     for region in op.regions:
@@ -203,7 +198,7 @@ def _end(
         "PTO1015",
         f"a region of '{op.name}' {_WORDS[word]} {', '.join(map(str, given)) or 'nothing'}, "
         f"where it needs {wanted}",
-        name_span(last if last is not None and found else op, source),
-        more=(Label(name_span(op, source), f"needs {wanted}"),) if found else (),
+        (last if last is not None and found else op).span(source),
+        more=(Label(op.span(source), f"needs {wanted}"),) if found else (),
         help=f"end the region with `{word}` and values of type {wanted}",
     )

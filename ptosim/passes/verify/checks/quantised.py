@@ -11,7 +11,6 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.source import Source
-from ptosim.passes.verify.operands import name_span
 from ptosim.passes.verify.rule_views import attribute
 
 
@@ -55,8 +54,8 @@ def _reused(ops: Sequence[Operation], target: str, source: Source) -> Iterator[D
                 yield finding(
                     "PTO7210",
                     f"'{op.name}' reads a tile that '{writer.name}' has overwritten",
-                    name_span(op, source),
-                    more=(Label(name_span(writer, source), "overwrites its source"),),
+                    op.span(source),
+                    more=(Label(writer.span(source), "overwrites its source"),),
                     notes=(why,),
                     help="copy the tile before (`pto.tmov`), or load it again",
                 )
@@ -91,7 +90,7 @@ def _cast(op: Operation, held: Type, made: Type, source: Source) -> Iterator[Dia
         yield finding(
             "PTO2213",
             wrong if op.name in wrong else f"'{op.name}' op {wrong}",
-            name_span(op, source),
+            op.span(source),
             notes=(f"from {held}", f"to {made}"),
         )
         return
@@ -110,7 +109,7 @@ def _zero_points(op: Operation, element: Any, source: Source) -> Iterator[Diagno
         yield finding(
             "PTO7204",
             f"zero point {outside[0]} is outside the storage range [{low}, {high}]",
-            name_span(op, source),
+            op.span(source),
             notes=(
                 "MLIR does not check it; its lowering wraps the zero point to the storage width",
                 "real zero has no stored value then",
@@ -130,7 +129,7 @@ def _scheme(op: Operation, source: Source) -> Iterator[Diagnostic]:
         yield finding(
             "PTO2214",
             f"'{op.name}' op names the unknown scheme `{name}`",
-            name_span(op, source),
+            op.span(source),
             help=f"known: {', '.join(schemes())}",
         )
 

@@ -8,9 +8,9 @@ from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import BLOCK_BITS, Dim, MemRefType, PtrType, TileType, ViewType
-from ptosim.ground.source import Source, Span
+from ptosim.ground.source import Source
 from ptosim.machine.layout import box_shape
-from ptosim.passes.verify.operands import constant, name_span, operand_span
+from ptosim.passes.verify.operands import constant, operand_span
 from ptosim.passes.verify.rule_views import attribute
 
 
@@ -40,7 +40,7 @@ def _library_shape(op: Operation, source: Source) -> Iterator[Diagnostic]:
             "PTO2044",
             f"'{op.name}' op: {fault}; a C++ build of this program would stop at a static "
             "assertion",
-            name_span(op, source),
+            op.span(source),
             notes=(
                 "tile class of the pto-isa headers: rows (columns of a col_major tile) are "
                 "multiples of 32 bytes, boxed tiles are multiples of their box",
@@ -109,7 +109,7 @@ def _boxed_subset(
 
 
 def _fault(op: Operation, code: str, text: str, source: Source) -> Diagnostic:
-    return finding(code, f"'{op.name}' op {text}", name_span(op, source))
+    return finding(code, f"'{op.name}' op {text}", op.span(source))
 
 
 # -- set_validshape --------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _other_layout(
     op: Operation, given: str, layout: str, numbers: tuple[list[int], list[int]], source: Source
 ) -> Diagnostic:
     attr = op.attrs["layout"]
-    at = Span(source, attr.key.start, attr.key.end) if attr.key else name_span(op, source)
+    at = attr.key.span(source) if attr.key else op.span(source)
     return finding(
         "PTO2043",
         f"'{op.name}' op layout mismatch: user-specified layout={given} but sizes and strides "

@@ -68,7 +68,7 @@ def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
         yield finding(
             "PTO3023",
             f"'{op.name}' op is only possible inside a vector region",
-            Span(source, op.start, op.name_end),
+            op.span(source),
             notes=("outside a vector region a tile stands for its address",),
             help="move it into `pto.vecscope { … }`",
         )
@@ -78,7 +78,7 @@ def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
         yield finding(
             "PTO3020",
             f"'{op.name}' op needs a vector region around it",
-            Span(source, op.start, op.name_end),
+            op.span(source),
             notes=("vector registers, masks and align states exist only in a vector region",),
             help="put it into `pto.vecscope { … }`",
         )
@@ -89,13 +89,13 @@ def _signature(function: Function, source: Source) -> Iterator[Diagnostic]:
         if is_register(value.type):
             yield _leaves(
                 f"argument `%{value.name}` of `@{function.name}` is a register",
-                Span(source, value.start, value.start + len(value.name) + 1),
+                value.span(source),
             )
     for type_ in function.results:
         if is_register(type_):
             yield _leaves(
                 f"`@{function.name}` returns a register ({type_})",
-                Span(source, function.op.start, function.op.name_end),
+                function.op.span(source),
             )
 
 
@@ -114,8 +114,8 @@ def _leaves(message: str, span: Span, more: tuple[Label, ...] = ()) -> Diagnosti
 
 
 def _inside(op: Operation, scope: Operation, source: Source) -> Iterator[Diagnostic]:
-    around = (Label(Span(source, scope.start, scope.name_end), "the vector region"),)
-    span = Span(source, op.start, op.name_end)
+    around = (Label(scope.span(source), "the vector region"),)
+    span = op.span(source)
     if "tile_address" not in op.traits and _is_tile_op(op):
         yield finding(
             "PTO3021",
@@ -126,7 +126,7 @@ def _inside(op: Operation, scope: Operation, source: Source) -> Iterator[Diagnos
             notes=("a tile operation is a vector region of its own",),
             help="move it out of the region, or load from the tile's address",
         )
-    elif op.name in ("func.call", "func.return") and any(
+    elif (op.has("call") or op.has("returns")) and any(
         is_register(v.type) for v in op.operand_values()
     ):
         yield _leaves(f"'{op.name}' op passes a register on", span, around)
@@ -141,13 +141,13 @@ def _is_tile_op(op: Operation) -> bool:
 
 
 def _scope(op: Operation, outer: Operation | None, source: Source) -> Iterator[Diagnostic]:
-    span = Span(source, op.start, op.name_end)
+    span = op.span(source)
     if outer is not None:
         yield finding(
             "PTO3024",
             f"'{op.name}' op is inside another vector region",
             span,
-            more=(Label(Span(source, outer.start, outer.name_end), "the region around it"),),
+            more=(Label(outer.span(source), "the region around it"),),
             notes=("vector regions do not nest",),
             help="remove the inner region; its operations can be in the outer one",
         )
