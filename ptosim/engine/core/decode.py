@@ -10,7 +10,6 @@ from typing import Any
 
 from ptosim.engine.core import runners
 from ptosim.engine.core.control_flow import ControlFlow
-from ptosim.engine.core.pipes import issue_pipe
 from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Inst, Kind
 from ptosim.engine.core.slots import Slots
 from ptosim.ground.diagnostics.model import Sink, finding
@@ -25,7 +24,6 @@ from ptosim.machine.core import Machine
 from ptosim.machine.tile import tile_ref
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.verify.checks import vecscope
-from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.micro.context import VectorContext
 from ptosim.semantics.micro.order import Place
@@ -201,7 +199,7 @@ class _Decoder:
             self.resolved.layouts.get(op),
             self.placement.values.get(op.results[0]) if op.results else None,
             lambda code, message, help=None: self.report(op, code, message, help),
-            static_attributes(op),
+            op.attributes,
             self.profile,
         )
         self.emit(Kind.ACTION, op, VALUES[op.name](context))
@@ -230,7 +228,7 @@ class _Decoder:
             op,
             self.profile,
             slots,
-            static_attributes(op),
+            op.attributes,
             self.slots.new,
             lambda code, message, help=None: self.report(op, code, message, help),
             self.places.get(op),
@@ -250,10 +248,10 @@ class _Decoder:
             getter=runners.getter(flat),
             operands=tuple(operands),
             semantics=kernel if self.values else self._any_kernel(op),
-            # What stands in a vector region is a part of it and has no queue of its own.
-            pipe="S" if self.in_vector_region else issue_pipe(op, self.resolved.target),
+            # What is in a vector region is a part of it and has no queue of its own.
+            pipe="S" if self.in_vector_region else op.queue,
             window=_window(op, operands),
-            attrs=static_attributes(op),
+            attrs=op.attributes,
         )
 
     @staticmethod

@@ -164,6 +164,8 @@ class Operation:
     traits: frozenset[str] = frozenset()  # of the row: words of `isa/traits.toml`
     variant: Variant | None = None
     bound: dict[str, Any] = field(default_factory=dict)  # a `Bound` for each name of the row
+    attributes: dict[str, Any] = field(default_factory=dict)  # of the row: values or defaults
+    queue: str = ""  # the pipe in whose queue it waits, decided for operations that can be reached
     function: Operation | None = None
 
     def __repr__(self) -> str:

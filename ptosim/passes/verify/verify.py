@@ -36,7 +36,6 @@ from ptosim.passes.verify.operands import (
 )
 from ptosim.passes.verify.rule_views import (
     OperandView,
-    attribute,
     environment,
     evaluate,
     result_values,
@@ -156,7 +155,7 @@ class _Verifier:
             if isinstance(value, Enum) and value.kind not in (None, "enum", enum.name):
                 self.found.append(_wrong_enum(op, known, value, span))
                 return False
-            if attribute(op, known) is None:
+            if op.attributes[known.name] is None:
                 self.found.append(_unknown_member(op, known, enum.members, value, span))
                 return False
         elif not _has_type(value, known.type):
