@@ -13,6 +13,7 @@ from ptosim.ground.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from ptosim.api import check, load
+    from ptosim.debug.program import Program
     from ptosim.ground.diagnostics.model import Diagnostic, Severity
     from ptosim.ground.errors import (
         InternalError,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ptosim.quant.inverse import dequantize
     from ptosim.quant.quantize import quantize
     from ptosim.run.arguments import Arg
-    from ptosim.run.program import Program
     from ptosim.run.results import Result
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
@@ -37,7 +37,7 @@ _PUBLIC = {
     "quantize": "ptosim.quant.quantize",
     "dequantize": "ptosim.quant.inverse",
     "Arg": "ptosim.run.arguments",
-    "Program": "ptosim.run.program",
+    "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
     "Diagnostic": "ptosim.ground.diagnostics.model",
     "Severity": "ptosim.ground.diagnostics.model",

@@ -14,7 +14,7 @@ from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.sources import read_source
 
 if TYPE_CHECKING:
-    from ptosim.run.program import Program
+    from ptosim.debug.program import Program
 
 
 def load(
@@ -33,9 +33,9 @@ def load(
     options that mean nothing or a file that cannot be read."""
     text = read_source(source, filename)
     front = run_frontend(text, FrontOptions(target, level, sync))
-    from ptosim.run.program import make_program  # brings NumPy; a check does without
+    from ptosim.debug.program import Program  # brings NumPy; a check does without
 
-    return make_program(front, profile, switches)
+    return Program.of(front, profile, switches)
 
 
 @dataclass(slots=True)
@@ -72,16 +72,16 @@ def check_source(
     wanted = needless or (front.sync == "manual" if dry_run is None else dry_run)
     if not wanted or front.sink.has_errors:
         return checked
-    from ptosim.run.dry import dry_run as follow  # brings NumPy; most checks do without
-    from ptosim.run.program import make_program
+    from ptosim.run.program import LoadedProgram  # brings NumPy; most checks do without
+    from ptosim.run.symbolic import follow
 
-    program = make_program(front, profile, switches)
+    program = LoadedProgram.of(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
     ends = []
     for name in entries:
         outcome = follow(front, program.profile, name, args)
         checked.findings += [d for d in outcome.findings if d not in checked.findings]
-        ends.append(f"@{name}: {outcome.ended or 'to its end'}")
+        ends.append(f"@{name}: {outcome}")
         if needless and front.sync == "manual":
             from ptosim.analysis.redundant_sync import needless as needless_of
 

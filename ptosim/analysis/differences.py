@@ -13,8 +13,7 @@ from ptosim.ground.errors import PtosimError, Trap, UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
-from ptosim.run.estimation import cost_of
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 
 
 @dataclass(slots=True)
@@ -97,7 +96,7 @@ def look_at(choices: Choices) -> Side:
     if front.sink.has_errors:
         side.why_not = "rejected"
         return side
-    program = Program(front, profile)
+    program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
     for space in memory_map(front, profile, entry, args).spaces:
         side.spaces[space.space.name] = (space.high_water, space.space.safe)
@@ -109,7 +108,7 @@ def look_at(choices: Choices) -> Side:
     except PtosimError as problem:
         side.why_not = str(problem)
     try:
-        side.cycles = cost_of(program, entry=entry, args=args).cycles
+        side.cycles = program.cost(entry=entry, args=args).cycles
     except PtosimError as problem:
         side.why_not = side.why_not or str(problem)
     return side

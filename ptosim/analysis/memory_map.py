@@ -27,7 +27,7 @@ from ptosim.passes.place.liveness import lifetimes
 from ptosim.passes.place.planner import Placed, place
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments
-from ptosim.run.dry import dry_run
+from ptosim.run.symbolic import follow
 
 Span = tuple[int, int]
 """First and last step."""
@@ -193,8 +193,8 @@ def memory_map(
     steps, source = 0, "the text"
     if not front.sink.has_errors:
         watcher = _Watcher(buffers, front.source)
-        outcome = dry_run(front, profile, entry, args, observers=[watcher])
-        if not outcome.ended.startswith("not begun"):
+        outcome = follow(front, profile, entry, args, observers=[watcher])
+        if outcome.begun:
             steps = watcher.finish()
             source = "the executed program" + (f", up to: {outcome.ended}" if outcome.ended else "")
             buffers = watcher.buffers

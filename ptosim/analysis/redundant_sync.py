@@ -14,9 +14,8 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source, Span
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
-from ptosim.run.dry import dry_run
-from ptosim.run.estimation import cost_of
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
+from ptosim.run.symbolic import follow
 
 MAX_CANDIDATES = 200
 
@@ -31,12 +30,14 @@ class _Candidate:
     what: str
 
 
-def needless(program: Program, entry: str, args: Mapping[str, Any] | None) -> list[Diagnostic]:
+def needless(
+    program: LoadedProgram, entry: str, args: Mapping[str, Any] | None
+) -> list[Diagnostic]:
     """Return a note for every barrier and pair of flags of an entry that nothing needs, and for
     every pair of pipes without a free event id. Raises UsageError where the program cannot be
     followed to its end, or where it has races of its own."""
     front = program.front
-    before = dry_run(front, program.profile, entry, args)
+    before = follow(front, program.profile, entry, args)
     if before.ended:
         raise UsageError(f"needless synchronisation cannot be told of @{entry}: {before.ended}")
     wrong = next((d for d in before.findings if d.severity is Severity.ERROR), None)
@@ -53,7 +54,7 @@ def needless(program: Program, entry: str, args: Mapping[str, Any] | None) -> li
         without = _without(program, candidate)
         if without is None:
             continue
-        after = dry_run(without.front, program.profile, entry, args)
+        after = follow(without.front, program.profile, entry, args)
         if after.ended or any((d.code, d.message) not in known for d in after.findings):
             continue
         found.append(_finding(front, candidate, cycles, _cycles(without, entry, args)))
@@ -74,7 +75,7 @@ def _candidates(function: Operation) -> Iterator[_Candidate]:
                     yield candidate
     events: dict[FlagKey, list[Operation]] = {}
     for op in function.walk():
-        if op.name in ("pto.set_flag", "pto.wait_flag"):
+        if op.has("flag"):
             events.setdefault(flag_key(op), []).append(op)
     for ops in events.values():
         if any(op not in paired for op in ops):
@@ -84,12 +85,13 @@ def _candidates(function: Operation) -> Iterator[_Candidate]:
 def _of_block(ops: Sequence[Operation]) -> Iterator[_Candidate]:
     taken: set[int] = set()
     for index, op in enumerate(ops):
-        if op.name == "pto.barrier" and not _ends(ops, index):
+        if op.has("barrier") and not _ends(ops, index):
             yield _Candidate((op,), "barrier")
-        if op.name != "pto.set_flag":
+        if not (op.has("flag") and op.has("signals")):
             continue
         for other in range(index + 1, len(ops)):
-            same = ops[other].name == "pto.wait_flag" and flag_key(ops[other]) == flag_key(op)
+            takes = ops[other].has("flag") and ops[other].has("waits")
+            same = takes and flag_key(ops[other]) == flag_key(op)
             if same and other not in taken:
                 taken.add(other)
                 yield _Candidate((op, ops[other]), "pair of flags")
@@ -98,7 +100,7 @@ def _of_block(ops: Sequence[Operation]) -> Iterator[_Candidate]:
 
 def _ends(ops: Sequence[Operation], index: int) -> bool:
     """The barrier before the end of a kernel is for the next kernel."""
-    return index + 1 >= len(ops) or ops[index + 1].name == "func.return"
+    return index + 1 >= len(ops) or ops[index + 1].has("returns")
 
 
 def flag_key(op: Operation) -> FlagKey:
@@ -108,19 +110,19 @@ def flag_key(op: Operation) -> FlagKey:
     return source, target, event
 
 
-def _without(program: Program, candidate: _Candidate) -> Program | None:
+def _without(program: LoadedProgram, candidate: _Candidate) -> LoadedProgram | None:
     front = program.front
     text = front.source.text
     for op in sorted(candidate.ops, key=lambda o: -o.start):
         text = text[: op.start] + text[op.end :]
     options = FrontOptions(front.chip, front.level, "manual")
     other = run_frontend(Source(front.source.name, text), options)
-    return None if other.sink.has_errors else Program(other, program.profile)
+    return None if other.sink.has_errors else LoadedProgram(other, program.profile)
 
 
-def _cycles(program: Program, entry: str, args: Mapping[str, Any] | None) -> int | None:
+def _cycles(program: LoadedProgram, entry: str, args: Mapping[str, Any] | None) -> int | None:
     try:
-        return cost_of(program, entry=entry, args=args).cycles
+        return program.cost(entry=entry, args=args).cycles
     except PtosimError:
         return None
 
@@ -205,10 +207,10 @@ def _uses(function: Operation) -> dict[tuple[str, str], dict[Operation, dict[str
     (with the loops inside it), with an operation that does so."""
     found: dict[tuple[str, str], dict[Operation, dict[str, Operation]]] = {}
     for around in function.walk():
-        if around is not function and around.name not in ("scf.for", "scf.while"):
+        if around is not function and not around.has("loop"):
             continue
         for op in around.walk():
-            if op.name in ("pto.set_flag", "pto.wait_flag"):
+            if op.has("flag"):
                 source, target, number = flag_key(op)
                 uses = found.setdefault((source, target), {}).setdefault(around, {})
                 uses.setdefault(number, op)

@@ -13,13 +13,13 @@ from ptosim.cli.formats import Formats, data, tables, text
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.run.choices import Choices
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport
 from ptosim.views import cost_data, cost_tables
 from ptosim.views.cost_tables import BY, VIEWS
 from ptosim.views.table import Part
 
-Timed = tuple[Program, CostReport]
+Timed = tuple[LoadedProgram, CostReport]
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
 depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),

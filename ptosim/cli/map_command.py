@@ -15,7 +15,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.isa.profiles import make_profile
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 from ptosim.views.header import header, header_line
 from ptosim.views.map_html import page
 from ptosim.views.map_text import renderables
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if any(d.severity is Severity.ERROR and d.code not in _BUDGET for d in front.sink):
         raise ProgramError(list(front.sink))
     profile = make_profile(choices.profile or "hw", front.target, choices.switches)
-    program = Program(front, profile)
+    program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
     found = memory_map(front, profile, entry, choices.arguments())
     terminal.report(_Report(found, header(program, entry)))

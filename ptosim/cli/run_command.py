@@ -10,13 +10,13 @@ from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, findings, tables
 from ptosim.cli.terminal import Terminal, trace_text, write_file
+from ptosim.debug.program import Program
 from ptosim.engine.core.dump import Dump, Dumper
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.run import values
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
-from ptosim.run.program import Program
 from ptosim.run.results import Result
 from ptosim.views import run_report
 from ptosim.views.diagnostics.export import Found

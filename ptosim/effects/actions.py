@@ -45,7 +45,7 @@ def _element(core: Core, op: Operation, values: Mapping[str, Any]) -> Reached | 
             where, start, elem = base.type.loc, base.addr, base.type.dtype
         else:
             continue
-        if not isinstance(offset, int) or where is None:
+        if not isinstance(offset, int) or not isinstance(start, int) or where is None:
             return None
         part = Strided(start + offset * elem.bits // 8, max(elem.bits // 8, 1))
         return Reached(name, core, where, (part,))

@@ -28,20 +28,13 @@ def role_of(op: Operation, name: str) -> Role:
     return dict(roles(op)).get(name, Role.IN)
 
 
-def result_names(op: Operation) -> tuple[str, ...]:
-    """Return the names that the results of an operation have in its row."""
-    if op.variant is None:
-        return ()
-    return tuple(o.name for o in op.variant.outs if op.bound.get(o.name) is None)
-
-
 def named_values(op: Operation) -> Iterator[tuple[str, Role, Value]]:
     """Yield the values that the text of an operation names, with its results: operand, role and
     value, of lists each."""
     for name, operand in op.operands():
         if operand.value is not None:
             yield name, role_of(op, name), operand.value
-    for name, value in zip(result_names(op), op.results, strict=False):
+    for name, value in op.result_values.items():
         yield name, Role.OUT, value
 
 
@@ -49,7 +42,7 @@ def written_name(op: Operation, name: str) -> str:
     """Return the name that the program gives an operand of a row, with `%`; its own if none."""
     value = getattr(op.bound.get(name), "value", None)
     if value is None:
-        value = dict(zip(result_names(op), op.results, strict=False)).get(name)
+        value = op.result_values.get(name)
     return f"%{value.name}" if value is not None else name
 
 

@@ -11,6 +11,7 @@ from ptosim.effects.operands import READ, bound_values, roles
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.schema import Role
 from ptosim.machine.tile import TileRef
+from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView, Memory, Pointer
 
 Range = tuple[Memory, int, int]
@@ -68,8 +69,12 @@ def storage_ranges(value: Any) -> list[Range]:
     """Return the bytes of an operand's value, or of each of a list: a tile's whole storage, a
     view's extent; none for a pointer."""
     if isinstance(value, TileRef):
+        if value.addr.__class__ is Unknown:
+            return [(value.type.loc, 0, END)]
         return [(value.type.loc, value.addr, value.addr + value.type.bytes)]
     if isinstance(value, GmView):
+        if not value.is_placed:
+            return [(value.memory, 0, END)]
         return [(value.memory, *value.span())]
     if value.__class__ is not tuple:
         return []
@@ -107,6 +112,8 @@ def _pointed(name: str, pointer: Pointer, values: Mapping[str, Any]) -> list[Ran
     place, start = pointer
     if place is None:
         return []
+    if start.__class__ is Unknown:
+        return [(place, 0, END)]
     reach = values.get("length", END)
     bursts = (values.get("nburst.count"), values.get(f"nburst.{name}_stride", END))
     loops = zip(values.get("loop.count", ()), values.get(f"loop.{name}_stride", ()), strict=False)

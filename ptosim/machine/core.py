@@ -119,6 +119,10 @@ class Machine:
     # The bytes whose conversion lies in such an array.
     kept: dict[Any, bytes] = field(default_factory=dict)
 
+    def mates(self, core: Core, kind: str) -> list[Core]:
+        """Return the cores of a kind in the cluster of a core, by number."""
+        return [c for c in self.cores if c.cluster is core.cluster and c.kind == kind]
+
     def scratch_array(
         self, role: str, shape: tuple[int, ...], dtype: np.dtype = _WIDE
     ) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ptosim.ground.ir.types import DType
 from ptosim.machine.storage import view_dtype
+from ptosim.machine.unknown import NeedsValue
 
 
 class GmBuffer:
@@ -55,15 +57,18 @@ def view_spec(
     return spec
 
 
-def reach(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+def reach(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     """Return the first and the last element of a shape, counted from that at index 0; (0, -1) if
-    it has none."""
-    if 0 in sizes:
-        return 0, -1
+    it has none. Of a shape that is not known neither is what it reaches."""
     low = high = 0
-    for size, stride in zip(sizes, strides, strict=True):
-        step = (size - 1) * stride
-        low, high = (low + step, high) if step < 0 else (low, high + step)
+    try:
+        if 0 in sizes:
+            return 0, -1
+        for size, stride in zip(sizes, strides, strict=True):
+            step = (size - 1) * stride
+            low, high = (low + step, high) if step < 0 else (low, high + step)
+    except NeedsValue as need:
+        return need.unknown, need.unknown  # type: ignore[return-value]  # see machine.unknown
     return low, high
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ptosim.machine.gm import ViewSpec
+from ptosim.machine.unknown import Unknown
 
 Memory = int | str
 """Which memory: a buffer of global memory by number, or a space of the core by name."""
@@ -39,6 +40,11 @@ class GmView(NamedTuple):
     def start(self) -> Pointer:
         """A pointer to the first element."""
         return Pointer(self.memory, self.offset * self.spec.dtype.bits // 8)
+
+    @property
+    def is_placed(self) -> bool:
+        """True if it is known where it is and what it reaches; in a run on values it always is."""
+        return Unknown not in (self.offset.__class__, self.spec.low.__class__)
 
     def span(self) -> tuple[int, int]:
         """Return the first byte that the view reaches and the one after its last; they are equal

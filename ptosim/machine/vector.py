@@ -141,10 +141,14 @@ class VectorWindow:
     a byte last (loads 1 to 127, stores 128 to 255; 0: a barrier orders it before every store).
     `touched` are the pages in which `last` says something. `log`, where somebody watches, takes
     each access of a region: code << 32 | bytes << 20 | first byte, or -1 - i for entry i of
-    `parts`, (code, first bytes, bytes of each run).
+    `parts`, (code, first bytes, bytes of each run). `is_anywhere`: a store went to a place that a
+    run without values does not know.
     """
 
-    __slots__ = ("data", "interval", "last", "log", "marks", "parts", "size", "stamp", "touched")
+    __slots__ = (
+        "data", "interval", "is_anywhere", "last", "log", "marks", "parts", "size", "stamp",
+        "touched",
+    )  # fmt: skip
 
     def __init__(self, data: bytearray) -> None:
         self.data = data
@@ -156,6 +160,7 @@ class VectorWindow:
         self.touched: set[int] = set()
         self.log: array[int] | None = None
         self.parts: list[tuple[int, np.ndarray, int]] = []
+        self.is_anywhere = False
 
     def watch(self) -> None:
         """Begin to log accesses."""

@@ -10,7 +10,7 @@ from typing import Any
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.compare import Tolerance
 from ptosim.run.launch import RunOptions
-from ptosim.run.program import Program, make_program
+from ptosim.run.program import LoadedProgram
 from ptosim.run.sidecar import OPTIONS, Sidecar, sidecar_of
 from ptosim.run.sources import open_source, source_path
 from ptosim.run.values import parse_spec
@@ -55,13 +55,13 @@ class Choices:
         source = open_source(self.file)
         return run_frontend(source, FrontOptions(self.target, self.level, self.sync))
 
-    def program(self) -> Program:
+    def program(self) -> LoadedProgram:
         """Return the program, ready to run. Raises ProgramError if it is wrong.
 
         It lives as long as the process, so the garbage collector need not go through it again and
         again; with thousands of operations each time would take a tenth of a second.
         """
-        program = make_program(self.front(), self.profile or "hw", self.switches)
+        program = LoadedProgram.of(self.front(), self.profile or "hw", self.switches)
         gc.freeze()
         return program
 

@@ -10,11 +10,13 @@ import numpy as np
 
 from ptosim.engine.core.decode import decode
 from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.records import DecodedProgram, Depth
 from ptosim.engine.core.retire import RetireEngine
 from ptosim.engine.timed.engine import TimedEngine
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import (
     ErrorType,
     MemRefType,
@@ -82,8 +84,8 @@ class RunOptions:
 class Launch:
     """One run: arguments in buffers and tiles, cores, an engine."""
 
-    values = True
-    """Data are computed, not only timed."""
+    depth = Depth.VALUES
+    """How much of the program is executed."""
 
     def __init__(
         self,
@@ -124,7 +126,7 @@ class Launch:
             profile,
             self._warn,
             self.sink,
-            values=self.values,
+            depth=self.depth,
         )
         self._refuse_unsupported()
         self.tile_inputs: dict[str, np.ndarray] = {}
@@ -273,14 +275,21 @@ class Launch:
         core.slots[SLOT_SUBBLOCK] = role.sub_block
         core.slots[SLOT_SUBBLOCK_NUM] = role.sub_blocks
         core.pc = self.program.functions[role.function].pc
+        self._fill_tiles(core)
+        return core
+
+    def _fill_tiles(self, core: Core) -> None:
         for name, array in self.tile_inputs.items():
             slot = self.program.tiles[name][0]
             store_tile(core, core.slots[slot], array)
-        return core
+
+    def parts(self) -> tuple[DecodedProgram, ResolvedModule, Machine, Profile, Sink]:
+        """What every engine of this launch is made of."""
+        return self.program, self.resolved, self.machine, self.profile, self.sink
 
     def start(self, observers: Sequence[Any] = ()) -> None:
         """Make the engine; nothing is executed yet."""
-        parts = (self.program, self.resolved, self.machine, self.profile, self.sink)
+        parts = self.parts()
         in_order = self.front.sync == "auto"
         if self.options.commit == "retire":
             self.engine = RetireEngine(*parts, observers, in_order=in_order)

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.isa.profiles import Profile, make_profile
-from ptosim.passes.frontend import Front
+from ptosim.ground.isa.targets import TargetName
+from ptosim.passes.frontend import Front, FrontOptions, check_target_word, run_frontend
 from ptosim.passes.place.cores import peer_functions
 from ptosim.run import arguments
 from ptosim.run.arguments import Arg
 from ptosim.run.launch import MAX_INSTRUCTIONS, Launch, RunOptions
 from ptosim.run.results import Result
+from ptosim.run.symbolic import cost_of
 from ptosim.semantics.base import families
 from ptosim.timing.report.totals import CostReport
-
-if TYPE_CHECKING:
-    from ptosim.debug.session import Debugger
 
 families.load()
 
 
-class Program:
-    """A program that was parsed and checked. Made by `ptosim.load`."""
+class LoadedProgram:
+    """A program that was parsed and checked: what it takes, its values, its cost."""
 
     def __init__(self, front: Front, profile: Profile) -> None:
         self._front = front
         self._profile = profile
+
+    @classmethod
+    def of(cls, front: Front, profile: str, switches: Mapping[str, str] | None = None) -> Self:
+        """Return the program of a checked module, with a profile by name. Raises ProgramError if
+        the checks found errors, UsageError for a profile or switch that does not exist."""
+        chosen = make_profile(profile, front.target, switches)
+        if front.sink.has_errors:
+            raise ProgramError(list(front.sink))
+        return cls(front, chosen)
 
     @property
     def front(self) -> Front:
@@ -118,20 +126,6 @@ class Program:
         launch = Launch(self._front, self._profile, self.entry(entry), args, options)
         return launch.run(observers)
 
-    def debug(
-        self,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,
-        *,
-        entry: str | None = None,
-        **options: Any,
-    ) -> Debugger:
-        """Return a debugger that stands before the first operation of a run; `options` are those of
-        `run`. Raises what `run` raises before its first operation."""
-        from ptosim.debug.session import Debugger
-
-        chosen = RunOptions(**options)
-        return Debugger(Launch(self._front, self._profile, self.entry(entry), args, chosen))
-
     def cost(
         self,
         *,
@@ -149,14 +143,17 @@ class Program:
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError if it
         has not ended after `max_instructions`.
         """
-        from ptosim.run.estimation import cost_of
+        program = self.on_target(target)
+        options = RunOptions(block_num=block_num, max_instructions=max_instructions)
+        return cost_of(program.front, program.profile, program.entry(entry), args, options, what_if)
 
-        return cost_of(self, target, entry, args, block_num, what_if, max_instructions)
-
-
-def make_program(front: Front, profile: str, overrides: Mapping[str, str] | None = None) -> Program:
-    """Return the program of a checked module; raises ProgramError if the checks found errors."""
-    chosen = make_profile(profile, front.target, overrides)
-    if front.sink.has_errors:
-        raise ProgramError(list(front.sink))
-    return Program(front, chosen)
+    def on_target(self, target: str | None) -> Self:
+        """Return the program for a target: itself, or checked anew. Raises ProgramError if the
+        other target rejects it."""
+        front = self._front
+        names = TargetName(front.target, None), TargetName(front.target, front.chip)
+        if target is None or check_target_word(target) in names:
+            return self
+        sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
+        other = run_frontend(front.source, FrontOptions(target, front.level, sync))
+        return self.of(other, self._profile.name)

@@ -8,12 +8,6 @@ from __future__ import annotations
 
 from ptosim.ground.ir.core import Operation, Value
 
-_LOADS = ("pto.vld", "pto.vsld")
-_STORES = ("pto.vsts", "pto.vsst", "pto.vsstb", "pto.vscatter")
-_REDUCTIONS = ("pto.vcadd", "pto.vcmax", "pto.vcmin", "pto.vcg", "pto.vcpadd")
-_SOME_LANES = ("pto.vdup", "pto.vselr", "pto.vperm", "pto.vsunpack", "pto.vzunpack")
-_EVERY = ("pto.pset_b", "pto.pge_b")
-
 
 def loads_used_whole(region: Operation) -> set[Operation]:
     """Return the loads of a region whose every lane is used."""
@@ -25,7 +19,8 @@ def loads_used_whole(region: Operation) -> set[Operation]:
     return {
         op
         for op in ops
-        if op.name.startswith(_LOADS)
+        if op.has("loads")
+        and not op.has("indexed")
         and any(_is_used_whole(value, users, set()) for value in op.results)
     }
 
@@ -37,9 +32,9 @@ def _is_used_whole(value: Value, users: dict[Value, list[Operation]], seen: set[
     for op in users.get(value, ()):
         if _leaves_out(op):
             continue
-        if op.name.startswith(_REDUCTIONS):
+        if op.has("reduces"):
             return True
-        if op.name.startswith(_STORES):
+        if op.has("stores") and "align" not in op.bound:
             if not _is_point(op):
                 return True
         elif any(_is_used_whole(result, users, seen) for result in op.results):
@@ -50,14 +45,11 @@ def _is_used_whole(value: Value, users: dict[Value, list[Operation]], seen: set[
 def _leaves_out(op: Operation) -> bool:
     """True if an operation may leave lanes out, or hands them on in a way that is not followed."""
     mask = getattr(op.bound.get("mask"), "value", None)
-    if op.name.startswith(_SOME_LANES):
+    if op.has("picks_lanes"):
         return True
     if mask is None:
-        return bool(op.regions) or not op.name.startswith("pto.")
-    owner = mask.owner
-    if owner is None or not owner.name.startswith(_EVERY):
-        return True
-    pattern = getattr(owner.bound.get("pattern"), "const", None)
+        return bool(op.regions) or op.has("yields") or op.has("selects")
+    pattern = getattr(mask.owner.bound.get("pattern"), "const", None) if mask.owner else None
     return str(getattr(pattern, "member", pattern)) != "PAT_ALL"
 
 

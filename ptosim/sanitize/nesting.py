@@ -9,7 +9,6 @@ from ptosim.ground.ir.program import ResolvedModule
 
 Path = list[tuple[Operation, int]]
 """The operations around one, outermost first, with the number of the region that it lies in."""
-_ONCE = ("module", "builtin.module", "pto.section.cube", "pto.section.vector", "scf.execute_region")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,12 @@ class Nesting:
         self._known()
         loops: list[Operation] = []
         for around, _ in self.path(op):
-            if around.name == "scf.for":
+            if around.has("counted"):
                 loops.append(around)
-            elif around.name == "func.func":
+            elif around.has("function"):
                 if self._names.get(around) in self._called:
                     return None
-            elif around.name not in _ONCE:
+            elif not around.has("once"):
                 return None
         left = execution - 1
         found: list[Iteration] = []
@@ -74,7 +73,7 @@ class Nesting:
             return self._parents
         self._parents = {}
         for owner in self._module.walk():
-            if owner.name == "func.call":
+            if owner.has("call"):
                 self._called.add(str(owner.bound.get("callee")).lstrip("@"))
             for number, region in enumerate(owner.regions):
                 for inner in region.ops:

@@ -23,7 +23,7 @@ _USUAL = (32.0, 4096.0)
 
 def check_of(binding: Any) -> Check | None:
     """Return what is to be looked at before a bound operation takes effect; None for most."""
-    maker = _CHECKS.get(binding.op.name)
+    maker = next((m for trait, m in _CHECKS.items() if binding.op.has(trait)), None)
     return maker(binding) if maker is not None else None
 
 
@@ -203,7 +203,8 @@ def _clamp(op: Any, src: Tile, words: np.ndarray) -> None:
 
 
 _CHECKS: dict[str, Callable[[Any], Check | None]] = {
-    "pto.tquant": _tquant,
-    "pto.tcvt": _tcvt,
-    **dict.fromkeys(("pto.tstore", "pto.tstore_fp", "pto.tmov", "pto.tmov.fp"), _fixpipe),
+    "makes_codes": _tquant,
+    "converts": _tcvt,
+    "fixpipe": _fixpipe,
 }
+"""By the trait of the operation."""

@@ -15,8 +15,6 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source, Span
 from ptosim.sanitize.nesting import Nesting, Path
 
-_LOOPS = ("scf.for", "scf.while")
-
 
 @dataclass(frozen=True, slots=True)
 class Repair:
@@ -101,7 +99,7 @@ class Repairs:
             return _Places(give, take)
         for at in range(depth - 1, -1, -1):
             loop = one[at][0]
-            if loop.name in _LOOPS:
+            if loop.has("loop"):
                 give, take = self._at(one, at + 1, first), self._at(two, at + 1, second)
                 return _Places(give, take, loop)
         return None

@@ -109,6 +109,11 @@ class Shadow:
             atom.size *= factor
         self.unit = granule
 
+    def set_states(self, state: int) -> None:
+        """Say the same of the values of all bytes."""
+        for atom in self.atoms:
+            atom.defined = state
+
     def states(self, places: np.ndarray) -> np.ndarray:
         """Return what is known of the values of some bytes."""
         of_atoms = np.array([atom.defined for atom in self.atoms], np.uint8)

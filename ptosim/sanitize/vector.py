@@ -102,9 +102,12 @@ class VectorWatch:
         agent = monitor.clocks.agent(core, head.pipe)
         monitor.clocks.begin(agent)
         self._close_scalars(agent)
+        shadow = monitor.shadow(core, "vec")
+        if ub.is_anywhere:  # who can say now which bytes have no value
+            shadow.set_states(DEFINED)
+            ub.is_anywhere = False
         if not ub.log:
             return
-        shadow = monitor.shadow(core, "vec")
         accesses = self._accesses(core, head, table, shadow)
         entries = []
         is_defined = True

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptosim.ground.errors import ProgramError
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport
 from ptosim.views.header import header
 
@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def to_json(
-    timed: Sequence[tuple[Program, CostReport]],
+    timed: Sequence[tuple[LoadedProgram, CostReport]],
     rejected: Mapping[str, ProgramError],
     what_if: Mapping[str, float],
 ) -> dict[str, Any]:

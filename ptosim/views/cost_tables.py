@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ptosim.ground.isa.costs import error_of
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport, PipeUse, Use
 from ptosim.views.cost_pictures import hints, roofline, timeline
 from ptosim.views.header import heading
@@ -24,7 +24,7 @@ BY = ("stage", "op", "line", "loop", "pipe")
 _VIEW_OF_BY = {"stage": "stages", "op": "ops", "line": "lines", "loop": "loops", "pipe": "pipes"}
 
 Maker = Callable[[CostReport, str], Table]
-Timed = Sequence[tuple[Program, CostReport]]
+Timed = Sequence[tuple[LoadedProgram, CostReport]]
 
 
 def renderables(

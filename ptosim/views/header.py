@@ -9,7 +9,7 @@ from rich.text import Text
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 
 
 class Checked(Protocol):
@@ -36,7 +36,7 @@ class Checked(Protocol):
         ...
 
 
-def header(program: Program, entry: str) -> dict[str, Any]:
+def header(program: LoadedProgram, entry: str) -> dict[str, Any]:
     """Return the choices that every report states first."""
     return header_fields(program, program.profile, entry)
 
@@ -67,6 +67,6 @@ def header_line(fields: dict[str, Any]) -> str:
     return f"ptosim {version} · {rest}"
 
 
-def heading(program: Program, entry: str) -> Text:
+def heading(program: LoadedProgram, entry: str) -> Text:
     """Return the first line of the report on a program."""
     return Text(header_line(header(program, entry)), style="bold")

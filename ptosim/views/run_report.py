@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ptosim.engine.core.dump import Dump
 from ptosim.run.compare import Comparison
-from ptosim.run.program import Program
+from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result
 from ptosim.views import cost_tables
 from ptosim.views.header import header, heading
@@ -21,7 +21,7 @@ SHOWN_VALUES = 6
 
 
 def renderables(
-    program: Program,
+    program: LoadedProgram,
     entry: str,
     result: Result,
     comparisons: Sequence[Comparison],
@@ -95,7 +95,7 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
 
 
 def to_json(
-    program: Program,
+    program: LoadedProgram,
     entry: str,
     result: Result,
     comparisons: Sequence[Comparison],

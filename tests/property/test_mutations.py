@@ -30,10 +30,10 @@ from ptosim.ground.source import Source
 from ptosim.machine.core import CUBE_SPACES
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.run import values
-from ptosim.run.dry import dry_run
-from ptosim.run.program import make_program
+from ptosim.run.program import LoadedProgram
 from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import shipped_names, source_path
+from ptosim.run.symbolic import follow
 from ptosim.sanitize.access import access_of
 from ptosim.sanitize.shadow import Shadow
 from ptosim.semantics.micro.order import places_of
@@ -352,9 +352,9 @@ def observed(case: Case, text: str, *, watches: bool) -> tuple[Trace, set[str]]:
     """What a text executes and what is found; on values where data decide the path."""
     front = run_frontend(Source("k", text), FrontOptions(case.target, case.level, "manual"))
     assert not front.sink.has_errors, list(front.sink)
-    loaded = make_program(front, case.profile)
+    loaded = LoadedProgram.of(front, case.profile)
     trace = Trace(case.target, watches=watches)
-    outcome = dry_run(front, loaded.profile, loaded.entry(case.entry), case.args, observers=[trace])
+    outcome = follow(front, loaded.profile, loaded.entry(case.entry), case.args, observers=[trace])
     findings = outcome.findings
     if "depends on" in outcome.ended:
         trace = Trace(case.target, watches=watches)

@@ -18,8 +18,23 @@ from ptosim.run import values
 from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import shipped_names, source_path
 from tests.cli.programs import TILE
+from tests.sanitize.test_micro import (
+    ALL,
+    FILL,
+    GM,
+    MERGE,
+    SORT,
+    TAKE,
+    TAKEN,
+    UB,
+    ZERO,
+    region,
+    scalar_load,
+    scalar_store,
+)
 from tests.sanitize.test_races import flag, loop
 from tests.semantics.test_sync import X, program
+from tests.support.micro import kernel
 
 
 def cases() -> list:
@@ -186,3 +201,36 @@ def test_snippets_cannot_carry_addresses(tmp_path, capsys):
 def test_tiles_without_a_shape_cannot_be_planned(capsys):
     assert main(["fmt", "@page/ssa", "--insert-sync"]) == 2
     assert "shape" in capsys.readouterr().err
+
+
+# -- what the scalar unit takes from others ----------------------------------------------------------
+
+
+def inserted(text: str, *names: str) -> list[str]:
+    """The flags that are put into a program with these arguments, without their event ids."""
+    flagged, _ = rewritten(Source("k", text), FrontOptions(), plan=False, insert_sync=True)
+    given = {name: np.zeros(256, np.float32) for name in names}
+    assert hazards(ptosim.load(flagged, sync="manual").run(given)) == []
+    return re.findall(r"(?:set|wait)_flag\[<PIPE_\w+>, <PIPE_\w+>", flagged)
+
+
+def pair(source: str, target: str) -> list[str]:
+    return [f"{word}_flag[<PIPE_{source}>, <PIPE_{target}>" for word in ("set", "wait")]
+
+
+def test_an_element_of_a_tile_is_read_after_the_pipe_that_writes_it():
+    body = f"LOAD\n%v = pto.tgetval ins(%a, %c0 : {TILE}, index) outs : f32"
+    assert inserted(program(body)) == pair("MTE2", "S")
+
+
+def test_a_register_is_read_after_the_pipe_that_writes_it():
+    lines = [line for line in MERGE if "flag" not in line]
+    text = kernel(f"%g: {GM}", "\n".join([*lines, SORT, TAKEN]))
+    assert inserted(text, "g") == [*pair("MTE2", "V"), *pair("V", "S")]
+
+
+def test_scalar_operations_of_a_region_are_the_vector_units():
+    """One flag in front of the region and one after it, none inside."""
+    lines = [*UB, ZERO, FILL, *region(*ALL, scalar_load("p"), scalar_store("q")), TAKE]
+    text = kernel(f"%g: {GM}, %o: {GM}", "\n".join(["%z = arith.constant 0 : index", *lines]))
+    assert inserted(text, "g", "o") == [*pair("MTE2", "V"), *pair("V", "MTE3")]

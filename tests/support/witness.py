@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.debug.program import Program
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import TileType
-from ptosim.run.program import Program
 
 KINDS = (
     "negative", "tied", "nan", "zeros", "infinite", "extreme",  # of data

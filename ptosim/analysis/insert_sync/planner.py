@@ -66,7 +66,7 @@ class Planner:
         """Plan the body of a function."""
         self._block(ops, None)
         last = ops[-1] if ops else None
-        if last is not None and last.name == "func.return":
+        if last is not None and last.has("returns"):
             self.plan.walls_before.append(last)
         elif last is not None:
             self.plan.walls_behind.append(last)
@@ -87,12 +87,12 @@ class Planner:
     def _regions(self, op: Operation) -> None:
         for region in op.regions:
             for block in region.blocks:
-                self._block(block.ops, op if op.name == "scf.for" else None)
-                if op.name == "scf.while" and block.ops:
+                self._block(block.ops, op if op.has("counted") else None)
+                if op.has("loop") and not op.has("counted") and block.ops:
                     self.plan.walls_before.append(block.ops[-1])
 
     def _item(self, op: Operation) -> _Item:
-        return _Item(op, self._all_touches(op), op.name == "func.call")
+        return _Item(op, self._all_touches(op), op.has("call"))
 
     def _all_touches(self, op: Operation, *, in_region: bool = False) -> list[Touch]:
         found = self._inside.get(op)

@@ -8,6 +8,7 @@ from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
@@ -146,7 +147,7 @@ def _addresses(front: Front, edits: Edits) -> None:
         placement = place(front.resolved, reached, Sink())
         _refuse_values(front, placement)
         for op in (op for f in reached for op in f.op.walk()):
-            if op.name != "pto.alloc_tile" or isinstance(op.bound.get("addr"), Operand):
+            if not _is_allocation(op) or isinstance(op.bound.get("addr"), Operand):
                 continue
             at, root = planned.setdefault(op, (placement.values[op.results[0]], function.name))
             if at != placement.values[op.results[0]]:
@@ -172,10 +173,16 @@ def _two_places(front: Front, op: Operation, one: str, two: str) -> UsageError:
     )
 
 
+def _is_allocation(op: Operation) -> bool:
+    """True for an allocation of a tile."""
+    return op.has("makes_storage") and any(isinstance(v.type, TileType) for v in op.results)
+
+
 def _refuse_values(front: Front, placement: Placement) -> None:
     """Only alloc_tile can carry an address."""
     for value in placement.values:
-        if value.owner is None or value.owner.name in ("pto.alloc_tile", "pto.tassign"):
+        owner = value.owner
+        if owner is None or _is_allocation(owner) or owner.has("places"):
             continue
         line, _ = front.source.line_column(value.start)
         raise UsageError(

@@ -79,7 +79,7 @@ class ControlFlow:
 
     def _yielded(self, ops: Any) -> list[int]:
         last = ops[-1] if ops else None
-        if last is None or last.name != "scf.yield":
+        if last is None or "yields" not in last.traits:
             return []
         return [self.slots.operand(o) for o in last.bound["values"]]
 
@@ -143,7 +143,7 @@ class ControlFlow:
         test.run = runners.switch(selector, dict(zip(cases, starts, strict=False)), starts[-1])
 
     def _section(self, op: Operation) -> None:
-        kind = op.name.rpartition(".")[2]
+        kind = op.definition.side if op.definition is not None else None
         test = self.stream.emit(Kind.BRANCH, op)
         for region in op.regions:
             self.stream.ops(region.ops)

@@ -6,13 +6,14 @@ return address."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ptosim.engine.core import runners
 from ptosim.engine.core.control_flow import ControlFlow
-from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Inst, Kind
+from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Depth, Inst, Kind
 from ptosim.engine.core.slots import Slots
-from ptosim.ground.diagnostics.model import Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, TileType, ViewType
@@ -22,11 +23,13 @@ from ptosim.ground.isa.schema import Status
 from ptosim.ground.source import Span
 from ptosim.machine.core import Machine
 from ptosim.machine.tile import tile_ref
+from ptosim.machine.unknown import Unknown
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.verify.checks import vecscope
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.micro.context import VectorContext
 from ptosim.semantics.micro.order import Place
+from ptosim.semantics.micro.reach import instruction
 from ptosim.semantics.scalar import scalar
 from ptosim.semantics.scalar.values import ValueContext
 
@@ -43,13 +46,11 @@ def decode(
     report: Report,
     sink: Sink,
     *,
-    values: bool = True,
+    depth: Depth = Depth.VALUES,
 ) -> DecodedProgram:
     """Decode the functions that `entries` reach. Operations that cannot be executed are reported,
     unless the program runs without values."""
-    decoder = _Decoder(resolved, placement, machine, profile, report, sink)
-    decoder.values = values
-    return decoder.run(entries)
+    return _Decoder(resolved, placement, machine, profile, report, sink, depth).run(entries)
 
 
 class _Decoder:
@@ -61,14 +62,15 @@ class _Decoder:
         profile: Profile,
         report: Report,
         sink: Sink,
+        depth: Depth,
     ) -> None:
+        self.depth = depth
         self.profile = profile
         self.resolved = resolved
         self.placement = placement
         self.machine = machine
         self.report = report
         self.sink = sink
-        self.values = True
         self.insts: list[Inst] = []
         self.slots = Slots()
         self.functions: dict[str, DecodedFunction] = {}
@@ -76,8 +78,8 @@ class _Decoder:
         self.flow = ControlFlow(self)
         self._structured: dict[str, Callable[[Operation], None]] = {
             **self.flow.handlers,
-            "arith.cmpi": self._compare,
-            "arith.cmpf": self._compare,
+            "arith.cmpi": self._compare_integers,
+            "arith.cmpf": self._compare_floats,
             "arith.select": self._select,
         }
         self.in_vector_region = False
@@ -175,14 +177,14 @@ class _Decoder:
         runner = runners.scalar_runner(function, sources, results)
         self.emit(Kind.SCALAR, op, runner, operands=(("results", tuple(results)),))
 
-    def _compare(self, op: Operation) -> None:
-        lhs, rhs = op.bound["lhs"], op.bound["rhs"]
-        word = str(op.bound["predicate"].const)
-        if op.name == "arith.cmpi":
-            function = scalar.compare_integers(word, _element(lhs.type))
-        else:
-            function = scalar.compare_floats(word)
-        self._emit_scalar(op, function, [lhs, rhs])
+    def _compare_integers(self, op: Operation) -> None:
+        lhs, word = op.bound["lhs"], str(op.bound["predicate"].const)
+        function = scalar.compare_integers(word, _element(lhs.type))
+        self._emit_scalar(op, function, [lhs, op.bound["rhs"]])
+
+    def _compare_floats(self, op: Operation) -> None:
+        function = scalar.compare_floats(str(op.bound["predicate"].const))
+        self._emit_scalar(op, function, [op.bound["lhs"], op.bound["rhs"]])
 
     def _select(self, op: Operation) -> None:
         names = ("condition", "true_value", "false_value")
@@ -190,6 +192,7 @@ class _Decoder:
 
     def _value(self, op: Operation) -> None:
         if self._refused(op):
+            self._unknown_results(op)
             return
         context = ValueContext(
             op,
@@ -202,13 +205,34 @@ class _Decoder:
             op.attributes,
             self.profile,
         )
-        self.emit(Kind.ACTION, op, VALUES[op.name](context))
+        self.emit(Kind.ACTION, op, self._without_content(op, VALUES[op.name](context)))
+
+    def _without_content(self, op: Operation, run: runners.Action) -> runners.Action:
+        """An access of memory by the scalar unit, as far as the depth of the run goes."""
+        reads = "reads_memory" in op.traits
+        if self.depth is Depth.VALUES or not (reads or "writes_memory" in op.traits):
+            return run
+        results = self._unknown_results(op)
+        if self.depth is Depth.SHAPES:
+            return runners.no_action
+        return runners.reader(run, *results) if reads else runners.writer(run)
+
+    def _unknown_results(self, op: Operation) -> tuple[tuple[int, ...], Unknown]:
+        """Let the results that data decide be unknown until something gives them a value."""
+        line, _ = self.resolved.module.source.line_column(op.start)
+        unknown = Unknown(f"data that '{op.name}' reads in line {line}")
+        results = [v for v in op.results if not isinstance(v.type, TileType)]
+        slots = tuple(self.slots.value(v) for v in results)
+        for slot in slots:
+            self.slots.initial[slot] = unknown
+        return slots, unknown
 
     def _vector(self, op: Operation) -> None:
-        if not self.values:
-            self.emit(Kind.VECTOR, op, pipe="V")
-            return
         maker = self._executable(op, VECTORS[op.name])
+        if self.depth is Depth.SHAPES or (maker is None and self.depth is Depth.PLACES):
+            self._unknown_results(op)
+            self.emit(Kind.VECTOR, op, runners.no_action, pipe="V")
+            return
         if maker is None:
             return
         if not self.in_vector_region and vecscope.has_registers(op):
@@ -222,8 +246,7 @@ class _Decoder:
             )
             return
         slots = {name: self.slots.bound(bound) for name, bound in op.bound.items()}
-        free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
-        slots |= {n: self.slots.value(v) for n, v in zip(free, op.results, strict=False)}
+        slots |= {n: self.slots.value(v) for n, v in op.result_values.items()}
         context = VectorContext(
             op,
             self.profile,
@@ -233,12 +256,16 @@ class _Decoder:
             lambda code, message, help=None: self.report(op, code, message, help),
             self.places.get(op),
         )
+        if self.depth is Depth.PLACES:
+            maker = partial(instruction, maker, self._unknown_results(op)[1])
         self.emit(Kind.VECTOR, op, maker(context), pipe="V")
 
     def _execute(self, op: Operation) -> None:
-        kernel = self._kernel(op) if self.values else None
-        if kernel is None and self.values:
+        kernel = self._kernel(op)
+        if kernel is None and self.depth is Depth.VALUES:
             return
+        if self.depth is not Depth.VALUES:
+            self._unknown_results(op)
         operands = self._exec_operands(op)
         slots = [s for _, s in operands]
         flat = [s for entry in slots for s in (entry if isinstance(entry, tuple) else (entry,))]
@@ -247,16 +274,12 @@ class _Decoder:
             op,
             getter=runners.getter(flat),
             operands=tuple(operands),
-            semantics=kernel if self.values else self._any_kernel(op),
-            # What is in a vector region is a part of it and has no queue of its own.
+            semantics=kernel,
+            # In a vector region an operation is a part of it and has no queue of its own.
             pipe="S" if self.in_vector_region else op.queue,
             window=_window(op, operands),
             attrs=op.attributes,
         )
-
-    @staticmethod
-    def _any_kernel(op: Operation) -> Any:
-        return kernel_of(op.name, op.variant.name if op.variant is not None else "")
 
     def _kernel(self, op: Operation) -> Any:
         variant = op.variant.name if op.variant is not None else ""
@@ -268,7 +291,7 @@ class _Decoder:
         status = definition.status[self.resolved.target] if definition else Status.ABSENT
         span = Span(self.resolved.module.source, op.start, op.name_end)
         if kernel is None or status not in (Status.EXACT, Status.APPROXIMATE):
-            self.sink.emit(
+            self._refuse(
                 finding(
                     "PTO8001",
                     f"'{op.name}' cannot be executed on {self.resolved.target} in this version",
@@ -289,15 +312,19 @@ class _Decoder:
         reason = refuse(op, self.profile) if refuse is not None else None
         if reason is not None:
             span = Span(self.resolved.module.source, op.start, op.name_end)
-            self.sink.emit(finding("PTO8002", f"'{op.name}': {reason}", span))
+            self._refuse(finding("PTO8002", f"'{op.name}': {reason}", span))
         return reason is not None
+
+    def _refuse(self, finding: Diagnostic) -> None:
+        """Report what is not executed; a run without values goes on without it."""
+        if self.depth is Depth.VALUES:
+            self.sink.emit(finding)
 
     def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:
         """Every operand of the row with its slots; results stand for destinations that are not
         written, scratch of the simulator for tiles that are left out."""
         operands: list[tuple[str, Any]] = list(STATE.get(op.name, ()))
-        free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
-        for name, value in zip(free, op.results, strict=False):
+        for name, value in op.result_values.items():
             operands.append((name, self._result_slot(value)))
         for name, bound in op.bound.items():
             clauses = list(self.slots.clause(name, bound))
@@ -349,4 +376,4 @@ def _element(type_: Any) -> Any:
 
 
 def _ends(ops: Any) -> bool:
-    return bool(ops) and ops[-1].name == "func.return"
+    return bool(ops) and "returns" in ops[-1].traits

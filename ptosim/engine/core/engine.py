@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, Moved, Region, has_zero
@@ -331,8 +331,13 @@ class Engine:
             else:
                 step.run(core)  # type: ignore[misc]
         except (OpFault, ScalarFault) as fault:
-            raise self._trap(step, fault) from fault
+            return self._fault(core, step, fault)
         return pc + 1
+
+    def _fault(self, core: Core, inst: Inst, fault: OpFault | ScalarFault) -> int:
+        """An instruction cannot be executed: raise the trap that says why. A run that goes on
+        returns the next pc."""
+        raise self._trap(inst, fault) from fault
 
     # -- pipes ------------------------------------------------------------------------------------
 
@@ -403,8 +408,8 @@ class Engine:
         if bound is None:
             bound = self._bind(core, inst)
             keeps = not has_zero(bound.binding)
-            if bound.binding.moved is not None and keeps:
-                key, place = _without_place(inst, operands), operands[inst.window].offset  # type: ignore[index]
+            if inst.window is not None and bound.binding.moved is not None and keeps:
+                key, place = _without_place(inst, operands), operands[inst.window].offset
                 _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
         if self.monitor is not None:
             self.monitor.bind(core, inst, bound)
@@ -427,11 +432,19 @@ class Engine:
         return Moved(commit, first, view, distance) if commit is not None else None
 
     def _bind(self, core: Core, inst: Inst) -> Bound:
+        binding = self.binding(core, inst, self.values_of(core, inst))
+        return Bound(inst.semantics(binding), binding)
+
+    def values_of(self, core: Core, inst: Inst) -> dict[str, Any]:
+        """Return the present values of an instruction's operands."""
         slots = core.slots
-        values = {
+        return {
             name: tuple(slots[s] for s in slot) if isinstance(slot, tuple) else slots[slot]
             for name, slot in inst.operands
         }
+
+    def binding(self, core: Core, inst: Inst, values: Mapping[str, Any]) -> Binding:
+        """Return an operation with values of its operands; nothing is checked yet."""
         binding = Binding(
             inst.op,  # type: ignore[arg-type]
             values,
@@ -444,7 +457,7 @@ class Engine:
         binding.prints = self.prints
         binding.emit = self.sink.emit
         binding.slots = self.program.slots
-        return Bound(inst.semantics(binding), binding)
+        return binding
 
     # -- state ------------------------------------------------------------------------------------
 

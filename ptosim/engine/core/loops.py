@@ -6,15 +6,13 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.timing.pipes.sites import Loop
 
-_LOOPS = frozenset(("scf.for", "scf.while"))
-
 
 def loops_of(resolved: ResolvedModule) -> dict[Operation, Loop]:
     """Return the innermost loop of each operation that stands in one."""
     found: dict[Operation, Loop] = {}
 
     def walk(op: Operation, loop: Loop | None) -> None:
-        if op.name in _LOOPS:
+        if "loop" in op.traits:
             line, _ = resolved.module.source.line_column(op.start)
             loop = Loop(line, loop)
         for region in op.regions:

@@ -12,6 +12,15 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType, Type
 
 
+class Depth(IntEnum):
+    """How much of a program is executed. Control flow, scalars and synchronisation always are; what
+    is left out gives unknown values."""
+
+    SHAPES = 0  # operands have shapes: enough for time
+    PLACES = 1  # and places in memory, which are checked: enough for bounds, races, lifetimes
+    VALUES = 2  # and content
+
+
 class Kind(IntEnum):
     """What the scalar unit does with an instruction."""
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from operator import index, itemgetter
 from typing import Any
 
-from ptosim.machine.core import SLOT_KIND, SLOT_STACK
+from ptosim.machine.core import SLOT_KIND, SLOT_STACK, Core
 from ptosim.machine.gm import five_dims, view_spec
+from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView
 from ptosim.semantics.base.binding import OpFault
+
+Action = Callable[[Core], None]
 
 
 def getter(slots: list[int]) -> Callable[[list[Any]], Any]:
@@ -114,7 +118,7 @@ def jump(target: int) -> Callable[[list[Any]], int]:
 
 
 def switch(selector: int, cases: dict[int, int], default: int) -> Callable[[list[Any]], int]:
-    return lambda slots: cases.get(slots[selector], default)
+    return lambda slots: cases.get(index(slots[selector]), default)
 
 
 def section_test(kind: str, inside: int, behind: int) -> Callable[[list[Any]], int]:
@@ -155,5 +159,27 @@ def reinterpreter(
     return run
 
 
-def no_action(core: Any) -> None:
-    """The end of a vector region."""
+def no_action(core: Core) -> None:
+    """The end of a vector region, or what has no effect without values."""
+
+
+def reader(run: Action, results: tuple[int, ...], unknown: Unknown) -> Action:
+    """A read of memory without values: its place is checked, its results are unknown."""
+
+    def read(core: Core) -> None:
+        without_values(run, core)
+        for slot in results:
+            core.slots[slot] = unknown
+
+    return read
+
+
+def writer(run: Action) -> Action:
+    """A write to memory without values: its place is checked."""
+    return lambda core: without_values(run, core)
+
+
+def without_values(run: Action, core: Core) -> None:
+    """Execute an instruction as far as its operands are known."""
+    with suppress(NeedsValue):
+        run(core)

@@ -11,11 +11,11 @@ from typing import Any
 from ptosim.effects.ranges import Range
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import PipeEnd, ShareKey
+from ptosim.passes.place.cores import READERS
 from ptosim.semantics.base.orders import FifoUse
 from ptosim.timing.pipes.steps import Flag
 
 _MEMORY = {"vector": "vec", "cube": "mat"}
-_READER = {"vector": "V", "cube": "MTE1"}
 
 
 def is_fifo(binding: Any) -> bool:
@@ -41,7 +41,7 @@ def fifo_events(
     data = tuple(bridge.fifo_event(key) for key in (*binding.signals, *binding.awaits))
     if kind == "push":
         return free, data, None
-    reader = _READER[core.kind] if on_chip else None
+    reader = READERS[core.kind] if on_chip else None
     if kind == "pop":
         return data, () if on_chip else free, reader
     return (), free if on_chip else (), reader
@@ -64,9 +64,7 @@ def _end(core: Core, binding: Any) -> PipeEnd:
 
 def _vectors(core: Core, binding: Any) -> list[int]:
     """The vector cores that take part: with split 0 only the first does."""
-    cluster = core.cluster
-    cores = [c for c in binding.machine.cores if c.cluster is cluster and c.kind == "vector"]
-    vectors = [c.sub_block for c in cores] or [0]
+    vectors = [c.sub_block for c in binding.machine.mates(core, "vector")] or [0]
     if not binding.attr("split"):
         vectors = vectors[:1]
     if core.kind == "vector":

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.engine.core.unknown import NeedsValue
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import VRegType
 from ptosim.ground.source import Source
+from ptosim.machine.unknown import NeedsValue
 from ptosim.timing.laws.shapes import VectorStep, VectorWork
 
 MAX_STEPS = 10_000_000
@@ -80,7 +80,7 @@ def _walk(op: Operation, loops: tuple[Operation, ...]) -> Iterator[tuple[Operati
         for block in region.blocks:
             for inner in block.ops:
                 yield inner, loops
-                yield from _walk(inner, (*loops, inner) if inner.name == "scf.for" else loops)
+                yield from _walk(inner, (*loops, inner) if inner.has("counted") else loops)
 
 
 def _loops_of(region: Operation) -> dict[Any, tuple[Operation, ...]]:
@@ -94,14 +94,14 @@ def _bounds(program: DecodedProgram, region: Operation) -> dict[Operation, tuple
     made: set[Value] = set()
     found: dict[Operation, tuple] = {}
     for op, _ in _walk(region, ()):
-        if op.regions and op.name != "scf.for":
+        if op.regions and not op.has("counted"):
             return None
-        if op.name != "arith.constant":
+        if not op.has("constant"):
             made.update(op.results)
         for inner in op.regions:
             for block in inner.blocks:
                 made.update(block.values)
-        if op.name == "scf.for":
+        if op.has("counted"):
             operands = [op.bound[name] for name in ("lower", "upper", "step")]
             values = [getattr(o, "value", None) for o in operands]
             if any(v is None or v not in program.slots or v in made for v in values):
@@ -167,11 +167,11 @@ def _carried(loops: dict[Any, tuple[Operation, ...]], makers: dict[Any, int]) ->
     """The instruction of the iteration before that makes each value which a loop carries."""
     found: dict[Value, int] = {}
     for op in loops:
-        if op.name != "scf.for":
+        if not op.has("counted"):
             continue
         block = op.regions[0].blocks[0]
         last = block.ops[-1] if block.ops else None
-        if last is None or last.name != "scf.yield":
+        if last is None or not last.has("yields"):
             continue
         for value, operand in zip(block.values[1:], last.bound["values"], strict=False):
             if operand.value in makers:

@@ -37,9 +37,6 @@ from ptosim.timing.pipes.order import DataOrder
 from ptosim.timing.pipes.sites import Loop, Site
 from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Issued, Step
 
-TIMED_ACTIONS = frozenset(("pto.tgetval", "pto.tsetval"))
-"""Operations that the scalar unit executes itself on data of the pipes."""
-
 # Pipes that hand a buffer back to the pipe in front of them.
 _BEHIND = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 
@@ -113,10 +110,11 @@ class TimingBridge:
         return frozenset((PIPE_INDEX["V"],)) if self.table.target == "a2a3" else frozenset()
 
     def _timed_actions(self) -> frozenset[int]:
+        """Operations that the scalar unit executes itself on data of the pipes."""
         return frozenset(
             inst.pc
             for inst in self.program.insts
-            if inst.kind is Kind.ACTION and inst.op is not None and inst.op.name in TIMED_ACTIONS
+            if inst.kind is Kind.ACTION and inst.op is not None and _reads_tile(inst.op)
         )
 
     # -- issue -------------------------------------------------------------------------------------
@@ -334,6 +332,11 @@ class TimingBridge:
             )
             self._sites[inst.pc] = site
         return site
+
+
+def _reads_tile(op: Operation) -> bool:
+    tiles = any(isinstance(value.type, TileType) for value in op.operand_values())
+    return tiles and op.has("reads_memory")
 
 
 # A vector region reads and writes by computed addresses; it may touch all of UB.

@@ -160,6 +160,7 @@ class Operation:
     loc: tuple[int, int] | None = None
     # What the passes find out.
     results: Sequence[Value] = ()
+    result_values: dict[str, Value] = field(default_factory=dict)  # by the outputs that they are
     definition: OpDef | None = None
     traits: frozenset[str] = frozenset()  # of the row: words of `isa/traits.toml`
     variant: Variant | None = None
@@ -178,6 +179,12 @@ class Operation:
     def has(self, trait: str) -> bool:
         """True if the row of the operation lists a trait (a word of `isa/traits.toml`)."""
         return trait in self.traits
+
+    def free_outputs(self) -> list[OperandDef]:
+        """Return the outputs of its row that the text does not name: they are its results, in this
+        order."""
+        outs = self.variant.outs if self.variant is not None else ()
+        return [o for o in outs if self.bound.get(o.name) is None]
 
     def walk(self) -> list[Operation]:
         """Return this operation and all operations inside it, in program order."""

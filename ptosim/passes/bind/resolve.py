@@ -225,6 +225,9 @@ class _Resolver(Structured):
             return
         self._bind(op, definition, written)
         self._results(op, self._result_types(op, definition, written))
+        if op.results:
+            names = (output.name for output in op.free_outputs())
+            op.result_values = dict(zip(names, op.results, strict=False))
 
     def _attribute_aliases(self, attrs: Iterable[Any]) -> None:
         for attr in attrs:

@@ -186,8 +186,8 @@ def has_abstract(function: Function) -> bool:
 
 # -- pipes ---------------------------------------------------------------------------------------
 
-_READS_SLOTS = {"vector": "V", "cube": "MTE1"}
-"""The pipe of each kind of core that reads what a FIFO holds."""
+READERS = {"vector": "V", "cube": "MTE1"}
+"""Pipes that read what a FIFO hands to a core, by its kind."""
 
 
 def pipe_of(op: Operation, target: str) -> str:
@@ -204,12 +204,9 @@ def pipe_of(op: Operation, target: str) -> str:
 
 def queue_of(op: Operation, target: str) -> str:
     """Return the pipe in whose queue an operation waits. The scalar unit itself waits at barriers
-    of all pipes, and on A2/A3 at flags from other cores. A free waits for what its core's pipe has
-    still to read."""
+    of all pipes. A free waits for what its core's pipe has still to read."""
     row = op.definition
     if row is not None and row.fifo == "free" and row.side is not None:
-        return _READS_SLOTS[row.side]
-    if "holds_scalar" in op.traits and target == "a2a3":
-        return "S"
+        return READERS[row.side]
     pipe = pipe_of(op, target)
     return "S" if pipe == "ALL" else pipe

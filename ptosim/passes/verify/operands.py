@@ -84,7 +84,7 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
     """Report results that the row does not have, or has with another kind of value."""
     if op.form not in ("items", "line") or not op.bound:
         return
-    outs = [d for d in op.variant.outs if op.bound.get(d.name) is None]
+    outs = op.free_outputs()
     if not outs:
         if op.results and definition.result_type is None:
             yield finding(

@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Clause, Operand, Operation, Value
+from ptosim.ground.ir.core import Clause, Operand, Operation
 from ptosim.ground.ir.types import (
     ErrorType,
     MaskType,
@@ -162,7 +162,7 @@ def condition_holds(
 ) -> bool:
     """Evaluate a variant's condition while the results of the op are types only."""
     names = environment(op, target)
-    free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
+    free = [o.name for o in op.free_outputs()]
     types = [*result_types, *([ErrorType()] * len(free))]
     names.update(
         (name, OperandView(Operand(None, None, t))) for name, t in zip(free, types, strict=False)
@@ -186,18 +186,10 @@ def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
     return True if bound is True else None
 
 
-def result_values(op: Operation) -> dict[str, Value]:
-    """Return the results by the names of the destinations that they are (in the SSA form)."""
-    if op.variant is None:
-        return {}
-    free = [o.name for o in op.variant.outs if op.bound.get(o.name) is None]
-    return dict(zip(free, op.results, strict=False))
-
-
 def _result_views(op: Operation) -> dict[str, OperandView]:
     return {
         name: OperandView(Operand(None, value, value.type, value.const))
-        for name, value in result_values(op).items()
+        for name, value in op.result_values.items()
     }
 
 

@@ -34,12 +34,7 @@ from ptosim.passes.verify.operands import (
     check_type_lists,
     check_words,
 )
-from ptosim.passes.verify.rule_views import (
-    OperandView,
-    environment,
-    evaluate,
-    result_values,
-)
+from ptosim.passes.verify.rule_views import OperandView, environment, evaluate
 from ptosim.passes.verify.rules import PREDICATES
 
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
@@ -194,7 +189,7 @@ class _Verifier:
     def _has_only_tiles(self, op: Operation) -> bool:
         """False where an operand of kind tile or view has a type that the rules do not look
         into."""
-        results = result_values(op)
+        results = op.result_values
         for definition in op.variant.operands:
             operand = op.bound.get(definition.name)
             type_ = operand.type if isinstance(operand, Operand) else None
@@ -291,7 +286,7 @@ class _Verifier:
 
     def _operand_labels(self, op: Operation, names: Any) -> tuple[Label, ...]:
         labels = []
-        results = result_values(op)
+        results = op.result_values
         for name in names:
             operand, result = op.bound.get(name), results.get(name)
             if isinstance(operand, Operand) and isinstance(operand.tok, Tok):

@@ -19,17 +19,8 @@ from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
+from ptosim.semantics.base.faults import OpFault, check_elements, check_place
 from ptosim.semantics.base.orders import Sync
-
-
-class OpFault(Exception):
-    """An operation that cannot be executed; the engine turns it into a trap with the place."""
-
-    def __init__(self, code: str, message: str, **details: Any) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.details = details
 
 
 class GmAccess:
@@ -145,24 +136,9 @@ class Binding:
         """Bind a tile to the bytes of its space, on another core of the cluster if one is given."""
         if ref is None:
             raise OpFault("PTO6003", f"operand {name} of '{self.op.name}' has no tile yet")
-        space = (core or self.core).space(ref.type.loc)
-        end = ref.addr + ref.layout.reach
-        if ref.addr < 0 or end > space.size:
-            raise OpFault(
-                "PTO4353",
-                f"tile {name} [{ref.addr:#x}, {end:#x}) is out of bounds of {ref.type.loc} "
-                f"({space.size} bytes)",
-                notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
-            )
-        known = self.core.machine_def.spaces.get(ref.type.loc)
-        align = known.align if known is not None else 1
-        if ref.addr % align:
-            raise OpFault(
-                "PTO4354",
-                f"tile {name} at {ref.addr:#x} is not aligned to {align} bytes",
-                notes=("[SA-0354] TASSIGN: address not aligned",),
-            )
-        return Tile(ref, space.data)
+        where, loc = core or self.core, ref.type.loc
+        check_place(where, loc, ref.addr, ref.layout.reach, f"tile {name}")
+        return Tile(ref, where.space(loc).data)
 
     def opt_tile(self, name: str) -> Tile | None:
         """Return an optional tile operand."""
@@ -176,17 +152,15 @@ class Binding:
         """Bind the value of a GM view; faults if it reaches outside its buffer."""
         spec, number, offset = value
         buffer = self.machine.buffers[number]
-        low, high = offset + spec.low, offset + spec.high
-        count = len(buffer.data) * 8 // spec.dtype.bits
-        if high >= low and (low < 0 or high >= count):
-            raise OpFault(
-                "PTO6001",
-                f"'{self.op.name}' reaches outside `{buffer.name}`: elements "
-                f"[{low}, {high + 1}) of "
-                f"{count}",
-                notes=(f"view sizes {list(spec.sizes)}, strides {list(spec.strides)}",),
-                help="check the offsets and sizes of the partition, and the size of the argument",
-            )
+        check_elements(
+            self.op.name,
+            buffer.name,
+            offset + spec.low,
+            offset + spec.high + 1,
+            len(buffer.data) * 8 // spec.dtype.bits,
+            notes=(f"view sizes {list(spec.sizes)}, strides {list(spec.strides)}",),
+            help="check the offsets and sizes of the partition, and the size of the argument",
+        )
         return GmAccess(buffer, spec, offset)
 
     def scalar(self, name: str) -> Any:

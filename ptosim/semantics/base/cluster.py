@@ -13,9 +13,7 @@ def vector_cores(op: Binding) -> list[Core]:
     none beside it reaches its own."""
     if op.core.kind != "cube":
         return [op.core]
-    cluster = op.core.cluster
-    found = [c for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
-    return found or [op.core]
+    return op.machine.mates(op.core, "vector") or [op.core]
 
 
 def owned_tile(op: Binding, name: str) -> Tile:
@@ -24,8 +22,7 @@ def owned_tile(op: Binding, name: str) -> Tile:
     ref = op.values[name]
     if ref.type.loc not in CUBE_SPACES or op.core.kind != "vector":
         return op.tile(name)
-    cluster = op.core.cluster
-    cubes = [c for c in op.machine.cores if c.cluster is cluster and c.kind == "cube"]
+    cubes = op.machine.mates(op.core, "cube")
     if not cubes:
         return op.tile(name)
     op.made = [(cubes[0], ref)]

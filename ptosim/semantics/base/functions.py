@@ -31,6 +31,8 @@ KERNELS: dict[str, Kernel] = {}
 SUPPORT: dict[str, Support] = {}
 VALUES: dict[str, ValueMaker] = {}
 VECTORS: dict[str, VectorMaker] = {}
+EVENTS: set[str] = set()
+"""Operations whose kernels move events, counters and handles, and look at no data."""
 STATE: dict[str, tuple[tuple[str, int], ...]] = {}
 """Slots of the machine that operations read beside their operands, by the names they have there."""
 
@@ -41,12 +43,15 @@ def _add(table: dict[str, Any], name: str, function: Any) -> None:
     table[name] = function
 
 
-def kernel(*names: str) -> Callable[[Kernel], Kernel]:
-    """Register a function that binds an operation and returns its effect."""
+def kernel(*names: str, events: bool = False) -> Callable[[Kernel], Kernel]:
+    """Register a function that binds an operation and returns its effect; `events` says that all
+    its effect is on events, counters and handles (see EVENTS)."""
 
     def register(function: Kernel) -> Kernel:
         for name in names:
             _add(KERNELS, name, function)
+            if events:
+                EVENTS.add(name)
         return function
 
     return register

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef, tile_ref
-from ptosim.semantics.base.binding import OpFault
+from ptosim.semantics.base.faults import OpFault, check_place
 from ptosim.semantics.base.functions import value
 from ptosim.semantics.scalar.values import Action, ValueContext
 
@@ -30,14 +30,8 @@ def scale_address(ctx: ValueContext) -> Action:
                 f"'{name}': a tile of {src.type.loc} has no memory of block scales",
                 help="name the left or right tile that the scales belong to, and a tile for them",
             )
-        addr, size = src.addr >> 4, core.space(memory).size
-        if addr + old.type.bytes > size:
-            raise OpFault(
-                "PTO4353",
-                f"tile of scales [{addr:#x}, {addr + old.type.bytes:#x}) is out of bounds of "
-                f"{memory} ({size} bytes)",
-                notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
-            )
+        addr = src.addr >> 4
+        check_place(core, memory, addr, old.type.bytes, "tile of scales")
         core.slots[target] = tile_ref(replace(old.type, loc=memory), addr, old.v_row, old.v_col)
 
     return run

@@ -10,7 +10,7 @@ import numpy as np
 from ptosim.ground.ir.types import PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
-from ptosim.semantics.base.binding import OpFault
+from ptosim.semantics.base.faults import outside_space
 from ptosim.semantics.micro.context import VectorContext
 from ptosim.semantics.micro.order import STORE_LOAD, stores
 
@@ -38,20 +38,10 @@ def address(ctx: VectorContext, pointer: str, offset: str | None = None) -> Addr
     return lambda slots: slots[at].byte + slots[index] * size
 
 
-def outside(ctx: VectorContext, start: int, size: int, limit: int) -> OpFault:
-    """Return the fault of an access that leaves UB."""
-    return OpFault(
-        "PTO6602",
-        f"'{ctx.op.name}' accesses UB [{start:#x}, {start + size:#x}); the space has {limit:#x} "
-        "bytes",
-        help="check the address of the pointer and the offset, which counts elements of its type",
-    )
-
-
 def check(ctx: VectorContext, ub: VectorWindow, start: int, size: int) -> None:
     """Raise if an access leaves UB."""
     if start < 0 or start + size > ub.size:
-        raise outside(ctx, start, size, ub.size)
+        raise outside_space(ctx.op.name, "UB", start, start + size, ub.size)
 
 
 def loader(
@@ -65,7 +55,7 @@ def loader(
         ub = core.ub
         end = start + size
         if start < 0 or end > ub.size:
-            raise outside(ctx, start, size, ub.size)
+            raise outside_space(ctx.op.name, "UB", start, start + size, ub.size)
         if ub.log is not None:
             if used is None:
                 ub.log.append(entry + start)

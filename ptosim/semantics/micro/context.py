@@ -31,7 +31,7 @@ Inactive = Callable[[Mask], "np.ndarray | None"]
 class VectorContext:
     """One vector instruction at decoding."""
 
-    __slots__ = ("_before", "_new_slot", "attrs", "op", "place", "profile", "report", "slots")
+    __slots__ = ("_before", "attrs", "new_slot", "op", "place", "profile", "report", "slots")
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class VectorContext:
         self.attrs = attrs
         self.report = report
         self.place = place or Place()  # in its region
-        self._new_slot = new_slot
+        self.new_slot = new_slot
         self._before: list[Run] = []
 
     # -- what the text says -----------------------------------------------------------------------
@@ -74,8 +74,7 @@ class VectorContext:
         operand = self.op.bound.get(name)
         if operand is not None:
             return operand.type
-        free = [o.name for o in self.op.variant.outs if self.op.bound.get(o.name) is None]
-        return self.op.results[free.index(name)].type
+        return self.op.result_values[name].type
 
     def elem(self, name: str) -> DType:
         """Return the element type of a register, pointer or scalar."""
@@ -113,7 +112,7 @@ class VectorContext:
         slot = self.slots[name]
         if view_dtype(type_.elem) == lanes:
             return slot
-        seen = self._new_slot(None)
+        seen = self.new_slot(None)
 
         def view(core: Core) -> None:
             slots = core.slots
@@ -126,8 +125,8 @@ class VectorContext:
         count = REGISTER_BYTES // lanes.itemsize
         const = self.const(name)
         if const is not None:
-            return self._new_slot(np.full(count, typed_scalar(const, lanes), lanes))
-        slot, seen = self.slots[name], self._new_slot(None)
+            return self.new_slot(np.full(count, typed_scalar(const, lanes), lanes))
+        slot, seen = self.slots[name], self.new_slot(None)
         last: Any = None
         register: Any = None
 

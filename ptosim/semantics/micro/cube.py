@@ -13,6 +13,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.conversions import conversion_name
+from ptosim.machine.gm import reach
 from ptosim.machine.storage import unpack_nibbles, view_dtype
 from ptosim.numerics import matmul
 from ptosim.semantics.base.binding import Binding, OpFault
@@ -32,6 +33,7 @@ from ptosim.semantics.micro.memory import (
     Place,
     copies,
     flag,
+    holds,
     place,
     reads,
     require,
@@ -92,16 +94,9 @@ def _source(
     op: Binding, where: Place, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
 ) -> partial[np.ndarray]:
     """Return the function that reads elements at byte strides; those outside the buffer are 0."""
-    ends = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    low = where.start + sum(min(e, 0) for e in ends)
-    high = where.start + sum(max(e, 0) for e in ends) + dtype.itemsize
-    if low >= 0 and high <= where.size:
+    low, high = reach(shape, strides)
+    if holds(op, where, where.start + low, where.start + high + dtype.itemsize):
         return partial(np.ndarray, shape, dtype, where.data, where.start, strides)
-    op.report(
-        "PTO6604",
-        f"reads bytes [{low}, {high}) of {where.name}, which has {where.size}; those outside are "
-        "read as 0",
-    )
     places = where.start + sum(
         axis * s for axis, s in zip(np.ogrid[tuple(slice(n) for n in shape)], strides, strict=True)
     )

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.machine.gm import reach
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.base.binding import Binding, typed_scalar
 from ptosim.semantics.base.functions import Commit, kernel, nothing
-from ptosim.semantics.micro.memory import Place, copies, place, reads, require, writes
+from ptosim.semantics.micro.memory import Place, copies, holds, place, reads, require, writes
 
 Level = tuple[int, int, int]
 """Count, source stride and destination stride of a level, in bytes."""
@@ -48,22 +49,9 @@ def copied(op: Binding, copy: Copy) -> Commit:
         return nothing
     copy = copy._replace(levels=levels)
     _tell(op, copy)
-    whole = True
-    for where, axis in ((copy.source, 1), (copy.target, 2)):
-        low, high = _reach(where.start, copy.length, levels, axis)
-        if low >= 0 and high <= where.size:
-            continue
-        if not where.drops:
-            require(op, where, low, high)
-        whole = False
-        verb = "reads" if axis == 1 else "writes"
-        what = "are read as 0" if axis == 1 else "are not written"
-        op.report(
-            "PTO6604",
-            f"{verb} bytes [{low}, {high}) of {where.name}, which has {where.size}; those "
-            f"outside {what}",
-        )
-    if not whole or _overlaps(copy):
+    source = holds(op, copy.source, *_reach(copy.source.start, copy.length, levels, 1))
+    target = holds(op, copy.target, *_reach(copy.target.start, copy.length, levels, 2), writes=True)
+    if not (source and target) or _overlaps(copy):
         return partial(_burst_by_burst, copy)
     return _at_once(copy)
 
@@ -87,12 +75,9 @@ def _tell(op: Binding, copy: Copy) -> None:
 
 
 def _reach(start: int, length: int, levels: Sequence[Level], axis: int) -> tuple[int, int]:
-    """The first byte that a copy touches, and the one behind the last."""
-    low = high = start
-    for level in levels:
-        span = (level[0] - 1) * level[axis]
-        low, high = (low + span, high) if span < 0 else (low, high + span)
-    return low, high + length
+    """The first byte that a copy touches, and the one after the last."""
+    low, high = reach([level[0] for level in levels], [level[axis] for level in levels])
+    return start + low, start + high + length
 
 
 def _overlaps(copy: Copy) -> bool:

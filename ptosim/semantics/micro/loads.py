@@ -14,8 +14,9 @@ import numpy as np
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
 from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Align
+from ptosim.semantics.base.faults import outside_space
 from ptosim.semantics.base.functions import vector
-from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader, outside
+from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.order import STORE_LOAD, loads
 
@@ -107,7 +108,7 @@ def _whole(ctx: VectorContext, at: Address) -> Run:
         start = at(slots)
         end = start + size
         if start < 0 or end > ub.size:
-            raise outside(ctx, start, size, ub.size)
+            raise outside_space(ctx.op.name, "UB", start, start + size, ub.size)
         log = ub.log
         if log is not None:
             log.append(entry + start)

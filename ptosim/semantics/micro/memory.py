@@ -10,7 +10,8 @@ import numpy as np
 from ptosim.effects.touch import Level, Touch, Touches
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.values import Pointer
-from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.binding import Binding
+from ptosim.semantics.base.faults import outside_space
 
 VECTOR_SPACE = "vec"
 _POINTED = {"scaling": "parameters"}
@@ -66,14 +67,12 @@ def owner(machine: Machine, core: Core, space: str, sub_block: int | None = None
     kind = "vector" if space == VECTOR_SPACE else "cube"
     if core.kind == kind and (sub_block is None or core.sub_block == sub_block):
         return core
-    for other in machine.cores:
-        if (
-            other.cluster is core.cluster
-            and other.kind == kind
-            and (kind == "cube" or other.sub_block == (sub_block or 0))
-        ):
-            return other
-    return core
+    mates = (
+        other
+        for other in machine.mates(core, kind)
+        if kind == "cube" or other.sub_block == (sub_block or 0)
+    )
+    return next(mates, core)
 
 
 def _touch(where: Place, run: int, levels: tuple[Level, ...]) -> Touch:
@@ -117,12 +116,23 @@ def copies(
 def require(op: Binding, where: Place, low: int, high: int) -> None:
     """Raise if the bytes [low, high) are not in a space on chip."""
     if low < 0 or high > where.size:
-        raise OpFault(
-            "PTO6602",
-            f"'{op.op.name}' accesses {where.name} [{low:#x}, {high:#x}); the space has "
-            f"{where.size:#x} bytes",
-            help="check the address, the sizes and the strides",
-        )
+        raise outside_space(op.op.name, where.name, low, high, where.size)
+
+
+def holds(op: Binding, where: Place, low: int, high: int, *, writes: bool = False) -> bool:
+    """True if a memory has the bytes [low, high). Raises OpFault for a space on chip that has not;
+    of global memory what is outside is dropped, with a warning."""
+    if low >= 0 and high <= where.size:
+        return True
+    if not where.drops:
+        require(op, where, low, high)
+    verb, what = ("writes", "are not written") if writes else ("reads", "are read as 0")
+    op.report(
+        "PTO6604",
+        f"{verb} bytes [{low}, {high}) of {where.name}, which has {where.size}; those outside "
+        f"{what}",
+    )
+    return False
 
 
 def flag(op: Binding, name: str) -> bool:

@@ -24,6 +24,7 @@ from ptosim.semantics.micro.layout import read_accumulator, reads_accumulator
 from ptosim.semantics.micro.memory import (
     Place,
     flag,
+    holds,
     place,
     place_of,
     reads,
@@ -184,16 +185,8 @@ def _store(op: Binding, target: Place, values: np.ndarray) -> None:
     size = values.dtype.itemsize
     step, width = op.values["dst_stride"] * size, lines.shape[1] * size
     update = _update(op, values.dtype)
-    reach = [0, (len(lines) - 1) * step]
-    low, high = target.start + min(reach), target.start + max(reach) + width
-    if low < 0 or high > target.size:
-        if not target.drops:
-            require(op, target, low, high)
-        op.report(
-            "PTO6604",
-            f"writes bytes [{low}, {high}) of {target.name}, which has {target.size}; those "
-            "outside are not written",
-        )
+    ends = (0, (len(lines) - 1) * step)
+    holds(op, target, target.start + min(ends), target.start + max(ends) + width, writes=True)
     for i, line in enumerate(lines):
         at = target.start + i * step
         data = line if update is None else update(_present(target, at, line), line)

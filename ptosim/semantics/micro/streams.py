@@ -110,9 +110,9 @@ def vstur(ctx: VectorContext) -> Run:
         slots, registers = core.slots, core.registers
         size = registers.get("sqzn", 0)
         start = at(slots) + registers.get("ar", 0)
-        slots[target] = append(ctx, core, slots[align], start, slots[value].tobytes()[:size])
         if update:
             registers["ar"] = registers.get("ar", 0) + size
+        slots[target] = append(ctx, core, slots[align], start, slots[value].tobytes()[:size])
 
     return run
 

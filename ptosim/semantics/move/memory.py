@@ -15,7 +15,7 @@ from ptosim.semantics.base.binding import Binding, GmAccess
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.cube.outward import check_atomic, store_accumulator
 from ptosim.semantics.move.transfer import (
-    check_elements,
+    check_widths,
     from_logical,
     gm_window,
     is_matched,
@@ -40,7 +40,7 @@ def tload(op: Binding) -> Commit:
     view, tile = op.view("src"), op.tile("dst")
     if 0 in view.sizes or tile.is_empty:
         return nothing
-    check_elements(view, tile)
+    check_widths(view, tile)
     if not is_matched(op, view, tile):
         return _load_logical(op, view, tile)
     pair = matched(op, view, tile)
@@ -97,7 +97,7 @@ def tstore(op: Binding) -> Commit:
         return nothing
     if tile.type.loc == "acc":
         return store_accumulator(op, view, tile)
-    check_elements(view, tile)
+    check_widths(view, tile)
     write = _writer(op, view)
     if not is_matched(op, view, tile):
         warn_pair(op, view, tile)

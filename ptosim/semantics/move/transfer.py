@@ -19,6 +19,7 @@ from ptosim.machine.layout import round_up
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, GmAccess, OpFault
+from ptosim.semantics.base.faults import check_elements
 from ptosim.semantics.base.functions import Commit
 from ptosim.semantics.base.strided import tile_array
 
@@ -59,12 +60,6 @@ class GmWindow:
         """Elements of the buffer."""
         return len(self.data) * 8 // self._size
 
-    @property
-    def is_inside(self) -> bool:
-        """True if the buffer has all of it."""
-        first, end = self.ends
-        return first >= 0 and end <= self.count
-
     def array(self, offset: int) -> np.ndarray:
         """Return the elements with the window at a place."""
         start = offset * self._size // 8
@@ -99,7 +94,7 @@ class Matched:
     lines: int
 
 
-def check_elements(view: GmAccess, tile: Tile) -> None:
+def check_widths(view: GmAccess, tile: Tile) -> None:
     """A transfer does not convert; 4-bit elements move as whole bytes."""
     if view.dtype.bits != tile.bits:
         raise OpFault(
@@ -249,15 +244,9 @@ def gm_window(
 
 def inside(op: Binding, view: GmAccess, window: GmWindow) -> GmWindow:
     """Return a window that its buffer holds as a whole; faults for any other."""
-    if window.is_inside:
-        return window
-    first, end = window.ends
-    raise OpFault(
-        "PTO6001",
-        f"'{op.op.name}' reaches outside `{view.buffer.name}`: elements [{first}, {end}) of "
-        f"{window.count}",
-        notes=("the length of a row is the tile's valid size, not the window's",),
-    )
+    note = "the length of a row is the tile's valid size, not the window's"
+    check_elements(op.op.name, view.buffer.name, *window.ends, window.count, notes=(note,))
+    return window
 
 
 def _nd_strides(tile: Tile, sizes: Shape) -> Shape:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.faults import check_window
 from ptosim.semantics.base.functions import Commit, kernel
 
 Mover = Callable[[Binding, Tile, Tile, int, int], Commit]
@@ -24,13 +25,8 @@ INSERT: dict[tuple[str, str], Mover] = {}
 def start_of(op: Binding, whole: Tile, part: Tile) -> tuple[int, int]:
     """Return where the window begins; faults if it leaves the tile."""
     row, col = int(op.scalar("row")), int(op.scalar("col"))
-    fits = row + part.rows <= whole.rows and col + part.cols <= whole.cols
-    if row < 0 or col < 0 or not fits:
-        raise OpFault(
-            "PTO6005",
-            f"'{op.op.name}': the window of {part.rows}x{part.cols} at ({row}, {col}) leaves the "
-            f"tile of {whole.rows}x{whole.cols}",
-        )
+    sizes, limits = (part.rows, part.cols), (whole.rows, whole.cols)
+    check_window((row, col), sizes, limits, f"'{op.op.name}': ")
     return row, col
 
 

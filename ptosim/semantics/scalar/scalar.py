@@ -48,7 +48,7 @@ def rounder(dtype: DType) -> Callable[[float], float]:
     if dtype.family == "f16":
         return lambda value: float(np.float16(value))
     if dtype.family == "bf16":
-        return lambda value: float(ml_dtypes.bfloat16(value))
+        return lambda value: float(ml_dtypes.bfloat16(float(value)))
     return float
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from ptosim.ground.ir.types import MemRefType, TileType
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef, tile_ref
-from ptosim.semantics.base.binding import OpFault
+from ptosim.machine.unknown import Unknown
+from ptosim.semantics.base.faults import OpFault, check_place, check_window
 from ptosim.semantics.base.functions import value
 from ptosim.semantics.scalar.values import Action, ValueContext, partition_view
 
@@ -25,7 +26,7 @@ def alloc_tile(ctx: ValueContext) -> Action:
     type_: TileType = ctx.result_type  # type: ignore[assignment]
     addr = ctx.slots.get("addr")
     valid_row, valid_col = ctx.slots.get("valid_row"), ctx.slots.get("valid_col")
-    result, planned, name = ctx.result, ctx.address, ctx.op.results[0].name
+    result, planned, name = ctx.result, ctx.address, f"tile %{ctx.op.results[0].name}"
     if addr is None and valid_row is None and valid_col is None:
         tile = checked_tile(type_, planned, type_.v_row, type_.v_col)  # type: ignore[arg-type]
         return partial(_put, result, tile)
@@ -35,7 +36,7 @@ def alloc_tile(ctx: ValueContext) -> Action:
         at = planned
         if addr is not None:
             at = slots[addr]
-            check_place(core, type_, at, name)
+            check_place(core, type_.loc, at, type_.bytes, name)
         rows = slots[valid_row] if valid_row is not None else type_.v_row
         cols = slots[valid_col] if valid_col is not None else type_.v_col
         slots[result] = checked_tile(type_, at, rows, cols)  # type: ignore[arg-type]
@@ -45,27 +46,6 @@ def alloc_tile(ctx: ValueContext) -> Action:
 
 def _put(slot: int, tile: TileRef, core: Core) -> None:
     core.slots[slot] = tile
-
-
-def check_place(core: Core, type_: TileType, addr: int, name: str) -> None:
-    """Raise OpFault if a tile does not lie in its space at an aligned address."""
-    space = core.machine_def.spaces[type_.loc]
-    end = addr + type_.bytes
-    if addr < 0 or end > space.bytes:
-        raise OpFault(
-            "PTO4353",
-            f"tile %{name} [{addr:#x}, {end:#x}) is out of bounds of {type_.loc} "
-            f"({space.bytes} bytes)",
-            notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
-            help="choose another address, or a smaller tile",
-        )
-    if addr % space.align:
-        raise OpFault(
-            "PTO4354",
-            f"tile %{name} at {addr:#x} is not aligned to {space.align} bytes",
-            notes=("[SA-0354] TASSIGN: address not aligned",),
-            help=f"use a multiple of {space.align}",
-        )
 
 
 def checked_tile(type_: TileType, addr: int, rows: int | None, cols: int | None) -> TileRef:
@@ -110,13 +90,13 @@ def set_validshape(ctx: ValueContext) -> Action:
 def retype(ctx: ValueContext) -> Action:
     """The same bytes under another type."""
     type_: TileType = ctx.result_type  # type: ignore[assignment]
-    source, result, name = ctx.slots["source"], ctx.result, ctx.op.results[0].name
+    source, result, name = ctx.slots["source"], ctx.result, f"tile %{ctx.op.results[0].name}"
 
     def run(core: Core) -> None:
         old: TileRef = core.slots[source]
         rows = type_.v_row if type_.v_row is not None else old.v_row
         cols = type_.v_col if type_.v_col is not None else old.v_col
-        check_place(core, type_, old.addr, name)
+        check_place(core, type_.loc, old.addr, type_.bytes, name)
         core.slots[result] = checked_tile(type_, old.addr, rows, cols)
 
     return run
@@ -127,19 +107,19 @@ def tassign(ctx: ValueContext) -> Action:
     """The tile at another address."""
     source, addr = ctx.slots["source"], ctx.slots["addr"]
     result = ctx.results[0] if ctx.results else source
-    name = ctx.op.bound["source"].value.name
+    name = f"tile %{ctx.op.bound['source'].value.name}"
 
     def run(core: Core) -> None:
         slots = core.slots
         old: TileRef = slots[source]
         at = slots[addr]
-        if not isinstance(at, int):
+        if not isinstance(at, (int, Unknown)):
             raise OpFault(
                 "PTO6010",
                 f"'{ctx.op.name}': {at} names no address",
                 help="write the address in parentheses: `@tile(0x1000)`",
             )
-        check_place(core, old.type, at, name)
+        check_place(core, old.type.loc, at, old.type.bytes, name)
         slots[result] = tile_ref(old.type, at, old.v_row, old.v_col)
 
     return run
@@ -194,12 +174,7 @@ def tsubview(ctx: ValueContext) -> Action:
 
 def _part(whole: TileRef, part: TileRef, row: int, col: int) -> TileRef:
     type_ = whole.type
-    if row < 0 or col < 0 or row + part.v_row > type_.rows or col + part.v_col > type_.cols:
-        raise OpFault(
-            "PTO6005",
-            f"the window of {part.v_row}x{part.v_col} at ({row}, {col}) leaves the tile of "
-            f"{type_.rows}x{type_.cols}",
-        )
+    check_window((row, col), (part.v_row, part.v_col), (type_.rows, type_.cols))
     strides = (type_.cols, 1) if type_.blayout == "row_major" else (1, type_.rows)
     addr = whole.addr + (row * strides[0] + col * strides[1]) * type_.dtype.bits // 8
     kept = {"cols": type_.cols} if type_.blayout == "row_major" else {"rows": type_.rows}
@@ -212,22 +187,20 @@ def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
     Its static shape keeps the extent that fixes the strides, so elements stay where they are.
     """
     type_ = tile.type
+    kept = {"rows": rows} if type_.blayout == "row_major" else {"cols": cols}
+    part = replace(type_, v_row=rows, v_col=cols, **kept)
+    if Unknown in (row.__class__, col.__class__):
+        return tile_ref(part, row + col, rows, cols)  # somewhere in the tile
     if row < 0 or col < 0 or rows < 1 or cols < 1:
         raise OpFault("PTO6005", f"there is no window of {rows}x{cols} elements at ({row}, {col})")
-    if row + rows > type_.rows or col + cols > type_.cols:
-        raise OpFault(
-            "PTO6005",
-            f"the window [{row}, {row + rows}) x [{col}, {col + cols}) leaves the tile of "
-            f"{type_.rows}x{type_.cols}",
-        )
+    check_window((row, col), (rows, cols), (type_.rows, type_.cols))
     layout = tile.layout
     if layout.is_boxed:
         _check_boxes(type_, layout.box_rows, layout.box_cols, (row, col, rows, cols))
     elif type_.dtype.bits == 4 and col % 2:
         raise OpFault("PTO6005", f"column {col} of a tile of {type_.dtype} begins inside a byte")
     addr = tile.addr + layout.offset(row, col) * type_.dtype.bits // 8
-    kept = {"rows": rows} if type_.blayout == "row_major" else {"cols": cols}
-    return tile_ref(replace(type_, v_row=rows, v_col=cols, **kept), addr, rows, cols)
+    return tile_ref(part, addr, rows, cols)
 
 
 def _check_boxes(

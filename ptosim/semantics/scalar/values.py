@@ -18,6 +18,7 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, five_dims, strided_view, view_spec
 from ptosim.machine.storage import view_dtype
+from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
@@ -163,15 +164,15 @@ def partition_view(ctx: ValueContext) -> Action:
     source, result = ctx.slots["source"], ctx.result
     offsets = ctx.slots["offsets"] or ()
     sizes = ctx.slots["sizes"] or ()
-    first = 5 - max(len(offsets), len(sizes))
+    leading = 5 - max(len(offsets), len(sizes))
     # Loops move a window of one size along a view: what does not depend on the place is kept.
     known: dict[Any, tuple[ViewSpec, Axes]] = {}
 
     def window(spec: ViewSpec, lengths: list[int]) -> tuple[ViewSpec, Axes]:
         whole = list(spec.sizes)
-        whole[first : first + len(lengths)] = lengths
+        whole[leading : leading + len(lengths)] = lengths
         axes = [(slot, spec.strides[i], spec.sizes[i] - whole[i], whole[i])
-                for i, slot in enumerate(offsets, first)]  # fmt: skip
+                for i, slot in enumerate(offsets, leading)]  # fmt: skip
         for axis, (_, _, _, size) in enumerate(axes):
             if size < 0:
                 raise OpFault(
@@ -188,11 +189,15 @@ def partition_view(ctx: ValueContext) -> Action:
         spec, memory, at = slots[source]
         lengths = [slots[s] for s in sizes]
         inner, axes = known.get((spec, *lengths)) or window(spec, lengths)
-        for slot, stride, room, _ in axes:
-            offset = slots[slot]
-            at += offset * stride
-            if not 0 <= offset <= room:
-                _warn_outside(ctx, slots, axes)
+        first = at
+        try:
+            for slot, stride, room, _ in axes:
+                offset = slots[slot]
+                at += offset * stride
+                if not 0 <= offset <= room:
+                    _warn_outside(ctx, slots, axes)
+        except NeedsValue:  # in a run without values: whether it is inside stays open
+            at = sum((slots[slot] * stride for slot, stride, _, _ in axes), first)
         slots[result] = GmView(inner, memory, at)
 
     return run

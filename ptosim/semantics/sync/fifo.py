@@ -147,8 +147,7 @@ def _shares(op: Binding, end: PipeEnd, direction: str) -> Shares:
 
 
 def _vector_cores(op: Binding) -> list[int]:
-    cluster = op.core.cluster
-    return [c.sub_block for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
+    return [c.sub_block for c in op.machine.mates(op.core, "vector")]
 
 
 def _tokens(op: Binding, end: PipeEnd, direction: str) -> tuple[Any, ...]:
@@ -165,7 +164,7 @@ def _split(op: Binding) -> int:
 # -- push ------------------------------------------------------------------------------------------
 
 
-@kernel("pto.tpush_to_aiv", "pto.tpush_to_aic", "pto.tpush")
+@kernel("pto.tpush_to_aiv", "pto.tpush_to_aic", "pto.tpush", events=True)
 def tpush(op: Binding) -> Commit:
     """Copy a tile into the next slot, when there is a free one."""
     end, tile = _end(op), op.tile("tile")
@@ -263,7 +262,7 @@ def _slot(
 # -- pop -------------------------------------------------------------------------------------------
 
 
-@kernel("pto.tpop_from_aic", "pto.tpop_from_aiv", "pto.tpop")
+@kernel("pto.tpop_from_aic", "pto.tpop_from_aiv", "pto.tpop", events=True)
 def tpop(op: Binding) -> Commit:
     """Hand out the oldest tile, when there is one. The handle exists from the issue on."""
     end = _end(op)
@@ -357,7 +356,7 @@ def _check_pop(op: Binding, tile: Tile, values: np.ndarray) -> None:
         )
 
 
-@kernel("pto.tfree_from_aic", "pto.tfree_from_aiv", "pto.tfree")
+@kernel("pto.tfree_from_aic", "pto.tfree_from_aiv", "pto.tfree", events=True)
 def tfree(op: Binding) -> Commit:
     """Give the slot of the oldest popped tile back; on A2/A3 the pop has done so."""
     end = _end(op)

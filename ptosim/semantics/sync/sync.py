@@ -6,11 +6,13 @@ until the guard is true. Waiting takes what setting gave; a flag that is set twi
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.isa.enums import enums, pipe_named
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.unknown import Unknown
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.base.orders import (
@@ -35,8 +37,8 @@ def pipe_word(value: Any) -> str:
 
 def event_number(value: Any) -> int:
     """Return the number of an event id, written or computed."""
-    if isinstance(value, int):
-        return value
+    if isinstance(value, (int, Unknown)):
+        return index(value)
     text = value.member if isinstance(value, Enum) else str(value)
     member = enums()["event"].member(text)
     if member is None:
@@ -58,7 +60,7 @@ def _flag_key(op: Binding) -> tuple[str, str, int]:
     return pipe_word(source), pipe_word(target), number
 
 
-@kernel("pto.set_flag", "pto.set_flag_dyn", "pto.record_event")
+@kernel("pto.set_flag", "pto.set_flag_dyn", "pto.record_event", events=True)
 def set_flag(op: Binding) -> Commit:
     """Signal an event when everything issued before on the source pipe is done."""
     key = _flag_key(op)
@@ -68,7 +70,7 @@ def set_flag(op: Binding) -> Commit:
     return _give(op.core.flags, key)
 
 
-@kernel("pto.wait_flag", "pto.wait_flag_dyn", "pto.wait_event")
+@kernel("pto.wait_flag", "pto.wait_flag_dyn", "pto.wait_event", events=True)
 def wait_flag(op: Binding) -> Commit:
     """Hold the destination pipe until the event is signalled, and take it."""
     key = _flag_key(op)
@@ -97,7 +99,7 @@ def _take(op: Binding, counters: dict[Any, int], keys: tuple[Any, ...]) -> Commi
     return take
 
 
-@kernel("pto.barrier", "pto.barrier_sync")
+@kernel("pto.barrier", "pto.barrier_sync", events=True)
 def barrier(op: Binding) -> Commit:
     """Order a pipe with itself; PIPE_ALL waits until every pipe of the core is done."""
     pipe = pipe_word(op.values.get("pipe", op.values.get("op_type")))
@@ -108,7 +110,7 @@ def barrier(op: Binding) -> Commit:
     return nothing
 
 
-@kernel("pto.tsync")
+@kernel("pto.tsync", events=True)
 def tsync(op: Binding) -> Commit:
     """Wait for everything that the events stand for: every pipe of the core."""
     core = op.core
@@ -117,7 +119,7 @@ def tsync(op: Binding) -> Commit:
     return nothing
 
 
-@kernel("pto.get_buf")
+@kernel("pto.get_buf", events=True)
 def get_buf(op: Binding) -> Commit:
     """Acquire a buffer token; the regions that one token guards run in program order."""
     number = int(op.values["buf_id"])
@@ -131,7 +133,7 @@ def get_buf(op: Binding) -> Commit:
     return acquire
 
 
-@kernel("pto.rls_buf")
+@kernel("pto.rls_buf", events=True)
 def rls_buf(op: Binding) -> Commit:
     """Release a buffer token."""
     number = int(op.values["buf_id"])
@@ -149,13 +151,13 @@ def rls_buf(op: Binding) -> Commit:
 # -- between cores --------------------------------------------------------------------------------
 
 
-@kernel("pto.set_ffts")
+@kernel("pto.set_ffts", events=True)
 def set_ffts(op: Binding) -> Commit:
     """Where the cross-core flags live; the simulator keeps them itself."""
     return nothing
 
 
-@kernel("pto.sync.set")
+@kernel("pto.sync.set", events=True)
 def sync_set(op: Binding) -> Commit:
     """Signal the cores on the other side."""
     number = int(op.values["event_id"])
@@ -163,7 +165,7 @@ def sync_set(op: Binding) -> Commit:
     return _CROSS_SET[op.target](op, number)
 
 
-@kernel("pto.sync.wait")
+@kernel("pto.sync.wait", events=True)
 def sync_wait(op: Binding) -> Commit:
     """Wait for the cores on the other side: A2/A3 holds the scalar unit, A5 the named pipe."""
     number = int(op.values["event_id"])
@@ -230,9 +232,7 @@ def _set_a2a3(op: Binding, number: int) -> Commit:
 
 def _vector_cores(op: Binding) -> list[int]:
     """The vector cores of the cluster; of a cube kernel without any, both that could be there."""
-    cluster = op.core.cluster
-    found = [c for c in op.machine.cores if c.cluster is cluster and c.kind == "vector"]
-    return [c.sub_block for c in found] or [0, 1]
+    return [c.sub_block for c in op.machine.mates(op.core, "vector")] or [0, 1]
 
 
 def _bounded(op: Binding, keys: list[Any]) -> Commit:
@@ -272,7 +272,7 @@ _CROSS_WAIT: dict[str, Callable[[Binding, int], Commit]] = {"a5": _wait_a5, "a2a
 def _group(machine: Machine, core: Core, mode: int) -> list[Core]:
     """Mode 0: every core of the same kind; mode 1: the vector cores of the cluster."""
     if mode == 1:
-        return [c for c in machine.cores if c.cluster is core.cluster and c.kind == core.kind]
+        return machine.mates(core, core.kind)
     return [c for c in machine.cores if c.kind == core.kind]
 
 
@@ -297,7 +297,7 @@ def _meet(op: Binding, number: int, mode: int) -> Commit:
     return _give(scope, left)
 
 
-@kernel("pto.syncall")
+@kernel("pto.syncall", events=True)
 def syncall(op: Binding) -> Commit:
     """Every core of the launch meets; each first finishes what it issued."""
     core, machine = op.core, op.machine
@@ -318,7 +318,7 @@ def syncall(op: Binding) -> Commit:
     return _give(scope, ("syncall done", core.index))
 
 
-@kernel("pto.dsb", "pto.dcci")
+@kernel("pto.dsb", "pto.dcci", events=True)
 def cache_operation(op: Binding) -> Commit:
     """Cache maintenance; the simulator's memory is always up to date."""
     return nothing

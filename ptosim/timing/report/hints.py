@@ -151,7 +151,7 @@ def _starts(report: CostReport) -> list[Hint]:
             row[2] += count
     dearest = max(cores.values(), key=lambda c: sum(r[0] for r in c.values()), default={})
     cycles = round(sum(row[0] for row in dearest.values()))
-    if cycles < LEAST * report.cycles:
+    if not dearest or cycles < LEAST * report.cycles:
         return []
     names = sorted(dearest, key=lambda n: -dearest[n][0])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import ptosim
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.ground.isa.enums import enums
@@ -142,3 +144,8 @@ def test_every_trait_is_used_and_says_what_it_means() -> None:
     used = set().union(*(row.traits for row in rows()))
     assert used == set(known_traits())
     assert all(known_traits().values())
+
+
+def test_every_trait_is_asked_for() -> None:
+    texts = [p.read_text(encoding="utf-8") for p in Path(ptosim.__file__).parent.rglob("*.py")]
+    assert [t for t in known_traits() if not any(f'"{t}"' in text for text in texts)] == []

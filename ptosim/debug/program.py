@@ -1,0 +1,30 @@
+"""What `ptosim.load` gives: a program that can be run, timed and debugged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ptosim.run.launch import Launch, RunOptions
+from ptosim.run.program import LoadedProgram
+
+if TYPE_CHECKING:
+    from ptosim.debug.session import Debugger
+
+
+class Program(LoadedProgram):
+    """A program that was parsed and checked. Made by `ptosim.load`."""
+
+    def debug(
+        self,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        entry: str | None = None,
+        **options: Any,
+    ) -> Debugger:
+        """Return a debugger before the first operation of a run; `options` are those of `run`.
+        Raises what `run` raises before its first operation."""
+        from ptosim.debug.session import Debugger  # a run does without
+
+        chosen = RunOptions(**options)
+        return Debugger(Launch(self._front, self._profile, self.entry(entry), args, chosen))

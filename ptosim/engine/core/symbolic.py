@@ -1,0 +1,230 @@
+"""Runs without values: control flow, scalars, addresses and synchronisation are executed, what
+operations compute is left out.
+
+Memory has no content, so what is read from it is unknown, and so are scalars that nobody gave. They
+are carried along. What every operation does to its operands' places is checked as far as those are
+known; a run ends where an unknown value decides the path, the place of a tile, or an event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from ptosim.effects.row import access_entry
+from ptosim.engine.core.bound import Bound, Region
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.observers import Observer
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.types import ScalarType
+from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.source import Source
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.tile import TileRef
+from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.machine.values import GmView, Pointer
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.functions import EVENTS, Commit, nothing
+from ptosim.semantics.base.orders import Signals
+from ptosim.semantics.scalar.scalar import ScalarFault
+
+
+class Undecided(Exception):
+    """A run without values cannot go on: `unknown` decides what the operation `op` does."""
+
+    def __init__(self, op: Operation, unknown: Unknown, source: Source) -> None:
+        self.op = op
+        self.unknown = unknown
+        self.line, _ = source.line_column(op.start)
+        super().__init__(f"'{op.name}' depends on {unknown.origin}")
+
+    @property
+    def what(self) -> str:
+        """What of the operation is open: the path, the trip count, a shape or number."""
+        if self."loop" in op.traits:
+            return "the trip count"
+        return "the path" if self."branch" in op.traits else "a shape or number"
+
+    @property
+    def left_out(self) -> str:
+        """What of the program was not followed."""
+        inside = {"the path": "both its sides", "the trip count": "its body"}.get(self.what, "it")
+        return f"{inside} and what comes after line {self.line}"
+
+
+class SymbolicEngine(Engine):
+    """Executes what scalars decide, and checks what it can of everything else. `unchecked` are the
+    unknown values that left a check out."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        resolved: ResolvedModule,
+        machine: Machine,
+        profile: Profile,
+        sink: Sink,
+        observers: Sequence[Observer] = (),
+        *,
+        in_order: bool = False,
+    ) -> None:
+        super().__init__(program, resolved, machine, profile, sink, observers, in_order=in_order)
+        self.unchecked: dict[str, Unknown] = {}
+
+    def _step(self, core: Core, inst: Inst) -> None:
+        try:
+            super()._step(core, inst)
+        except NeedsValue as need:
+            core.pc = self._beyond(core, inst, need.unknown)
+        except (OpFault, ScalarFault) as fault:
+            core.pc = self._fault(core, inst, fault)
+
+    def _region_step(self, core: Core, pc: int) -> int:
+        try:
+            return super()._region_step(core, pc)
+        except NeedsValue as need:
+            return self._beyond(core, self.program.insts[pc], need.unknown)
+
+    # -- what is not known -------------------------------------------------------------------------
+
+    def _beyond(self, core: Core, inst: Inst, unknown: Unknown) -> int:
+        """Pass by an instruction that looked at an unknown value: its results are unknown too.
+        Raises Undecided where they decide more than numbers. Returns the next pc."""
+        results = self._numbers(inst)
+        if results is None:
+            self._undecided(inst, unknown)
+        for slot in results:
+            core.slots[slot] = unknown
+        return inst.pc + 1
+
+    def _numbers(self, inst: Inst) -> tuple[int, ...] | None:
+        """The slots of the results of an instruction that only computes numbers, else None."""
+        results = inst.op.results if inst.op is not None and not inst.op.regions else ()
+        computes = inst.kind is Kind.SCALAR or inst.kind is Kind.ACTION
+        if not computes or not all(isinstance(value.type, ScalarType) for value in results):
+            return None
+        return tuple(self.program.slots[value] for value in results) or None
+
+    def _undecided(self, inst: Inst, unknown: Unknown) -> NoReturn:
+        assert inst.op is not None
+        raise Undecided(inst.op, unknown, self.resolved.module.source)
+
+    def _fault(self, core: Core, inst: Inst, fault: OpFault | ScalarFault) -> int:
+        """Report an instruction that cannot be executed, and go on without its results. Raises Trap
+        where the path or an event is lost."""
+        op = inst.op
+        executes = inst.kind in (Kind.SCALAR, Kind.ACTION, Kind.VECTOR)
+        if op is None or op.regions or not executes:
+            raise self._trap(inst, fault) from fault
+        self._report(inst, fault)
+        line, _ = self.resolved.module.source.line_column(op.start)
+        lost = Unknown(f"the result of '{op.name}' in line {line}, which fails")
+        for value in op.results:
+            core.slots[self.program.slots[value]] = lost
+        return inst.pc + 1
+
+    def _report(self, inst: Inst, fault: OpFault | ScalarFault) -> None:
+        """Emit the finding of a fault, once for each instruction and code."""
+        finding = self._finding(inst, fault)
+        if (key := (inst.op.start if inst.op else -1, finding.code)) not in self._reported:
+            self._reported.add(key)
+            self.sink.emit(finding)
+
+    def _released(self, waiting: list[Core]) -> Core:
+        """What waits for signals in memory goes on: what else may set them is not known."""
+        for core in waiting:
+            if core.stalled is not None and _waits_for_memory(core.stalled[1]):
+                (inst, bound), core.stalled = core.stalled, None
+                self._commit(core, inst, bound)
+                return core
+        return super()._released(waiting)
+
+    # -- binding -----------------------------------------------------------------------------------
+
+    def bind(self, core: Core, inst: Inst) -> Bound:
+        """Bind an instruction to the present values of its operands. Raises Undecided where these
+        are not known and have to be."""
+        try:
+            return super().bind(core, inst)
+        except NeedsValue as need:
+            self._undecided(inst, need.unknown)
+
+    def _elsewhere(self, core: Core, inst: Inst, operands: tuple[Any, ...]) -> Bound | None:
+        is_open = inst.window is not None and is_unplaced(operands[inst.window])
+        return None if is_open else super()._elsewhere(core, inst, operands)
+
+    def _bind(self, core: Core, inst: Inst) -> Bound:
+        binding = self.binding(core, inst, self.values_of(core, inst))
+        commit = self._checked(inst, binding)
+        if not _is_followed(binding):
+            commit, binding.moved = nothing, _unmoved(binding.moved)
+        if any(map(is_unplaced, binding.values.values())):
+            binding.moved = None
+            known = binding.values.items()
+            binding.values = {n: None if is_unplaced(v) else v for n, v in known}
+        return Bound(commit, binding)
+
+    def _checked(self, inst: Inst, binding: Binding) -> Commit:
+        """Bind an operation for what it checks and orders. What an unknown value leaves open is not
+        checked; raises NeedsValue where that is what it orders or where it writes on chip."""
+        must_know = binding.op.name in EVENTS or binding."handshake" in op.traits
+        try:
+            return inst.semantics(binding) if inst.semantics is not None else nothing
+        except NeedsValue as need:
+            if must_know or not all(map(_is_placed, binding.values.values())):
+                raise
+            self.unchecked[need.unknown.origin] = need.unknown
+        except OpFault as fault:
+            if must_know:
+                raise
+            self._report(inst, fault)
+        binding.touches = None
+        return nothing
+
+
+def _is_followed(binding: Binding) -> bool:
+    """True for an operation whose effect is no data: it orders, hands out handles, or sets a mode
+    of the machine."""
+    op = binding.op
+    if "reads_memory" in op.traits:
+        return False
+    mode = access_entry(op, "ctrl", binding.target) or {}
+    return bool(
+        binding.sync is not None or binding.signals or binding.awaits or binding.made
+        or binding.at_issue is not None or mode.get("sets", False)
+    )  # fmt: skip
+
+
+def _unmoved(moved: Any) -> Any:
+    """A transfer at another place moves nothing; where it has to be bound anew it still has."""
+    if moved is None:
+        return None
+    return lambda place: nothing if moved(place) is not None else None
+
+
+def _waits_for_memory(bound: Bound | Region) -> bool:
+    return isinstance(bound, Bound) and isinstance(bound.binding.sync, Signals)
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    """The values in an operand: of a list each."""
+    return value if value.__class__ is tuple else (value,)
+
+
+def is_unplaced(value: Any) -> bool:
+    """True for a handle on memory at a place that is not known."""
+    return any(
+        (part.__class__ is GmView and not part.is_placed)
+        or (part.__class__ is Pointer and part.byte.__class__ is Unknown)
+        for part in _parts(value)
+    )
+
+
+def _is_placed(value: Any) -> bool:
+    """True for a value that is not in a core's own memory, or a tile at a known place there."""
+    return not any(
+        (part.__class__ is TileRef and part.addr.__class__ is Unknown)
+        or (part.__class__ is Pointer and not part.is_global)
+        for part in _parts(value)
+    )

@@ -1,0 +1,88 @@
+"""Time without values: operands have shapes and no more, and what is timed once is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.engine import UNLIMITED, Engine
+from ptosim.engine.core.observers import Observer
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.symbolic import SymbolicEngine, is_unplaced
+from ptosim.engine.timed.engine import TimedEngine
+from ptosim.engine.timed.fifo_events import is_fifo
+from ptosim.engine.timed.operand_shapes import forms_of
+from ptosim.engine.timed.timing_bridge import TimingBridge
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.profiles import Profile
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.unknown import NeedsValue
+from ptosim.semantics.base.binding import OpFault
+from ptosim.semantics.base.functions import EVENTS, Commit, nothing
+from ptosim.semantics.scalar.scalar import ScalarFault
+from ptosim.semantics.sync.fifo import counted
+
+
+class TimedSymbolicEngine(SymbolicEngine, TimedEngine):
+    """Executes control flow and synchronisation, and times everything."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        resolved: ResolvedModule,
+        machine: Machine,
+        profile: Profile,
+        sink: Sink,
+        bridge: TimingBridge,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        TimedEngine.__init__(self, program, resolved, machine, profile, sink, bridge, observers)
+        self._by_form: dict[tuple[Any, ...], Bound] = {}
+
+    def _enter(self, core: Core, inst: Inst) -> int:
+        """The instructions of a vector region are counted, not executed."""
+        return inst.end + 1
+
+    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:
+        """As with values; an unknown value stops the loop where it is needed."""
+        end = self.executed + limit
+        while not core.halted and core.stalled is None and core.pc >= 0 and self.executed < end:
+            try:
+                super()._run_fast(core, end - self.executed)
+            except NeedsValue as need:
+                inst = self.program.insts[core.pc]
+                core.pc = self._beyond(core, inst, need.unknown)
+                if inst.kind is Kind.SCALAR:
+                    self._scalars[core.index] += 1
+
+    def _fault(self, core: Core, inst: Inst, fault: OpFault | ScalarFault) -> int:
+        return Engine._fault(self, core, inst, fault)
+
+    def _released(self, waiting: list[Core]) -> Core:
+        return Engine._released(self, waiting)
+
+    def _bind(self, core: Core, inst: Inst) -> Bound:
+        """Bind what moves events as with values (of FIFOs the counters move), everything else to
+        the shapes of its operands."""
+        values = self.values_of(core, inst)
+        if inst.op is not None and inst.op.name in EVENTS:
+            binding = self.binding(core, inst, values)
+            bound = Bound(inst.semantics(binding), binding)
+            if is_fifo(binding):
+                bound.commit = counted(binding)
+            return bound
+        form: tuple[Any, ...] = (core.index, inst.pc, *forms_of(inst, values))
+        bound = None if self.bridge.is_ordered else self._by_form.get(form)
+        if bound is None:
+            binding = self.binding(core, inst, values)
+            if inst.window is not None and not any(map(is_unplaced, values.values())):
+                binding.moved = _nothing_at
+            bound = self._by_form[form] = Bound(nothing, binding)
+        return bound
+
+
+def _nothing_at(place: int) -> Commit:
+    """A transfer moves nothing, wherever its window is."""
+    return nothing

@@ -1,0 +1,68 @@
+"""Figures of a target that are changed for one estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from textwrap import fill
+
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.costs import CostTable, cost_table
+
+BUFFERS = "buffers"
+"""The what-if key that is no figure: buffers after every hand-back flag, besides those written."""
+
+SHORT_KEYS = {
+    "clock": "machine.clock.mhz",
+    "bandwidth": "machine.read_total.gib_per_second",
+    "launch": "machine.launch.us",
+}
+"""Names for the figures that are changed most."""
+
+
+def changed_table(chip: str, what_if: Mapping[str, float]) -> tuple[CostTable, int]:
+    """Return the figures of a chip with some changed, and the buffers to add. Raises UsageError
+    for an unknown key or a value that makes no sense."""
+    table, buffers = cost_table(chip), 0
+    for key, value in what_if.items():
+        if value < 0 or (value == 0 and key in SHORT_KEYS):
+            raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give a positive number")
+        if key == BUFFERS:
+            buffers = int(value)
+        else:
+            table = table.changed(figure_name(table, key), value)
+    return table, buffers
+
+
+def figure_name(table: CostTable, key: str) -> str:
+    """Return the full name of a figure. Raises UsageError, with the keys, if there is none."""
+    keys = table.keys()
+    name = SHORT_KEYS.get(key, key)
+    if name in keys:
+        return name
+    raise UsageError(
+        f"PTO6503: there is no figure `{key}` on {table.chip}", help=_listed(keys, key)
+    )
+
+
+def _listed(keys: list[str], key: str) -> str:
+    """Return the keys that are most like an unknown one, and below them all, a section a line."""
+    words = [*SHORT_KEYS, BUFFERS]
+    near = [k for k in keys if key in k][:4] or get_close_matches(key, [*words, *keys], 4, 0.5)
+    lines = [f"nearest: {', '.join(near)}"] if near else []
+    sections: dict[str, dict[str, list[str]]] = {}
+    for name in keys:
+        section, row, number = name.split(".", 2)
+        sections.setdefault(section, {}).setdefault(row, []).append(number)
+    lines.append(f"keys: {', '.join(words)}; or a figure of the target:")
+    for section, rows in sections.items():
+        figures = (f"{row}.{'|'.join(numbers)}" for row, numbers in rows.items())
+        lines.append(
+            fill(
+                f"{section}. {', '.join(figures)}",
+                100,
+                initial_indent="    ",
+                subsequent_indent=" " * 6,
+            )
+        )
+    return "\n".join(lines)

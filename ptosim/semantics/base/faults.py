@@ -1,0 +1,71 @@
+"""What stops an operation that cannot be executed, and the checks of bounds and alignment that all
+rooms share: one function for each kind of place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptosim.machine.core import Core
+
+
+class OpFault(Exception):
+    """An operation that cannot be executed; the engine turns it into a trap with the place."""
+
+    def __init__(self, code: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+def check_place(core: Core, loc: str, addr: int, size: int, what: str) -> None:
+    """Raise OpFault unless the bytes of a tile are in their space, at an aligned address (PTO IR
+    manual, TASSIGN: SA-0353 and SA-0354). Memory of block scales has no alignment."""
+    space = core.machine_def.spaces.get(loc)
+    limit = space.bytes if space is not None else core.space(loc).size
+    if addr < 0 or addr + size > limit:
+        raise OpFault(
+            "PTO4353",
+            f"{what} [{addr:#x}, {addr + size:#x}) is out of bounds of {loc} ({limit} bytes)",
+            notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
+            help="choose another address, or a smaller tile",
+        )
+    if space is not None and addr % space.align:
+        raise OpFault(
+            "PTO4354",
+            f"{what} at {addr:#x} is not aligned to {space.align} bytes",
+            notes=("[SA-0354] TASSIGN: address not aligned",),
+            help=f"use a multiple of {space.align}",
+        )
+
+
+def check_window(
+    start: tuple[int, int], sizes: tuple[int, int], whole: tuple[int, int], who: str = ""
+) -> None:
+    """Raise OpFault unless a window of rows and columns is in its tile."""
+    (row, col), (rows, cols) = start, sizes
+    if row < 0 or col < 0 or row + rows > whole[0] or col + cols > whole[1]:
+        raise OpFault(
+            "PTO6005",
+            f"{who}the window of {rows}x{cols} at ({row}, {col}) leaves the tile of "
+            f"{whole[0]}x{whole[1]}",
+        )
+
+
+def check_elements(who: str, buffer: str, first: int, end: int, count: int, **more: Any) -> None:
+    """Raise OpFault unless a buffer of global memory has the elements [first, end)."""
+    if end > first and (first < 0 or end > count):
+        raise OpFault(
+            "PTO6001",
+            f"'{who}' reaches outside `{buffer}`: elements [{first}, {end}) of {count}",
+            **more,
+        )
+
+
+def outside_space(who: str, space: str, low: int, high: int, limit: int) -> OpFault:
+    """Return the fault of an access through a pointer to bytes that a space on chip has not."""
+    return OpFault(
+        "PTO6602",
+        f"'{who}' accesses {space} [{low:#x}, {high:#x}); the space has {limit:#x} bytes",
+        help="check the address of the pointer, offset (in elements), sizes and strides",
+    )

@@ -1,0 +1,213 @@
+"""What `check` follows, what it finds there, and where it says that it stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptosim.api import Checked, check_source
+from ptosim.ground.source import Source
+from tests.cli.programs import PART, VIEW
+from tests.sanitize.test_races import pair
+from tests.semantics.test_sync import program
+from tests.support.micro import kernel
+from tests.symbolic.test_cost import MERGED, signalled
+
+RACE = "LOAD\nSTORE"
+
+
+def checked(text: str, **options) -> Checked:
+    return check_source(Source("k.pto", text), dry_run=True, **{"sync": "manual", **options})
+
+
+def codes(result: Checked) -> list[str]:
+    return [d.code for d in result.findings]
+
+
+# -- what a memory decides ------------------------------------------------------------------------
+
+
+def test_a_signal_in_memory_decides_no_path():
+    """Whether it is set is not known: the race in the branch is not denied."""
+    result = checked(signalled(f"scf.if %ok {{\n{RACE}\n}}"))
+    assert "to its end" not in result.dry_run
+    assert "'scf.if' depends on data that 'pto.ttest' reads" in result.dry_run
+    assert "not followed: both its sides and what comes after" in result.dry_run
+
+
+def test_a_race_after_a_signal_that_decides_nothing_is_found():
+    assert "PTO5201" in codes(checked(signalled(RACE)))
+
+
+def test_a_wait_for_a_signal_that_comes_from_outside_is_no_deadlock():
+    text = signalled(RACE).replace("%ok = pto.ttest %ps, %one", "pto.twait ins(%ps, %one")
+    text = text.replace(
+        "ins(%ps, %one {cmp = #pto<wait_cmp EQ>} : (!pto.partition_tensor_view<1x1xi32>, i32) -> i1",
+        "ins(%ps, %one : !pto.partition_tensor_view<1x1xi32>, i32) {cmp = #pto<wait_cmp EQ>}",
+    )
+    result = checked(text)
+    assert "PTO5006" not in codes(result)
+    assert "PTO5201" in codes(result)
+
+
+def test_what_a_merge_took_decides_no_trip_count():
+    assert "'scf.for' depends on data that 'pto.get_vms4_sr' reads" in checked(MERGED).dry_run
+
+
+@pytest.mark.parametrize("predicate", ["eq", "ne"])
+def test_equality_with_an_argument_that_is_not_given_is_open(predicate):
+    body = f"%t = arith.cmpi {predicate}, %n, %c1 : index\nscf.if %t {{\n{RACE}\n}}"
+    text = program(body, args=", %n: index")
+    assert "'scf.if' depends on argument `n`" in checked(text).dry_run
+    given = 1 if predicate == "eq" else 0
+    assert "PTO5201" in codes(checked(text, args={"n": given}))
+    assert codes(checked(text, args={"n": 1 - given})) == []
+
+
+# -- what stops, and what does not -----------------------------------------------------------------
+
+
+def test_what_leaves_a_buffer_is_told_and_the_race_after_it_is_found():
+    """The real argument may be larger than the views imply, and the program goes on."""
+    body = f"""%p2 = pto.partition_view %vx, offsets = [%r, %c0], sizes = [%c16, %c64] : {VIEW} -> {PART}
+pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)
+STORE"""
+    result = checked(program(body, args=", %r: index"), args={"r": 16})
+    assert "PTO6019" in codes(result)
+    assert "PTO5201" in codes(result)
+    assert "to its end" in result.dry_run
+
+
+def test_a_scalar_without_a_result_is_told_and_the_race_after_it_is_found():
+    result = checked(program(f"%q = arith.divsi %c1, %c0 : index\n{RACE}"))
+    assert codes(result) == ["PTO6007", "PTO5201"]
+
+
+def test_what_stops_a_run_is_among_the_findings():
+    wait = "pto.wait_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID0>]"
+    result = checked(program(f"{wait}\nSTORE"))
+    assert "stopped by PTO5006 at k.pto:13:1" in result.dry_run
+    assert "PTO5006" in codes(result)
+
+
+def test_a_window_at_an_unknown_place_orders_the_tile_that_it_fills():
+    body = f"""%p2 = pto.partition_view %vx, offsets = [%r, %c0], sizes = [%c16, %c64] : {VIEW} -> {PART}
+pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)
+STORE"""
+    result = checked(program(body, args=", %r: index"))
+    assert codes(result) == ["PTO5201"]
+    assert "to its end; not checked: what depends on argument `r`" in result.dry_run
+
+
+def test_a_view_of_unknown_size_is_followed_into_its_windows():
+    body = f"""%w = pto.make_tensor_view %x, shape = [%n, %c64], strides = [%c64, %c1] : !pto.tensor_view<?x64xf32>
+%p2 = pto.partition_view %w, offsets = [%c0, %c0], sizes = [%c16, %c64] : !pto.tensor_view<?x64xf32> -> {PART}
+pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)
+STORE"""
+    assert codes(checked(program(body, args=", %n: index"))) == ["PTO5201"]
+
+
+def test_an_unknown_event_ends_it():
+    body = f"pto.set_flag_dyn[<PIPE_MTE2>, <PIPE_MTE3>, %n]\n{RACE}"
+    result = checked(program(body, args=", %n: index"))
+    assert "'pto.set_flag_dyn' depends on argument `n`" in result.dry_run
+    assert codes(result) == []
+
+
+# -- registers -------------------------------------------------------------------------------------
+
+V, M, K = "!pto.vreg<64xf32>", "!pto.vreg<64xi32>", "!pto.mask<b32>"
+UB = "!pto.ptr<f32, ub>"
+
+
+def region(body: str, base: int = 0) -> str:
+    """A vector region on UB at `base`."""
+    return kernel(
+        "",
+        f"""    %a = arith.constant {base} : i64
+    %zero = arith.constant 0.0 : f32
+    %i0 = arith.constant 0 : index
+    %s0 = arith.constant 0 : i32
+    %p = pto.castptr %a : i64 -> {UB}
+    pto.vecscope {{
+      %all = pto.pset_b32 "PAT_ALL" : {K}
+      %ramp = pto.vci %s0 {{order = "ASC"}} : i32 -> {M}
+      %known = pto.vdup %zero, %all : f32, {K} -> {V}
+{body}
+    }}""",
+    )
+
+
+def stored(value: str = "%known") -> str:
+    return f"pto.vsts {value}, %p[%i0], %all : {V}, {UB}, {K}"
+
+
+LOADED = f"%r = pto.vlds %p[%i0] : {UB} -> {V}"
+AS_INDEX = f"%x = pto.vbitcast %r : {V} -> {M}"
+BARRIER = 'pto.mem_bar "VST_VLD"'
+
+
+def gather(index: str) -> str:
+    return f"%g = pto.vgather2 %p, {index}, %all : {UB}, {M}, {K} -> {V}"
+
+
+def scatter(index: str) -> str:
+    return f"pto.vscatter %known, %p, {index}, %all : {V}, {UB}, {M}, {K}"
+
+
+@pytest.mark.parametrize("access", [gather, scatter])
+def test_an_index_from_memory_is_not_checked(access):
+    """UB holds poison before anything is stored: read as an index it would be far outside."""
+    body = "\n".join([LOADED, AS_INDEX, access("%x")])
+    result = checked(region(body))
+    assert "PTO6602" not in codes(result)
+
+
+@pytest.mark.parametrize("access", [gather, scatter])
+def test_an_index_that_the_text_fixes_is_checked(access):
+    inside = checked(region("\n".join([stored(), BARRIER, access("%ramp")])))
+    assert codes(inside) == []
+    end = 0x40000 - 128  # of the 256 KiB of A5's UB: half of the ramp's 64 floats is outside
+    assert "PTO6602" in codes(checked(region(access("%ramp"), end)))
+
+
+def test_a_scatter_to_unknown_places_leaves_no_read_undefined():
+    """It may have written what is read then."""
+    body = "\n".join([stored(), BARRIER, LOADED, AS_INDEX, scatter("%x"), BARRIER])
+    after = f"%far = arith.constant 512 : index\n%q = pto.vlds %p[%far] : {UB} -> {V}"
+    region_of = region(body).replace(
+        "    pto.vecscope", "    %e = arith.constant 0 : i64\n    pto.vecscope"
+    )
+    second = (
+        f"    pto.vecscope {{\n{after}\n{stored('%q').replace('%all', '%m')}\n    }}\n    return"
+    )
+    second = second.replace("{\n%far", f'{{\n%m = pto.pset_b32 "PAT_ALL" : {K}\n%far', 1)
+    text = region_of.replace("    return", second)
+    assert "PTO7101" not in codes(checked(text))
+    assert "PTO7101" in codes(checked(text.replace(scatter("%x"), "")))
+
+
+def test_a_store_under_an_unknown_mask_may_write_all_of_its_register():
+    compare = f'%m = pto.vcmps %r, %zero, %all, "lt" : {V}, f32, {K} -> {K}'
+    masked = f"pto.vsts %known, %p[%i64], %m : {V}, {UB}, {K}"
+    first = "\n".join(
+        ["%i64 = arith.constant 64 : index", stored(), BARRIER, LOADED, compare, masked]
+    )
+    text = region(first).replace(
+        "    return",
+        f"""    pto.vecscope {{
+      %n = pto.pset_b32 "PAT_ALL" : {K}
+      %j = arith.constant 64 : index
+      %q = pto.vlds %p[%j] : {UB} -> {V}
+      pto.vsts %q, %p[%j], %n : {V}, {UB}, {K}
+    }}
+    return""",
+    )
+    result = checked(text)
+    assert "PTO7101" not in codes(result)
+    assert "to its end" in result.dry_run
+    beyond = text.replace("%i64 = arith.constant 64", "%i64 = arith.constant 65520")
+    assert "PTO6602" not in codes(checked(beyond)), "no lane need be active"
+
+
+def test_flags_are_followed_through_a_program_with_pairs():
+    assert codes(checked(program(f"LOAD\n{pair('MTE2', 'MTE3')}\nSTORE"))) == []

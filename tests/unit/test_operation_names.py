@@ -1,0 +1,73 @@
+"""Operations are told apart by what their rows say: no module spells the name of one to classify it.
+
+`semantics/` has the functions of operations, by name; `interop/` and `expand/` write programs. What
+else has a name in it is listed here, and says why."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import ptosim
+from ptosim.ground.isa.rows import isa
+
+ROOT = Path(ptosim.__file__).parent
+FREE = {"semantics", "interop", "expand"}
+SYNTAX = "operations with a syntax of their own are parsed, bound and printed each in its own way"
+HANDLERS = "one handler for each operation that has regions or is followed by the scalar unit"
+EXCEPTIONS = {
+    "syntax/builder.py": SYNTAX,
+    "syntax/parser.py": SYNTAX,
+    "syntax/printer.py": SYNTAX,
+    "passes/bind/structured.py": SYNTAX,
+    "passes/bind/resolve.py": SYNTAX,
+    "passes/rewrite/forms.py": "writes an allocation for a result",
+    "engine/core/control_flow.py": HANDLERS,
+    "engine/core/decode.py": HANDLERS,
+    "passes/rewrite/strip_quant.py": "reads a program that is parsed only: nothing has its row yet",
+    "passes/verify/checks/functions.py": SYNTAX,
+    "passes/verify/checks/fifos.py": "a message says what the assembler makes of an operation",
+    "quant/mlir/ops.py": "the functions of the quant dialect, by name",
+}
+NAMES = isa().names()
+DIALECTS = {name.partition(".")[0] for name in NAMES}
+
+
+def names_in(path: Path) -> list[str]:
+    """The names of operations, and what names begin with, among the strings of a module; texts of
+    documentation and of messages are none."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = {id(n) for f in ast.walk(tree) if isinstance(f, ast.JoinedStr) for n in ast.walk(f)}
+    return [
+        f"{node.lineno}: {node.value}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if id(node) not in texts and is_name(node.value)
+    ]
+
+
+def is_name(text: str) -> bool:
+    """True for `pto.tadd`, and for `pto.tad`; a dialect alone is no name."""
+    dialect, _, rest = text.partition(".")
+    return bool(rest) and dialect in DIALECTS and any(name.startswith(text) for name in NAMES)
+
+
+def modules() -> list[Path]:
+    found = sorted(p for p in ROOT.rglob("*.py") if "__pycache__" not in p.parts)
+    return [p for p in found if p.relative_to(ROOT).parts[0] not in FREE]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_no_name_is_spelt(path: Path) -> None:
+    known = path.relative_to(ROOT).as_posix() in EXCEPTIONS
+    found = names_in(path)
+    assert known or not found, "ask for a trait of the row (isa/traits.toml)"
+    assert found or not known, "the exception is needed no longer"
+
+
+def test_names_are_found(tmp_path: Path) -> None:
+    module = tmp_path / "m.py"
+    module.write_text('"""pto.tadd"""\nX = op.name in ("pto.tadd", "pto.vld") or f"pto.tsub {y}"\n')
+    assert names_in(module) == ["1: pto.tadd", "2: pto.tadd", "2: pto.vld"]
