@@ -15,7 +15,7 @@ ALLOCATIONS = 20_000
 
 
 def pytest_configure() -> None:
-    """Commands that tests start share compiled modules, also where none may lie in the tree."""
+    """Commands that tests start share compiled modules, also where none may be in the tree."""
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         user = getattr(os, "getuid", int)()
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir(), f"ptosim-pyc-{user}"))

@@ -34,7 +34,7 @@ class Touches:
     """The bytes that one execution reads and writes.
 
     `found` are read as they are: what has no value there has none at the destination either, and
-    only whoever computes with it is wrong. Their destinations stand beside them, with the number of
+    only whoever computes with it is wrong. Their destinations are beside them, with the number of
     bytes that each unit of the source becomes, (source bytes, destination bytes)."""
 
     __slots__ = ("found", "reads", "writes")

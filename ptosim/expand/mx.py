@@ -284,7 +284,7 @@ def _rows(mx: Mx, out: Writer, p: Pointers) -> None:
     per_row = mx.cols // GROUP
     groups = mx.rows * per_row
     if per_row <= _WINDOW and groups * (4 if mx.elem == "f32" else 2) % 32:
-        raise NotExpandable("the library leaves undefined bytes behind the maxima")
+        raise NotExpandable("the library leaves undefined bytes after the maxima")
     _maxima(mx, out, p, groups)
     with out.loop(mx.rows) as row:
         for column, count in out.columns(per_row, 64):
@@ -302,7 +302,7 @@ def _rows(mx: Mx, out: Writer, p: Pointers) -> None:
 
 def _windows(mx: Mx, out: Writer, p: Pointers, per_row: int) -> None:
     """The library hands the scales of 8 groups at a time to its last stage through the start of the
-    maxima, or, for few groups, behind the exponents. What is there in the end are the last ones."""
+    maxima, or, for few groups, after the exponents. What is there in the end are the last ones."""
     if mx.width == 8 and mx.rows * per_row < _WINDOW:
         with out.loop(mx.rows) as row:
             scale = _load_words(mx, out, p.scaling, out.place((row, per_row)))
@@ -349,7 +349,7 @@ def _columns(mx: Mx, out: Writer, p: Pointers, *, interleaved: bool) -> None:
 
 
 def _column_groups(mx: Mx, out: Writer, p: Pointers, place: str, column: str, count: int) -> str:
-    """Maxima and scales of the groups whose results lie at `place`; return their exponents."""
+    """Maxima and scales of the groups whose results are at `place`; return their exponents."""
     # place = group * cols + column, so the first element is place * 32 - column * 31
     start = out.place((place, GROUP), (column, 1 - GROUP))
 

@@ -25,7 +25,7 @@ FAMILIES = (convert, elementwise, mx)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One operation that was written out: where it stands, and what its region executes."""
+    """One operation that was written out: where it is, and what its region executes."""
 
     name: str
     line: int
@@ -66,7 +66,7 @@ def expand(source: Source, target: str | None = None) -> Expanded:
             help=f"expand with `--target {TARGET}`, if the program can run there",
         )
     if any(f.implicit for f in front.resolved.functions.values()):
-        raise UsageError("a snippet has no function that a region could stand in; write one")
+        raise UsageError("a snippet has no function that a region could be in; write one")
     return _rewritten(front)
 
 

@@ -1,4 +1,4 @@
-"""How element types lie in memory: the NumPy dtype of a view, and 4-bit elements two a byte.
+"""How element types are in memory: the NumPy dtype of a view, and 4-bit elements two a byte.
 
 Floats of 8 bits and less are uint8 codes in a view (NumPy cannot compute with them anyway);
 arguments hold them as ml_dtypes types."""

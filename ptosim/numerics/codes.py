@@ -111,7 +111,7 @@ def decode(codes: np.ndarray, name: str) -> np.ndarray:
 
 
 class _Grid(NamedTuple):
-    """Non-negative values in rising order with their codes; the last entry stands for overflow."""
+    """Non-negative values in rising order with their codes; the last entry represents overflow."""
 
     values: np.ndarray
     codes: np.ndarray

@@ -3,7 +3,7 @@
 `converter` resolves everything once, when a program is decoded; the function it returns does
 only the arithmetic.
 
-Rounding. `none` stands for truncation when a float becomes an integer and for ties-to-even
+Rounding. `none` represents truncation when a float becomes an integer and for ties-to-even
 otherwise; `odd` exists only for f32 to f16 and means `none` for every other pair. Integers become
 the nearest float, ties to even, whatever the mode. f8E4M3FN, f8E5M2 and the 4-bit floats are
 always rounded to nearest, ties to even, and hif8 with ties away from zero. f32 to f32 rounds to

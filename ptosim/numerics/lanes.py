@@ -144,7 +144,7 @@ def bit_count(values: np.ndarray) -> np.ndarray:
 
 
 def sign_run(values: np.ndarray) -> np.ndarray:
-    """The number of bits behind the sign bit that repeat it."""
+    """The number of bits after the sign bit that repeat it."""
     bits = unsigned(values.dtype)
     width = values.dtype.itemsize * 8
     raw = values.view(bits)

@@ -10,7 +10,7 @@ MODES = ("round_even", "round_away")
 
 
 def keep_mantissa(values: np.ndarray, bits: int, mode: str) -> np.ndarray:
-    """Round f32 values to `bits` bits of mantissa behind the point, to nearest, ties to even or
+    """Round f32 values to `bits` bits of mantissa after the point, to nearest, ties to even or
     away from zero. A NaN stays as it is; rounding up the largest values gives infinity."""
     require("rounding of the mantissa", mode, MODES)
     patterns = np.ascontiguousarray(values).view(np.uint32)

@@ -244,14 +244,14 @@ def quantizer(
     """Function from [rows, cols] arrays of `src` to an `MxResult`.
 
     `src` is `f32`, `f16` or `bf16`; `dst` is `f8E4M3FN` or `f4E2M1FN`; `algorithm` is `ocp` or
-    `nv`; `axis` is the one the groups of 32 lie along. The function takes an optional second
+    `nv`; `axis` is the one the groups of 32 run along. The function takes an optional second
     argument, uint32 words of the shape of the values, and then rounds stochastically.
 
     `emax_e2m1` is the exponent the OCP rule takes off for f4E2M1FN: 2, or 1 to the letter of the
     public description. `nan_group="ignore"` (a NaN does not count in the maximum) and
     `zero_sign="drop"` are what the public CPU simulator does for f8E4M3FN; for f32 to f4E2M1FN,
     which it alone has, its OCP rule looks at the upper half of an f32 maximum, so that a NaN may
-    pass for infinity, and `nan_group="ignore"` stands for that there. `ftz`
+    pass for infinity, and `nan_group="ignore"` represents that there. `ftz`
     flushes subnormal operands and quotients of the two multiplications. `header_defects` repeats
     what the shipped A5 header does for 16-bit sources on its flat exponent path (one-row exponent
     tile): NV f4E2M1FN takes the OCP exponent of the maximum's bits read as bf16, and NV f8E4M3FN

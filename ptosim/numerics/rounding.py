@@ -2,7 +2,7 @@
 
 The modes are the six of the ISA: `rint` ties to even, `round` ties away from zero, `floor`,
 `ceil`, `trunc`, and `odd`, von Neumann rounding: truncate, and make the last kept bit one if
-anything was lost. `none` is not a mode here: what it stands for depends on the conversion.
+anything was lost. `none` is not a mode here: what it represents depends on the conversion.
 """
 
 from __future__ import annotations

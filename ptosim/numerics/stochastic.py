@@ -33,7 +33,7 @@ def round_stochastically(values: np.ndarray, words: np.ndarray, dst: str) -> np.
     """Round f32 `values` up or down to the grid of `dst`, up with the odds of the lost part.
 
     `dst` is `f8E4M3FN` or `f4E2M1FN`. A magnitude goes up if the lost fraction of its step plus
-    word/2^32 reaches one; `words` is uint32 of the same shape. The result is f32 and may lie
+    word/2^32 reaches one; `words` is uint32 of the same shape. The result is f32 and may be
     beyond the range of `dst`; values of the grid, infinities and NaN pass.
     """
     magnitudes = np.abs(values).astype(np.float64)

@@ -51,7 +51,7 @@ class Clocks:
 
     def __init__(self, cores: list[Core], pipes: Iterable[str], target: str) -> None:
         names = [SCALAR, READS, *sorted(set(pipes) - {SCALAR})]
-        total = len(cores) * len(names) + 1  # agent 0 stands for everything before the run
+        total = len(cores) * len(names) + 1  # agent 0 represents everything before the run
         self.agents: dict[tuple[int, str], Agent] = {}
         self.by_index: list[Agent | None] = [None]
         for core in cores:

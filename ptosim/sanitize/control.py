@@ -88,7 +88,7 @@ class ControlBook:
                     Label(span(setter.op), "the mode is set here"),  # type: ignore[arg-type]
                 ),
                 notes=("a microscaling TQUANT on A5 writes the control register as a whole",),
-                help="set the mode again behind it, or quantise first",
+                help="set the mode again after it, or quantise first",
                 context={"bits": bits},
             )
         )

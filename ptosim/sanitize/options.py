@@ -41,7 +41,7 @@ def parse(text: str) -> Sanitize:
         return Sanitize(**dict.fromkeys(KINDS, False))
     for word in words:
         if word in ("all", "none"):
-            raise UsageError(f"sanitizers: `{word}` stands alone, not in `{text}`")
+            raise UsageError(f"sanitizers: `{word}` is given alone, not in `{text}`")
         if word not in KINDS:
             raise UsageError(
                 f"there is no sanitizer `{word}`",

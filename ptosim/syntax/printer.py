@@ -42,7 +42,7 @@ class _Printer:
         self.lines.append(_INDENT * self.depth + text if text else "")
 
     def _comments_before(self, offset: int) -> None:
-        """Comments on lines of their own keep theirs; one behind code stays behind that line."""
+        """Comments on lines of their own keep theirs; one after code stays after that line."""
         source = self.module.source.text
         while self.next_comment < len(self.comments):
             comment = self.comments[self.next_comment]
@@ -184,7 +184,7 @@ _ATTACHED = frozenset((":", "->"))
 
 
 def _sequence(items: Any) -> str:
-    """Items with commas between values; `:` and `->` stand between spaces, and behind a type that
+    """Items with commas between values; `:` and `->` are between spaces, and after a type that
     follows one there is a comma again."""
     out = ""
     previous = ""
@@ -236,7 +236,7 @@ def _items(op: Operation) -> str:
 
 def _separator(op: Operation, previous: Any, item: Any) -> str:
     """Operands are separated by commas; clauses, `key =` after none, words before lists and
-    dictionaries follow a space; brackets and parentheses directly behind the name touch it."""
+    dictionaries follow a space; brackets and parentheses directly after the name touch it."""
     kind = item.kind if isinstance(item, Node) else ""
     if previous is None:
         return "" if kind in ("list", "paren") else " "

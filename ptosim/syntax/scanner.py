@@ -139,7 +139,7 @@ class ProgramScanner:
 
 class PatternScanner:
     """Terminals of a small grammar: the first pattern of `order` that matches wins; `blank` is the
-    pattern of what may stand between terminals."""
+    pattern of what may be between terminals."""
 
     def __init__(self, tables: Tables, order: tuple[str, ...], blank: str = r"\s") -> None:
         self.comments: list[Tok] = []

@@ -190,7 +190,7 @@ class _TypeBuilder:
             raise TypeFault(f"tile_buf misses {', '.join(f'`{k}`' for k in missing)}")
         order = [k for k in _TILE_KEYS if k in fields]
         if list(fields) != order:
-            self.legacy = "the keys of tile_buf stand in another order"
+            self.legacy = "the keys of tile_buf are in another order"
         return fields
 
     def pair(self, parts: list[Any]) -> tuple[str, Any]:

@@ -116,7 +116,7 @@ def whole(title: str, chosen: Sequence[Kernel]) -> Table:
 
 
 def without() -> Table:
-    """Return the published kernels that stand beside no program of ours."""
+    """Return the published kernels that are beside no program of ours."""
     made = table("published kernels that are not compared", "kernel", "rows", "why")
     for name, count, reason in kernels.not_compared():
         made.add_row(name, str(count), reason)

@@ -116,7 +116,7 @@ NOT_COMPARED = {
     "tget": "one transfer between chips: the points that its law was read from",
     "dhrystone scalar": "no program of tiles",
 }
-"""Published rows that stand beside no program of ours, and why."""
+"""Published rows that are beside no program of ours, and why."""
 
 
 def not_compared() -> list[tuple[str, int, str]]:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.programs import copy_program
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTED = {0, 1, 2, 3, 4, 5, 6}
 
 

@@ -61,7 +61,7 @@ def test_a_program_over_budget_is_drawn_and_told_what_to_shrink(cli):
 
 
 def test_the_safe_limit_of_a2a3_is_told(cli, tmp_path):
-    """Between 184 and 192 KiB the library's hidden scratch lies."""
+    """The library's hidden scratch is between 184 and 192 KiB."""
     body = (
         alloc("a", 96)
         + alloc("b", 90)

@@ -16,6 +16,8 @@ from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import shipped_names, source_path
 from ptosim.syntax.parser import parse
 
+pytestmark = pytest.mark.slow
+
 NAMES = shipped_names()
 BROKEN = [n for n in NAMES if n.startswith("broken/")]
 ENDINGS = {0, 1, 3, 4, 5}

@@ -19,6 +19,8 @@ from tests.conformance.test_tcvt import ARRAYS, CODES, GENERATED, WIDENED
 from tests.conformance.test_tquant import DTYPES, INT8, RECOMMENDED
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.slow
+
 
 def assert_same(k: Kernel, runs: list[dict[str, np.ndarray]]) -> None:
     """Run a kernel and its expansion on the same arguments."""

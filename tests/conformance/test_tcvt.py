@@ -20,6 +20,8 @@ from tests.conformance.data import COMPARED, NAMES, arrays, assert_bits, files, 
 from tests.oracle import numerics as oracle
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.slow
+
 ARRAYS = {
     "f32": np.dtype(np.float32),
     "f16": np.dtype(np.float16),

@@ -17,6 +17,8 @@ import pytest
 from tests.conformance.data import COMPARED, arrays, document
 from tests.support.text import Kernel, Tile
 
+pytestmark = pytest.mark.slow
+
 Array = np.ndarray
 Json = dict[str, Any]
 

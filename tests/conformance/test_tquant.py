@@ -17,6 +17,8 @@ from tests.conformance.data import arrays, assert_bits, files, stem
 from tests.oracle import layouts, quantisation
 from tests.support.text import Kernel, Tile
 
+pytestmark = pytest.mark.slow
+
 DTYPES = {
     "f32": np.dtype(np.float32),
     "f16": np.dtype(np.float16),

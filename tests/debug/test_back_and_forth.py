@@ -52,7 +52,7 @@ def launched(text: str, target: str, **options) -> Walker:
 
 
 def state(walker: Walker):
-    """Everything that can be seen: memory, registers, flags, queues, where every core stands."""
+    """Everything that can be seen: memory, registers, flags, queues, where every core is."""
     taken = walker.engine.snapshot()
     cores = [
         (

@@ -1,4 +1,4 @@
-"""`run --debug-on-error`: the prompt stands exactly at the operation that stopped the run."""
+"""`run --debug-on-error`: the prompt is exactly at the operation that stopped the run."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_finish_leaves_a_loop_with_all_its_turns():
 
 
 def test_values_are_those_of_the_moment():
-    """Turn i holds rows i..i+3: before tmuls as loaded, behind it doubled."""
+    """Turn i holds rows i..i+3: before tmuls as loaded, after it doubled."""
     session = debug("loop", LOOP)
     session.break_("tadds if %i == 4")
     stop = session.continue_()
@@ -85,9 +85,9 @@ def test_a_watchpoint_stops_behind_the_change_and_backwards_before_it():
     assert stop.reason == "watchpoint"
     assert "tadds" in stop.text
     assert "nan -> 2" in stop.text
-    behind = stop.position
+    after = stop.position
     stop = session.reverse_continue()
-    assert stop.position == behind - 1
+    assert stop.position == after - 1
     assert session.current_op().name == "pto.tadds"
 
 
@@ -223,7 +223,7 @@ def test_cores_have_focus_and_breakpoints_of_their_own():
 
 
 def test_the_first_nan_is_caught_where_it_comes_up():
-    """log of a negative number; the sum behind it only passes the NaN on."""
+    """log of a negative number; the sum after it only passes the NaN on."""
     text = """
     %c0 = arith.constant 0 : i64
     %c1 = arith.constant 256 : i64

@@ -63,7 +63,7 @@ def test_a_session_in_a_terminal(start, tmp_path):
     assert "@kernel" in ask(child, "")
     child.send("print %a.si\t\x15print %p\t\t")
     child.expect("%px +%py")
-    child.expect(PROMPT)  # the line is shown again behind the list
+    child.expect(PROMPT)  # the line is shown again after the list
     child.send("\x15")
 
     ask(child, "print 6 * 7")
@@ -94,7 +94,7 @@ def test_a_session_in_a_terminal(start, tmp_path):
 
 
 def test_ctrl_c_stops_a_run_with_its_state(start, tmp_path):
-    """The run would take hours; behind the interruption it can be looked at and stepped both ways."""
+    """The run would take hours; after the interruption it can be looked at and stepped both ways."""
     path = tmp_path / "long.pto"
     text = (PROGRAMS / "loop.pto").read_text()
     text = text.replace("arith.constant 12 : index", "arith.constant 1000000000 : index")

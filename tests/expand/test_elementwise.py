@@ -16,6 +16,8 @@ from ptosim.expand.program import expand
 from ptosim.ground.source import Source
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.slow
+
 ARRAYS = {
     "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
     "i8": np.int8, "i16": np.int16, "i32": np.int32,

@@ -17,7 +17,7 @@ from tests.expand.test_elementwise import program
 from tests.support.text import Kernel
 
 ALSO = {"vcvti": "vcvt", "vlogic": "vand"}
-"""Rows of the cost data that stand for instructions of another name."""
+"""Rows of the cost data that represent instructions of another name."""
 
 
 def executed(k: Kernel) -> Counter[str]:

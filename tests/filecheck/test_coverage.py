@@ -111,7 +111,7 @@ def test_every_word_is_used() -> None:
     assert sorted(missing - {("pipe", "PIPE_UNASSIGNED")} - SPACES) == []
 
 
-# Memories that a reserved buffer cannot lie in.
+# Memories that a reserved buffer cannot be in.
 SPACES = {("address_space", m) for m in enums()["address_space"].members} - {
     ("address_space", "vec"),
     ("address_space", "mat"),

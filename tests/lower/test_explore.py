@@ -11,6 +11,8 @@ import pytest
 
 from ptosim.interop.explore import FORMATS, explore
 
+pytestmark = pytest.mark.slow
+
 X = (
     np.random.default_rng(5).standard_normal((9, 70)) * np.float32([[0.1]] * 4 + [[3]] * 5)
 ).astype(np.float32)

@@ -20,7 +20,7 @@ rng = np.random.default_rng(77)
 
 
 def ties(shape, scale, dtype=np.float32):
-    """Values of which half lie in the middle between two steps of `scale`."""
+    """Values of which half are in the middle between two steps of `scale`."""
     steps = rng.integers(-150, 150, shape) + rng.choice([0, 0.5], shape)
     noise = rng.choice([1, 1 + 2**-23, 1 - 2**-23, 1.03], shape)
     return (steps * scale * noise).astype(np.float32).astype(dtype)

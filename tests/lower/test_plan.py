@@ -13,6 +13,8 @@ from ptosim.quant.storage import storage
 from tests.conformance.data import arrays, document
 from tests.conformance.quant_data import assert_same
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ["a2a3", "a5"]
 
 

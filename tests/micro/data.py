@@ -108,7 +108,7 @@ def stored(name: str, elem: str, at: int) -> str:
 
 def shown_by_vector_cores(ub: str, size: int) -> str:
     """The end of a section of the cube core and of its function: both vector cores wait for it, and
-    each stores what it has in UB behind that of the other; `%n` is the size."""
+    each stores what it has in UB after that of the other; `%n` is the size."""
     return f"""\
       pto.sync.set <PIPE_FIX>, 0
       pto.sync.set <PIPE_FIX>, 16

@@ -37,7 +37,7 @@ def moved(
 
 
 def through_ub(seed: str, load: str, *, size: int = SIZE, setup: str = "") -> tuple[bytes, bytes, list[str]]:  # fmt: skip
-    """Fill UB, move something in from `%g`, and return what was in `%g`, and UB behind it."""
+    """Fill UB, move something in from `%g`, and return what was in `%g`, and UB after it."""
     data, before = noise(seed, size), noise(seed + "ub")
     body = f"""
     %zero = arith.constant 0 : i64
@@ -115,7 +115,7 @@ def test_to_global_memory(case):
     [(224, "0, 8", 0, 8), (30, "0, 0", 0, 1), (64, "0, 0", 0, 0), (32, "3, 2", 3, 2), (50, "", 0, 7)],
 )  # fmt: skip
 def test_padding(length, pad, left, right):
-    """Elements behind the data at once and in front of it; without counts up to the next 32 bytes."""
+    """Elements after the data at once and in front of it; without counts up to the next 32 bytes."""
     words = f"pad(%v{', ' + pad if pad else ''})"
     data, found, _ = through_ub(
         str(length),
@@ -131,7 +131,7 @@ def test_padding(length, pad, left, right):
 
 
 def test_outside_of_a_buffer():
-    """Reads behind the end give 0, writes there are dropped; each says so."""
+    """Reads after the end give 0, writes there are dropped; each says so."""
     data, found, codes = through_ub(
         "outside", "pto.mte_gm_ub %g, %u, 0, 128 nburst(1, 0, 0) : !pto.ptr<ui8>, !pto.ptr<ui8, ub>",
         size=96,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.isa.enums import enums
 from tests.micro.data import shown_by_vector_cores
 from tests.oracle import fractals as model
 from tests.oracle import lanes as one
@@ -313,3 +314,39 @@ def test_to_the_vector_cores(mode):
             agree(rows_of(half, "f32", len(part), len(part[0]), pitch), part, "f32")
         else:
             assert half == bytes(len(half))
+
+
+MODES = {
+    "f322f16": "f16",
+    "f322bf16": "bf16",
+    "qf322f16_pre": "f16",
+    "qf322bf16_pre": "bf16",
+    "qf322f32_pre": "f32",
+    "qf322b8_pre": "i8 ui8",
+    "qf322fp8_pre": "f8E4M3FN f8E5M2",
+    "qf322hif8_pre": "hif8",
+    "deqf16": "f16",
+    "req8": "i8 ui8",
+    "shifts322s16": "i16",
+    "qs322bf16_pre": "bf16",
+}
+"""The types that a mode's name speaks of."""
+
+
+@pytest.mark.parametrize("mode", enums()["pre_quant"].members)
+def test_a_mode_gives_the_type_of_its_name(mode):
+    """Where the destination has another type, the run says which types there are."""
+    given = MODES[mode.removesuffix("_scalar").removesuffix("_vec")].split()
+    payload = "" if mode.startswith("f32") else "%words, " if mode.endswith("_vec") else "%scale, "
+    setup = """
+    %scale = arith.constant 1.0 : f32
+    %words = pto.castptr %zero : i64 -> !pto.ptr<ui64, scaling>
+    """
+    acc = accumulator("modes", 2, 16)
+    for dst in ("f16", "bf16", "f32", "i8", "ui8", "f8E4M3FN", "f8E5M2", "hif8", "i16"):
+        line = outward(f"pre_quant({payload}mode = {mode}), nz2nd", dst, 2, 16, 16, 16)
+        if dst in given:
+            through(acc, 16, line, dst, 2 * 16 * 4, setup=setup)
+        else:
+            with pytest.raises(ptosim.PtosimError, match=f"PTO8002: .*{mode} gives {given[0]}"):
+                through(acc, 16, line, dst, 2 * 16 * 4, setup=setup)

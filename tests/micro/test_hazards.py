@@ -1,6 +1,6 @@
-"""Accesses of UB in a vector region that no barrier orders: stores behind stores and loads.
+"""Accesses of UB in a vector region that no barrier orders: stores after stores and loads.
 
-(Loads behind stores: `test_memory`.) A barrier of the right kind, or a result that the later
+(Loads after stores: `test_memory`.) A barrier of the right kind, or a result that the later
 instruction takes, orders them; so does a load between that sees the first store."""
 
 from __future__ import annotations

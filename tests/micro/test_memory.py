@@ -292,7 +292,7 @@ _MASK = '%m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>'
 
 @pytest.mark.parametrize("kind", ["VST_VLD", "VV_ALL", "VLD_VST", "VST_VST"])
 def test_load_behind_a_store(kind):
-    """Two lanes overlap: only a barrier that orders vector loads behind vector stores will do."""
+    """Two lanes overlap: only a barrier that orders vector loads after vector stores will do."""
     barrier = f'pto.mem_bar "{kind}"'
     _, codes = in_ub(memory("hazard"), _LOAD, _MASK, _STORE, barrier, _AGAIN)
     assert codes == ([] if kind in ("VST_VLD", "VV_ALL") else ["PTO6610"])
@@ -324,7 +324,7 @@ def test_other_loads_behind_a_store(line):
 
 
 def test_registers_are_values():
-    """A register keeps what was loaded when the bytes change behind it."""
+    """A register keeps what was loaded when the bytes change after it."""
     before = memory("value")
     after, _ = in_ub(
         bytes(before), full("f32"), _LOAD, "%t = pto.vlds %f32[64] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>",

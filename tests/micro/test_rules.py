@@ -39,7 +39,7 @@ def micro_rows() -> list[str]:
 
 def spellings(name: str) -> set[str]:
     """What names an instruction: it, its stem (`shl` of vshl and vshls, `pintlv` of pintlv_b8), or
-    the words that its letters stand in."""
+    the words that its letters are in."""
     stem = name.removeprefix("pto.")
     short = re.sub(r"_b\d+$", "", stem)
     found = {stem, short, re.sub(r"^v", "", short), re.sub(r"^v(\w+?)s$", r"\1", short)}

@@ -1,4 +1,4 @@
-"""Vector streams: unaligned loads, stores of counted lanes, and predicates one behind the other."""
+"""Vector streams: unaligned loads, stores of counted lanes, and predicates one after the other."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_streams_by_offset():
 
 @pytest.mark.parametrize(("bits", "elem", "size"), [(32, "ui32", 8), (16, "ui16", 16)])
 def test_streams_of_predicates(bits, elem, size):
-    """One bit for each lane; two of them one behind the other."""
+    """One bit for each lane; two of them one after the other."""
     before = memory(bits)
     images = [random.Random(f"{bits}{i}").randbytes(32) for i in range(2)]
     before[MASK : MASK + 64] = b"".join(images)

@@ -44,7 +44,7 @@ def nearest_f32(value: Fraction) -> np.float32:
 
 
 def keep_bits(value: np.float32, bits: int, away: bool) -> np.float32:
-    """An f32 with its mantissa rounded to `bits` bits behind the point."""
+    """An f32 with its mantissa rounded to `bits` bits after the point."""
     if value == 0 or not np.isfinite(value):
         return value
     exact = abs(Fraction(float(value)))

@@ -86,7 +86,7 @@ def _random(call: Call) -> None:
 
 
 def _planar(call: Call, counter: int, key: tuple[int, int]) -> None:
-    """The CPU simulator: words of 64 lanes one behind the other."""
+    """The CPU simulator: words of 64 lanes one after the other."""
     dst = call.tiles["dst"]
     for r in range(dst.valid[0]):
         for start in range(0, dst.valid[1], 256):

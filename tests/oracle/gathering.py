@@ -16,7 +16,7 @@ _FORMATS = {2: "<e", 4: "<f"}
 
 
 def rank(pattern: int, size: int, nan: str) -> tuple[int, float]:
-    """What a score is sorted by, upwards: group (0 before numbers, 2 behind them), negated number."""
+    """What a score is sorted by, upwards: group (0 before numbers, 2 after them), negated number."""
     value = struct.unpack(_FORMATS[size], pattern.to_bytes(size, "little"))[0]
     if value == value:
         return 1, -value

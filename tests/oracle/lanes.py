@@ -1,7 +1,7 @@
 """Slow, independent model of the vector unit: one lane at a time, exact arithmetic, no arrays.
 
 A register is 256 bytes, a predicate a list of 256 bits, one for each byte. A lane is its bit pattern; in
-an expected result None stands for any NaN. Written from the PTO micro-instruction specification alone;
+an expected result None represents any NaN. Written from the PTO micro-instruction specification alone;
 nothing is imported from ptosim.
 """
 

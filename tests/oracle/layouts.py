@@ -1,4 +1,4 @@
-"""Where an element of a tile lies, one element at a time, from the public description of layouts.
+"""Where an element of a tile is, one element at a time, from the public description of layouts.
 
 Offsets are in elements (bytes for 8-bit and packed data). Nothing is imported from ptosim, and the
 functions look at one (row, column) at a time, so they share neither code nor form with it.

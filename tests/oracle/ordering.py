@@ -4,9 +4,9 @@ Every operation of every core is a node. What must be done before it may begin i
 kept as a whole number with one bit for each. Cores and pipes are walked one operation at a time
 until nothing moves: a wait goes on when the set it belongs to has been done.
 
-The rules (PTO ISA documentation, events and pipes): a pipe begins an operation behind the one
+The rules (PTO ISA documentation, events and pipes): a pipe begins an operation after the one
 before it, on the A2/A3 vector pipe without waiting for its end; the scalar unit issues in order and
-goes on behind its own waits, its loads and barriers of all pipes; a flag, between pipes or between
+goes on after its own waits, its loads and barriers of all pipes; a flag, between pipes or between
 cores, fires when everything that its pipe was given before is done; so does the data of a FIFO, and
 the release of a buffer token, for which the next holder waits; all cores that meet know what each had
 done. Slots that come back order nothing here."""
@@ -32,7 +32,7 @@ class Event:
 
     @property
     def lane(self) -> tuple[int, str]:
-        """The pipe in whose order it stands: a barrier of one pipe stands on that pipe."""
+        """The pipe in whose order it is: a barrier of one pipe is on that pipe."""
         if self.sync is not None and self.sync[0] == "barrier":
             return self.core, "S" if self.sync[1] == "ALL" else self.sync[1]
         return self.core, self.pipe

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-Number = Fraction | float  # a float stands for infinities and NaN only
+Number = Fraction | float  # a float represents infinities and NaN only
 
 # Precision in bits, exponents of the smallest and largest normal number.
 FORMATS = {

@@ -1,7 +1,7 @@
 """What TQUANT leaves in its scratch tiles and in its source, from the description of its stages.
 
 Plain integer and float32 arithmetic on whole arrays, without ptosim. Codes themselves are checked
-against recorded data and against `tests.oracle.numerics`; this is about what lies beside them.
+against recorded data and against `tests.oracle.numerics`; this is about what is beside them.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class MxImages:
         return self
 
     def by_rows(self, exp_cols: int) -> MxImages:
-        """Groups along rows, a row of exponents each: valid columns, zeros behind them."""
+        """Groups along rows, a row of exponents each: valid columns, zeros after them."""
         self._limit = self.cols
         groups = -(-self.cols // GROUP)
         scales: list[list[int]] = []

@@ -92,7 +92,7 @@ class _Core:
         return True
 
     def _scalar(self, act: Act, flags: dict[str, list[int]]) -> bool:
-        """The scalar unit itself waits: nothing behind is issued before it goes on."""
+        """The scalar unit itself waits: nothing after is issued before it goes on."""
         start = self.clock
         if act.kind == "wait":
             if not flags.get(act.flag):
@@ -125,7 +125,7 @@ def ordered_makespan(program: Sequence[Act], draining: frozenset[str], issue: in
                 start = max(start, last.get(act.pipe, 0))
         free[act.pipe] = start + act.busy
         last[act.pipe] = max(last.get(act.pipe, 0), free[act.pipe] + act.latency)
-        finished.append(last[act.pipe])  # a flag behind it is set when all before it is done
+        finished.append(last[act.pipe])  # a flag after it is set when all before it is done
     return max([*finished, len(program) * issue])
 
 

@@ -55,7 +55,7 @@ class Tile:
         return tile_offset(self.layout, (self.rows, self.cols), (row, col), 8 * self.size)
 
     def bits(self, offset: int) -> int:
-        """Pattern of the element at an offset in memory order, also behind a row's end."""
+        """Pattern of the element at an offset in memory order, also after a row's end."""
         start = offset * self.size
         return int.from_bytes(self.memory[start : start + self.size], "little")
 

@@ -32,7 +32,7 @@ def program(name: str) -> Callable[[Callable[[], Arrays]], Callable[[], Arrays]]
 
 
 def randn(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """The data that `randn:f32:shape:seed` of a sidecar stands for."""
+    """The data that `randn:f32:shape:seed` of a sidecar represents."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 

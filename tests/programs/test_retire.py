@@ -10,6 +10,8 @@ import pytest
 from ptosim.cli.main import main
 from tests.programs.test_programs import RUNS
 
+pytestmark = pytest.mark.slow
+
 RIGHT = [run for run in RUNS if not run.values[0].startswith("broken/")]
 
 

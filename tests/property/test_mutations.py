@@ -36,13 +36,15 @@ from ptosim.run.sources import shipped_names, source_path
 from ptosim.run.symbolic import follow
 from ptosim.sanitize.access import access_of
 from ptosim.sanitize.shadow import Shadow
-from ptosim.semantics.micro.order import places_of
+from ptosim.semantics.micro.hazards import places_of
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 from tests.cli.programs import TILE
 from tests.oracle.ordering import Access, Event, Ordering, conflicts
 from tests.semantics.test_sync import X, mixed, program
 from tests.support.mutate import KINDS, mutants, sync_lines
+
+pytestmark = pytest.mark.slow
 
 PER_PROGRAM = 10
 """Mutants of each program and target that are tried by default."""

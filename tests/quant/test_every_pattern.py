@@ -18,6 +18,8 @@ import pytest
 
 from ptosim.quant.quantize import quantize
 
+pytestmark = pytest.mark.slow
+
 FORMATS = {f"{sign}{bits}": bits for sign in ("i", "ui") for bits in (2, 4, 8, 16)}
 SCALE = Fraction(1, 4)
 

@@ -148,7 +148,7 @@ def scratch_too_small_for_tquant(k: Kernel, wrong: bool) -> None:
 
 @fault("PTO7106", "a5", cure="set the mode again", check=True)
 def the_control_register_is_overwritten(k: Kernel, wrong: bool) -> None:
-    """A microscaling TQUANT clears the HF32 mode that a product behind it was to use."""
+    """A microscaling TQUANT clears the HF32 mode that a product after it was to use."""
     mode = f"pto.sethf32mode ins({k.const(1, 'i32')} : i32)"
     tiles = _mx_tiles(k, 32, 128)
     left, right = k.tile("l", "f32", 16, 16, layout="zz" if k.target == "a2a3" else "nz", loc="left"), k.tile("r", "f32", 16, 16, layout="zn", loc="right")  # fmt: skip

@@ -36,6 +36,8 @@ from tests.sanitize.test_races import flag, loop
 from tests.semantics.test_sync import X, program
 from tests.support.micro import kernel
 
+pytestmark = pytest.mark.slow
+
 
 def cases() -> list:
     found = []

@@ -43,7 +43,7 @@ def padding_is_read(k: Kernel, wrong: bool) -> None:
 
 @fault("PTO7102", "a2a3", cure="pad=1")
 def whole_blocks_over_a_neighbour(k: Kernel, wrong: bool) -> None:
-    """Ten columns are moved into a window; the last block reaches over the columns behind it."""
+    """Ten columns are moved into a window; the last block reaches over the columns after it."""
     whole = k.tile("a", "f32", 16, 64)
     x = k.tile("x", "f32", 16, 64, (16, 10 if wrong else 16))
     window = k.alias("pto.treshape", "w", whole, v_row=16, v_col=10 if wrong else 16)
@@ -57,7 +57,7 @@ def whole_blocks_over_a_neighbour(k: Kernel, wrong: bool) -> None:
 
 @fault("PTO7104", "a2a3", "a5", cure="apart")
 def the_tail_of_a_load_meets_a_live_tile(k: Kernel, wrong: bool) -> None:
-    """The last block of the last row ends behind the tile that the row belongs to."""
+    """The last block of the last row ends after the tile that the row belongs to."""
     below = k.tile("b", "f32", 16, 64, (16, 60), addr=0)
     live = k.tile("a", "f32", 1, 8, addr=16 * 256 - 32 if wrong else 16 * 256)
     y = k.tile("y", "f32", 1, 8, addr=32768)

@@ -226,7 +226,7 @@ def test_padding_has_a_value():
 
 
 def test_what_is_dropped_behind_a_buffer_needs_no_value():
-    """4 KiB to a buffer of 1 KiB: a warning for the copy, none for what UB holds behind."""
+    """4 KiB to a buffer of 1 KiB: a warning for the copy, none for what UB has after it."""
     much = f"pto.mte_ub_gm %p, %g, 4096 nburst(1, 0, 0) : {P}, {GM}"
     assert codes(*UB, FILL, *flag("MTE2", "MTE3"), much) == ["PTO6604"]
 

@@ -20,10 +20,10 @@ def notes(body: str, code: str, target: str = "a5") -> list:
     return [d for d in found if d.code == code]
 
 
-def carried(inside: str, before: str = "", behind: str = "") -> str:
+def carried(inside: str, before: str = "", after: str = "") -> str:
     """A loop whose stores are waited for by the next load."""
     give, take = BACK
-    return loop(f"{take}\n{inside}\n{give}", f"{give}\n{before}", f"{take}\n{behind}")
+    return loop(f"{take}\n{inside}\n{give}", f"{give}\n{before}", f"{take}\n{after}")
 
 
 @pytest.mark.parametrize("body", [NEEDED, carried(NEEDED)], ids=["straight", "loop"])
@@ -47,7 +47,7 @@ def test_a_pair_in_one_block():
 
 
 def test_the_flags_of_an_event_in_several_blocks():
-    """Set before a loop and in it, waited for in it and behind it: all four go together."""
+    """Set before a loop and in it, waited for in it and after it: all four go together."""
     give, take = flag("set", "MTE3", "V", 3), flag("wait", "MTE3", "V", 3)
     (found,) = notes(carried(f"{take}\n{NEEDED}\n{give}", give, take), "PTO5301")
     assert "several blocks" in found.message

@@ -56,7 +56,7 @@ def plan(body: str) -> tuple[dict[str, int], Placement, Sink]:
 
 
 def test_everything_fits_without_reuse():
-    """One behind the other in the order of the text (no_reuse_overlap)."""
+    """One after the other in the order of the text (no_reuse_overlap)."""
     offsets, _, _ = plan(alloc("a", 8) + alloc("b", 8) + fill("a", 8) + fill("b", 8))
     assert offsets == {"a": 0, "b": 8192}
 
@@ -97,7 +97,7 @@ def test_a_buffer_made_before_a_loop_lives_to_its_end():
     outside = f"{alloc('a', 96)}{fill('a', 96)}scf.for %i = %c0 to %n step %c1 {{\n{use('a', 'a', 'a', 96)}{inner}}}\n"
     offsets, _, _ = plan(outside)
     assert offsets == {"a": 0, "b": 98304}
-    # One more does not fit beside the loop's, but behind the loop.
+    # One more does not fit beside the loop's, but after the loop.
     offsets, _, sink = plan(outside + alloc("c", 96) + fill("c", 96))
     assert offsets["c"] in (0, 98304)
     assert not sink.has_errors

@@ -80,7 +80,7 @@ def test_order_is_transitive_over_a_third_pipe():
 
 
 def test_the_scalar_unit_hands_on_what_it_waited_for():
-    """What is issued after a wait of the scalar unit is ordered behind it, on every pipe."""
+    """What is issued after a wait of the scalar unit is ordered after it, on every pipe."""
     assert codes(f"LOAD\n{pair('MTE2', 'S')}\nSTORE") == []
     assert codes("LOAD\npto.barrier <PIPE_ALL>\nSTORE") == []
 
@@ -182,7 +182,7 @@ def test_automatic_synchronisation_and_switched_off_sanitizers_report_nothing():
 def test_an_unknown_sanitizer_is_a_usage_error():
     with pytest.raises(ptosim.UsageError, match="there is no sanitizer `race`"):
         findings("LOAD", sanitize="race")
-    with pytest.raises(ptosim.UsageError, match="stands alone"):
+    with pytest.raises(ptosim.UsageError, match="is given alone"):
         findings("LOAD", sanitize="all,races")
 
 
@@ -218,7 +218,7 @@ def test_a_tile_that_nothing_wrote():
 
 
 def test_padding_behind_a_short_row():
-    """A row of 10 f32 ends inside a block of 8: the six elements behind it are undefined."""
+    """A row of 10 f32 ends inside a block of 8: the six elements after it are undefined."""
     short = "!pto.tile_buf<vec, 16x64xf32, valid=16x10>"
     narrow = "!pto.tile_buf<vec, 16x64xf32, valid=16x16>"
     part = "!pto.partition_tensor_view<16x10xf32>"

@@ -56,7 +56,7 @@ def test_mutants_are_repaired_mechanically(seed, target):
 IF = "%t = arith.constant 1 : i1\nscf.if %t {{\n{}\n}}\n"
 SHAPES = {
     "straight": "LOAD\nSTORE",
-    "behind a loop": f"{loop('LOAD')}\nSTORE",
+    "after a loop": f"{loop('LOAD')}\nSTORE",
     "into a loop": f"LOAD\n{loop('STORE')}",
     "around a back edge": loop(f"{pair('MTE2', 'MTE3')}\nLOAD\n{pair('MTE2', 'MTE3')}\nSTORE"),
     "in a branch": f"LOAD\n{IF.format('STORE')}",
@@ -72,7 +72,7 @@ SHAPES = {
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_shape_of_program(name, target):
-    """Also where the two lie in different blocks: the flag is set as often as it is waited for."""
+    """Also where the two are in different blocks: the flag is set as often as it is waited for."""
     text = program(f"{pair('S', 'V')}\n{SHAPES[name]}", target)
     assert set(RACES) & {d.code for d in findings(Source("k", text), target)}
     mended, codes = repaired(text, target)

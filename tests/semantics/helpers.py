@@ -1,4 +1,4 @@
-"""Byte images of tiles: what lies in a memory space before and after an operation."""
+"""Byte images of tiles: what is in a memory space before and after an operation."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Situation:
     tail: int = 3  # columns that are not valid
     cols: int | None = None  # valid columns, where not counted by the tail
     dynamic: bool = False
-    same: str | None = None  # the operand in whose place the destination lies
+    same: str | None = None  # the operand in whose place the destination is
     switches: dict[str, str] = field(default_factory=dict)
     seed: int = 1
 

@@ -10,6 +10,8 @@ from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture
 from tests.semantics.rows import cases
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.slow
+
 MODES = ["eq", "ne", "lt", "le", "gt", "ge"]
 
 
@@ -33,7 +35,7 @@ def similar(dtype: str, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("op", "target", "dtype"), cases(["tcmp"]))
 def test_tcmp(op, target, dtype, mode):
-    """A2/A3 compare whole repeats, i32 for equality only; A5 writes zeros behind the columns."""
+    """A2/A3 compare whole repeats, i32 for equality only; A5 writes zeros after the columns."""
     rows, cols, valid = shape_of(target, dtype)
     first, second = similar(dtype, rows * cols, MODES.index(mode))
     operands = {
@@ -98,7 +100,7 @@ def test_linear_masks_pack_32_bit_rows_without_a_gap():
     [("i8", 100, 32), ("i16", 100, 16), ("f32", 60, 16), ("f32", 130, 32)],
 )
 def test_a_mask_row_of_a5_is_whole_groups(dtype, cols, written):
-    """16 bytes for 128 elements, 32 bytes for 256 of 8 bits; zeros behind the columns."""
+    """16 bytes for 128 elements, 32 bytes for 256 of 8 bits; zeros after the columns."""
     for op in ("tcmp", "tcmps"):
         operands: dict[str, Operand] = {
             "src0" if op == "tcmp" else "src": Spec(dtype, 1, 256, (1, cols), values=np.ones(256)),

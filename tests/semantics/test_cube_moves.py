@@ -29,7 +29,7 @@ def patterns(dtype: str, shape: tuple[int, int]) -> np.ndarray:
 
 
 class Image:
-    """The bytes of the destination behind the last operation `name`."""
+    """The bytes of the destination after the last operation `name`."""
 
     def __init__(self, name: str, loc: str) -> None:
         self.name, self.loc = name, loc
@@ -257,7 +257,7 @@ def test_a_window_of_an_accumulator(target, name):
 @pytest.mark.parametrize("name", ["tinsert", "tinsert_fp", "tinsert.fp"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_accumulator_into_a_window(target, name):
-    """What lies around the window stays."""
+    """What is around the window stays."""
     k, acc, table, args = fixpipe_kernel(target, "f32")
     dtype = "i8" if "fp" in name else "f16"
     mat = k.tile("mat", dtype, 64, 64, layout="nz", loc="mat")

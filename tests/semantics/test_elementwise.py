@@ -13,6 +13,8 @@ from tests.oracle.tile import FLOATS, width_of
 from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture, np_dtype, pool
 from tests.semantics.rows import cases
 
+pytestmark = pytest.mark.slow
+
 TWO_TILES = [
     "tadd", "tsub", "tmul", "tdiv", "tmax", "tmin", "tand", "tor", "txor", "tfmod", "trem",
     "tprelu", "tsubrelu", "taddreluconv", "tsubreluconv", "tmuladddst", "tfusedmuladd",
@@ -210,7 +212,7 @@ def test_multiply_add_rounds_once_or_twice_as_the_switch_says(op, dtype, roundin
 
 @pytest.mark.parametrize(("tiny", "expected"), [(2.0**-40, 16777218), (-(2.0**-40), 16777216)])
 def test_a_tiny_addend_decides_a_tie_of_the_product(tiny, expected):
-    """257 * 65281 lies halfway between two f32 values; the exact sum does not even fit f64."""
+    """257 * 65281 is halfway between two f32 values; the exact sum does not even fit f64."""
     operands = {
         "src0": Spec("f32", 1, 8, values=np.full(8, 257.0)),
         "src1": Spec("f32", 1, 8, values=np.full(8, 65281.0)),

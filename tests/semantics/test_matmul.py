@@ -118,7 +118,7 @@ def test_accumulation(target, dtype):
 
 @pytest.mark.parametrize(("setting", "adds"), [("operand", True), ("dst", False)])
 def test_an_accumulator_in_another_place(setting, adds):
-    """The operand is added, or whatever lies in dst (poison here: not the operand)."""
+    """The operand is added, or whatever is in dst (poison here: not the operand)."""
     x, y = floats("f16", (16, 16)), floats("f16", (16, 16))
     acc = RNG.integers(-9, 9, (16, 16))
     program = Product("a5", "pto.tmatmul.acc", ("f16", "f16", "f32"), (16, 16, 16),

@@ -28,7 +28,7 @@ NAMES = [
 
 
 class Memories:
-    """Writes operands before the product and reads the accumulator behind it."""
+    """Writes operands before the product and reads the accumulator after it."""
 
     def __init__(self, contents: dict[str, bytes], values: Sequence[np.ndarray]) -> None:
         self.contents = contents
@@ -71,7 +71,7 @@ NZ: dict[str, Any] = {"blayout": "col_major", "slayout": "row_major"}
 
 
 def product(target: str, name: str, dtype: str, data: dict[str, np.ndarray], sizes, **options):
-    """The accumulator's whole tile behind a product of sizes (m, k, n)."""
+    """The accumulator's whole tile after a product of sizes (m, k, n)."""
     k = Kernel(target, **options)
     m, depth, n = (k.arg(v, "index") for v in "mkn")
     left = k.dynamic("left", dtype, M, K, (m, depth), loc="left", **NZ)
@@ -204,7 +204,7 @@ def test_named_orders_of_the_sums(target, name):
 
 @pytest.mark.parametrize(("target", "name"), [n for n in NAMES if n[1].endswith(".acc")])
 def test_the_accumulator_of_every_form(target, name):
-    """An accumulator in another place than the result: it is added, or what lies in the result."""
+    """An accumulator in another place than the result: it is added, or what is in the result."""
     dtype = "f8E4M3FN" if ".mx" in name else "f16"
     data, sizes = operands(dtype, specials=False), (1 if "gemv" in name else 3, 64, 5)
     data["other"] = RNG.integers(-99, 99, (M, N)).astype(np.float32)

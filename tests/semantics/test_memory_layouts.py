@@ -1,4 +1,4 @@
-"""Addresses: an element that was loaded lies where the description of its layout says."""
+"""Addresses: an element that was loaded is where the description of its layout says."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def test_one_row_of_exponent_columns_moves_nothing():
 @pytest.mark.parametrize(
     ("shape", "valid", "tmp", "expected"),
     [
-        ((16, 32), (16, 4), 4096, ["PTO7003"]),  # rows of the source lie 32 bytes apart
+        ((16, 32), (16, 4), 4096, ["PTO7003"]),  # rows of the source are 32 bytes apart
         ((1, 64), (1, 64), 32, ["PTO6105"]),  # 68 bytes of scratch are used
     ],
 )

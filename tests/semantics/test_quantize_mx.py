@@ -26,7 +26,7 @@ BACKGROUND = 0x5A
 
 
 class Case:
-    """A source tile at slot 0 and result tiles behind it, all of whose bytes can be looked at."""
+    """A source tile at slot 0 and result tiles after it, all of whose bytes can be looked at."""
 
     tiles = ("src", "dst", "exp", "max", "scaling")
 

@@ -171,7 +171,7 @@ def test_defects_of_the_library_by_switch():
     ],
 )
 def test_both_settings_for_numbers_that_they_concern(switch, setting, first, exponent, code):
-    """A group of ones behind one special number; a group of subnormals, 2^-130 times 2^127."""
+    """A group of ones after one special number; a group of subnormals, 2^-130 times 2^127."""
     x = np.full((16, 128), first if switch == "ftz" else 1.0, ml_dtypes.bfloat16)
     x[0, 0] = first
     k = simple(4, switches={f"tquant.{switch}": setting})

@@ -67,7 +67,7 @@ def test_as_many_bytes_as_the_counts_say(target, dtype, index):
 
 
 def test_a_form_that_rests_on_an_assumption_says_so():
-    """Where the counts lie is assumed: the run has a note."""
+    """Where the counts are is assumed: the run has a note."""
     assert "PTO6607" in [f.code for f in counted("f32", "a5", [(1, 1)]).run().findings]
 
 

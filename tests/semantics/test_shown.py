@@ -20,6 +20,8 @@ from tests.semantics.rows import TARGETS, executed
 from tests.semantics.test_every_operation import OWN
 from tests.support.witness import KINDS
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__)
 LIST = tomllib.loads(HERE.with_name("not_shown.toml").read_text())["absent"]
 DIFFERENT = tomllib.loads(HERE.with_name("target_differences.toml").read_text())["tests"]

@@ -199,7 +199,7 @@ def test_two_to_four_lists(target, dtype, exhausted):
 
 
 def test_how_much_was_taken_of_each_list_is_reported():
-    """7 6 | 9 8 5: the merge stops behind 6, the last of the first list."""
+    """7 6 | 9 8 5: the merge stops after 6, the last of the first list."""
     lists = [
         [gathering.record(int(np.float32(v).view(np.uint32)), 0) for v in values]
         for values in ((7, 6), (9, 8, 5))

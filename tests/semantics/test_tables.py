@@ -22,7 +22,7 @@ def image(dtype: str, array: np.ndarray, rows: int, cols: int) -> Tile:
 
 
 def places(indices: np.ndarray, valid: tuple[int, int], *, by_rows: bool, mode: str):
-    """Where each element of the tile lies in the table; None where an index names nothing."""
+    """Where each element of the tile is in the table; None where an index names nothing."""
     found = {}
     for r in range(valid[0]):
         for c in range(valid[1]):

@@ -21,6 +21,8 @@ from tests.semantics.operands import BUILDERS, Situation, case, kinds
 from tests.semantics.rows import TARGETS, executed
 from tests.semantics.test_every_operation import REDUCTIONS, WITHOUT_SOURCE
 
+pytestmark = pytest.mark.slow
+
 LIST = tomllib.loads(Path(__file__).with_name("target_differences.toml").read_text())
 TYPES = ("f32", "f16", "i32", "i16")
 VALUES = {

@@ -204,7 +204,7 @@ pto.tassign %arg1, @tile(0x2000)
 
 
 class Addresses:
-    """An observer that keeps where the operands of tquant lie."""
+    """An observer that keeps where the operands of tquant are."""
 
     def __init__(self) -> None:
         self.at: dict[str, int] = {}

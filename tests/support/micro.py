@@ -187,7 +187,7 @@ def in_ub(
     outside: Sequence[str] = (),
     **options: Any,
 ) -> tuple[bytes, list[str]]:
-    """Run instructions in a vector region on the first bytes of UB (`outside`: behind the region).
+    """Run instructions in a vector region on the first bytes of UB (`outside`: after the region).
 
     Return those bytes, and the codes of what was found. `%u8` … `%f32` point to byte 0.
     """

@@ -15,6 +15,8 @@ from tests.accuracy.monotone import TILE_CLASSES, falling
 from tests.accuracy.points import make, tile
 from tests.accuracy.tquant import SHAPES, int8, markdown
 
+pytestmark = pytest.mark.slow
+
 BARS = {  # mean, median, worst
     "a2a3": (0.03, 0.015, 0.15),
     "a5": (0.025, 0.012, 0.25),

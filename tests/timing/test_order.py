@@ -31,7 +31,7 @@ def starts(text: str) -> list[int]:
 
 @pytest.mark.parametrize(("place", "waits"), [(0, True), (384, True), (512, False), (4096, False)])
 def test_a_copy_waits_for_the_bytes_that_it_reads(place, waits):
-    """Four bursts of 128 bytes behind each other are 512 bytes."""
+    """Four bursts of 128 bytes after each other are 512 bytes."""
     (_, store) = starts(_COPY.replace("FROM", str(place)))
     assert (store > 200) == waits
 

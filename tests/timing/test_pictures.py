@@ -92,7 +92,7 @@ def test_a_pipe_that_nothing_takes_over_from_bounds_the_roofline():
 
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 def test_transfers_that_data_order_share_bandwidth(cli, target):
-    """Events of transfers that are placed last wake everyone who waits, also behind one who waits for
+    """Events of transfers that are placed last wake everyone who waits, also after one who waits for
     two of them."""
     wide, narrow = (
         json.loads(cli("cost", "@basics/softmax", "--target", target, "--format", "json",

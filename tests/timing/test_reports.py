@@ -49,7 +49,7 @@ def test_cycles_do_not_depend_on_values(name, target, cli):
 
 
 def test_an_isolated_addition_costs_what_was_profiled():
-    """64x64 f32 on A2/A3: 160 cycles were profiled; 16 KiB at 100.9 GiB/s take 280 behind the 264
+    """64x64 f32 on A2/A3: 160 cycles were profiled; 16 KiB at 100.9 GiB/s take 280 after the 264
     of the first byte."""
     report = loaded(added("a2a3")).cost()
     uses = {u.name: u for u in report.ops}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.pipes import last_uses as places
 from ptosim.timing.pipes.fast import issuer, ordered_issuer
@@ -12,6 +14,8 @@ from ptosim.timing.pipes.order import DataOrder
 from ptosim.timing.pipes.sites import Site
 from ptosim.timing.pipes.steps import PIPE_INDEX, Step
 from tests.oracle.scoreboard import Act, makespan, ordered_makespan
+
+pytestmark = pytest.mark.slow
 
 PIPES = ("V", "M", "MTE1", "MTE2", "MTE3", "FIX")
 SITE = Site(0, "work", 1, "")

@@ -1,7 +1,7 @@
-"""A transfer whose window of global memory lies elsewhere is not bound anew; nothing else changes.
+"""A transfer whose window of global memory is elsewhere is not bound anew; nothing else changes.
 
 What a transfer checks and moves depends on its window's shape and strides and on the tile; the place of
-the window only says where it begins, and whether it lies in its buffer."""
+the window only says where it begins, and whether it is in its buffer."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _notes(machine: Machine, waits: list[tuple[Core, Inst, Any]]) -> Iterator[st
     for core in machine.cores:
         queued = sum(len(queue) - 1 for queue in core.queues.values())
         if queued:
-            yield f"{_where(core)}: {queued} issued operations queue behind the waits"
+            yield f"{_where(core)}: {queued} issued operations queue after the waits"
 
 
 def _fact(core: Core, inst: Inst, bound: Any) -> dict[str, Any]:

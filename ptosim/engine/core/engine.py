@@ -28,7 +28,7 @@ from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
 from ptosim.machine.values import GmView
 from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.scalar.scalar import ScalarFault
+from ptosim.semantics.scalar.numbers import ScalarFault
 
 MAX_BOUND = 256
 """Bindings kept for an instruction; a loop that never repeats its operands must not grow without
@@ -292,7 +292,7 @@ class Engine:
     # -- vector regions ----------------------------------------------------------------------------
 
     def _enter(self, core: Core, inst: Inst) -> int:
-        """Return where the scalar unit goes on: in the region, or behind it if its pipe waits."""
+        """Return where the scalar unit goes on: in the region, or after it if its pipe waits."""
         queue = core.queues.get(inst.pipe)
         if queue is None:
             core.open_vector_region()

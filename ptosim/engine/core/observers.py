@@ -37,7 +37,7 @@ class Monitor(Protocol):
         ...
 
     def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
-        """An operation is issued that waits, or stands behind one that waits."""
+        """An operation is issued that waits, or is after one that waits."""
         ...
 
     def enter_later(self, core: Core, inst: Inst) -> None:

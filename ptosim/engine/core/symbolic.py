@@ -28,7 +28,7 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import EVENTS, Commit, nothing
 from ptosim.semantics.base.orders import Signals
-from ptosim.semantics.scalar.scalar import ScalarFault
+from ptosim.semantics.scalar.numbers import ScalarFault
 
 
 class Undecided(Exception):
@@ -43,9 +43,9 @@ class Undecided(Exception):
     @property
     def what(self) -> str:
         """What of the operation is open: the path, the trip count, a shape or number."""
-        if self."loop" in op.traits:
+        if self.op.has("loop"):
             return "the trip count"
-        return "the path" if self."branch" in op.traits else "a shape or number"
+        return "the path" if self.op.has("branch") else "a shape or number"
 
     @property
     def left_out(self) -> str:
@@ -168,7 +168,7 @@ class SymbolicEngine(Engine):
     def _checked(self, inst: Inst, binding: Binding) -> Commit:
         """Bind an operation for what it checks and orders. What an unknown value leaves open is not
         checked; raises NeedsValue where that is what it orders or where it writes on chip."""
-        must_know = binding.op.name in EVENTS or binding."handshake" in op.traits
+        must_know = binding.op.name in EVENTS or binding.op.has("handshake")
         try:
             return inst.semantics(binding) if inst.semantics is not None else nothing
         except NeedsValue as need:
@@ -187,7 +187,7 @@ def _is_followed(binding: Binding) -> bool:
     """True for an operation whose effect is no data: it orders, hands out handles, or sets a mode
     of the machine."""
     op = binding.op
-    if "reads_memory" in op.traits:
+    if op.has("reads_memory"):
         return False
     mode = access_entry(op, "ctrl", binding.target) or {}
     return bool(

@@ -113,7 +113,7 @@ class _Items:
         if self._one_each and not self._with_indices:
             _put_pointer_in_place(items, self._types)
         if self._types_end_here and len(items) < len(given):
-            self._one_each = False  # the type behind keywords is the result's
+            self._one_each = False  # the type after keywords is the result's
         previous: Any = None
         for item in given:
             self._add(item, previous)
@@ -206,12 +206,12 @@ def count_values(item: Any) -> int:
 
 
 def is_literal(item: Any) -> bool:
-    """True for a number that stands as an operand of its own."""
+    """True for a number that is an operand of its own."""
     return item.__class__ is Tok and item.type in ("INT", "FLOAT")
 
 
 def _put_pointer_in_place(items: Any, types: list[Type]) -> None:
-    """In a list without the indices the pointer's type may stand elsewhere than the pointer, as in
+    """In a list without the indices the pointer's type may be elsewhere than the pointer, as in
     `store_scalar %v, %p[%i] : P, V`."""
     values = [i for i in items if i.__class__ is Node or (i.__class__ is Tok and i.type == "SSA")]
     indexed = [at for at, item in enumerate(values) if getattr(item, "kind", "") == "indexed"]

@@ -65,7 +65,7 @@ class _Walker:
     # -- one storage under several names ----------------------------------------------------------
 
     def root(self, value: Value) -> Value:
-        """Return the value that stands for a storage."""
+        """Return the value that represents a storage."""
         while value in self.parent:
             value = self.parent[value]
         return value

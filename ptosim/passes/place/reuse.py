@@ -3,7 +3,7 @@
 As in the assembler's planner reuse comes in levels: first no buffer takes over from one that
 another kind of pipe touches (data movement against computation), then only lifetimes must be
 disjoint. Each level places buffers one by one at the first address where nothing of the same time
-lies."""
+is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOVES = frozenset(("MTE1", "MTE2", "MTE3", "FIX"))
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """A buffer to place: its bytes (rounded up), where it stands in the program, when it is in use.
+    """A buffer to place: its bytes (rounded up), where it is in the program, when it is in use.
     One without a lifetime is in use all the time. `group` is the function it belongs to."""
 
     owner: Any

@@ -17,7 +17,7 @@ def tile_array(
     dtype: np.dtype | type | None = None,
     offset: int = 0,
 ) -> np.ndarray:
-    """Return a view from `offset` bytes behind a tile's base, with strides in bytes.
+    """Return a view from `offset` bytes after a tile's base, with strides in bytes.
 
     Raises OpFault where it would leave the memory space; leaving the tile is the caller's concern.
     """
@@ -37,5 +37,5 @@ def tile_array(
 
 
 def flat_bytes(tile: Tile, count: int, offset: int = 0) -> np.ndarray:
-    """Return `count` consecutive bytes from `offset` bytes behind a tile's base."""
+    """Return `count` consecutive bytes from `offset` bytes after a tile's base."""
     return tile_array(tile, (count,), (1,), np.uint8, offset)

@@ -1,6 +1,6 @@
 """TMOV with a scratch tile: block exponents into the ZZ form of the cube's scale memory.
 
-A box has 32 bytes: 16 rows (columns, where groups lie along columns) with two exponents each.
+A box has 32 bytes: 16 rows (columns, where groups run along columns) with two exponents each.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def _start(op: Binding, m: int, n: int) -> Reader | None:
         op.report(
             "PTO6303",
             "adds to an accumulator in another place than its result",
-            notes=("the hardware has one accumulator, and adds to what lies in dst",),
+            notes=("the hardware has one accumulator, and adds to what is in dst",),
             help="give acc and dst one storage",
         )
         if op.switch("matmul.accumulator") == "dst":
@@ -211,7 +211,7 @@ def _scales(op: Binding, name: str, lines: int, k: int) -> Reader:
 
 
 def _warn_layout(op: Binding, name: str, tile: Tile, groups: int) -> None:
-    """Report a type whose elements do not lie where the cube reads them. A scale tile as wide as
+    """Report a type whose elements are not where the cube reads them. A scale tile as wide as
     its operand is the assembler's way to write the type, and says nothing about the place."""
     along = tile.cols if name == "lhs_scale" else tile.rows
     wanted = "zz" if name == "lhs_scale" else "nn"

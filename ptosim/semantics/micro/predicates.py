@@ -56,7 +56,7 @@ def pset(ctx: VectorContext) -> Run:
 
 @vector("pto.plt_b8", "pto.plt_b16", "pto.plt_b32")
 def plt(ctx: VectorContext) -> Run:
-    """The first lanes, as many as are left, and how many are left behind them."""
+    """The first lanes, as many as are left, and how many are left after them."""
     masks = first_lanes(_width(ctx))
     count, target, remaining = ctx["count"], ctx["dst"], ctx["remaining"]
     most = len(masks) - 1

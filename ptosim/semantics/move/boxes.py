@@ -25,7 +25,7 @@ def copy_window(
     src: Tile, src_start: Start, dst: Tile, dst_start: Start, rows: int, cols: int
 ) -> Commit:
     """Return the copy of rows x cols elements between places of two tiles; elements have one width.
-    The windows lie inside the tiles."""
+    The windows are inside the tiles."""
     source, target = (
         _boxes(src, src_start, rows, cols, dst),
         _boxes(dst, dst_start, rows, cols, src),
@@ -62,7 +62,7 @@ def read_window(tile: Tile, start: Start, rows: int, cols: int) -> np.ndarray:
 
 
 def write_window(tile: Tile, start: Start, values: np.ndarray) -> None:
-    """Write elements to a place of a tile; what lies before them stays as it is."""
+    """Write elements to a place of a tile; what is before them stays as it is."""
     row, col = start
     if not row and not col:
         tile.write(values)

@@ -7,7 +7,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.values import EventArray
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
-from ptosim.semantics.scalar.values import Action, ValueContext
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 
 
 @value("pto.declare_eventid_array")
@@ -56,4 +56,4 @@ def set_entry(ctx: ValueContext) -> Action:
 
 def _check(entries: tuple[int | None, ...], at: int) -> None:
     if not 0 <= at < len(entries):
-        raise OpFault("PTO5007", f"entry {at} lies outside the event array of {len(entries)}")
+        raise OpFault("PTO5007", f"entry {at} is outside the event array of {len(entries)}")

@@ -52,7 +52,7 @@ def tfillpad_inplace(op: Binding) -> Commit:
     if src.addr != dst.addr:
         op.report(
             "PTO7033",
-            f"writes padding at {dst.addr:#x} and no content: src lies at {src.addr:#x}",
+            f"writes padding at {dst.addr:#x} and no content: src is at {src.addr:#x}",
             help="use tfillpad, or give both tiles the same address",
         )
     return nothing if op.is_empty else _padding(op, src, dst)
@@ -151,7 +151,7 @@ def trandom(op: Binding) -> Commit:
 
 
 def _interleaved(dst: Tile, counter: int) -> tuple[list[int], bool]:
-    """Return the counter at the start of each step, row by row; words lie side by side."""
+    """Return the counter at the start of each step, row by row; words are side by side."""
     steps = -(-dst.v_col // _STRIDE)
     starts = []
     for _ in range(dst.v_row):
@@ -161,7 +161,7 @@ def _interleaved(dst: Tile, counter: int) -> tuple[list[int], bool]:
 
 
 def _planar(dst: Tile, counter: int) -> tuple[list[int], bool]:
-    """Return the counter at the start of each step, row by row; equal words lie side by side."""
+    """Return the counter at the start of each step, row by row; equal words are side by side."""
     steps = -(-dst.v_col // _STRIDE)
     return [counter + k * (dst.cols // 4) for k in range(dst.v_row * steps)], True
 

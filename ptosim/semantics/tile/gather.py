@@ -58,7 +58,7 @@ _KEPT = {
 
 @kernel("pto.tgather:mask")
 def gather_by_mask(op: Binding) -> Commit:
-    """The elements that the pattern keeps of each row, packed one row behind the other."""
+    """The elements that the pattern keeps of each row, packed one row after the other."""
     src, dst = op.tile("src"), op.tile("dst")
     if src.is_empty:
         return nothing

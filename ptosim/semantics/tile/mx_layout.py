@@ -1,8 +1,8 @@
-"""Where the groups of a microscaling TQUANT lie in its source, and where its results go.
+"""Where the groups of a microscaling TQUANT are in its source, and where its results go.
 
 The library of A5 addresses its tiles by the static width S of the source, not by their own shapes:
 element (r, c) of the result is byte r*S + c (two elements a byte for MXFP4). The exponent tile's
-shape chooses between two paths for groups along rows: with one row all groups lie densely, with
+shape chooses between two paths for groups along rows: with one row all groups are dense, with
 more rows each has a row of its own. Scratch tiles get results too: the group maxima, and the
 scales, for 16-bit sources as bf16 patterns. What surplus lanes of a store leave behind is marked as
 undefined.
@@ -59,7 +59,7 @@ class Places(ABC):
         return self.op.region("src", rows, cols)
 
     def clear_padding(self) -> None:
-        """16-bit sources: the columns behind the valid ones are cleared in place first."""
+        """16-bit sources: the columns after the valid ones are cleared in place first."""
         if self.src.bits == 16 and self.cols < self.width:
             self.source(self.rows, self.width)[:, self.cols :] = 0
 
@@ -70,7 +70,7 @@ class Places(ABC):
         return tile_array(self.dst, shape, (self.width // half, 1), np.uint8)
 
     def packed(self, codes: np.ndarray) -> np.ndarray:
-        """Return codes as they lie in memory."""
+        """Return codes as they are in memory."""
         return pack_nibbles(codes) if self.four_bits else codes
 
     def scratch(self, tile: Tile | None, count: int) -> np.ndarray:
@@ -87,7 +87,7 @@ class Places(ABC):
             self.op.report(
                 "PTO6105",
                 f"writes {needed} bytes of {what} into a tile of {tile.type.bytes}",
-                notes=("what lies behind the tile is overwritten",),
+                notes=("what is after the tile is overwritten",),
                 help="make the tile as large as the store",
             )
 
@@ -128,7 +128,7 @@ class Flat(Places):
 
     def _overshoot(self, groups: int) -> None:
         """The f32 loop of the OCP rule writes whole steps of 64 groups where it is not unrolled;
-        the surplus is computed from whatever lies behind the maxima."""
+        the surplus is computed from whatever is after the maxima."""
         end = round_up(groups, 64)
         if self.src.bits != 32 or self.rule != "ocp" or self.doubled or groups < 64:
             return
@@ -237,7 +237,7 @@ class Columns(Places):
         if four_bits and self.src.dtype == np.float16 and self.width // 2 % 32:
             op.report(
                 "PTO6105",
-                f"uses bytes behind the {self.dst.type.bytes} bytes of dst as scratch",
+                f"uses bytes after the {self.dst.type.bytes} bytes of dst as scratch",
                 notes=("the library does so for f16 sources whose packed rows are no multiple of "
                        "32 bytes",),
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pad values: the bit pattern that a tile's pad code stands for in its element type.
+"""Pad values: the bit pattern that a tile's pad code represents in its element type.
 
 Codes: 1 zero, 2 max, 3 min; a code with bit 32 set carries the pattern itself in its lower bits.
 Integers: the limits of the type. Floats: the largest finite value, or infinity, as the switch

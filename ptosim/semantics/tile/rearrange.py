@@ -46,7 +46,7 @@ def _joined_by_bytes(op: Binding) -> Commit:
     dst = op.tile("dst")
     if dst.v_row == 0:
         return nothing
-    op.report("PTO6607", "joins by counts of bytes, assumed to lie in column 0 of each row")
+    op.report("PTO6607", "joins by counts of bytes, assumed to be in column 0 of each row")
     rows, size = dst.v_row, dst.dtype.itemsize
     sources = [op.region(n, rows, op.tile(n).cols) for n in ("src0", "src1")]
     counts = [op.region(n, rows, 1)[:, 0] for n in ("src0Idx", "src1Idx")]

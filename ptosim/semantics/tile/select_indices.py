@@ -3,7 +3,7 @@
 What is known is the A5 library: it packs the indices of the hits to the left of the row and leaves
 the rest of the row alone; the running index begins at `offset`, grows by 64 for each 64 lanes and
 is not begun anew for a row; `gt` of f32 rounds the element to a whole number and compares it, as an
-unsigned number, with the key; the count is where the store register stands behind the row, which is
+unsigned number, with the key; the count is where the store register is after the row, which is
 bytes. The manual speaks of values and of the number of hits (switches `tgather.compare` and
 `tgather.count`). Nothing is published for A2/A3, where the manual is followed.
 """

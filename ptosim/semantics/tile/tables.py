@@ -3,7 +3,7 @@
 An index tile of one column names rows of the table, one of the shape of the tile names elements.
 The library addresses the table densely: a row has as many elements as the tile has valid columns.
 Indices count as unsigned, so a negative one is huge. What happens to an index that the table does
-not have is an attribute; `undefined` reaches into the memory behind the view, which stops the run
+not have is an attribute; `undefined` reaches into the memory after the view, which stops the run
 only where the buffer ends.
 """
 
@@ -81,7 +81,7 @@ def _warn_sparse(op: Binding, view: GmAccess, cols: int, *, by_rows: bool) -> No
 
 
 def _inside(op: Binding, table: Table, indices: Array, places: Array) -> None:
-    """Mode `undefined`: behind the table a warning, behind the buffer the end of the run."""
+    """Mode `undefined`: after the table a warning, after the buffer the end of the run."""
     outside = indices >= table.limit
     if not outside.any():
         return
@@ -92,10 +92,10 @@ def _inside(op: Binding, table: Table, indices: Array, places: Array) -> None:
     if int(places.max()) >= len(table.elements):
         raise OpFault(
             "PTO6402",
-            f"'{op.op.name}': {text} of {table.limit} and lies behind the end of `{table.name}`",
+            f"'{op.op.name}': {text} of {table.limit} and is past the end of `{table.name}`",
             help="correct the index, or choose an out-of-bounds mode",
         )
-    op.report("PTO6405", f"{text} of {table.limit}; it lies in `{table.name}` all the same")
+    op.report("PTO6405", f"{text} of {table.limit}; it is in `{table.name}` all the same")
 
 
 # -- gather ----------------------------------------------------------------------------------------

@@ -125,10 +125,10 @@ class Function:
         per_load = max(-(-loads // 2), 1)
         if nest.rows == 1:
             mixed = max((loads + body.stores) / 2, per_load)
-            behind = max(inner - self.figure("ahead"), 0)
+            after = max(inner - self.figure("ahead"), 0)
             return (
                 per_load * (inner - 1)
-                + (mixed - per_load) * behind
+                + (mixed - per_load) * after
                 + self.figure("loop")
                 + (1 if nest.strided else min(loads, 2))
             )

@@ -27,7 +27,7 @@ def region_cost(work: VectorWork, table: CostTable) -> Cost:
     sure = ["derived" if work.exact else "assumed", *(t.confidence for t in found)]
     confidence = weakest(sure)
     name = max(bounds, key=lambda key: bounds[key])
-    # Without a loop the instructions themselves go on behind the first results.
+    # Without a loop the instructions themselves go on after the first results.
     further = max(bounds[name] * (1 - 1 / max(rounds, 1)), bounds[name] - chain)
     stages = (
         frame_stage(timing),
@@ -82,7 +82,7 @@ def _between(
     """The longest chain from one instruction to another; None if there is none."""
     ready: dict[int, float] = {first: found[first].distance}
     for number in range(first + 1, last + 1):
-        behind = [ready[s] for s in steps[number].sources if s in ready]
-        if behind:
-            ready[number] = max(behind) + found[number].distance
+        after = [ready[s] for s in steps[number].sources if s in ready]
+        if after:
+            ready[number] = max(after) + found[number].distance
     return ready.get(last)

@@ -1,4 +1,4 @@
-"""The vector unit of A2/A3: instructions of repeats of 256 bytes, one behind the other.
+"""The vector unit of A2/A3: instructions of repeats of 256 bytes, one after the other.
 
 An instruction takes start + slope x repeats. What follows without a barrier overlaps its start-up,
 so the start-up of the last instruction is the operation's latency; a barrier between two stages
@@ -47,7 +47,7 @@ def _is_scalar_form(row: CostRow) -> bool:
 
 
 def chain(request: Request, stages: list[Stage]) -> Cost:
-    """Join stages by barriers; only the last start-up overlaps with what comes behind."""
+    """Join stages by barriers; only the last start-up overlaps with what comes after."""
     barrier = request.table["machine.barrier"]
     joined: list[Stage] = []
     for number, stage in enumerate(stages):

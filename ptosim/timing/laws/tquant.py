@@ -1,7 +1,7 @@
 """TQUANT, stage by stage.
 
 A2/A3 (INT8): spread the scales, multiply, f32 to s32, s32 to f16, f16 to INT8, with a barrier
-behind each; the dequantising s32 to f16 sets a register and drains the pipe for every row, and
+after each; the dequantising s32 to f16 sets a register and drains the pipe for every row, and
 dominates. A5 (INT8): one vector function whose iteration does the same five steps. A5
 (microscaling): three loops with memory barriers between them: maxima of the groups, exponents and
 scales, scaled conversion (pto-isa headers of TQUANT; instruction counts for each iteration are

@@ -1,7 +1,7 @@
 """Loads, stores and moves: latency, bandwidth, and a minimum for each burst.
 
 The time of a transfer is latency + the larger of bytes / bandwidth and bursts x cycles of a burst;
-the latency of a transfer overlaps with the transfer behind it on the same pipe.
+the latency of a transfer overlaps with the transfer after it on the same pipe.
 """
 
 from __future__ import annotations

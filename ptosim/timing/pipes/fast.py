@@ -88,7 +88,7 @@ def _placer(timer: CoreTimer) -> Callable[[Step, int, int, int], None]:
 
 
 def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in one piece
-    """Return the function that issues behind everything that an operation's data depend on."""
+    """Return the function that issues after everything that an operation's data depend on."""
     timer, general = order.timer, order.issue
     free, done, queues, steps = timer.free, timer.done, timer.queues, timer.steps
     free_record, done_record, each = timer.free_record, timer.done_record, timer.scalar_cycles

@@ -13,7 +13,7 @@ from typing import Any
 from ptosim.timing.pipes.steps import Placed
 
 HELD = 1 << 62
-"""The time of an operation that is not placed in time yet; an event stands for its record."""
+"""The time of an operation that is not placed in time yet; an event represents its record."""
 
 Given = tuple[int, Any]
 """When an operation is done, and its record; or HELD and the event that says it."""
@@ -67,7 +67,7 @@ Filling = dict[tuple[int, bool], Given]
 
 class Cell:
     """Bytes of a core that are always used together, and who used them last. `wrote` and `read` are
-    the pipes (bits) that ever did; `past` are the uses of earlier fillings, where bytes stand for
+    the pipes (bits) that ever did; `past` are the uses of earlier fillings, where bytes represent
     several buffers."""
 
     __slots__ = ("end", "first", "past", "read", "uses", "wrote")
@@ -182,7 +182,7 @@ class Spans:
         high = bisect_left(firsts, end, low)
         if low < high:
             before, after = firsts[low] < first, ends[high - 1] > end
-            if before and after and high - low == 1:  # it lies inside of one, which becomes two
+            if before and after and high - low == 1:  # it is inside of one, which becomes two
                 firsts.insert(low, firsts[low])
                 ends.insert(low, ends[low])
                 items.insert(low, items[low])

@@ -112,7 +112,7 @@ class CoreTimer:
     def run_behind(
         self, step: Step, scalars: int, given: tuple[int, int], *, drains: bool
     ) -> tuple[int, int]:
-        """Issue an operation behind another one (when it is done, its record) that may be on
+        """Issue an operation after another one (when it is done, its record) that may be on
         another pipe; return the same of this one and all before it on its pipe, as a flag would
         say. Only where the pipe holds no queue."""
         now = self.clock + scalars * self.scalar_cycles
@@ -323,7 +323,7 @@ class CoreTimer:
             self.free_record[S] = self.done_record[last]
 
     def _open(self) -> None:
-        """Try the gate of the scalar unit again; behind it issue goes on with what came
+        """Try the gate of the scalar unit again; after it issue goes on with what came
         meanwhile."""
         if self.gate is None:
             return

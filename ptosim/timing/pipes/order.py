@@ -1,7 +1,7 @@
 """Order by data, for programs whose synchronisation is inserted: an operation starts after those
 that wrote what it reads, and after those that read or wrote what it writes.
 
-This stands for the flags and barriers that the assembler would insert."""
+This represents the flags and barriers that the assembler would insert."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Reach:
 class DataOrder:
     """Issues the operations of a core so that data order them. On the pipes of `draining` an
     operation that depends on an earlier one of the same pipe waits for its result. With `buffers`
-    all bytes of the core stand for that many more: what fills them anew waits for those who used
+    all bytes of the core represent that many more: what fills them anew waits for those who used
     them so many fillings ago."""
 
     def __init__(self, timer: CoreTimer, draining: frozenset[int], buffers: int = 0) -> None:
@@ -162,7 +162,7 @@ class DataOrder:
     # -- issue -------------------------------------------------------------------------------------
 
     def issue(self, placed: Issued, scalars: int) -> None:
-        """Issue a step behind everything that its data depend on."""
+        """Issue a step after everything that its data depend on."""
         step, far = placed.base, placed.far
         timer, pipe = self.timer, step.pipe
         reach = self.reach(step)
@@ -280,7 +280,7 @@ class DataOrder:
             buffer.set(far.get(number) or Far())
 
     def events(self) -> Iterator[Flag]:
-        """Yield the events that stand for operations which are not placed in time yet."""
+        """Yield the events that represent operations which are not placed in time yet."""
         for memory in self._near.values():
             for cell in memory.cells:
                 for filling in (cell.filling(), *cell.past):

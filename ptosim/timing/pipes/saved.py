@@ -1,6 +1,6 @@
 """The state of a timing model at a moment of a run, and the way back to it.
 
-Records are only ever appended, so their number stands for them, and an archive keeps those that the
+Records are only ever appended, so their number represents them, and an archive keeps those that the
 way back cuts off for the way forward. Events keep their identity, because steps that are executed
 again refer to them."""
 

@@ -1,4 +1,4 @@
-"""Where in a program an operation stands."""
+"""Where in a program an operation is."""
 
 from __future__ import annotations
 

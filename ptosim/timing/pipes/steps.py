@@ -52,7 +52,7 @@ class Flag:
 
 
 Stretch = tuple[Any, int, int, bool]
-"""Global memory: who used the buffer, first byte, byte behind the last, and whether it is
+"""Global memory: who used the buffer, first byte, byte after the last, and whether it is
 written."""
 
 

@@ -41,7 +41,7 @@ def critical_path(model: TimingModel) -> list[PathPart]:
     """Return the path back from the operation that is done last, in the order of time.
 
     Every operation counts from its start to the start of the next one on the path, the last to its
-    end; the time before the first is the scalar unit's. What lies before the last `MAX_PARTS` parts
+    end; the time before the first is the scalar unit's. What is before the last `MAX_PARTS` parts
     is one part, "earlier operations"."""
     parts: list[PathPart] = []
     count, first = 0, model.makespan
@@ -79,7 +79,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
 
 def _back(model: TimingModel) -> Iterator[tuple[CoreTimer, int, int, int]]:
     """Yield the records of the path from the last one on: core, record, start, and the start of the
-    one behind it."""
+    one after it."""
     place = _last(model)
     end = model.makespan
     while place is not None:

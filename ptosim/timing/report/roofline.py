@@ -1,4 +1,4 @@
-"""Where a launch stands between arithmetic and memory, with ceilings of its own operations."""
+"""Where a launch is between arithmetic and memory, with ceilings of its own operations."""
 
 from __future__ import annotations
 

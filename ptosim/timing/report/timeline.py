@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A loop of a region (or what stands outside of loops): iterations, cycles of an iteration on
+    """A loop of a region (or what is outside of loops): iterations, cycles of an iteration on
     each port, what bounds an iteration and how many cycles that is, the length of the longest
     chain."""
 
@@ -191,9 +191,9 @@ def _placed(steps: Sequence[VectorStep], found: Sequence[Timed], iterations: int
     placed = []
     for iteration in range(iterations):
         for number, (step, time) in enumerate(zip(steps, found, strict=True)):
-            behind = [usable[iteration, s] for s in step.sources]
-            behind += [usable[iteration - 1, s] for s in step.carried if iteration]
-            ready = max([float(iteration), *behind])
+            after = [usable[iteration, s] for s in step.sources]
+            after += [usable[iteration - 1, s] for s in step.carried if iteration]
+            ready = max([float(iteration), *after])
             start, port = (ready, "") if not time.busy else ports.place(time, ready)
             distance = time.distance if not time.memory else time.latency
             usable[iteration, number] = start + distance

@@ -1,7 +1,7 @@
 """The trace of a launch in the Chrome Trace Event format, as chrome://tracing and Perfetto open it.
 
 A process for each core, a track for each pipe, a slice for each operation, a flow arrow from the
-operation that gave an event to the first one behind the wait for it, and counters of the bytes
+operation that gave an event to the first one after the wait for it, and counters of the bytes
 that are under way, of UB in use, and of the tiles in FIFOs. Times are microseconds at the clock of
 the target.
 """
@@ -115,7 +115,7 @@ class _Flows:
 
 def _waits(core: CoreTimer) -> list[tuple[int, int, int]]:
     """Return which records of a core waited for others: record, and the core and the record that it
-    waited for. Where data order the program that is whatever an operation started behind on another
+    waited for. Where data order the program that is whatever an operation started after on another
     pipe."""
     found = set()
     following = _following(core)
@@ -133,7 +133,7 @@ def _waits(core: CoreTimer) -> list[tuple[int, int, int]]:
 
 
 def _following(core: CoreTimer) -> Any:
-    """Return a function from a position and a pipe to the first record of that pipe at or behind
+    """Return a function from a position and a pipe to the first record of that pipe at or after
     it."""
     numbers: dict[int, list[int]] = {}
     for number, step in enumerate(core.steps):

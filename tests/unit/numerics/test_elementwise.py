@@ -105,7 +105,7 @@ class TestFloatModulo:
             assert Fraction(oracle.decode(got[i], "f16")) == rest
 
     def test_and_narrows_toward_zero(self):
-        # 1000 - 2^-10 lies between the f16 values 999.5 and 1000.
+        # 1000 - 2^-10 is between the f16 values 999.5 and 1000.
         got = elementwise.floor_modulo(
             np.array([-(2**-10)], dtype=np.float16), np.array([1000], dtype=np.float16)
         )

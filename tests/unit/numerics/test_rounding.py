@@ -113,7 +113,7 @@ class TestNarrow:
         ],
     )
     def test_ties_between_two_f16_values(self, mode, expected):
-        # 1 + 2^-11 and 1 + 3*2^-11 lie halfway between f16 values; odd keeps an odd last bit.
+        # 1 + 2^-11 and 1 + 3*2^-11 are halfway between f16 values; odd keeps an odd last bit.
         values = np.array([1 + 2**-11, 1 + 3 * 2**-11], dtype=np.float32)
         both = np.concatenate([values, -values])
         assert hexes(narrow(both, "f16", mode, saturate=False)) == expected

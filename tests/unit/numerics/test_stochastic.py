@@ -20,7 +20,7 @@ def words(*fractions: float) -> np.ndarray:
 
 class TestRounding:
     def test_the_lost_fraction_and_the_word_decide(self):
-        # 1.03125 lies a quarter of a step above 1: up for the top quarter of the words.
+        # 1.03125 is a quarter of a step above 1: up for the top quarter of the words.
         values = np.full(3, 1.03125, dtype=np.float32)
         rounded = round_stochastically(values, words(0, 0.7499, 0.75), E4M3)
         assert rounded.tolist() == [1, 1, 1.125]
@@ -81,7 +81,7 @@ class TestQuantizer:
         quantize = mx.quantizer("f32", E4M3, "ocp")
         low = quantize(values, np.zeros((1, 32), dtype=np.uint32))
         high = quantize(values, np.full((1, 32), 2**32 - 1, dtype=np.uint32))
-        # 17 lies between 16 (58) and 18 (59); 448 is exact.
+        # 17 is between 16 (58) and 18 (59); 448 is exact.
         assert hexes(low.codes[0, :2]) == "7E 58"
         assert hexes(high.codes[0, :2]) == "7E 59"
         assert np.array_equal(low.exponents, quantize(values).exponents)

@@ -1,4 +1,4 @@
-"""Tiles of called functions lie beside those of the caller; their arguments are the caller's."""
+"""Tiles of called functions are beside those of the caller; their arguments are the caller's."""
 
 from __future__ import annotations
 

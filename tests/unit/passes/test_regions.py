@@ -83,7 +83,7 @@ def test_a_constant_step_counts_up(step: str) -> None:
     ],
 )  # fmt: skip
 def test_integers_fit_their_width(literal: str, fits: bool) -> None:
-    """MLIR: an integer literal of N bits lies between -2^(N-1) and 2^N - 1."""
+    """MLIR: an integer literal of N bits is between -2^(N-1) and 2^N - 1."""
     text = f"func.func @f() {{\n  %a = arith.constant {literal}\n  return\n}}\n"
     found = [d.code for d in ptosim.check(text, target="a5")]
     assert found == ([] if fits else ["PTO1008"])

@@ -1,4 +1,4 @@
-"""Parsing without the passes behind it."""
+"""Parsing without the passes after it."""
 
 from __future__ import annotations
 

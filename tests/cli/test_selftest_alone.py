@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_selftest_in_a_process_of_its_own() -> None:
     done = subprocess.run(

@@ -25,6 +25,8 @@ from tests.unit.numerics.helpers import (
     patterns_of,
 )
 
+pytestmark = pytest.mark.slow
+
 FLOATS = ("f32", "f16", "bf16")
 LOW_BITS_PAIRS = {("f16", "i8"), ("f16", "ui8"), ("f16", "i16"), ("f32", "i16")}
 

@@ -1,7 +1,7 @@
-"""The shared conformance arrays, straight through the numerics functions.
+"""The conformance arrays, straight through the numerics functions.
 
 The arrays come from test generators (`gen_`), a model of the recommended results (`rec_`) and the
-public CPU simulator (`cpu_`). Where they lie says `tests.conformance.data`.
+public CPU simulator (`cpu_`). Where they are says `tests.conformance.data`.
 
 Where a generator contradicts the rules of the hardware, the element is left out here and the rule
 is tested elsewhere. Every such mask is written down in `MASKS` with its reason.
@@ -20,6 +20,8 @@ from ptosim.numerics.cpu_model import cpu_converter
 from ptosim.numerics.formats import lookup, pack_nibbles, unpack_nibbles
 from ptosim.numerics.mx import quantizer
 from tests.conformance.data import NAMES, arrays, files, stem
+
+pytestmark = pytest.mark.slow
 
 CPU_ONLY = {"f32_to_s8", "bf16_to_s8", "f16_to_e4m3", "bf16_to_e4m3", "f16_to_bf16"}
 # The generator arrays for 4-bit decoding widen to f32; the target's conversion is to bf16.
