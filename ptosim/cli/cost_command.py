@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         except ProgramError as problem:
             if len(asked) == 1:
                 raise
-            if terminal.format == "text":
+            if terminal.format != "json":  # there they are in the report
                 terminal.findings(problem.diagnostics)
             rejected[str(choices.target)] = problem
     if terminal.wants_report:
