@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ptosim.ground.ir.types import DType, TileType
+from ptosim.ground.ir.types import BLOCK_BITS, DType, TileType
 
 Index = TypeVar("Index", int, np.ndarray)
 
@@ -80,7 +80,7 @@ def box_shape(dtype: DType, slayout: str, fractal: int) -> tuple[int, int]:
         return 1, 1
     if fractal == 1024:
         return 16, 16
-    inner = 2 if fractal == 32 else 256 // dtype.bits
+    inner = 2 if fractal == 32 else BLOCK_BITS // dtype.bits
     return (16, inner) if slayout == "row_major" else (inner, 16)
 
 

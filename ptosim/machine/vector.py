@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.unknown import Unknown
 
-REGISTER_BYTES = 256
 WIDTHS = (1, 2, 4, 8)
 _FULL = (1 << 256) - 1
 EVERY = {w: sum(1 << i for i in range(0, 256, w)) for w in (1, 2, 4)}

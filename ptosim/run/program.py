@@ -76,7 +76,7 @@ class LoadedProgram:
     @property
     def entries(self) -> list[str]:
         """Names of the functions that can be run."""
-        return self._front.resolved.entries()
+        return self._front.resolved.entries
 
     def entry(self, name: str | None = None) -> str:
         """Return the function to run; raises UsageError if it must be named or does not exist."""

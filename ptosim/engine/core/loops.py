@@ -12,7 +12,7 @@ def loops_of(resolved: ResolvedModule) -> dict[Operation, Loop]:
     found: dict[Operation, Loop] = {}
 
     def walk(op: Operation, loop: Loop | None) -> None:
-        if op.has("loop"):
+        if "loop" in op.traits:
             line, _ = resolved.module.source.line_column(op.start)
             loop = Loop(line, loop)
         for region in op.regions:

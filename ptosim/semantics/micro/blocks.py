@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.ground.ir.types import DType
+from ptosim.ground.ir.types import BLOCK_BITS, DType
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.semantics.base.binding import Binding
@@ -19,7 +19,7 @@ from ptosim.semantics.micro.pointers import Place, reads, require
 
 def columns_of_block(dtype: DType) -> int:
     """C0: elements in 32 bytes."""
-    return 256 // dtype.bits
+    return BLOCK_BITS // dtype.bits
 
 
 def block_bytes(rows: int, cols: int, dtype: DType) -> int:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
-from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Align
+from ptosim.machine.vector import PAGE_BITS, Align
 from ptosim.semantics.base.faults import outside_space
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader

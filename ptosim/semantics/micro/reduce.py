@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
-from ptosim.machine.vector import REGISTER_BYTES
 from ptosim.numerics.lanes import PairTree, highest, lowest, unsigned
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.context import Run, VectorContext

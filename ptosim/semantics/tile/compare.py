@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.tile import Tile
 from ptosim.numerics.elementwise import COMPARISONS
 from ptosim.semantics.base.binding import Binding, OpFault, typed_scalar
@@ -111,7 +112,7 @@ def _extent(op: Binding, src: Tile) -> tuple[int, int]:
     compared for it."""
     if op.switch("tcmp.tail") == "groups":
         return _group_bytes(src.v_col, src.dtype.itemsize), src.v_col
-    repeat = 256 // src.dtype.itemsize
+    repeat = REGISTER_BYTES // src.dtype.itemsize
     lanes = -(-src.v_col // repeat) * repeat
     return lanes // 8, lanes
 
