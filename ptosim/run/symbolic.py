@@ -28,7 +28,7 @@ from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run import arguments, results
 from ptosim.run.costing import bridge_of, report_of
-from ptosim.run.launch import Launch, RunOptions
+from ptosim.run.launch import Args, Launch, RunOptions
 from ptosim.run.what_if import changed_table
 from ptosim.timing.report.totals import CostReport
 
@@ -60,7 +60,8 @@ class SymbolicLaunch(Launch):
         return self._not_given(value)
 
     def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> Any:
-        return super()._tensor(value, type_, given) if value.name in given else Unknown("a tensor")
+        is_given = value.name in given
+        return super()._tensor(value, type_, given) if is_given else self._not_given(value)
 
     def _not_given(self, value: Value) -> Unknown:
         name = value.name
@@ -102,13 +103,11 @@ class TimedLaunch(SymbolicLaunch):
         self,
         front: Front,
         profile: Profile,
-        entry: str,
-        args: Mapping[str, Any] | Sequence[Any] | None,
         options: RunOptions,
         figures: tuple[CostTable, int],
     ) -> None:
+        super().__init__(front, profile, options)
         self.figures = figures
-        super().__init__(front, profile, entry, args, options)
 
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
@@ -131,15 +130,15 @@ def cost_of(
     front: Front,
     profile: Profile,
     entry: str,
-    args: Mapping[str, Any] | Sequence[Any] | None,
+    args: Args,
     options: RunOptions,
     what_if: Mapping[str, float] | None = None,
 ) -> CostReport:
     """Return what an entry costs; see `Program.cost`. Raises Trap for a deadlock, UsageError for a
-    scalar that is needed and not known, InternalError if time stands still where the program does
-    not."""
+    scalar that is needed and not known, InternalError if time stops where the program goes
+    on."""
     figures = changed_table(front.chip, what_if or {})
-    launch = TimedLaunch(front, profile, entry, args, options, figures)
+    launch = TimedLaunch(front, profile, options, figures).prepare(entry, args)
     launch.start()
     try:
         launch.engine.run(options.max_instructions)
@@ -169,19 +168,25 @@ def _asked(open_: Undecided) -> UsageError:
 @dataclass(slots=True)
 class Followed:
     """What following an entry without values brought out, and where it ended: '' if it came to the
-    end of the program. `begun` is False where there was nothing to follow; `unchecked` says what
-    the checks that were left out depend on."""
+    end of the program. `begun` is False where there was nothing to follow. `unplaced` says on what
+    accesses depend that may be anywhere, `unchecked` the same of other checks that were left
+    out."""
 
     findings: list[Diagnostic] = field(default_factory=list)
     ended: str = ""
     begun: bool = True
+    unplaced: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """True if the program was followed to its end, and every access is at a known place."""
+        return not self.ended and not self.unplaced
+
     def __str__(self) -> str:
-        if not self.unchecked:
-            return self.ended or "to its end"
-        origins = ", ".join(self.unchecked)
-        return f"{self.ended or 'to its end'}; not checked: what depends on {origins}"
+        text = self.ended or "to its end"
+        origins = ", ".join(dict.fromkeys((*self.unplaced, *self.unchecked)))
+        return f"{text}; not checked: what depends on {origins}" if origins else text
 
 
 def follow(
@@ -193,7 +198,7 @@ def follow(
 ) -> Followed:
     """Follow an entry as far as its scalars are known. Never raises for faults of the program."""
     try:
-        launch = SymbolicLaunch(front, profile, entry, dict(args or {}), RunOptions(timing=False))
+        launch = SymbolicLaunch(front, profile, RunOptions(timing=False)).prepare(entry, args or {})
     except PtosimError as problem:
         return Followed(ended=f"not begun: {problem}", begun=False)
     launch.start(observers)
@@ -209,7 +214,10 @@ def follow(
     if monitor is not None and not ended:
         monitor.finish()
     found = [_certain(d) for d in launch.sink if d is stop or _is_kept(d)]
-    return Followed(found, ended, unchecked=tuple(launch.engine.unchecked))
+    unplaced = dict(launch.engine.unplaced)
+    for core in launch.machine.cores:
+        unplaced |= core.ub.unplaced if core.ub is not None else {}
+    return Followed(found, ended, True, tuple(unplaced), tuple(launch.engine.unchecked))
 
 
 def _walk(engine: SymbolicEngine) -> str:

@@ -105,8 +105,8 @@ class Engine:
         )
 
     def next_core(self) -> Core | None:
-        """Return the lowest-numbered core that can go on, before others one whose pipes have left
-        nothing behind; None when all have ended. Raises Trap if some have not and none can."""
+        """Return the lowest-numbered core that can go on, first of those whose pipes wait for
+        nothing; None when all have ended. Raises Trap if some have not and none can."""
         ahead: Core | None = None
         waiting: list[Core] = []
         for core in self.machine.cores:
@@ -292,7 +292,7 @@ class Engine:
     # -- vector regions ----------------------------------------------------------------------------
 
     def _enter(self, core: Core, inst: Inst) -> int:
-        """Return where the scalar unit goes on: in the region, or behind it if its pipe waits."""
+        """Return where the scalar unit goes on: in the region, or after it if its pipe waits."""
         queue = core.queues.get(inst.pipe)
         if queue is None:
             core.open_vector_region()

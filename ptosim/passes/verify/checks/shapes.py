@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import Dim, MemRefType, PtrType, TileType, ViewType
+from ptosim.ground.ir.types import BLOCK_BITS, Dim, MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.source import Source
 from ptosim.machine.layout import box_shape
 from ptosim.passes.verify.operands import constant, operand_span
-from ptosim.passes.verify.rule_views import attribute
 
 
 def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -55,7 +54,7 @@ def _unaligned(type_: TileType) -> str | None:
         by_rows = type_.blayout == "row_major"
         line = (type_.cols if by_rows else type_.rows) * bits
         what = "row" if by_rows else "column"
-        return None if line % 256 == 0 else f"a {what} of the tile has {line / 8:g} bytes"
+        return None if line % BLOCK_BITS == 0 else f"a {what} of the tile has {line / 8:g} bytes"
     rows, cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
     free_rows = type_.loc == "vec" or type_.fractal == 32 or type_.rows == 1
     if type_.cols % cols or (type_.rows % rows and not free_rows):
@@ -215,7 +214,7 @@ def _root(operand: object, roots: dict[Value, Operation]) -> Operation | None:
 def _view_layout(
     op: Operation, resolved: ResolvedModule, ambiguous: dict[Operation, set[str]]
 ) -> Iterator[Diagnostic]:
-    given = _given_layout(op)
+    given = op.attributes["layout"]
     resolved.layouts[op] = given or "nd"
     shape, strides = _static(op, "shape"), _static(op, "strides")
     if not shape or not strides or len(shape) != len(strides):
@@ -242,11 +241,6 @@ def _other_layout(
         notes=(f"sizes {numbers[0]}, strides {numbers[1]}",),
         help=f"write `layout = #pto.layout<{layout}>`, or leave the attribute out",
     )
-
-
-def _given_layout(op: Operation) -> str | None:
-    definition = op.definition.attrs.get("layout") if op.definition else None
-    return attribute(op, definition) if definition else None
 
 
 def _bits(op: Operation) -> int:
