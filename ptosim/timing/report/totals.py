@@ -150,7 +150,7 @@ class CostReport:
 
     @cached_property
     def stages(self) -> list[StageUse]:
-        """What each stage of each kind of operation costs; those of a kind stand together."""
+        """What each stage of each kind of operation costs; those of a kind are together."""
         rows: dict[tuple[str, str], list[Any]] = {}
         for step, count, _ in self.executed:
             for stage in step.cost.stages:
@@ -216,7 +216,7 @@ class CostReport:
 
     @cached_property
     def roofline(self) -> list[Roof]:
-        """Where every unit stands between arithmetic and memory."""
+        """Where every unit is between arithmetic and memory."""
         return rooflines(self)
 
     @cached_property
