@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ptosim.api import Checked, check_source
 from ptosim.cli import fixing
@@ -145,7 +145,7 @@ def _check(
     return _File(source, checked, *chosen.split(found))
 
 
-def _arguments(options: argparse.Namespace) -> dict[str, Any]:
+def _arguments(options: argparse.Namespace) -> dict[str, object]:
     if not options.arg:
         return {}
     from ptosim.run import values
@@ -200,7 +200,7 @@ FORMATS: Formats[_Report] = {
 }
 
 
-def _fields(report: _File, options: argparse.Namespace) -> dict[str, Any]:
+def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
     front = report.checked.front
     return {
         "file": report.source.name,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ptosim.cli import launching
 from ptosim.cli import options as shared
@@ -32,7 +32,7 @@ class _Ordered(argparse.Action):
         self,
         parser: argparse.ArgumentParser,
         namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
+        values: str | Sequence[str] | None,
         option_string: str | None = None,
     ) -> None:
         namespace.script = [*namespace.script, (self.metavar, str(values))]
@@ -138,7 +138,7 @@ def _scripted(shell: Shell, kind: str, text: str) -> None:
     shell.line(text)
 
 
-def _guarded(shell: Shell, action: Any) -> None:
+def _guarded(shell: Shell, action: Callable[[], None]) -> None:
     try:
         action()
     except UsageError as problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import textwrap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
@@ -38,7 +38,7 @@ class _Told(NamedTuple):
     """What is said on a topic, as text and as data."""
 
     text: str
-    fields: dict[str, Any]
+    fields: dict[str, object]
 
 
 FORMATS: Formats[_Told] = {"text": text(lambda told: told.text), "json": data(lambda t: t.fields)}

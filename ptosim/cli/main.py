@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     parser = _parser(argv)
     try:
-        options = parser.parse_args(argv)
+        options = parser.options(argv)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     if not getattr(options, "command", None):
@@ -87,9 +87,9 @@ class _Parser(argparse.ArgumentParser):
 
     known: Sequence[str] = ()  # the options of the command
 
-    def parse_args(self, args=None, namespace=None):  # type: ignore[override]
+    def options(self, argv: Sequence[str]) -> argparse.Namespace:
         """Return the options; stops with exit code 2 where one is unknown."""
-        options, unknown = self.parse_known_args(args, namespace)
+        options, unknown = self.parse_known_args(argv)
         if unknown:
             self.refuse(unknown)
         return options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.text import Text
 
@@ -59,7 +59,7 @@ class _Report(NamedTuple):
     """A map, and the choices that it holds for."""
 
     found: MemoryMap
-    fields: dict[str, Any]
+    fields: dict[str, object]
 
 
 def _text(report: _Report, terminal: Terminal) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections import Counter
-from typing import Any
 
 from rich.text import Text
 
@@ -70,7 +69,7 @@ def _one(name: str) -> OpDef:
     return definition
 
 
-def _facts(definition: OpDef) -> dict[str, Any]:
+def _facts(definition: OpDef) -> dict[str, object]:
     return {
         "name": definition.name,
         "family": definition.family,

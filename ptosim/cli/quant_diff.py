@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from rich.text import Text
 
@@ -133,7 +132,7 @@ def _steps(name: str, trace: Trace) -> str:
     return f"  {name}: " + " -> ".join(f"{text} = {value:.9g}" for text, value in trace[1:])
 
 
-def _fields(report: Report) -> dict[str, Any]:
+def _fields(report: Report) -> dict[str, object]:
     setting = report.setting
     return {
         "shape": list(setting.x.shape),
@@ -144,7 +143,7 @@ def _fields(report: Report) -> dict[str, Any]:
     }
 
 
-def _row_fields(row: Row) -> dict[str, Any]:
+def _row_fields(row: Row) -> dict[str, object]:
     if row.why_not:
         return {"scheme": row.scheme, "unavailable": row.why_not}
     return {
@@ -158,7 +157,7 @@ def _row_fields(row: Row) -> dict[str, Any]:
     }
 
 
-def _first_fields(first: Difference) -> dict[str, Any]:
+def _first_fields(first: Difference) -> dict[str, object]:
     return {
         "index": list(first.index),
         "x": first.x,
@@ -175,7 +174,7 @@ def _first_fields(first: Difference) -> dict[str, Any]:
 _COLUMNS = ("a", "b", "x", "parameters", "a gives", "b gives", "why")
 
 
-def _example(e: Example) -> tuple[Any, ...]:
+def _example(e: Example) -> tuple[object, ...]:
     return e.a, e.b, e.source, e.parameters, e.first, e.second, e.why
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.text import Text
 
@@ -83,7 +83,7 @@ def _page(report: _Report) -> str:
     return page(report.title, _head(report.targets), report.rows(), pictures)
 
 
-def _fields(c: Candidate) -> dict[str, Any]:
+def _fields(c: Candidate) -> dict[str, object]:
     return {
         "format": c.format.name,
         "sqnr_db": c.sqnr,

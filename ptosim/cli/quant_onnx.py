@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from rich.text import Text
@@ -147,7 +147,7 @@ def _totals(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _fields(report: _Report) -> dict[str, Any]:
+def _fields(report: _Report) -> dict[str, object]:
     outcome = report.outcome
     return {
         "model": report.model,
@@ -162,7 +162,7 @@ def _fields(report: _Report) -> dict[str, Any]:
     }
 
 
-def _line_fields(line: Line) -> dict[str, Any]:
+def _line_fields(line: Line) -> dict[str, object]:
     return {
         "node": line.node,
         "op": line.op,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -225,7 +224,7 @@ def _word(word: np.int64) -> str:
     return f"0x{int(word):016X}"
 
 
-def _fields(found: Plan) -> dict[str, Any]:
+def _fields(found: Plan) -> dict[str, object]:
     n, form = found.numbers, _fixpipe(found)
     return {
         "primitive": "convolution" if found.task.conv else "matmul",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.table import Table
 
@@ -34,7 +34,7 @@ class _Report(NamedTuple):
     is_named: bool
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

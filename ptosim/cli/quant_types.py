@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
@@ -124,8 +124,11 @@ def _blocks(type_: UniformType, first: str) -> str:
     return f"{first}block by block: division, sum, tcvt and limits"
 
 
-def _facts(type_: QuantType) -> dict[str, Any]:
-    facts: dict[str, Any] = {"type": str(type_), "kind": type(type_).__name__.removesuffix("Type")}
+def _facts(type_: QuantType) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "type": str(type_),
+        "kind": type(type_).__name__.removesuffix("Type"),
+    }
     if type_.storage is not None:
         facts["storage"] = type_.storage.kind
         facts["range"] = [type_.storage.low, type_.storage.high]
@@ -144,7 +147,7 @@ def _facts(type_: QuantType) -> dict[str, Any]:
     return facts
 
 
-def _fields(report: _Report) -> dict[str, Any]:
+def _fields(report: _Report) -> dict[str, object]:
     rows = []
     for found in report.types:
         assert found[0].type is not None

@@ -10,7 +10,7 @@ from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, findings, tables
 from ptosim.cli.terminal import Terminal, trace_text, write_file
-from ptosim.debug.program import Program
+from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dump, Dumper
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtype
@@ -131,7 +131,7 @@ def _compared(result: Result, name: str, expected: Any, tolerance: Tolerance) ->
 
 
 def _outputs_wanted(
-    options: argparse.Namespace, program: Program, entry: str
+    options: argparse.Namespace, program: LoadedProgram, entry: str
 ) -> dict[str, tuple[str, str]]:
     """Output files by name, checked before the run so that nothing is half done."""
     types = {a.name: a.dtype for a in program.signature(entry)}
@@ -144,7 +144,7 @@ def _outputs_wanted(
 
 
 def _write_outputs(
-    result: Result, wanted: dict[str, tuple[str, str]], program: Program, entry: str
+    result: Result, wanted: dict[str, tuple[str, str]], program: LoadedProgram, entry: str
 ) -> None:
     for name, (path, element) in wanted.items():
         if name not in result.outputs:
@@ -160,7 +160,7 @@ def _write_outputs(
 class _Report(NamedTuple):
     """What a run gave."""
 
-    program: Program
+    program: LoadedProgram
     entry: str
     result: Result
     comparisons: list[Comparison]

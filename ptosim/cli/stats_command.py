@@ -11,8 +11,11 @@ from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
-from ptosim.engine.core.dump import Dumper
+from ptosim.engine.core.bound import Bound
+from ptosim.engine.core.dump import Dump, Dumper
+from ptosim.engine.core.records import Inst
 from ptosim.ground.errors import UsageError
+from ptosim.machine.core import Core
 
 if TYPE_CHECKING:
     from ptosim.quant.statistics import Statistics
@@ -78,17 +81,17 @@ def _axis_of(array: np.ndarray, axis: int | None) -> int | None:
 class _Ranges(Dumper):
     """Takes the range at every execution; a dump keeps the last array alone."""
 
-    def __init__(self, dumps: list[Any], axis: int | None) -> None:
+    def __init__(self, dumps: list[Dump], axis: int | None) -> None:
         super().__init__(dumps)
         self.axis = axis
         self.ranges: dict[str, Statistics] = {}
 
-    def on_commit(self, core: Any, inst: Any, bound: Any) -> None:
+    def on_commit(self, core: Core, inst: Inst, bound: Bound | None) -> None:
         """Merge the ranges of what this operation left."""
         from ptosim.quant.statistics import statistics
 
         super().on_commit(core, inst, bound)
-        for dump, _, _ in self._slots.get(inst.op, ()):
+        for dump, _, _ in self._slots.get(inst.op, ()) if inst.op is not None else ():
             made = statistics(dump.array, self.axis)
             before = self.ranges.get(dump.title)
             self.ranges[dump.title] = made if before is None else before.merged(made)

@@ -130,7 +130,7 @@ class Terminal:
             sys.stderr.write(f"  {paint('help', 'help')}: {help}\n")
 
 
-def trace_text(events: list[dict[str, Any]]) -> str:
+def trace_text(events: list[dict[str, object]]) -> str:
     """Return Chrome trace events as a file for chrome://tracing or ui.perfetto.dev."""
     body = ",\n".join(map(line, events))
     return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{body}\n]}}\n'

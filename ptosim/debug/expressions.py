@@ -106,7 +106,7 @@ def truth(value: Any) -> bool:
     return bool(np.any(value))
 
 
-def fingerprint(value: Any) -> Any:
+def fingerprint(value: object) -> object:
     """Return something that is equal for equal values, NaN included."""
     if isinstance(value, np.ndarray):
         return value.shape, value.tobytes()

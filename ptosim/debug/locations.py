@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import NamedTuple
 
 from ptosim.debug.names import Names
 from ptosim.debug.reading import Place
@@ -78,15 +78,25 @@ def _bounds(text: str) -> tuple[int, int]:
     return start, end
 
 
-class PlaceParser:
+class Location(NamedTuple):
+    """A place of a program: its kind, how it is written, its instructions; or the codes of
+    findings."""
+
+    kind: str
+    text: str
+    pcs: frozenset[int] = frozenset()
+    codes: tuple[str, ...] = ()
+
+
+class LocationParser:
     """Turns the words after `break` and `until` into instructions."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
         self.note: str | None = None  # what was done differently from what was asked
 
-    def parse(self, text: str) -> tuple[str, str, dict[str, Any]]:
-        """Return kind, canonical text and details. Raises UsageError for a place that is none."""
+    def parse(self, text: str) -> Location:
+        """Return a location, spelled as it is always. Raises UsageError for what is none."""
         self.note = None
         word, _, rest = text.strip().partition(" ")
         rest = rest.strip()
@@ -103,7 +113,7 @@ class PlaceParser:
             )
         return self._guess(text.strip())
 
-    def _guess(self, text: str) -> tuple[str, str, dict[str, Any]]:
+    def _guess(self, text: str) -> Location:
         file, colon, line = text.rpartition(":")
         if colon and line.isdigit():
             own = self.names.source.name
@@ -122,16 +132,16 @@ class PlaceParser:
             return self._function(text)
         return self._op(text)
 
-    def _line(self, text: str) -> tuple[str, str, dict[str, Any]]:
+    def _line(self, text: str) -> Location:
         asked = number(text, "line")
         line = self.names.line_from(asked)
         if line is None:
             raise UsageError(f"nothing is executed at or after line {asked}")
         if line != asked:
             self.note = f"line {asked} has no operation; taking line {line}"
-        return "line", f"line {line}", {"pcs": frozenset(self.names.lines[line][:1])}
+        return Location("line", f"line {line}", frozenset(self.names.lines[line][:1]))
 
-    def _op(self, text: str) -> tuple[str, str, dict[str, Any]]:
+    def _op(self, text: str) -> Location:
         name = text.strip()
         known = self.names.operations()
         full = next((n for n in (name, f"pto.{name}") if n in known), None)
@@ -142,9 +152,9 @@ class PlaceParser:
                 help=nearest(name.removeprefix("pto."), short, f"it has {', '.join(short)}"),
             )
         pcs = frozenset(i.pc for op, i in self.names.firsts.items() if op.name == full)
-        return "op", f"op {full.removeprefix('pto.')}", {"pcs": pcs}
+        return Location("op", f"op {full.removeprefix('pto.')}", pcs)
 
-    def _pipe(self, text: str) -> tuple[str, str, dict[str, Any]]:
+    def _pipe(self, text: str) -> Location:
         member = enums()["pipe"].member(text.upper()) or enums()["pipe"].member(
             f"PIPE_{text.upper()}"
         )
@@ -156,24 +166,24 @@ class PlaceParser:
         )
         if not pcs:
             raise UsageError(f"the program issues nothing to pipe {pipe}")
-        return "pipe", f"pipe {pipe}", {"pcs": pcs}
+        return Location("pipe", f"pipe {pipe}", pcs)
 
-    def _pc(self, text: str) -> tuple[str, str, dict[str, Any]]:
+    def _pc(self, text: str) -> Location:
         pc, count = number(text, "pc"), len(self.names.program.insts)
         if not 0 <= pc < count:
             raise UsageError(f"there is no instruction {pc}; the last one is {count - 1}")
-        return "pc", f"pc {pc}", {"pcs": frozenset((pc,))}
+        return Location("pc", f"pc {pc}", frozenset((pc,)))
 
-    def _function(self, text: str) -> tuple[str, str, dict[str, Any]]:
+    def _function(self, text: str) -> Location:
         name = text.lstrip("@")
         functions = self.names.program.functions
         if name not in functions:
             known = ", ".join(functions)
             raise UsageError(f"there is no function `{name}`", help=f"functions: {known}")
-        return "function", f"@{name}", {"pcs": frozenset((functions[name].pc,))}
+        return Location("function", f"@{name}", frozenset((functions[name].pc,)))
 
-    def _code(self, text: str) -> tuple[str, str, dict[str, Any]]:
+    def _code(self, text: str) -> Location:
         code = text.upper()
         if not _CODE.match(code):
             raise UsageError(f"`{text}` is not a diagnostic code", help="for example PTO6101")
-        return "code", f"code {code}", {"codes": (code,)}
+        return Location("code", f"code {code}", codes=(code,))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ptosim.debug.names import brief
 from ptosim.debug.reading import numbers_of
+from ptosim.debug.walker import Event
 from ptosim.debug.writes import tiles_of
+from ptosim.semantics.base.binding import Binding
 
 
 class NanTracker:
@@ -22,17 +23,16 @@ class NanTracker:
         """Forget everything."""
         self._known.clear()
 
-    def first(self, events: Sequence[Any]) -> str | None:
+    def first(self, events: Sequence[Event]) -> str | None:
         """Return, in words, the first of these events that brought up a NaN."""
         for event in events:
             if event.what == "done" and event.binding is not None:
-                found = self._done(event)
+                found = self._done(event, event.binding)
                 if found is not None:
                     return found
         return None
 
-    def _done(self, event: Any) -> str | None:
-        binding = event.binding
+    def _done(self, event: Event, binding: Binding) -> str | None:
         core = event.core.index
         reads = {(core, t.type.loc, t.addr) for _, t in tiles_of(binding, written=False)}
         had = bool(reads & self._known)

@@ -89,6 +89,7 @@ def tile_place(core: Core, ref: TileRef) -> Place:
 def read_view(machine: Machine, view: GmView) -> Reading:
     """Return the elements of a GM view in its five dimensions, leading ones dropped."""
     spec, number, offset = view
+    assert isinstance(number, int)  # what is in a space is a tile
     buffer = machine.buffers[number]
     low, high = offset + spec.low, offset + spec.high
     count = len(buffer.data) * 8 // spec.dtype.bits

@@ -4,13 +4,13 @@ has."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
-from ptosim.debug.sheet import Line
+from ptosim.debug.sheet import Line, Part
 from ptosim.views.console import text_console, text_of
 
 
-def rendered(parts: Sequence[Any], width: int, *, color: bool) -> str:
+def rendered(parts: Sequence[Part], width: int, *, color: bool) -> str:
     """Return tables and lines as text; lines are not broken, blanks at line ends are dropped where
     there are no colours."""
     console, buffer = text_console(width, color=color)
@@ -33,7 +33,7 @@ class Screen:
         self.width = width
         self.uses_color = uses_color
 
-    def __call__(self, parts: Sequence[Any]) -> None:
+    def __call__(self, parts: Sequence[Part]) -> None:
         """Write tables and lines."""
         self.stream.write(rendered(parts, self.width(), color=self.uses_color()))
         self.stream.flush()

@@ -16,7 +16,7 @@ import numpy as np
 
 from ptosim.debug import clock
 from ptosim.debug.expressions import Expression, Unavailable, truth
-from ptosim.debug.locations import PlaceParser, memory_range, number
+from ptosim.debug.locations import LocationParser, memory_range, number
 from ptosim.debug.motion import Motion
 from ptosim.debug.names import Names, depth, is_tile_op
 from ptosim.debug.reading import (
@@ -29,7 +29,7 @@ from ptosim.debug.reading import (
     read_view,
 )
 from ptosim.debug.registers import read_register
-from ptosim.debug.stops import Breakpoint, Stop
+from ptosim.debug.stops import Breakpoint, Points, Stop
 from ptosim.debug.walker import Walker
 from ptosim.debug.writes import Write, WriteIndex
 from ptosim.engine.core.records import Inst
@@ -68,7 +68,7 @@ class Debugger:
         self.writes = WriteIndex(self.walker)
         self.variables: dict[str, Any] = {}
         self.saved: dict[str, int] = {}
-        self.places = PlaceParser(self.names)
+        self.locations = LocationParser(self.names)
         turn = self.walker.turn
         self._focus = turn.index if turn is not None else 0
         starts = {d.pc: name for name, d in launch.program.functions.items()}
@@ -78,7 +78,7 @@ class Debugger:
     # -- where the run is -------------------------------------------------------------------------
 
     @property
-    def points(self) -> Any:
+    def points(self) -> Points:
         """The breakpoints and watchpoints."""
         return self.motion.points
 
@@ -175,15 +175,14 @@ class Debugger:
                 raise UsageError(f"cycle {cycle} is not ahead; the core is at cycle {self.cycle}")
             stop = self._forward(lambda: clock.cycle(self.walker, self.core) > cycle, missed=True)
             return self.goto(stop.position - 1) if stop.reason == "step" else stop
-        kind, _, details = self.places.parse(text)
-        if kind == "code":
-            point = self.points.add(kind, text, temporary=True, **details)
+        location = self.locations.parse(text)
+        if location.kind == "code":
+            point = self.points.add("code", text, temporary=True, codes=location.codes)
             stop = self._forward(None)
             if point.number in self.points.all:
                 self.points.remove(point.number)
             return stop
-        pcs = details["pcs"]
-        return self._forward(lambda: self._turn_pc() in pcs, missed=True)
+        return self._forward(lambda: self._turn_pc() in location.pcs, missed=True)
 
     def goto(self, target: str | int) -> Stop:
         """Go to a position or to `cycle N`, forwards or backwards, breakpoints unseen."""
@@ -303,12 +302,13 @@ class Debugger:
         none."""
         text, _, condition = f" {place} ".partition(" if ")
         where, _, core = text.partition(" core ")
-        kind, shown, details = self.places.parse(where)
+        location = self.locations.parse(where)
         chosen = self.focusable(core.strip()) if core.strip() else None
         expression = self.condition(condition) if condition.strip() else None
         return self.points.add(
-            kind, shown, core=chosen, condition=expression, temporary=temporary, **details
-        )
+            location.kind, location.text, pcs=location.pcs, codes=location.codes, core=chosen,
+            condition=expression, temporary=temporary,
+        )  # fmt: skip
 
     def focusable(self, text: str) -> int:
         """Return the number of a core. Raises UsageError if there is none."""

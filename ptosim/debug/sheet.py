@@ -30,13 +30,13 @@ class Sheet:
 
     title: str
     columns: Sequence[str] = ()
-    rows: list[Sequence[Any]] = field(default_factory=list)
+    rows: list[Sequence[object]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     marked: set[int] = field(default_factory=set)
     head: bool = True
     wrap: bool = True
 
-    def add(self, *cells: Any, mark: bool = False) -> None:
+    def add(self, *cells: object, mark: bool = False) -> None:
         """Add a row."""
         if mark:
             self.marked.add(len(self.rows))
@@ -54,7 +54,7 @@ class Sheet:
             parts.append(made)
         return [*parts, *(Line(Text(note)) for note in self.notes)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the table as data for JSON: rows are objects by column name."""
         names = [c.removeprefix(">") or "#" for c in self.columns]
         rows = [dict(zip(names, row, strict=False)) for row in self.rows]

@@ -160,8 +160,8 @@ class Shell:
 
     def note_place(self) -> None:
         """Say so if a place was taken for another one."""
-        if self.session.places.note:
-            self.say(self.session.places.note)
+        if self.session.locations.note:
+            self.say(self.session.locations.note)
 
     def stopped(self, stop: Stop) -> None:
         """Say why and where a run stopped, show what is displayed, and execute the commands of the

@@ -179,7 +179,7 @@ def sampled(point: Breakpoint) -> Any:
     return truth(value) if point.is_condition else value
 
 
-def _change(before: Any, after: Any) -> str:
+def _change(before: object, after: object) -> str:
     """A change in words: both values, or for arrays how many elements and the first one."""
     if isinstance(before, bytes) and isinstance(after, bytes):
         before, after = (np.frombuffer(b, np.uint8) for b in (before, after))
@@ -202,7 +202,7 @@ def _array_change(before: np.ndarray, after: np.ndarray) -> str:
     )
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, np.ndarray) and value.ndim:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ptosim.debug.checkpoints import Checkpoints, make_checkpoint
+from ptosim.debug.checkpoints import Checkpoint, Checkpoints, make_checkpoint
+from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import Trap
 from ptosim.machine.core import Core
 from ptosim.run.launch import Launch
+from ptosim.semantics.base.binding import Binding
 
 CHUNK = 2048
 """Instructions between two looks at the clock and at the interrupt flag."""
@@ -34,10 +36,10 @@ class Event(NamedTuple):
     what: str
     core: Core
     inst: Inst
-    bound: Any
+    bound: Bound | Region | None
 
     @property
-    def binding(self) -> Any:
+    def binding(self) -> Binding | None:
         """Operands of the instruction; None where it has none, or is a whole vector region."""
         return getattr(self.bound, "binding", None)
 
@@ -52,11 +54,11 @@ class _Recorder:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def on_issue(self, core: Core, inst: Inst, bound: Any) -> None:
+    def on_issue(self, core: Core, inst: Inst, bound: Bound | Region | None) -> None:
         """The scalar unit reached an instruction."""
         self.events.append(Event("issue", core, inst, bound))
 
-    def on_commit(self, core: Core, inst: Inst, bound: Any) -> None:
+    def on_commit(self, core: Core, inst: Inst, bound: Bound | Region | None) -> None:
         """An instruction took effect."""
         self.events.append(Event("done", core, inst, bound))
 
@@ -246,7 +248,7 @@ class Walker:
             self._restore(self.checkpoints.before(position))
             self.run_to(position)
 
-    def _restore(self, checkpoint: Any) -> None:
+    def _restore(self, checkpoint: Checkpoint) -> None:
         engine = self.engine
         self._watch(-1)
         engine.restore(checkpoint.machine_state())

@@ -13,8 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
 
 from ptosim.ground.ir.types import DType, TileType
+
+Index = TypeVar("Index", int, np.ndarray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,9 @@ class Layout:
         fix(self, "row_stride", self.strides[0])
         fix(self, "col_stride", self.strides[2])
 
-    def offset(self, row: int, col: int) -> int:
-        """Return the offset of an element from the base of the tile, in elements."""
+    def offset(self, row: Index, col: Index) -> Index:
+        """Return the offset of an element, or those of arrays of them, from the base of the tile,
+        in elements."""
         s0, s1, s2, s3 = self.strides
         return (
             row // self.box_rows * s0

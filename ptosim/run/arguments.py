@@ -26,7 +26,7 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.storage import argument_dtype
-from ptosim.semantics.scalar.scalar import rounder, wrap
+from ptosim.semantics.scalar.numbers import rounder, wrap
 
 
 @dataclass(frozen=True, slots=True)

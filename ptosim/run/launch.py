@@ -49,7 +49,7 @@ from ptosim.run.costing import bridge_of, report_of
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
-from ptosim.semantics.scalar.values import default_value
+from ptosim.semantics.scalar.global_views import default_value
 
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""

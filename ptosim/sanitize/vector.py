@@ -21,7 +21,7 @@ from ptosim.sanitize.access import Access
 from ptosim.sanitize.clocks import Agent
 from ptosim.sanitize.lanes import loads_used_whole
 from ptosim.sanitize.shadow import Footprint, Shadow
-from ptosim.semantics.micro.order import places_of
+from ptosim.semantics.micro.hazards import places_of
 
 if TYPE_CHECKING:
     from ptosim.sanitize.monitor import Monitor

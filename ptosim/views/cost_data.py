@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ptosim.ground.errors import ProgramError
 from ptosim.run.program import LoadedProgram
+from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.report.totals import CostReport
 from ptosim.views.header import header
 
@@ -32,9 +32,9 @@ def to_json(
     timed: Sequence[tuple[LoadedProgram, CostReport]],
     rejected: Mapping[str, ProgramError],
     what_if: Mapping[str, float],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the report: `targets` by name; with one target its fields are at the top as well."""
-    targets: dict[str, Any] = {}
+    targets: dict[str, dict[str, object]] = {}
     for program, report in timed:
         targets[report.label] = {**header(program, report.entry), **report.to_dict()}
     for name, problem in rejected.items():
@@ -54,29 +54,26 @@ def to_csv(reports: Sequence[CostReport]) -> str:
     return text.getvalue()
 
 
-def _unit(report: CostReport, core: Any) -> str:
+def _unit(report: CostReport, core: CoreTimer) -> str:
     """The unit that a core which may be either is used as: a vector core where no pipe of a cube
     core has work."""
     used = {use.pipe for use in report.pipes if use.core == core.name}
     return "AIC" if used & {"M", "MTE1", "FIX"} else "AIV0"
 
 
-def _row(report: CostReport, core: Any) -> dict[str, Any]:
+def _row(report: CostReport, core: CoreTimer) -> dict[str, str | int]:
     words = core.name.split()
     unit = words[2] if words[2] != "core" else _unit(report, core)
-    start = min(core.starts, default=0)
-    end = max(core.dones, default=0)
-    row: dict[str, Any] = dict.fromkeys(COLUMNS, 0)
-    row.update(
-        target=report.label, op_name=report.entry, core_id=words[1], unit=unit,
-        total_cycles=report.cycles, active_start_cycle=start, active_end_cycle=end,
-        active_cycles=end - start,
-    )  # fmt: skip
+    start, end = min(core.starts, default=0), max(core.dones, default=0)
+    cycles = dict.fromkeys(("busy_cycles", *_PIPE_COLUMNS.values()), 0)
     for use in report.pipes:
-        if use.core != core.name:
-            continue
-        column = _PIPE_COLUMNS.get(use.pipe) or _PIPE_COLUMNS.get(f"{use.pipe} {unit[:3]}")
-        row["busy_cycles"] += use.busy
-        if column is not None:
-            row[column] += use.busy
-    return row
+        if use.core == core.name:
+            cycles["busy_cycles"] += use.busy
+            column = _PIPE_COLUMNS.get(use.pipe) or _PIPE_COLUMNS.get(f"{use.pipe} {unit[:3]}")
+            if column is not None:
+                cycles[column] += use.busy
+    return {
+        "target": report.label, "op_name": report.entry, "core_id": words[1], "unit": unit,
+        "total_cycles": report.cycles, "active_start_cycle": start, "active_end_cycle": end,
+        "active_cycles": end - start, **cycles,
+    }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.text import Text
 
@@ -36,12 +36,12 @@ class Checked(Protocol):
         ...
 
 
-def header(program: LoadedProgram, entry: str) -> dict[str, Any]:
+def header(program: LoadedProgram, entry: str) -> dict[str, object]:
     """Return the choices that every report states first."""
     return header_fields(program, program.profile, entry)
 
 
-def header_fields(chosen: Checked, profile: Profile, entry: str) -> dict[str, Any]:
+def header_fields(chosen: Checked, profile: Profile, entry: str) -> dict[str, object]:
     """Return the choices of a program or a checked module."""
     return {
         "version": __version__,
@@ -59,9 +59,9 @@ def _profile(profile: Profile) -> str:
     return f"{profile.name} ({changed})" if changed else profile.name
 
 
-def header_line(fields: dict[str, Any]) -> str:
+def header_line(fields: dict[str, object]) -> str:
     """Return the first line of a report; the chip is left out where it is the usual one."""
-    version, chip = fields["version"], machine(fields["chip"])
+    version, chip = fields["version"], machine(str(fields["chip"]))
     left_out = ("version", "chip") if chip.is_usual else ("version",)
     rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k not in left_out)
     return f"ptosim {version} · {rest}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -53,7 +52,7 @@ def _dump_name(dump: Dump) -> str:
     return dump.title if dump.count == 1 else f"{dump.title} (last of {dump.count})"
 
 
-def _arrays(title: str, arrays: Mapping[str, Any]) -> Table:
+def _arrays(title: str, arrays: Mapping[str, np.ndarray]) -> Table:
     rows = []
     for name, array in arrays.items():
         shape = "x".join(map(str, array.shape)) or "scalar"
@@ -100,7 +99,7 @@ def to_json(
     result: Result,
     comparisons: Sequence[Comparison],
     dumps: Sequence[Dump] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the report as JSON data."""
     return {
         **header(program, entry),
@@ -116,7 +115,7 @@ def to_json(
     }
 
 
-def _summary(array: np.ndarray) -> dict[str, Any]:
+def _summary(array: np.ndarray) -> dict[str, object]:
     low, high, nans = _extremes(array)
     return {
         "dtype": str(array.dtype),

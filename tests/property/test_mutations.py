@@ -36,7 +36,7 @@ from ptosim.run.sources import shipped_names, source_path
 from ptosim.run.symbolic import follow
 from ptosim.sanitize.access import access_of
 from ptosim.sanitize.shadow import Shadow
-from ptosim.semantics.micro.order import places_of
+from ptosim.semantics.micro.hazards import places_of
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 from tests.cli.programs import TILE

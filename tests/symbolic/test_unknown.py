@@ -11,7 +11,7 @@ import pytest
 from ptosim.engine.core import runners
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.machine.unknown import NeedsValue, Unknown
-from ptosim.semantics.scalar import scalar
+from ptosim.semantics.scalar import numbers
 
 KINDS = [dtype(name) for name in ("i1", "i8", "ui32", "i64", "f16", "bf16", "f32", "f64")]
 PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
@@ -24,13 +24,13 @@ def outcome(function, *operands):
         return need.unknown
 
 
-@pytest.mark.parametrize("name", sorted(scalar.MAKERS))
+@pytest.mark.parametrize("name", sorted(numbers.MAKERS))
 def test_a_scalar_operation_on_an_unknown_value_gives_no_number(name):
     """For every operand and type; one result or several."""
     unknown = Unknown("somewhere")
     pairs = ((unknown, 3), (3, unknown), (unknown, unknown))
     for kind, result in product(KINDS, KINDS):
-        function = scalar.MAKERS[name](kind, result)
+        function = numbers.MAKERS[name](kind, result)
         takes_one = len(inspect.signature(function).parameters) == 1
         for operands in ((unknown,),) if takes_one else pairs:
             found = outcome(function, *operands)
@@ -43,7 +43,7 @@ def test_a_comparison_with_an_unknown_value_is_open(predicate):
     """Equality, too: it is no test for being the same object."""
     unknown = Unknown("somewhere")
     for kind in KINDS[:4]:
-        compare = scalar.compare_integers(predicate, kind)
+        compare = numbers.compare_integers(predicate, kind)
         assert outcome(compare, unknown, 1) is unknown
         assert outcome(compare, 1, unknown) is unknown
 

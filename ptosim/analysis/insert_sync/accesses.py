@@ -19,7 +19,6 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.passes.place.planner import Placement
-from ptosim.semantics.base.functions import VALUES
 
 EVERYWHERE = (0, 1 << 62)
 
@@ -63,7 +62,7 @@ class Accesses:
         if definition is None or definition.form == "core" or op.variant is None:
             return []
         is_action = acts_on_memory(op, self.target)
-        if not is_action and (definition.family in ("sync", "views") or op.name in VALUES):
+        if not is_action and (definition.family == "sync" or op.has("handle")):
             return []
         pipe = "V" if in_region else pipe_of(op, self.target)
         found = [t for _, role, v in named_values(op) for t in self._touches(op, v, pipe, role)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ptosim.debug.commands.table import command
 from ptosim.debug.locations import number
+from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet
 from ptosim.debug.tables import clock, code, memory, tiles
 from ptosim.ground.errors import UsageError
@@ -126,7 +127,7 @@ def list_(shell: Shell, args: str) -> None:
     shell.listed = max(end, 10)
 
 
-_INFO: dict[str, tuple[Callable[[Any], Sheet], str]] = {
+_INFO: dict[str, tuple[Callable[[Debugger], Sheet], str]] = {
     "breakpoints": (code.breakpoints, "breakpoints and watchpoints"),
     "cores": (memory.cores, "where every core is"),
     "events": (memory.events, "flags"),

@@ -103,7 +103,7 @@ def continue_(shell: Shell, args: str) -> None:
     """Go on to the next breakpoint, or the end. With N: ignore this breakpoint N-1 times."""
     session = shell.session
     if args:
-        point = session.points.all.get(session.last_stop.number)
+        point = session.points.all.get(session.last_stop.number or 0)
         if point is None:
             raise UsageError("the run is not at a breakpoint; `continue` takes no count")
         point.ignore = _count(args) - 1

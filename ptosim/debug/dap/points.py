@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ptosim.debug.dap.wire import Message
 from ptosim.debug.filters import catch
 from ptosim.debug.stops import Breakpoint
 from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.dap.server import Server
-
-Arguments = dict[str, Any]
 
 
 class PointRequests:
@@ -22,7 +21,7 @@ class PointRequests:
     def __init__(self, server: Server) -> None:
         self.server = server
 
-    def handlers(self) -> dict[str, Callable[[Arguments], Arguments | None]]:
+    def handlers(self) -> dict[str, Callable[[Message], Message | None]]:
         """Return the requests by name."""
         return {
             "setBreakpoints": self._lines,
@@ -41,7 +40,7 @@ class PointRequests:
         run.ids[key] = []
         return run.ids[key]
 
-    def _lines(self, arguments: Arguments) -> Arguments:
+    def _lines(self, arguments: Message) -> Message:
         source = arguments["source"]
         ids = self._replace(f"lines {source.get('path', source.get('name'))}")
         wanted = arguments.get("breakpoints", [])
@@ -50,17 +49,17 @@ class PointRequests:
             return {"breakpoints": [{"verified": False, "message": text} for _ in wanted]}
         return {"breakpoints": [self._set(str(b["line"]), b, ids) for b in wanted]}
 
-    def _is_ours(self, source: Arguments) -> bool:
+    def _is_ours(self, source: Message) -> bool:
         own = Path(self.server.run.session.names.source.name)
         path = source.get("path")
         return path is None or Path(path).name == own.name
 
-    def _functions(self, arguments: Arguments) -> Arguments:
+    def _functions(self, arguments: Message) -> Message:
         ids = self._replace("functions")
         wanted = arguments["breakpoints"]
         return {"breakpoints": [self._set(b["name"], b, ids) for b in wanted]}
 
-    def _set(self, place: str, wanted: Arguments, ids: list[int]) -> Arguments:
+    def _set(self, place: str, wanted: Message, ids: list[int]) -> Message:
         """Set one breakpoint; what is wrong with it is said in its answer."""
         session = self.server.run.session
         try:
@@ -71,16 +70,16 @@ class PointRequests:
             if ids and ids[-1] in session.points.all and session.points.all[ids[-1]].text == place:
                 session.points.remove(ids.pop())
             return {"verified": False, "message": str(problem)}
-        answer: Arguments = {"id": point.number, "verified": True}
+        answer: Message = {"id": point.number, "verified": True}
         if point.pcs:
             op = session.launch.program.insts[min(point.pcs)].op
             if op is not None:
                 answer["line"] = session.names.line(op)
-        if session.places.note:
-            answer["message"] = session.places.note
+        if session.locations.note:
+            answer["message"] = session.locations.note
         return answer
 
-    def _details(self, point: Breakpoint, wanted: Arguments) -> None:
+    def _details(self, point: Breakpoint, wanted: Message) -> None:
         """Condition, hit count, message."""
         session = self.server.run.session
         try:
@@ -118,7 +117,7 @@ class PointRequests:
 
     # -- data -------------------------------------------------------------------------------------
 
-    def _data_info(self, arguments: Arguments) -> Arguments:
+    def _data_info(self, arguments: Message) -> Message:
         run = self.server.run
         name = str(arguments["name"])
         reference = arguments.get("variablesReference")
@@ -130,10 +129,10 @@ class PointRequests:
             return {"dataId": None, "description": str(problem)}
         return {"dataId": name, "description": name, "accessTypes": ["write"], "canPersist": True}
 
-    def _data(self, arguments: Arguments) -> Arguments:
+    def _data(self, arguments: Message) -> Message:
         session = self.server.run.session
         ids = self._replace("data")
-        answers: list[Arguments] = []
+        answers: list[Message] = []
         for wanted in arguments["breakpoints"]:
             try:
                 if wanted.get("accessType", "write") != "write":
@@ -149,9 +148,9 @@ class PointRequests:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def _exceptions(self, arguments: Arguments) -> Arguments:
+    def _exceptions(self, arguments: Message) -> Message:
         ids = self._replace("exceptions")
-        answers: list[Arguments] = []
+        answers: list[Message] = []
         for name in arguments["filters"]:
             try:
                 point = catch(self.server.run.session, name)

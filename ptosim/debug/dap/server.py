@@ -6,13 +6,14 @@ import queue
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ptosim.debug.dap.points import PointRequests
 from ptosim.debug.dap.start import Launched, launch
 from ptosim.debug.dap.state import StateRequests
 from ptosim.debug.dap.wire import BrokenMessage, Message, Writer, read_message
 from ptosim.debug.filters import FILTERS
+from ptosim.debug.session import Debugger
 from ptosim.debug.stops import Stop
 from ptosim.ground.errors import ProgramError, PtosimError, UsageError
 
@@ -57,7 +58,7 @@ class Server:
         self._after: Callable[[], None] | None = None
         self.points = PointRequests(self)
         self.state = StateRequests(self)
-        self._handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
+        self._handlers: dict[str, Callable[[Message], Message | None]] = {
             "initialize": self._initialize,
             "launch": self._launch,
             "configurationDone": self._configuration_done,
@@ -143,13 +144,13 @@ class Server:
 
     # -- life -------------------------------------------------------------------------------------
 
-    def _initialize(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _initialize(self, arguments: Message) -> Message:
         filters = [
             {"filter": name, "label": what, "default": False} for name, (what, _) in FILTERS.items()
         ]
         return {**CAPABILITIES, "exceptionBreakpointFilters": filters}
 
-    def _launch(self, arguments: dict[str, Any]) -> None:
+    def _launch(self, arguments: Message) -> None:
         try:
             self.launched = launch(arguments, self._output)
         except ProgramError as problem:
@@ -162,41 +163,41 @@ class Server:
     def _output(self, text: str) -> None:
         self.say(text)
 
-    def _configuration_done(self, arguments: dict[str, Any]) -> None:
+    def _configuration_done(self, arguments: Message) -> None:
         run = self.run
         if run.stop_on_entry:
             self._after = lambda: self._moved(lambda s: s.step(), entry=True)
         else:
             self._after = lambda: self._moved(lambda s: s.continue_())
 
-    def _restart(self, arguments: dict[str, Any]) -> None:
+    def _restart(self, arguments: Message) -> None:
         self.run.session.restart()
         self._configuration_done(arguments)
 
-    def _pause(self, arguments: dict[str, Any]) -> None:
+    def _pause(self, arguments: Message) -> None:
         """While the run moves the listener has stopped it; what comes here finds it standing."""
         walker = self.run.session.walker
         if not self.run.paused:
             self._after = lambda: self._stopped(Stop("interrupt", walker.position, "paused"))
         self.run.paused = False
 
-    def _leave(self, arguments: dict[str, Any]) -> None:
+    def _leave(self, arguments: Message) -> None:
         self.leaving = True
 
-    def _terminate(self, arguments: dict[str, Any]) -> None:
+    def _terminate(self, arguments: Message) -> None:
         self._after = lambda: self._ended(0)
 
     # -- movement ---------------------------------------------------------------------------------
 
-    def _step(self, arguments: dict[str, Any], name: str) -> dict[str, Any]:
+    def _step(self, arguments: Message, name: str) -> Message:
         by_instruction = arguments.get("granularity") == "instruction"
         if by_instruction:
             name = "reverse_stepi" if name.startswith("reverse") else "stepi"
         return self._move(arguments, lambda session: getattr(session, name)(), step=True)
 
     def _move(
-        self, arguments: dict[str, Any], action: Callable[[Any], Stop], *, step: bool = False
-    ) -> dict[str, Any]:
+        self, arguments: Message, action: Callable[[Debugger], Stop], *, step: bool = False
+    ) -> Message:
         run = self.run
         core = int(arguments["threadId"]) - 1
         if step and 0 <= core < len(run.session.launch.machine.cores):
@@ -204,7 +205,7 @@ class Server:
         self._after = lambda: self._moved(action)
         return {"allThreadsContinued": True}
 
-    def _moved(self, action: Callable[[Any], Stop], *, entry: bool = False) -> None:
+    def _moved(self, action: Callable[[Debugger], Stop], *, entry: bool = False) -> None:
         """Move, then say where the run is."""
         run = self.run
         run.variables.clear()
@@ -233,7 +234,7 @@ class Server:
         run = self.run
         run.last = stop
         reason = "entry" if entry else _REASONS.get(stop.reason, stop.reason)
-        body: dict[str, Any] = {
+        body: Message = {
             "reason": reason,
             "threadId": run.session.core.index + 1,
             "allThreadsStopped": True,

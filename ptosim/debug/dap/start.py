@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ptosim.debug.dap.variables import Variables
+from ptosim.debug.dap.wire import Message
 from ptosim.debug.screen import rendered
 from ptosim.debug.session import Debugger, session_of
 from ptosim.debug.shell import Shell
@@ -44,7 +44,7 @@ class Launched:
     ids: dict[str, list[int]] = field(default_factory=dict)  # breakpoints by request and source
 
 
-def launch(arguments: dict[str, Any], output: Callable[[str], None]) -> Launched:
+def launch(arguments: Message, output: Callable[[str], None]) -> Launched:
     """Load the program and stop before its first operation. Attributes are those of the command
     line: `program` (a path or `@name`), `target`, `level`, `entry`, `profile`, `sync`, `set`,
     `args` (name to SPEC), `blockNum`, `seed`, `uninit`, `stopOnEntry`, `stopOnExit`. Raises

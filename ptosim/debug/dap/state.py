@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ptosim.debug.commands.asking import text_of
 from ptosim.debug.commands.table import find
 from ptosim.debug.dap.variables import read_memory
+from ptosim.debug.dap.wire import Message
 from ptosim.debug.names import brief, callers
 from ptosim.debug.prompt import completions
 from ptosim.debug.screen import rendered
+from ptosim.debug.sheet import Part
 from ptosim.debug.tables.memory import core_name
 from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.dap.server import Server
-
-Arguments = dict[str, Any]
 
 
 class StateRequests:
@@ -27,7 +27,7 @@ class StateRequests:
     def __init__(self, server: Server) -> None:
         self.server = server
 
-    def handlers(self) -> dict[str, Callable[[Arguments], Arguments | None]]:
+    def handlers(self) -> dict[str, Callable[[Message], Message | None]]:
         """Return the requests by name."""
         return {
             "threads": self._threads,
@@ -41,11 +41,11 @@ class StateRequests:
             "exceptionInfo": self._exception,
         }
 
-    def _threads(self, arguments: Arguments) -> Arguments:
+    def _threads(self, arguments: Message) -> Message:
         cores = self.server.run.session.launch.machine.cores
         return {"threads": [{"id": c.index + 1, "name": core_name(c)} for c in cores]}
 
-    def _stack(self, arguments: Arguments) -> Arguments:
+    def _stack(self, arguments: Message) -> Message:
         session = self.server.run.session
         core = session.focus(int(arguments["threadId"]) - 1)
         ops = [session.current_op(), *callers(core, session.launch.program)]
@@ -66,12 +66,12 @@ class StateRequests:
         count = int(arguments.get("levels") or 0) or len(frames)
         return {"stackFrames": frames[start : start + count], "totalFrames": len(frames)}
 
-    def _scopes(self, arguments: Arguments) -> Arguments:
+    def _scopes(self, arguments: Message) -> Message:
         run = self.server.run
         run.session.focus((int(arguments["frameId"]) - 1) // 1000)
         return {"scopes": run.variables.scopes()}
 
-    def _variables(self, arguments: Arguments) -> Arguments:
+    def _variables(self, arguments: Message) -> Message:
         variables = self.server.run.variables
         variables.hexadecimal = bool((arguments.get("format") or {}).get("hex"))
         start, count = int(arguments.get("start") or 0), arguments.get("count")
@@ -79,7 +79,7 @@ class StateRequests:
             return {"variables": []}
         return {"variables": variables.children(int(arguments["variablesReference"]), start, count)}
 
-    def _evaluate(self, arguments: Arguments) -> Arguments:
+    def _evaluate(self, arguments: Message) -> Message:
         """In the console a line is a command, or an expression; elsewhere an expression."""
         run = self.server.run
         text = str(arguments["expression"]).strip()
@@ -97,7 +97,7 @@ class StateRequests:
     def _command(self, text: str) -> str:
         run = self.server.run
         position = run.session.position
-        collected: list[Any] = []
+        collected: list[Part] = []
         output, run.shell.output = run.shell.output, collected.extend
         try:
             run.shell.execute(text)
@@ -107,7 +107,7 @@ class StateRequests:
             self.server.moved_by_command()
         return rendered(collected, run.shell.width(), color=False).rstrip("\n")
 
-    def _read_memory(self, arguments: Arguments) -> Arguments:
+    def _read_memory(self, arguments: Message) -> Message:
         return read_memory(
             self.server.run.session,
             str(arguments["memoryReference"]),
@@ -115,10 +115,10 @@ class StateRequests:
             int(arguments["count"]),
         )
 
-    def _source(self, arguments: Arguments) -> Arguments:
+    def _source(self, arguments: Message) -> Message:
         return {"content": self.server.run.session.names.source.text}
 
-    def _completions(self, arguments: Arguments) -> Arguments:
+    def _completions(self, arguments: Message) -> Message:
         line = str(arguments["text"])[: int(arguments["column"]) - 1]
         start = max(line.rfind(c) for c in " ([,+-*/<>=") + 1
         found = completions(self.server.run.shell, line, line[start:])
@@ -126,7 +126,7 @@ class StateRequests:
             "targets": [{"label": w, "start": start, "length": len(line) - start} for w in found]
         }
 
-    def _exception(self, arguments: Arguments) -> Arguments:
+    def _exception(self, arguments: Message) -> Message:
         last = self.server.run.last
         if last is None or last.finding is None:
             raise UsageError("the run did not stop at a finding")
@@ -141,7 +141,7 @@ class StateRequests:
         }
 
 
-def source_of(name: str) -> Arguments:
+def source_of(name: str) -> Message:
     """Return a source as the protocol has it; text without a file is fetched by number."""
     path = Path(name)
     if path.is_file():

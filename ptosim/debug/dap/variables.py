@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.debug.dap.wire import Message
 from ptosim.debug.reading import Place, Reading, read_bytes, read_tile, shape_text
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
@@ -16,8 +17,7 @@ from ptosim.debug.tables.tiles import live_tiles
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, ViewType
 
-Entry = dict[str, Any]
-Filler = Callable[[int, int | None], list[Entry]]
+Filler = Callable[[int, int | None], list[Message]]
 PAGE = 1000
 """Children that are sent at once where the editor asks for no page."""
 
@@ -41,7 +41,7 @@ class Variables:
         self._names[len(self._fillers)] = name
         return len(self._fillers)
 
-    def children(self, reference: int, start: int, count: int | None) -> list[Entry]:
+    def children(self, reference: int, start: int, count: int | None) -> list[Message]:
         """Return what is inside a reference, from `start`, at most `count`."""
         if not 1 <= reference <= len(self._fillers):
             raise UsageError(f"there is no variables reference {reference}")
@@ -49,7 +49,7 @@ class Variables:
 
     # -- scopes -----------------------------------------------------------------------------------
 
-    def scopes(self) -> list[Entry]:
+    def scopes(self) -> list[Message]:
         """Return the scopes of the current function of the core."""
         parts: list[tuple[str, Filler, bool]] = [
             ("Scalars", self._scalars, False),
@@ -64,16 +64,16 @@ class Variables:
             for name, filler, expensive in parts
         ]
 
-    def _scalars(self, start: int, count: int | None) -> list[Entry]:
+    def _scalars(self, start: int, count: int | None) -> list[Message]:
         session = self.session
-        found: list[Entry] = []
+        found: list[Message] = []
         for value in session.values():
             content = session.core.slots[session.launch.program.slots[value]]
             if isinstance(value.type, ScalarType) and content is not None:
                 found.append(self._plain(f"%{value.name}", self._number(content), str(value.type)))
         return _page(found, start, count)
 
-    def _tiles(self, start: int, count: int | None) -> list[Entry]:
+    def _tiles(self, start: int, count: int | None) -> list[Message]:
         found = []
         for name, ref in live_tiles(self.session):
             try:
@@ -85,7 +85,7 @@ class Variables:
             found.append(self._array(f"%{name}", reading, text))
         return _page(found, start, count)
 
-    def _arguments(self, start: int, count: int | None) -> list[Entry]:
+    def _arguments(self, start: int, count: int | None) -> list[Message]:
         found = []
         for value in self.session.values():
             if not isinstance(value.type, (PtrType, MemRefType, ViewType)):
@@ -101,7 +101,7 @@ class Variables:
         return _page(found, start, count)
 
     def _sheet(self, make: Callable[[Debugger], Sheet]) -> Filler:
-        def fill(start: int, count: int | None) -> list[Entry]:
+        def fill(start: int, count: int | None) -> list[Message]:
             sheet = make(self.session)
             found = [
                 self._plain(
@@ -113,7 +113,7 @@ class Variables:
 
         return fill
 
-    def _spaces(self, start: int, count: int | None) -> list[Entry]:
+    def _spaces(self, start: int, count: int | None) -> list[Message]:
         core = self.session.core
         found = []
         for name, space in core.machine_def.spaces.items():
@@ -125,14 +125,14 @@ class Variables:
 
     # -- arrays -----------------------------------------------------------------------------------
 
-    def describe(self, name: str, reading: Reading) -> Entry:
+    def describe(self, name: str, reading: Reading) -> Message:
         """Return a value as a variable: a number, or something to unfold."""
         if reading.codes.ndim == 0:
             return self._plain(name, str(reading.codes), str(reading.dtype))
         shape = "x".join(map(str, reading.codes.shape))
         return self._array(name, reading, f"{reading.dtype} {shape}")
 
-    def _array(self, name: str, reading: Reading, text: str) -> Entry:
+    def _array(self, name: str, reading: Reading, text: str) -> Message:
         numbers = reading.numbers.reshape(-1, reading.numbers.shape[-1])
         entry = self._plain(name, text, str(reading.dtype))
         entry["indexedVariables"] = len(numbers)
@@ -142,13 +142,13 @@ class Variables:
         return entry
 
     def _rows(self, name: str, numbers: np.ndarray) -> Filler:
-        def fill(start: int, count: int | None) -> list[Entry]:
+        def fill(start: int, count: int | None) -> list[Message]:
             end = min(len(numbers), start + (count or PAGE))
             return [self._row(name, row, numbers[row]) for row in range(start, end)]
 
         return fill
 
-    def _row(self, name: str, row: int, numbers: np.ndarray) -> Entry:
+    def _row(self, name: str, row: int, numbers: np.ndarray) -> Message:
         shown = " ".join(self._number(v) for v in numbers[:8])
         more = " …" if len(numbers) > 8 else ""
         entry = self._plain(f"[{row}]", shown + more, "")
@@ -160,7 +160,7 @@ class Variables:
         return entry
 
     def _elements(self, name: str, row: int, numbers: np.ndarray) -> Filler:
-        def fill(start: int, count: int | None) -> list[Entry]:
+        def fill(start: int, count: int | None) -> list[Message]:
             end = min(len(numbers), start + (count or PAGE))
             found = []
             for col in range(start, end):
@@ -171,8 +171,8 @@ class Variables:
 
         return fill
 
-    def _plain(self, name: str, value: str, type_: str) -> Entry:
-        entry: Entry = {"name": name, "value": value, "variablesReference": 0}
+    def _plain(self, name: str, value: str, type_: str) -> Message:
+        entry: Message = {"name": name, "value": value, "variablesReference": 0}
         if type_:
             entry["type"] = type_
         if name.startswith("%"):
@@ -204,7 +204,7 @@ def reference_of(place: Place) -> str:
     return f"{place.space}:{place.core}:{place.start:#x}"
 
 
-def read_memory(session: Debugger, reference: str, offset: int, count: int) -> Entry:
+def read_memory(session: Debugger, reference: str, offset: int, count: int) -> Message:
     """Return bytes at a memory reference. Raises UsageError for one that is none."""
     parts = reference.split(":")
     try:
@@ -222,10 +222,10 @@ def read_memory(session: Debugger, reference: str, offset: int, count: int) -> E
         raise UsageError(f"`{reference}` is no memory reference")
     first, last = min(max(start, 0), size), min(max(start + count, 0), size)
     data = read_bytes(machine, Place(space, core, first, max(first, last)))
-    entry: Entry = {"address": f"{first:#x}", "data": base64.b64encode(data).decode("ascii")}
+    entry: Message = {"address": f"{first:#x}", "data": base64.b64encode(data).decode("ascii")}
     missing = count - len(data)
     return entry | ({"unreadableBytes": missing} if missing > 0 else {})
 
 
-def _page(entries: list[Entry], start: int, count: int | None) -> list[Entry]:
+def _page(entries: list[Message], start: int, count: int | None) -> list[Message]:
     return entries[start : start + count] if count else entries[start:]

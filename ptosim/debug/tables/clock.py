@@ -42,11 +42,12 @@ def pipes(session: Debugger) -> Sheet:
         f"pipes of {memory.core_name(core)}, done so far at cycle {session.cycle:,}",
         ("pipe", ">line", "at", ">from", ">until", "waits for", ">queued"),
     )
-    for name, line, at, waits, queued in memory.pipes(session).rows:
-        if name in core.queues or name not in PIPE_INDEX or (name == "S" and waits):
-            sheet.add(name, line, at, "", "", waits, queued, mark=True)
+    for state in memory.pipe_states(session):
+        name = state.name
+        if name in core.queues or name not in PIPE_INDEX or (name == "S" and state.waits):
+            sheet.add(name, state.line, state.at, "", "", state.waits, state.queued, mark=True)
         elif name == "S":
-            sheet.add(name, line, at, "", "", _gate(timer), "")
+            sheet.add(name, state.line, state.at, "", "", _gate(timer), "")
         else:
             _pipe(session, sheet, timer, name)
     return sheet

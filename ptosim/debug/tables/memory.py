@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ptosim.debug.reading import Place, numbers_of, read_bytes
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.tiles import live_tiles
+from ptosim.engine.core.bound import Bound, Region
+from ptosim.engine.core.records import Inst
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, ScalarType
 from ptosim.ground.isa.dtypes import dtypes
@@ -155,7 +157,7 @@ def memory_map(session: Debugger, text: str) -> Sheet:
 # -- pipes, events ---------------------------------------------------------------------------------
 
 
-def sync_of(bound: Any) -> Sync | None:
+def sync_of(bound: Bound | Region | None) -> Sync | None:
     """Return what an operation in a queue orders; None for one that orders nothing."""
     binding = getattr(bound, "binding", None)
     return binding.sync if binding is not None else None
@@ -168,22 +170,44 @@ def waits_for(sync: Sync | None) -> str:
 
 def pipes(session: Debugger) -> Sheet:
     """Every pipe of the core: what it waits at, for what, and how much is queued after it."""
-    core = session.core
-    sheet = Sheet(f"pipes of {core_name(core)}", ("pipe", ">line", "at", "waits for", ">queued"))
-    names = {i.pipe for i in session.launch.program.insts if i.semantics is not None}
-    for pipe in sorted(names | set(core.queues) | {"S"}):
-        if pipe == "S" and core.stalled is not None:
-            inst, bound = core.stalled
-            sheet.add("S", _line(session, inst), brief(inst.op), waits_for(sync_of(bound)), 0)
-        elif pipe in core.queues:
-            queue = core.queues[pipe]
-            inst, bound = queue[0]
-            what = waits_for(sync_of(bound))
-            sheet.add(pipe, _line(session, inst), brief(inst.op), what, len(queue) - 1, mark=True)
-        else:
-            sheet.add(pipe, "", "idle" if pipe != "S" else _scalar_unit(session, core), "", "")
+    sheet = Sheet(
+        f"pipes of {core_name(session.core)}", ("pipe", ">line", "at", "waits for", ">queued")
+    )
+    for state in pipe_states(session):
+        sheet.add(*state[:-1], mark=state.is_waiting)
     sheet.notes.append(NO_TIMING + ": what is issued and need not wait is done")
     return sheet
+
+
+class PipeState(NamedTuple):
+    """What a pipe is at, for what it waits, and how many operations are queued after that."""
+
+    name: str
+    line: str
+    at: str
+    waits: str = ""
+    queued: int | str = ""
+    is_waiting: bool = False
+
+
+def pipe_states(session: Debugger) -> list[PipeState]:
+    """Return the state of every pipe of the core, by name."""
+    core = session.core
+    names = {i.pipe for i in session.launch.program.insts if i.semantics is not None}
+    found = []
+    for pipe in sorted(names | set(core.queues) | {"S"}):
+        queue = core.queues.get(pipe, ())
+        stalled = core.stalled is not None and pipe == "S"
+        head = core.stalled if stalled else queue[0] if queue else None
+        if head is not None:
+            inst, bound = head
+            queued = 0 if stalled else len(queue) - 1
+            what = (_line(session, inst), brief(inst.op), waits_for(sync_of(bound)))
+            found.append(PipeState(pipe, *what, queued, not stalled))
+        else:
+            at = _scalar_unit(session, core) if pipe == "S" else "idle"
+            found.append(PipeState(pipe, "", at))
+    return found
 
 
 def _scalar_unit(session: Debugger, core: Core) -> str:
@@ -193,7 +217,7 @@ def _scalar_unit(session: Debugger, core: Core) -> str:
     return f"next: {brief(inst.op)}" if inst is not None else "waits for its pipes"
 
 
-def _line(session: Debugger, inst: Any) -> str:
+def _line(session: Debugger, inst: Inst) -> str:
     return str(session.names.line(inst.op)) if inst.op is not None else ""
 
 

@@ -24,13 +24,14 @@ from ptosim.debug.reading import (
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.tables.memory import core_name, sync_of, waits_for
-from ptosim.effects.operands import written_name
+from ptosim.effects.operands import bound_values, written_name
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core
 from ptosim.machine.gm import strided_view
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
+from ptosim.semantics.base.binding import Binding
 
 DEPTH = 6
 LINES = 32
@@ -112,24 +113,24 @@ class _Chain:
         if key in self.seen or depth >= DEPTH or len(self.sheet.rows) >= LINES:
             return
         self.seen.add(key)
-        if write.event.binding is None:
+        binding, core = write.event.binding, write.event.core
+        if binding is None:
             return
-        for child in self._inputs(write.event, node.place, write.before):
+        for child in self._inputs(core, binding, node.place, write.before):
             if isinstance(child, _Node):
                 self.follow(child, write.before, depth + 1)
             else:
                 self.sheet.add("  " * (depth + 1) + child, "")
 
-    def _inputs(self, event: Any, place: Place, before: int) -> list[_Node | str]:
-        walker, binding, core = self.session.walker, event.binding, event.core
+    def _inputs(self, core: Core, binding: Binding, place: Place, before: int) -> list[_Node | str]:
+        walker = self.session.walker
         found: list[_Node | str] = []
         index = _index_of(binding, core, place)
-        for definition in binding.op.variant.operands:
-            value = binding.values.get(definition.name)
-            if definition.role in ("out", "scratch") or value is None:
+        for operand, role, value in bound_values(binding.op, binding.values):
+            if role in ("out", "scratch"):
                 continue
             walker.goto(before)
-            name = written_name(binding.op, definition.name)
+            name = written_name(binding.op, operand)
             if isinstance(value, (int, float)):
                 found.append(f"{name} = {_text(value)}")
                 continue
@@ -202,7 +203,7 @@ def _store(session: Debugger, core: Core, reading: Reading, codes: np.ndarray) -
     target[...] = codes.reshape(target.shape)
 
 
-def _reading(session: Debugger, core: Core, value: Any) -> Reading | None:
+def _reading(session: Debugger, core: Core, value: object) -> Reading | None:
     try:
         if isinstance(value, TileRef):
             return read_tile(core, value)
@@ -213,35 +214,28 @@ def _reading(session: Debugger, core: Core, value: Any) -> Reading | None:
     return None
 
 
-def _index_of(binding: Any, core: Core, place: Place) -> tuple[int, ...] | None:
+def _index_of(binding: Binding, core: Core, place: Place) -> tuple[int, ...] | None:
     """The element of an output that begins at a byte."""
-    for definition in binding.op.variant.operands:
-        value = binding.values.get(definition.name)
-        if definition.role == "in" or value is None:
-            continue
-        shape, offsets = _offsets(core, value, place)
-        if shape is not None:
-            hit = np.argwhere(offsets == place.start)
-            if len(hit):
-                return tuple(int(i) for i in hit[0])
+    for _, role, value in bound_values(binding.op, binding.values):
+        offsets = _offsets(core, value, place) if role != "in" else None
+        hits = np.argwhere(offsets == place.start) if offsets is not None else None
+        if hits is not None and len(hits):
+            return tuple(int(i) for i in hits[0])
     return None
 
 
-def _offsets(core: Core, value: Any, place: Place) -> tuple[Any, Any]:
+def _offsets(core: Core, value: object, place: Place) -> np.ndarray | None:
     """Byte addresses of all elements of a tile or view in the memory of `place`."""
     if isinstance(value, TileRef) and value.type.loc == place.space and core.index == place.core:
         layout = Tile(value, core.space(value.type.loc).data).layout
         rows, cols = np.indices((value.v_row, value.v_col))
-        s0, s1, s2, s3 = layout.strides
-        offsets = rows // layout.box_rows * s0 + rows % layout.box_rows * s1
-        offsets = offsets + cols // layout.box_cols * s2 + cols % layout.box_cols * s3
-        return offsets.shape, value.addr + offsets * value.type.dtype.bits // 8
+        return value.addr + layout.offset(rows, cols) * value.type.dtype.bits // 8
     if isinstance(value, GmView) and (place.space, place.core) == ("gm", value.memory):
         spec, _, offset = value
         grid = np.indices(spec.sizes[-2:])
         offsets = offset + grid[0] * spec.strides[-2] + grid[1] * spec.strides[-1]
-        return offsets.shape, offsets * spec.dtype.bits // 8
-    return None, None
+        return offsets * spec.dtype.bits // 8
+    return None
 
 
 def _same_place(index: tuple[int, ...] | None, shape: tuple[int, ...]) -> tuple[int, ...] | None:

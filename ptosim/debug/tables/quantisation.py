@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ptosim.debug.names import brief
-from ptosim.debug.reading import element_place, numbers_of, read_tile
+from ptosim.debug.reading import Reading, element_place, numbers_of, read_tile
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.numerics.codes import decode_table
+from ptosim.semantics.base.binding import Binding
 
 GROUP = 32
 GROUPS = 16
@@ -51,13 +51,14 @@ def quant(session: Debugger, name: str) -> Sheet:
         raise UsageError(f"{name} is no tile with elements")
     write = session.writes.last_write(element_place(session.core, reading, (0, 0)))
     op = write.event.inst.op if write.event is not None else None
-    if write.event is None or op is None or not op.has("makes_codes"):
+    binding = write.event.binding if write.event is not None else None
+    if write.event is None or op is None or binding is None or not op.has("makes_codes"):
         if op is None:
             raise UsageError(f"{name} was not written yet")
         by = f"`{brief(op)}` (line {session.names.line(op)})"
         raise UsageError(f"{name} was written last by {by}, not by a quantisation")
     here = session.position
-    binding, core = write.event.binding, write.event.core  # type: ignore[union-attr]
+    core = write.event.core
     try:
         session.walker.goto(write.before)
         before = {n: read_tile(core, binding.values[n]) for n in ("src", *_parameters(binding))}
@@ -68,17 +69,17 @@ def quant(session: Debugger, name: str) -> Sheet:
     title = f"{name}: line {session.names.line(op)}: {brief(op)}"
     if binding.has("exp"):
         return _microscaling(title, binding, before["src"], after)
-    return _affine(title, binding, before, after)
+    return _affine(title, before, after)
 
 
-def _parameters(binding: Any) -> list[str]:
+def _parameters(binding: Binding) -> list[str]:
     return [n for n in ("fp", "offset") if binding.has(n)]
 
 
 # -- microscaling ----------------------------------------------------------------------------------
 
 
-def _microscaling(title: str, binding: Any, src: Any, after: dict[str, Any]) -> Sheet:
+def _microscaling(title: str, binding: Binding, src: Reading, after: dict[str, Reading]) -> Sheet:
     axis = 0 if binding.attr("grp_axis") == 0 else 1
     values = src.numbers.astype(np.float64)
     exponents = _exponents(after["exp"].codes.view(np.uint8), values.shape, axis)
@@ -119,21 +120,21 @@ def _exponents(codes: np.ndarray, shape: tuple[int, int], axis: int) -> np.ndarr
     return codes[: wanted[0], : wanted[1]]
 
 
-def _format(binding: Any, dst: Any) -> str:
+def _format(binding: Binding, dst: Reading) -> str:
     if dst.dtype.kind == "float":
         return dst.dtype.name
     words = f"{binding.attr('mx_alg')} {binding.attr('quant_type')}"
     return "f4E2M1FN" if "4E2M1" in words else "f8E4M3FN"
 
 
-def _stored(dst: Any, form: str, shape: tuple[int, int]) -> np.ndarray:
+def _stored(dst: Reading, form: str, shape: tuple[int, int]) -> np.ndarray:
     codes = dst.codes.view(np.uint8)
     if form == "f4E2M1FN" and dst.dtype.bits == 8:
         codes = unpack_nibbles(codes)
     return numbers_of(codes[:, : shape[1]], dtypes()[form]).astype(np.float64)
 
 
-def _slices(group: tuple[int, ...], axis: int) -> tuple[Any, Any]:
+def _slices(group: tuple[int, ...], axis: int) -> tuple[int | slice, int | slice]:
     row, col = group
     if axis == 1:
         return row, slice(col * GROUP, (col + 1) * GROUP)
@@ -154,7 +155,7 @@ def _power(code: int) -> str:
 # -- INT8 ------------------------------------------------------------------------------------------
 
 
-def _affine(title: str, binding: Any, before: dict[str, Any], after: dict[str, Any]) -> Sheet:
+def _affine(title: str, before: dict[str, Reading], after: dict[str, Reading]) -> Sheet:
     values = before["src"].numbers.astype(np.float64)
     rows = values.shape[0]
     scale = _by_row(before["fp"].numbers, rows)

@@ -16,7 +16,7 @@ from textual.widgets import Footer, Input, RichLog, Static
 from textual.worker import Worker, WorkerState
 
 from ptosim.debug.session import Debugger
-from ptosim.debug.sheet import Line, Sheet
+from ptosim.debug.sheet import Line, Part, Sheet
 from ptosim.debug.shell import PROMPT, Shell
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables import clock, code, memory, tiles
@@ -54,7 +54,7 @@ class View(App[int]):
         super().__init__()
         self.session = session
         self.stop = stop
-        self._parts: list[Any] = []
+        self._parts: list[Part] = []
         self.shell = Shell(session, self._parts.extend, self._width)
         self._is_busy = False
 

@@ -10,7 +10,7 @@ from ptosim.engine.core.records import DecodedFunction, Inst, Kind
 from ptosim.engine.core.slots import Slots
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.semantics.micro.order import Place, places_of
+from ptosim.semantics.micro.hazards import RegionPlace, places_of
 
 
 class Stream(Protocol):
@@ -22,7 +22,7 @@ class Stream(Protocol):
     functions: dict[str, DecodedFunction]
     current: DecodedFunction
     in_vector_region: bool
-    places: dict[Operation, Place]
+    places: dict[Operation, RegionPlace]
 
     def emit(self, kind: Kind, op: Operation | None, run: Any = None, **details: Any) -> Inst:
         """Append an instruction."""

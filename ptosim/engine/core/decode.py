@@ -29,11 +29,11 @@ from ptosim.passes.place.planner import Placement
 from ptosim.passes.verify.checks import vecscope
 from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
+from ptosim.semantics.base.scalar_unit import ValueContext
 from ptosim.semantics.micro.context import VectorContext
-from ptosim.semantics.micro.order import Place
+from ptosim.semantics.micro.hazards import RegionPlace
 from ptosim.semantics.micro.reach import instruction
-from ptosim.semantics.scalar import scalar
-from ptosim.semantics.scalar.values import ValueContext
+from ptosim.semantics.scalar import numbers
 
 Report = Callable[..., None]
 """Reports a finding: operation, code, message, and a cure if there is one."""
@@ -85,7 +85,7 @@ class _Decoder:
             "arith.select": self._select,
         }
         self.in_vector_region = False
-        self.places: dict[Operation, Place] = {}  # of the instructions of the vector region
+        self.places: dict[Operation, RegionPlace] = {}  # of the instructions of the vector region
 
     def run(self, entries: Sequence[Function]) -> DecodedProgram:
         for entry in entries:
@@ -156,7 +156,7 @@ class _Decoder:
         handler = self._structured.get(op.name)
         if handler is not None:
             handler(op)
-        elif op.name in scalar.MAKERS:
+        elif op.name in numbers.MAKERS:
             self._scalar(op)
         elif op.name in VALUES and not _has_kernel(op):
             self._value(op)
@@ -168,7 +168,7 @@ class _Decoder:
     def _scalar(self, op: Operation) -> None:
         operands = [o for o in op.bound.values() if isinstance(o, Operand)]
         types = _element(operands[0].type), _element(op.results[0].type)
-        function = scalar.MAKERS[op.name](*types)
+        function = numbers.MAKERS[op.name](*types)
         self._emit_scalar(op, function, operands)
 
     def _emit_scalar(
@@ -181,12 +181,12 @@ class _Decoder:
 
     def _compare_integers(self, op: Operation) -> None:
         lhs, word = op.bound["lhs"], str(op.bound["predicate"].const)
-        function = scalar.compare_integers(word, _element(lhs.type))
+        function = numbers.compare_integers(word, _element(lhs.type))
         self._emit_scalar(op, function, [lhs, op.bound["rhs"]])
 
     def _compare_floats(self, op: Operation) -> None:
         # `true` and `false` are predicates too.
-        function = scalar.compare_floats(str(op.bound["predicate"].const).lower())
+        function = numbers.compare_floats(str(op.bound["predicate"].const).lower())
         self._emit_scalar(op, function, [op.bound["lhs"], op.bound["rhs"]])
 
     def _select(self, op: Operation) -> None:

@@ -28,7 +28,7 @@ from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
 from ptosim.machine.values import GmView
 from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.scalar.scalar import ScalarFault
+from ptosim.semantics.scalar.numbers import ScalarFault
 
 MAX_BOUND = 256
 """Bindings kept for an instruction; a loop that never repeats its operands must not grow without

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptosim.ground.ir.core import Operation
 from ptosim.passes.verify.rule_views import environment, evaluate
-from ptosim.semantics.sync.sync import pipe_word
+from ptosim.semantics.sync.flags import pipe_word
 
 
 def pipe_of(op: Operation, target: str) -> str:

@@ -28,7 +28,7 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import EVENTS, Commit, nothing
 from ptosim.semantics.base.orders import Signals
-from ptosim.semantics.scalar.scalar import ScalarFault
+from ptosim.semantics.scalar.numbers import ScalarFault
 
 
 class Undecided(Exception):

@@ -21,7 +21,7 @@ from ptosim.machine.core import Core, Machine
 from ptosim.machine.unknown import NeedsValue
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import EVENTS, Commit, nothing
-from ptosim.semantics.scalar.scalar import ScalarFault
+from ptosim.semantics.scalar.numbers import ScalarFault
 from ptosim.semantics.sync.fifo import counted
 
 

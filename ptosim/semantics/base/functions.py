@@ -1,11 +1,12 @@
 """Functions of operations by name. The operation's row says what there is; this says what it does.
 
 Four kinds of function:
- - `kernel`: called when operands are bound, returns the effect as a function without arguments; -
- `arrays`: a kernel that only needs the valid regions of its tiles, by parameter name; - `value`: an
- operation of the scalar unit that makes a handle (view, tile, pointer), see `values`; - `vector`:
- an operation on vector registers, whose maker gets everything that the text fixes and returns
-   the function of a core that executes it.
+
+- `kernel`: called when operands are bound; returns the effect as a function without arguments.
+- `arrays`: a kernel that only needs the valid regions of its tiles, by parameter name.
+- `value`: the maker of an operation of the scalar unit that gives a handle (view, tile, pointer).
+- `vector`: the maker of an operation on vector registers. It gets everything that the text fixes
+  and returns the function of a core that executes it.
 """
 
 from __future__ import annotations
@@ -13,19 +14,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.profiles import Profile
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 
 if TYPE_CHECKING:
     from ptosim.semantics.base.binding import Binding
     from ptosim.semantics.micro.context import VectorContext
-    from ptosim.semantics.scalar.values import ValueContext
 
 Commit = Callable[[], object]
 Kernel = Callable[["Binding"], Commit]
-ValueMaker = Callable[["ValueContext"], Callable[[Any], None]]
-VectorMaker = Callable[["VectorContext"], Callable[[Any], None]]
+ValueMaker = Callable[[ValueContext], Action]
+VectorMaker = Callable[["VectorContext"], Action]
 
-Support = Callable[[Any, Any], str | None]
+Support = Callable[[Operation, Profile], str | None]
 
 KERNELS: dict[str, Kernel] = {}
 SUPPORT: dict[str, Support] = {}
@@ -37,24 +41,26 @@ STATE: dict[str, tuple[tuple[str, int], ...]] = {}
 """Slots of the machine that operations read beside their operands, by the names they have there."""
 
 
-def _add(table: dict[str, Any], name: str, function: Any) -> None:
-    if name in table:
-        raise ValueError(f"two functions for {name}")
-    table[name] = function
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _registrar(table: dict[str, Any], names: tuple[str, ...]) -> Callable[[Function], Function]:
+    def register(function: Function) -> Function:
+        for name in names:
+            if name in table:
+                raise ValueError(f"two functions for {name}")
+            table[name] = function
+        return function
+
+    return register
 
 
 def kernel(*names: str, events: bool = False) -> Callable[[Kernel], Kernel]:
     """Register a function that binds an operation and returns its effect; `events` says that all
     its effect is on events, counters and handles (see EVENTS)."""
-
-    def register(function: Kernel) -> Kernel:
-        for name in names:
-            _add(KERNELS, name, function)
-            if events:
-                EVENTS.add(name)
-        return function
-
-    return register
+    if events:
+        EVENTS.update(names)
+    return _registrar(KERNELS, names)
 
 
 def arrays(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -62,9 +68,7 @@ def arrays(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     their valid region, scalars their value), keyword-only parameters are attributes."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        bind = bind_arrays(function)
-        for name in names:
-            _add(KERNELS, name, bind)
+        kernel(*names)(bind_arrays(function))
         return function
 
     return register
@@ -89,35 +93,17 @@ def bind_arrays(function: Callable[..., Any]) -> Kernel:
 def support(*names: str) -> Callable[[Support], Support]:
     """Register a function of operation and profile that says, before the run, why an operation
     cannot be executed (None if it can)."""
-
-    def register(function: Support) -> Support:
-        for name in names:
-            _add(SUPPORT, name, function)
-        return function
-
-    return register
+    return _registrar(SUPPORT, names)
 
 
 def value(*names: str) -> Callable[[ValueMaker], ValueMaker]:
     """Register the maker of an operation that gives a handle."""
-
-    def register(function: ValueMaker) -> ValueMaker:
-        for name in names:
-            _add(VALUES, name, function)
-        return function
-
-    return register
+    return _registrar(VALUES, names)
 
 
 def vector(*names: str) -> Callable[[VectorMaker], VectorMaker]:
     """Register the maker of an operation on vector registers."""
-
-    def register(function: VectorMaker) -> VectorMaker:
-        for name in names:
-            _add(VECTORS, name, function)
-        return function
-
-    return register
+    return _registrar(VECTORS, names)
 
 
 def nothing() -> None:

@@ -8,7 +8,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.semantics.base.faults import OpFault, check_place
 from ptosim.semantics.base.functions import value
-from ptosim.semantics.scalar.values import Action, ValueContext
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 
 _MEMORIES = {"left": "left_scale", "right": "right_scale"}
 

@@ -12,7 +12,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.faults import outside_space
 from ptosim.semantics.micro.context import VectorContext
-from ptosim.semantics.micro.order import STORE_LOAD, stores
+from ptosim.semantics.micro.hazards import STORE_LOAD, stores
 
 Address = Callable[[list], int]
 """From the values of a program to a byte address in UB."""

@@ -21,7 +21,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import REGISTER_BYTES, Mask
 from ptosim.semantics.base.binding import typed_scalar
-from ptosim.semantics.micro.order import Place
+from ptosim.semantics.micro.hazards import RegionPlace
 
 Run = Callable[[Core], None]
 Function = Callable[..., np.ndarray]
@@ -41,14 +41,14 @@ class VectorContext:
         attrs: dict[str, Any],
         new_slot: Callable[[Any], int],
         report: Callable[[str, str], None],
-        place: Place | None = None,
+        place: RegionPlace | None = None,
     ) -> None:
         self.op = op
         self.profile = profile
         self.slots = slots  # of operands and results, by the names of the row
         self.attrs = attrs
         self.report = report
-        self.place = place or Place()  # in its region
+        self.place = place or RegionPlace()  # in its region
         self.new_slot = new_slot
         self._before: list[Run] = []
 

@@ -20,7 +20,7 @@ from ptosim.machine.gm import reach
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.base.binding import Binding, typed_scalar
 from ptosim.semantics.base.functions import Commit, kernel, nothing
-from ptosim.semantics.micro.memory import Place, copies, holds, place, reads, require, writes
+from ptosim.semantics.micro.pointers import Place, copies, holds, place, reads, require, writes
 
 Level = tuple[int, int, int]
 """Count, source stride and destination stride of a level, in bytes."""

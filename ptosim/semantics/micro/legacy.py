@@ -8,9 +8,9 @@ from __future__ import annotations
 from ptosim.machine.core import SLOT_LOOPS, Core
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import STATE, Commit, kernel, nothing, value
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.micro.dma import Copy, copied, gapped
-from ptosim.semantics.micro.memory import place
-from ptosim.semantics.scalar.values import Action, ValueContext
+from ptosim.semantics.micro.pointers import place
 
 _SIZE_OPS = ("pto.set_loop_size_outtoub", "pto.set_loop_size_ubtoout")
 _STRIDE_OPS = tuple(

@@ -18,7 +18,7 @@ from ptosim.semantics.base.faults import outside_space
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader
 from ptosim.semantics.micro.context import Run, VectorContext
-from ptosim.semantics.micro.order import STORE_LOAD, loads
+from ptosim.semantics.micro.hazards import STORE_LOAD, loads
 
 Spread = Callable[[bytearray], np.ndarray]
 

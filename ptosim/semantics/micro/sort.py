@@ -15,7 +15,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import Commit, kernel, nothing
-from ptosim.semantics.micro.memory import Place, place, reads, require, writes
+from ptosim.semantics.micro.pointers import Place, place, reads, require, writes
 
 
 @kernel("pto.vbitsort")

@@ -20,8 +20,8 @@ from ptosim.machine.values import AsyncEvent, AsyncSession, GmView
 from ptosim.semantics.base.binding import Binding, GmAccess, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing, value
 from ptosim.semantics.base.orders import Barrier, Notify, Signals
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.cube.outward import check_atomic
-from ptosim.semantics.scalar.values import Action, ValueContext
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "EQ": operator.eq,

@@ -10,7 +10,7 @@ from ptosim.machine.core import (
     Core,
 )
 from ptosim.semantics.base.functions import value
-from ptosim.semantics.scalar.values import Action, ValueContext
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 
 _SLOTS = {
     "pto.get_block_idx": SLOT_BLOCK,

@@ -17,13 +17,14 @@ from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.unknown import Unknown
 from ptosim.semantics.base.faults import OpFault, check_place, check_window
 from ptosim.semantics.base.functions import value
-from ptosim.semantics.scalar.values import Action, ValueContext, partition_view
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
+from ptosim.semantics.scalar.global_views import partition_view
 
 
 @value("pto.alloc_tile")
 def alloc_tile(ctx: ValueContext) -> Action:
     """A tile at its address, with the valid shape of its type or of the operands."""
-    type_: TileType = ctx.result_type  # type: ignore[assignment]
+    type_ = ctx.result_tile
     addr = ctx.slots.get("addr")
     valid_row, valid_col = ctx.slots.get("valid_row"), ctx.slots.get("valid_col")
     result, planned, name = ctx.result, ctx.address, f"tile %{ctx.op.results[0].name}"
@@ -64,7 +65,7 @@ def checked_tile(type_: TileType, addr: int, rows: int | None, cols: int | None)
 @value("pto.declare_tile")
 def declare_tile(ctx: ValueContext) -> Action:
     """A tile without storage; an operation that hands out storage fills it in."""
-    type_: TileType = ctx.result_type  # type: ignore[assignment]
+    type_ = ctx.result_tile
     result = ctx.result
 
     def run(core: Core) -> None:
@@ -89,7 +90,7 @@ def set_validshape(ctx: ValueContext) -> Action:
 @value("pto.treshape", "pto.bitcast", "pto.talias")
 def retype(ctx: ValueContext) -> Action:
     """The same bytes under another type."""
-    type_: TileType = ctx.result_type  # type: ignore[assignment]
+    type_ = ctx.result_tile
     source, result, name = ctx.slots["source"], ctx.result, f"tile %{ctx.op.results[0].name}"
 
     def run(core: Core) -> None:
@@ -146,7 +147,7 @@ def subview(ctx: ValueContext) -> Action:
         return partition_view(ctx)
     if ctx.slots["sizes"] is not None:
         return subset(ctx)
-    type_: TileType = ctx.result_type  # type: ignore[assignment]
+    type_ = ctx.result_tile
     source, row, col = ctx.slots["source"], ctx.slots["row"], ctx.slots["col"]
     result = ctx.result
 

@@ -7,7 +7,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.values import EventArray
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
-from ptosim.semantics.scalar.values import Action, ValueContext
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 
 
 @value("pto.declare_eventid_array")

@@ -21,7 +21,7 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing, value
 from ptosim.semantics.base.orders import FifoUse, Free, Pop, Push
-from ptosim.semantics.scalar.values import Action, ValueContext
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 
 _DIRECTIONS = {
     "pto.tpush_to_aiv": "c2v",

@@ -22,8 +22,8 @@ from ptosim.quant.mlir.parser import parse_type
 from ptosim.quant.mlir.types import UniformType
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing, support, value
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.scalar.tiles import checked_tile
-from ptosim.semantics.scalar.values import Action, ValueContext
 
 Cast = Callable[[np.ndarray], np.ndarray]
 CASTS = ("quant.qcast", "quant.dcast")

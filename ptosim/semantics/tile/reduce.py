@@ -20,7 +20,7 @@ import numpy as np
 from ptosim.numerics import elementwise as numerics
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import Commit, Kernel, kernel, nothing
-from ptosim.semantics.tile.order import ORDERS, in_row_pairs, in_rows, tree
+from ptosim.semantics.tile.reduction_order import ORDERS, in_row_pairs, in_rows, tree
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 

@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
@@ -20,11 +19,11 @@ ROOT = "%SRCROOT%"
 """The base that relative paths are relative to: the directory of the run."""
 
 
-def sarif(diagnostics: Sequence[Diagnostic], omitted: int = 0) -> dict[str, Any]:
+def sarif(diagnostics: Sequence[Diagnostic], omitted: int = 0) -> dict[str, object]:
     """Return findings as a SARIF log; `omitted` of them are not in it."""
     codes = sorted({d.code for d in diagnostics})
     counts: Counter[str] = Counter()
-    run: dict[str, Any] = {
+    run: dict[str, object] = {
         "tool": {"driver": _driver(codes)},
         "columnKind": "unicodeCodePoints",
         "results": [_result(d, codes, counts) for d in diagnostics],
@@ -34,13 +33,13 @@ def sarif(diagnostics: Sequence[Diagnostic], omitted: int = 0) -> dict[str, Any]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _driver(codes: Sequence[str]) -> dict[str, Any]:
+def _driver(codes: Sequence[str]) -> dict[str, object]:
     from ptosim.ground.diagnostics.catalog import catalog
 
     known = catalog()
     rules = []
     for code in codes:
-        rule: dict[str, Any] = {"id": code}
+        rule: dict[str, object] = {"id": code}
         if code in known:
             entry = known[code]
             rule["shortDescription"] = {"text": entry.title}
@@ -51,9 +50,9 @@ def _driver(codes: Sequence[str]) -> dict[str, Any]:
     return {"name": "ptosim", "semanticVersion": __version__, "rules": rules}
 
 
-def _result(diagnostic: Diagnostic, codes: list[str], counts: Counter[str]) -> dict[str, Any]:
+def _result(diagnostic: Diagnostic, codes: list[str], counts: Counter[str]) -> dict[str, object]:
     extra = [*diagnostic.notes, *([f"help: {diagnostic.help}"] if diagnostic.help else ())]
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "ruleId": diagnostic.code,
         "ruleIndex": codes.index(diagnostic.code),
         "level": _LEVELS[diagnostic.severity],
@@ -73,14 +72,14 @@ def _result(diagnostic: Diagnostic, codes: list[str], counts: Counter[str]) -> d
     return result
 
 
-def _related(number: int, label: Label) -> dict[str, Any]:
-    place: dict[str, Any] = {"id": number, "physicalLocation": _location(label.span)}
+def _related(number: int, label: Label) -> dict[str, object]:
+    place: dict[str, object] = {"id": number, "physicalLocation": _location(label.span)}
     if label.text:
         place["message"] = {"text": label.text}
     return place
 
 
-def _fix(diagnostic: Diagnostic) -> dict[str, Any]:
+def _fix(diagnostic: Diagnostic) -> dict[str, object]:
     files: dict[str, list[Fix]] = {}
     for fix in diagnostic.fixes:
         files.setdefault(fix.span.source.name, []).append(fix)
@@ -97,13 +96,13 @@ def _fix(diagnostic: Diagnostic) -> dict[str, Any]:
         }
         for name, fixes in files.items()
     ]
-    record: dict[str, Any] = {"artifactChanges": changes}
+    record: dict[str, object] = {"artifactChanges": changes}
     if diagnostic.help:
         record["description"] = {"text": diagnostic.help}
     return record
 
 
-def _location(span: Span) -> dict[str, Any]:
+def _location(span: Span) -> dict[str, object]:
     region = _exact_region(span)
     if (region["endLine"], region["endColumn"]) == (region["startLine"], region["startColumn"]):
         region["endColumn"] += 1
@@ -121,7 +120,7 @@ def _exact_region(span: Span) -> dict[str, int]:
     }
 
 
-def artifact(name: str) -> dict[str, Any]:
+def artifact(name: str) -> dict[str, object]:
     """Return where a file is: relative to the directory of the run if it is below it."""
     if name.startswith("<"):
         return {"uri": quote(name.strip("<>"))}

@@ -9,8 +9,8 @@ from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Pointer
 from ptosim.machine.vector import LOADS, STORES
 from ptosim.semantics.base.functions import value, vector
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.micro.context import Run, VectorContext
-from ptosim.semantics.scalar.values import Action, ValueContext
 
 _WORD = (1 << 64) - 1
 

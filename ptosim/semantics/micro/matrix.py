@@ -18,7 +18,7 @@ from ptosim.machine.storage import unpack_nibbles, view_dtype
 from ptosim.numerics import matmul
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
-from ptosim.semantics.micro.layout import (
+from ptosim.semantics.micro.blocks import (
     block_bytes,
     columns_of_block,
     padded_rows,
@@ -29,7 +29,7 @@ from ptosim.semantics.micro.layout import (
     write_accumulator,
     write_blocks,
 )
-from ptosim.semantics.micro.memory import (
+from ptosim.semantics.micro.pointers import (
     Place,
     copies,
     flag,

@@ -21,8 +21,8 @@ from ptosim.numerics.codes import decode
 from ptosim.numerics.formats import lookup
 from ptosim.semantics.base.binding import Binding, GmAccess, OpFault, typed_scalar
 from ptosim.semantics.base.functions import Commit, kernel, value
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.base.strided import tile_array
-from ptosim.semantics.scalar.values import Action, ValueContext
 
 # Width and digits after the point of the library's print formats.
 _FORMATS = {

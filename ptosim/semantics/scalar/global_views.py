@@ -1,20 +1,12 @@
-"""Operations of the scalar unit that make handles on global memory, or access an element of it.
-
-A maker gets the operation with the slots of its operands and returns the function that executes it
-on a core.
-"""
+"""Operations of the scalar unit that make handles on global memory, or access an element of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
-from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, five_dims, strided_view, view_spec
 from ptosim.machine.storage import view_dtype
@@ -22,37 +14,7 @@ from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
-
-Action = Callable[[Core], None]
-
-
-@dataclass(slots=True)
-class ValueContext:
-    """An operation of the scalar unit: slots of its operands and results, and the machine."""
-
-    op: Operation
-    machine: Machine
-    slots: dict[str, Any]  # operand name -> slot, tuple of slots, or None
-    results: tuple[int, ...]
-    layout: str | None
-    address: int | None  # where the planner put the result
-    report: Callable[..., None]
-    attrs: Mapping[str, Any]
-    profile: Profile
-
-    @property
-    def result(self) -> int:
-        """Slot of the first result."""
-        return self.results[0]
-
-    @property
-    def result_type(self) -> Type:
-        """Type of the first result."""
-        return self.op.results[0].type
-
-    def operand_type(self, name: str) -> Any:
-        """Type of an operand."""
-        return self.op.bound[name].type
+from ptosim.semantics.base.scalar_unit import Action, ValueContext
 
 
 @value("pto.addptr")

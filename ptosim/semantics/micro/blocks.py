@@ -14,7 +14,7 @@ from ptosim.ground.ir.types import DType
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.micro.memory import Place, reads, require
+from ptosim.semantics.micro.pointers import Place, reads, require
 
 
 def columns_of_block(dtype: DType) -> int:

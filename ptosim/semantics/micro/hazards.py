@@ -39,7 +39,7 @@ _STORES = ("vst", "vsst", "vscatter", "pst")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RegionPlace:
     """An instruction among those of its region: its number, the numbers of those (with its own)
     that it need not be ordered after, and its code in logs."""
 
@@ -61,7 +61,7 @@ class Place:
         return bytes((self.number,)) * size
 
 
-def places_of(region: Operation) -> dict[Operation, Place]:
+def places_of(region: Operation) -> dict[Operation, RegionPlace]:
     """Return the places of all operations in a vector region."""
     _, *ops = region.walk()
     counts = [1, FIRST_STORE]
@@ -74,7 +74,9 @@ def places_of(region: Operation) -> dict[Operation, Place]:
         counts[kind] += 1
     sources = _sources(ops)
     return {
-        op: Place(number, _known(numbers[s] for s in _behind(op, sources) if s in numbers), code)
+        op: RegionPlace(
+            number, _known(numbers[s] for s in _after(op, sources) if s in numbers), code
+        )
         for code, (op, number) in enumerate(numbers.items(), 1)
     }
 
@@ -103,7 +105,7 @@ def _sources(ops: list[Operation]) -> dict[Operation, set[Operation]]:
     return found
 
 
-def _behind(op: Operation, sources: dict[Operation, set[Operation]]) -> set[Operation]:
+def _after(op: Operation, sources: dict[Operation, set[Operation]]) -> set[Operation]:
     """An operation and everything that its operands come from."""
     found, open_ = {op}, [op]
     while open_:
@@ -128,7 +130,7 @@ def loads(ub: VectorWindow, start: int, stamp: bytes, entry: int) -> bool:
 
 
 def stores(
-    ub: VectorWindow, place: Place, start: int, data: bytes, gate: np.ndarray | None = None
+    ub: VectorWindow, place: RegionPlace, start: int, data: bytes, gate: np.ndarray | None = None
 ) -> tuple[str, str] | None:
     """Store bytes (those that `gate` says) and note it; return what is not ordered before it.
 
@@ -156,7 +158,7 @@ def stores(
 
 
 def _log_store(
-    ub: VectorWindow, place: Place, start: int, size: int, gate: np.ndarray | None
+    ub: VectorWindow, place: RegionPlace, start: int, size: int, gate: np.ndarray | None
 ) -> None:
     if gate is None:
         ub.note(place.code, np.array([start]), size)
@@ -165,7 +167,7 @@ def _log_store(
 
 
 def _unordered(
-    ub: VectorWindow, place: Place, start: int, data: bytes, gate: np.ndarray | None
+    ub: VectorWindow, place: RegionPlace, start: int, data: bytes, gate: np.ndarray | None
 ) -> tuple[str, str] | None:
     """What this store must be ordered after and is not."""
     size = len(data)
