@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -208,8 +208,8 @@ def without_law() -> dict[str, str]:
     return read_toml("costs/classes.toml")["without"]
 
 
-def weakest(confidences: Any) -> str:
-    """Return the least trustworthy of some confidences; `documented` for none."""
+def lowest_confidence(confidences: Iterable[str]) -> str:
+    """Return the lowest of some confidences; `documented` for none."""
     return max(confidences, key=COST_CONFIDENCES.index, default="documented")
 
 

@@ -239,7 +239,7 @@ def _element(
         name = machine.buffers[number].name if isinstance(number, int) else number
         raise OpFault(
             "PTO6001",
-            f"element {start // size} lies outside `{name}` ({len(data) // size} elements)",
+            f"element {start // size} is outside `{name}` ({len(data) // size} elements)",
         )
     return np.ndarray((1,), view_dtype(dtype), data, start)
 
@@ -276,6 +276,6 @@ def memref_view(type_: MemRefType, number: int) -> GmView:
 
 
 def view_bytes(machine: Machine, view: GmView) -> np.ndarray:
-    """Return the elements of a view that is known to lie inside its buffer."""
+    """Return the elements of a view that is known to be inside its buffer."""
     spec, number, offset = view
     return strided_view(machine.buffers[number], spec, offset)
