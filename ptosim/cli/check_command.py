@@ -209,7 +209,7 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
         "level": front.level,
         "sync": front.sync,
         "profile": options.profile or "hw",
-        "entry": options.entry or ", ".join(front.resolved.entries()),
+        "entry": options.entry or ", ".join(front.resolved.entries),
         "findings": len(report.shown),
         "hidden": len(report.hidden),
         "dry_run": report.checked.dry_run,

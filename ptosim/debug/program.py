@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptosim.run.launch import Launch, RunOptions
+from ptosim.run.launch import Args, Launch, RunOptions
 from ptosim.run.program import LoadedProgram
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ class Program(LoadedProgram):
 
     def debug(
         self,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        args: Args = None,
         *,
         entry: str | None = None,
         **options: Any,
@@ -27,4 +26,4 @@ class Program(LoadedProgram):
         from ptosim.debug.session import Debugger  # a run does without
 
         chosen = RunOptions(**options)
-        return Debugger(Launch(self._front, self._profile, self.entry(entry), args, chosen))
+        return Debugger(Launch(self._front, self._profile, chosen).prepare(self.entry(entry), args))

@@ -52,7 +52,9 @@ def session_of(choices: Choices) -> Debugger:
     program = choices.program()
     options = RunOptions(**choices.run_options())
     entry = program.entry(choices.entry)
-    return Debugger(Launch(program.front, program.profile, entry, choices.arguments(), options))
+    return Debugger(
+        Launch(program.front, program.profile, options).prepare(entry, choices.arguments())
+    )
 
 
 class Debugger:

@@ -34,7 +34,7 @@ def named_values(op: Operation) -> Iterator[tuple[str, Role, Value]]:
     for name, operand in op.operands():
         if operand.value is not None:
             yield name, role_of(op, name), operand.value
-    for name, value in op.result_values().items():
+    for name, value in op.result_values.items():
         yield name, Role.OUT, value
 
 
@@ -42,7 +42,7 @@ def written_name(op: Operation, name: str) -> str:
     """Return the name that the program gives an operand of a row, with `%`; its own if none."""
     value = getattr(op.bound.get(name), "value", None)
     if value is None:
-        value = op.result_values().get(name)
+        value = op.result_values.get(name)
     return f"%{value.name}" if value is not None else name
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _LINE_END = re.compile(r"\r\n?|\n")
 
 
+@dataclass(slots=True, eq=False)
 class Source:
     """One program text with the name it is reported under.
 
@@ -16,12 +17,9 @@ class Source:
     because a program without findings never needs it.
     """
 
-    __slots__ = ("_line_starts", "name", "text")
-
-    def __init__(self, name: str, text: str) -> None:
-        self.name = name
-        self.text = text
-        self._line_starts: list[int] | None = None
+    name: str
+    text: str
+    _line_starts: list[int] | None = field(default=None, repr=False)
 
     def _starts(self) -> list[int]:
         if self._line_starts is None:

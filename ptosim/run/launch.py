@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ptosim.engine.timed.engine import TimedEngine
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ground.ir.core import Value
-from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
     ErrorType,
     MemRefType,
@@ -42,7 +42,8 @@ from ptosim.machine.storage import from_bytes, to_bytes
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile, store_tile
 from ptosim.passes.frontend import Front
-from ptosim.passes.place.cores import CoreRole, has_abstract, peer_functions, plan
+from ptosim.passes.place.cores import CoreRole, Plan, has_abstract, peer_functions, plan
+from ptosim.passes.place.planner import Placement
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results
 from ptosim.run.costing import bridge_of, report_of
@@ -81,37 +82,40 @@ class RunOptions:
             raise UsageError(f"max_instructions is {self.max_instructions}; it is at least 1")
 
 
+Args = Mapping[str, Any] | Sequence[Any] | None
+"""Arguments by name, or in the order of the entry; what is left out is made up or unknown."""
+
+
 class Launch:
     """One run: arguments in buffers and tiles, cores, an engine."""
 
     depth = Depth.VALUES
     """How much of the program is executed."""
 
-    def __init__(
-        self,
-        front: Front,
-        profile: Profile,
-        entry: str,
-        args: Mapping[str, Any] | Sequence[Any] | None,
-        options: RunOptions,
-    ) -> None:
+    resolved: ResolvedModule
+    function: Function
+    launched: Sequence[Function]
+    roles: Sequence[CoreRole]
+    placement: Placement
+    machine: Machine
+    program: DecodedProgram
+    engine: Engine
+
+    def __init__(self, front: Front, profile: Profile, options: RunOptions) -> None:
         self.front = front
         self.profile = profile
         self.options = options
         self.sink = Sink()
         self.made_up: dict[str, str] = {}
-        self.resolved = front.resolved
-        known = front.plans.get(entry)
-        function = self.resolved.functions[entry]
-        launched = known.launched if known else peer_functions(self.resolved, function)
-        given = arguments.match(launched, args)
-        if known is None and has_abstract(function):
-            self.resolved, assumed = abstract.concrete(front, given, self.sink)
-            self.made_up.update(assumed)
-            self._reject_errors()
-        self.function = self.resolved.functions[entry]
+        self.tile_inputs: dict[str, np.ndarray] = {}
         self.rng = np.random.default_rng(options.seed)
-        self.machine = Machine(machine_of(front.chip))
+
+    def prepare(self, entry: str, args: Args) -> Self:
+        """Place and decode an entry, bind its arguments and make the cores. Raises UsageError for
+        arguments that do not fit, ProgramError and UnsupportedError for what these bring out."""
+        given, known = self._resolve(entry, args)
+        self.function = self.resolved.functions[entry]
+        self.machine = Machine(machine_of(self.front.chip))
         self._check_blocks()
         if known is None:
             known = plan(self.resolved, entry)
@@ -123,15 +127,29 @@ class Launch:
             self.launched,
             self.placement,
             self.machine,
-            profile,
+            self.profile,
             self._warn,
             self.sink,
             depth=self.depth,
         )
         self._refuse_unsupported()
-        self.tile_inputs: dict[str, np.ndarray] = {}
         self._bind_arguments(given)
         self._make_cores()
+        return self
+
+    def _resolve(self, entry: str, args: Args) -> tuple[dict[str, Any], Plan | None]:
+        """Match the arguments, and make abstract types concrete by them. Returns the arguments by
+        name, and the plan of the entry if it does not depend on them."""
+        self.resolved = self.front.resolved
+        known = self.front.plans.get(entry)
+        function = self.resolved.functions[entry]
+        launched = known.launched if known else peer_functions(self.resolved, function)
+        given = arguments.match(launched, args)
+        if known is None and has_abstract(function):
+            self.resolved, assumed = abstract.concrete(self.front, given, self.sink)
+            self.made_up.update(assumed)
+            self._reject_errors()
+        return given, known
 
     def _check_blocks(self) -> None:
         blocks, most = self.options.block_num, self.machine.definition.max_blocks

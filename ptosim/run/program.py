@@ -13,7 +13,7 @@ from ptosim.passes.frontend import Front, FrontOptions, check_target_word, run_f
 from ptosim.passes.place.cores import peer_functions
 from ptosim.run import arguments
 from ptosim.run.arguments import Arg
-from ptosim.run.launch import MAX_INSTRUCTIONS, Launch, RunOptions
+from ptosim.run.launch import MAX_INSTRUCTIONS, Args, Launch, RunOptions
 from ptosim.run.results import Result
 from ptosim.run.symbolic import cost_of
 from ptosim.semantics.base import families
@@ -76,7 +76,7 @@ class LoadedProgram:
     @property
     def entries(self) -> list[str]:
         """Names of the functions that can be run."""
-        return self._front.resolved.entries()
+        return self._front.resolved.entries
 
     def entry(self, name: str | None = None) -> str:
         """Return the function to run; raises UsageError if it must be named or does not exist."""
@@ -104,7 +104,7 @@ class LoadedProgram:
 
     def run(
         self,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        args: Args = None,
         *,
         entry: str | None = None,
         block_num: int = 1,
@@ -123,7 +123,7 @@ class LoadedProgram:
         not ended after `max_instructions`.
         """
         options = RunOptions(block_num, sanitize, timing, commit, uninit, seed, max_instructions)
-        launch = Launch(self._front, self._profile, self.entry(entry), args, options)
+        launch = Launch(self._front, self._profile, options).prepare(self.entry(entry), args)
         return launch.run(observers)
 
     def cost(
@@ -131,7 +131,7 @@ class LoadedProgram:
         *,
         target: str | None = None,
         entry: str | None = None,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        args: Args = None,
         block_num: int = 1,
         what_if: Mapping[str, float] | None = None,
         max_instructions: int = MAX_INSTRUCTIONS,

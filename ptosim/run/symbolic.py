@@ -28,7 +28,7 @@ from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run import arguments, results
 from ptosim.run.costing import bridge_of, report_of
-from ptosim.run.launch import Launch, RunOptions
+from ptosim.run.launch import Args, Launch, RunOptions
 from ptosim.run.what_if import changed_table
 from ptosim.timing.report.totals import CostReport
 
@@ -102,13 +102,11 @@ class TimedLaunch(SymbolicLaunch):
         self,
         front: Front,
         profile: Profile,
-        entry: str,
-        args: Mapping[str, Any] | Sequence[Any] | None,
         options: RunOptions,
         figures: tuple[CostTable, int],
     ) -> None:
+        super().__init__(front, profile, options)
         self.figures = figures
-        super().__init__(front, profile, entry, args, options)
 
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
@@ -131,15 +129,15 @@ def cost_of(
     front: Front,
     profile: Profile,
     entry: str,
-    args: Mapping[str, Any] | Sequence[Any] | None,
+    args: Args,
     options: RunOptions,
     what_if: Mapping[str, float] | None = None,
 ) -> CostReport:
     """Return what an entry costs; see `Program.cost`. Raises Trap for a deadlock, UsageError for a
-    scalar that is needed and not known, InternalError if time stands still where the program does
-    not."""
+    scalar that is needed and not known, InternalError if time stops where the program goes
+    on."""
     figures = changed_table(front.chip, what_if or {})
-    launch = TimedLaunch(front, profile, entry, args, options, figures)
+    launch = TimedLaunch(front, profile, options, figures).prepare(entry, args)
     launch.start()
     try:
         launch.engine.run(options.max_instructions)
@@ -193,7 +191,7 @@ def follow(
 ) -> Followed:
     """Follow an entry as far as its scalars are known. Never raises for faults of the program."""
     try:
-        launch = SymbolicLaunch(front, profile, entry, dict(args or {}), RunOptions(timing=False))
+        launch = SymbolicLaunch(front, profile, RunOptions(timing=False)).prepare(entry, args or {})
     except PtosimError as problem:
         return Followed(ended=f"not begun: {problem}", begun=False)
     launch.start(observers)

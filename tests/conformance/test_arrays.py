@@ -1,11 +1,7 @@
 """The conformance arrays, straight through the numerics functions.
 
 The arrays come from test generators (`gen_`), a model of the recommended results (`rec_`) and the
-<<<<<<< HEAD:tests/unit/numerics/test_conformance_arrays.py
 public CPU simulator (`cpu_`). Where they are says `tests.conformance.data`.
-=======
-public CPU simulator (`cpu_`).
->>>>>>> main:tests/conformance/test_arrays.py
 
 Where a generator contradicts the rules of the hardware, the element is left out here and the rule
 is tested elsewhere. Every such mask is written down in `MASKS` with its reason.

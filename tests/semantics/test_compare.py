@@ -10,6 +10,8 @@ from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture
 from tests.semantics.rows import cases
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.slow
+
 MODES = ["eq", "ne", "lt", "le", "gt", "ge"]
 
 

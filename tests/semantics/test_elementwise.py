@@ -13,6 +13,8 @@ from tests.oracle.tile import FLOATS, width_of
 from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture, np_dtype, pool
 from tests.semantics.rows import cases
 
+pytestmark = pytest.mark.slow
+
 TWO_TILES = [
     "tadd", "tsub", "tmul", "tdiv", "tmax", "tmin", "tand", "tor", "txor", "tfmod", "trem",
     "tprelu", "tsubrelu", "taddreluconv", "tsubreluconv", "tmuladddst", "tfusedmuladd",

@@ -9,6 +9,8 @@ from tests.oracle.tile import width_of
 from tests.semantics.harness import Case, Operand, Spec, mixture
 from tests.semantics.rows import cases
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["add", "sub", "mul", "div", "max", "min", "expdif"]
 ROW_FORMS = [f"trowexpand{w}" for w in WORDS]
 COLUMN_FORMS = [f"tcolexpand{w}" for w in WORDS]

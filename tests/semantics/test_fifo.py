@@ -333,7 +333,8 @@ def test_state_of_a_fifo_is_restored():
     from ptosim.run.launch import Launch, RunOptions
 
     program = ptosim.load(pushing("a5", 6, 6, 6).text())
-    launch = Launch(program._front, program.profile, "cube_kernel", {}, RunOptions(uninit="zero"))
+    launch = Launch(program.front, program.profile, RunOptions(uninit="zero"))
+    launch.prepare("cube_kernel", {})
     launch.start()
     engine = launch.engine
     for _ in range(12):

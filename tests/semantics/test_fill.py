@@ -11,6 +11,8 @@ from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture, np_dty
 from tests.semantics.rows import cases
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ["a2a3", "a5"]
 
 

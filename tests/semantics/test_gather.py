@@ -10,6 +10,8 @@ from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture, np_dty
 from tests.semantics.helpers import codes
 from tests.semantics.rows import types
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ["a2a3", "a5"]
 PATTERNS = ["P0101", "P1010", "P0001", "P0010", "P0100", "P1000", "P1111"]
 

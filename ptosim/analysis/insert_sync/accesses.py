@@ -13,11 +13,11 @@ from ptosim.effects.actions import acts_on_memory
 from ptosim.effects.operands import named_values
 from ptosim.effects.row import registers
 from ptosim.effects.storage import argument_of, is_handed_over, root_of
-from ptosim.engine.core.pipes import pipe_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
+from ptosim.passes.place.cores import pipe_of
 from ptosim.passes.place.planner import Placement
 
 EVERYWHERE = (0, 1 << 62)

@@ -79,7 +79,7 @@ class ControlFlow:
 
     def _yielded(self, ops: Any) -> list[int]:
         last = ops[-1] if ops else None
-        if last is None or not last.has("yields"):
+        if last is None or "yields" not in last.traits:
             return []
         return [self.slots.operand(o) for o in last.bound["values"]]
 

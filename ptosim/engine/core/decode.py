@@ -11,7 +11,6 @@ from typing import Any
 
 from ptosim.engine.core import runners
 from ptosim.engine.core.control_flow import ControlFlow
-from ptosim.engine.core.pipes import issue_pipe
 from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Depth, Inst, Kind
 from ptosim.engine.core.slots import Slots
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
@@ -27,7 +26,6 @@ from ptosim.machine.tile import tile_ref
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.verify.checks import vecscope
-from ptosim.passes.verify.rule_views import static_attributes
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.base.scalar_unit import ValueContext
 from ptosim.semantics.micro.context import VectorContext
@@ -205,15 +203,15 @@ class _Decoder:
             self.resolved.layouts.get(op),
             self.placement.values.get(op.results[0]) if op.results else None,
             lambda code, message, help=None: self.report(op, code, message, help),
-            static_attributes(op),
+            op.attributes,
             self.profile,
         )
         self.emit(Kind.ACTION, op, self._without_content(op, VALUES[op.name](context)))
 
     def _without_content(self, op: Operation, run: runners.Action) -> runners.Action:
         """An access of memory by the scalar unit, as far as the depth of the run goes."""
-        reads = op.has("reads_memory")
-        if self.depth is Depth.VALUES or not (reads or op.has("writes_memory")):
+        reads = "reads_memory" in op.traits
+        if self.depth is Depth.VALUES or not (reads or "writes_memory" in op.traits):
             return run
         results = self._unknown_results(op)
         if self.depth is Depth.SHAPES:
@@ -249,12 +247,12 @@ class _Decoder:
             )
             return
         slots = {name: self.slots.bound(bound) for name, bound in op.bound.items()}
-        slots |= {n: self.slots.value(v) for n, v in op.result_values().items()}
+        slots |= {n: self.slots.value(v) for n, v in op.result_values.items()}
         context = VectorContext(
             op,
             self.profile,
             slots,
-            static_attributes(op),
+            op.attributes,
             self.slots.new,
             lambda code, message, help=None: self.report(op, code, message, help),
             self.places.get(op),
@@ -279,9 +277,9 @@ class _Decoder:
             operands=tuple(operands),
             semantics=kernel,
             # In a vector region an operation is a part of it and has no queue of its own.
-            pipe="S" if self.in_vector_region else issue_pipe(op, self.resolved.target),
+            pipe="S" if self.in_vector_region else op.queue,
             window=_window(op, operands),
-            attrs=static_attributes(op),
+            attrs=op.attributes,
         )
 
     def _kernel(self, op: Operation) -> Any:
@@ -324,10 +322,10 @@ class _Decoder:
             self.sink.emit(finding)
 
     def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:
-        """Every operand of the row with its slots; results stand for destinations that are not
+        """Every operand of the row with its slots; results are the destinations that are not
         written, scratch of the simulator for tiles that are left out."""
         operands: list[tuple[str, Any]] = list(STATE.get(op.name, ()))
-        for name, value in op.result_values().items():
+        for name, value in op.result_values.items():
             operands.append((name, self._result_slot(value)))
         for name, bound in op.bound.items():
             clauses = list(self.slots.clause(name, bound))
@@ -379,4 +377,4 @@ def _element(type_: Any) -> Any:
 
 
 def _ends(ops: Any) -> bool:
-    return bool(ops) and ops[-1].has("returns")
+    return bool(ops) and "returns" in ops[-1].traits

@@ -292,7 +292,7 @@ class Engine:
     # -- vector regions ----------------------------------------------------------------------------
 
     def _enter(self, core: Core, inst: Inst) -> int:
-        """Return where the scalar unit goes on: in the region, or behind it if its pipe waits."""
+        """Return where the scalar unit goes on: in the region, or after it if its pipe waits."""
         queue = core.queues.get(inst.pipe)
         if queue is None:
             core.open_vector_region()

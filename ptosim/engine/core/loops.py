@@ -1,4 +1,4 @@
-"""Which loops of a program its operations stand in."""
+"""Which loops of a program its operations are in."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ptosim.timing.pipes.sites import Loop
 
 
 def loops_of(resolved: ResolvedModule) -> dict[Operation, Loop]:
-    """Return the innermost loop of each operation that stands in one."""
+    """Return the innermost loop of each operation that is in one."""
     found: dict[Operation, Loop] = {}
 
     def walk(op: Operation, loop: Loop | None) -> None:
-        if op.has("loop"):
+        if "loop" in op.traits:
             line, _ = resolved.module.source.line_column(op.start)
             loop = Loop(line, loop)
         for region in op.regions:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.effects.ranges import Range
-from ptosim.engine.core.pipes import READERS
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import PipeEnd, ShareKey
+from ptosim.passes.place.cores import READERS
 from ptosim.semantics.base.orders import FifoUse
 from ptosim.timing.pipes.steps import Flag
 

@@ -160,10 +160,13 @@ class Operation:
     loc: tuple[int, int] | None = None
     # What the passes find out.
     results: Sequence[Value] = ()
+    result_values: dict[str, Value] = field(default_factory=dict)  # by the outputs that they are
     definition: OpDef | None = None
     traits: frozenset[str] = frozenset()  # of the row: words of `isa/traits.toml`
     variant: Variant | None = None
     bound: dict[str, Any] = field(default_factory=dict)  # a `Bound` for each name of the row
+    attributes: dict[str, Any] = field(default_factory=dict)  # of the row: values or defaults
+    queue: str = ""  # the pipe in whose queue it waits, decided for operations that can be reached
     function: Operation | None = None
 
     def __repr__(self) -> str:
@@ -182,10 +185,6 @@ class Operation:
         order."""
         outs = self.variant.outs if self.variant is not None else ()
         return [o for o in outs if self.bound.get(o.name) is None]
-
-    def result_values(self) -> dict[str, Value]:
-        """Return its results by the names of the outputs that they are."""
-        return dict(zip((o.name for o in self.free_outputs()), self.results, strict=False))
 
     def walk(self) -> list[Operation]:
         """Return this operation and all operations inside it, in program order."""

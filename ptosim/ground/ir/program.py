@@ -24,12 +24,9 @@ class Function:
     kernel_kind: str | None = None
     ops: list[Operation] = field(default_factory=list)
     """Every operation in it, in program order; its own is the first."""
-    has_body: bool = field(init=False)  # False for a declaration
-    body: list[Operation] = field(init=False)  # the operations of its outermost region
-
-    def __post_init__(self) -> None:
-        self.has_body = bool(self.op.regions)
-        self.body = self.op.regions[0].ops if self.op.regions else []
+    body: list[Operation] = field(default_factory=list)
+    """Those of its outermost region."""
+    has_body: bool = True  # False for a declaration
 
 
 @dataclass(slots=True, eq=False)
@@ -44,12 +41,6 @@ class ResolvedModule:
     kernel_kind: str | None = None
     insert_sync: bool = False  # the caller asks for automatic synchronisation
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
-
-    def entries(self) -> list[str]:
-        """Names of the functions that can be run: those with a body that are not private; a
-        snippet without operations is none."""
-        return [
-            f.name
-            for f in self.functions.values()
-            if f.has_body and not f.private and (self.module.ops or not f.implicit)
-        ]
+    entries: list[str] = field(default_factory=list)
+    """Names of the functions that can be run: those with a body that are not private; a snippet
+    without operations is none."""

@@ -34,3 +34,13 @@ def enums() -> dict[str, EnumDef]:
         full = table[row["same_as"]] if "same_as" in row else row
         made[name] = EnumDef(name, full["members"], full.get("pipes", {}))
     return made
+
+
+def pipe_named(text: str) -> str | None:
+    """Return the pipe that a word names: `PIPE_V` is V, the op class `TLOAD` is MTE2; None for
+    another word."""
+    pipe = enums()["pipe"].member(text)
+    if pipe is not None:
+        return pipe.removeprefix("PIPE_")
+    classes = enums()["sync_op_type"]
+    return classes.pipes.get(classes.member(text) or "")

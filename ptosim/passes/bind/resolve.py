@@ -24,7 +24,7 @@ from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.structured import Structured
-from ptosim.passes.verify.rule_views import condition_holds
+from ptosim.passes.verify.rule_views import attribute, condition_holds
 from ptosim.syntax.types import parse_type
 
 _MAX_RESULTS = 1024
@@ -55,10 +55,15 @@ class _Resolver(Structured):
         else:
             for op in self.module.ops:
                 self._operation(op)
-        self.resolved.ops = self.module.walk()
-        for function in self.resolved.functions.values():
+        resolved = self.resolved
+        resolved.ops = self.module.walk()
+        for function in resolved.functions.values():
             function.ops = function.op.walk()
-        return self.resolved
+            function.body = function.op.regions[0].ops if function.has_body else []
+            is_empty = function.implicit and not self.module.ops
+            if function.has_body and not function.private and not is_empty:
+                resolved.entries.append(function.name)
+        return resolved
 
     # -- functions ------------------------------------------------------------------------------
 
@@ -101,6 +106,7 @@ class _Resolver(Structured):
             args,
             [self.type_of(t) for t in op.arrow or ()],
             private=any(t.type == "PRIVATE" for t in op.items),
+            has_body=bool(op.regions),
             kernel_kind=_kernel_kind(op) or self.resolved.kernel_kind,
         )
 
@@ -205,7 +211,9 @@ class _Resolver(Structured):
         else:
             definition = self._definition(op)
         op.definition = definition
-        op.traits = definition.traits if definition is not None else frozenset()
+        if definition is not None:
+            op.traits = definition.traits
+            op.attributes = {a.name: attribute(op, a) for a in definition.attrs.values()}
         if handles_itself and handler is not None:
             handler(op)
             return
@@ -217,6 +225,9 @@ class _Resolver(Structured):
             return
         self._bind(op, definition, written)
         self._results(op, self._result_types(op, definition, written))
+        if op.results:
+            names = (output.name for output in op.free_outputs())
+            op.result_values = dict(zip(names, op.results, strict=False))
 
     def _attribute_aliases(self, attrs: Iterable[Any]) -> None:
         for attr in attrs:

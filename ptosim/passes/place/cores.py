@@ -1,5 +1,6 @@
 """What a launch of a function is made of: which functions run, on which cores (cube, vector, both
-kinds of a cluster, or one core with everything), and where their tiles are."""
+kinds of a cluster, or one core with everything), where their tiles are, and in which pipe's queue
+each operation waits."""
 
 from __future__ import annotations
 
@@ -7,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink
-from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.attributes import Enum, attribute_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType
+from ptosim.ground.isa.enums import pipe_named
 from ptosim.passes.place.planner import Placement, place
+from ptosim.passes.verify.rule_views import environment, evaluate
 
 _PEERS = {"cube": "vector", "vector": "cube"}
 
@@ -45,6 +48,8 @@ def plan(resolved: ResolvedModule, name: str) -> Plan:
     reached = reached_functions(resolved, launched)
     found = Sink()
     placement = place(resolved, reached, found)
+    for op in (op for function in reached for op in function.ops if op.definition is not None):
+        op.queue = queue_of(op, resolved.target)
     return Plan(launched, reached, roles(resolved, entry, reached), placement, list(found))
 
 
@@ -52,7 +57,7 @@ def plans(resolved: ResolvedModule, sink: Sink) -> dict[str, Plan]:
     """Return the plan of each entry, and report what they find: what several entries reach once.
     Entries that reach tiles whose shapes come from the arguments wait for the run."""
     made: dict[str, Plan] = {}
-    for name in resolved.entries():
+    for name in resolved.entries:
         launched = peer_functions(resolved, resolved.functions[name])
         if not any(has_abstract(f) for f in reached_functions(resolved, launched)):
             made[name] = plan(resolved, name)
@@ -177,3 +182,31 @@ def has_abstract(function: Function) -> bool:
     """Does a value of the function take its shape from the arguments of the run?"""
     values = [*function.args, *(v for op in function.ops for v in op.results)]
     return any(isinstance(v.type, AbstractTileType) for v in values)
+
+
+# -- pipes ---------------------------------------------------------------------------------------
+
+READERS = {"vector": "V", "cube": "MTE1"}
+"""Pipes that read what a FIFO hands to a core, by its kind."""
+
+
+def pipe_of(op: Operation, target: str) -> str:
+    """Return the pipe that executes an operation: MTE2, V, …; `ALL` for a barrier of all pipes. The
+    scalar unit's is one that only the run knows."""
+    pipes = op.definition.pipes if op.definition is not None else ()
+    names = environment(op, target) if len(pipes) > 1 else {}
+    chosen = next(p.pipe for p in pipes if p.when is None or evaluate(p.when, names))
+    if chosen.startswith("@"):
+        word = op.bound[chosen[1:]].const
+        return pipe_named(word.member if isinstance(word, Enum) else str(word)) or "S"
+    return chosen
+
+
+def queue_of(op: Operation, target: str) -> str:
+    """Return the pipe in whose queue an operation waits. The scalar unit itself waits at barriers
+    of all pipes. A free waits for what its core's pipe has still to read."""
+    row = op.definition
+    if row is not None and row.fifo == "free" and row.side is not None:
+        return READERS[row.side]
+    pipe = pipe_of(op, target)
+    return "S" if pipe == "ALL" else pipe

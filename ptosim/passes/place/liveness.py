@@ -87,9 +87,9 @@ class _Walker:
             self.count += 1
             for result in op.results:
                 self.home[result] = loops
-            if not (op.has("same_storage") or op.has("makes_storage")):
+            if not ("same_storage" in op.traits or "makes_storage" in op.traits):
                 self._uses(op, start, loops)
-            inner = (*loops, op) if op.has("loop") else loops
+            inner = (*loops, op) if "loop" in op.traits else loops
             for region in op.regions:
                 for block in region.blocks:
                     self._block(block.ops, inner)
@@ -121,7 +121,7 @@ class _Walker:
     def _in_place(self, op: Operation, touched: list[tuple[Role, Value, Value]]) -> None:
         """A result may replace a source of its own shape exactly, except where the library writes
         before it has read."""
-        if not op.has("in_place") or op.definition is None or "apart" in op.definition.access:
+        if "in_place" not in op.traits or op.definition is None or "apart" in op.definition.access:
             return
         outs = {root for role, _, root in touched if role is Role.OUT}
         for role, value, root in touched:

@@ -61,7 +61,7 @@ class _Chooser:
             value = getattr(op.bound.get(definition.name), "value", None)
             if value is not None and isinstance(value.type, AbstractTileType):
                 self._value(value.name, partial(self._input, op, definition.name))
-        results = op.result_values()
+        results = op.result_values
         for name in outs:
             value = results.get(name) or getattr(op.bound.get(name), "value", None)
             if value is not None and isinstance(value.type, AbstractTileType):

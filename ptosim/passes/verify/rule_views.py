@@ -149,8 +149,7 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
         # Rules of an op with several operand lists name operands of all of them.
         for variant in definition.variants:
             names.update(dict.fromkeys(o.name for o in variant.operands))
-        for attr in definition.attrs.values():
-            names[attr.name] = attribute(op, attr)
+        names.update(op.attributes)
     definitions = {d.name: d for d in op.variant.operands} if op.variant is not None else {}
     for name, operand in op.bound.items():
         names[name] = _bound_view(operand, definitions.get(name))
@@ -190,14 +189,8 @@ def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
 def _result_views(op: Operation) -> dict[str, OperandView]:
     return {
         name: OperandView(Operand(None, value, value.type, value.const))
-        for name, value in op.result_values().items()
+        for name, value in op.result_values.items()
     }
-
-
-def static_attributes(op: Operation) -> dict[str, Any]:
-    """Return the attributes of an op's row with their values or defaults."""
-    definition = op.definition
-    return {a.name: attribute(op, a) for a in definition.attrs.values()} if definition else {}
 
 
 def attribute(op: Operation, definition: AttrDef) -> Any:

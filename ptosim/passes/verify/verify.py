@@ -34,7 +34,7 @@ from ptosim.passes.verify.operands import (
     check_type_lists,
     check_words,
 )
-from ptosim.passes.verify.rule_views import OperandView, attribute, environment, evaluate
+from ptosim.passes.verify.rule_views import OperandView, environment, evaluate
 from ptosim.passes.verify.rules import PREDICATES
 
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
@@ -150,7 +150,7 @@ class _Verifier:
             if isinstance(value, Enum) and value.kind not in (None, "enum", enum.name):
                 self.found.append(_wrong_enum(op, known, value, span))
                 return False
-            if attribute(op, known) is None:
+            if op.attributes[known.name] is None:
                 self.found.append(_unknown_member(op, known, enum.members, value, span))
                 return False
         elif not _has_type(value, known.type):
@@ -189,7 +189,7 @@ class _Verifier:
     def _has_only_tiles(self, op: Operation) -> bool:
         """False where an operand of kind tile or view has a type that the rules do not look
         into."""
-        results = op.result_values()
+        results = op.result_values
         for definition in op.variant.operands:
             operand = op.bound.get(definition.name)
             type_ = operand.type if isinstance(operand, Operand) else None
@@ -286,7 +286,7 @@ class _Verifier:
 
     def _operand_labels(self, op: Operation, names: Any) -> tuple[Label, ...]:
         labels = []
-        results = op.result_values()
+        results = op.result_values
         for name in names:
             operand, result = op.bound.get(name), results.get(name)
             if isinstance(operand, Operand) and isinstance(operand.tok, Tok):

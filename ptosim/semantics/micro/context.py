@@ -74,7 +74,7 @@ class VectorContext:
         operand = self.op.bound.get(name)
         if operand is not None:
             return operand.type
-        return self.op.result_values()[name].type
+        return self.op.result_values[name].type
 
     def elem(self, name: str) -> DType:
         """Return the element type of a register, pointer or scalar."""

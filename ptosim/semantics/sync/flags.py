@@ -10,7 +10,7 @@ from operator import index
 from typing import Any
 
 from ptosim.ground.ir.attributes import Enum
-from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.enums import enums, pipe_named
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.unknown import Unknown
 from ptosim.semantics.base.binding import Binding, OpFault
@@ -29,14 +29,10 @@ from ptosim.semantics.base.orders import (
 def pipe_word(value: Any) -> str:
     """Return the pipe that a word names: `PIPE_V` is V, the op class `TLOAD` is MTE2."""
     text = value.member if isinstance(value, Enum) else str(value)
-    pipe = enums()["pipe"].member(text)
-    if pipe is not None:
-        return pipe.removeprefix("PIPE_")
-    classes = enums()["sync_op_type"]
-    member = classes.member(text)
-    if member is None:
+    pipe = pipe_named(text)
+    if pipe is None:
         raise OpFault("PTO5001", f"`{text}` names no pipe")
-    return classes.pipes[member]
+    return pipe
 
 
 def event_number(value: Any) -> int:

@@ -32,7 +32,7 @@ def _is_entry(function: Function, called: set[str]) -> bool:
 
 
 def _callees(function: Function) -> list[tuple[str, Operation]]:
-    return [(op.bound["callee"], op) for op in function.ops if op.has("call") and op.bound]
+    return [(op.bound["callee"], op) for op in function.ops if "call" in op.traits and op.bound]
 
 
 def _nonvoid(function: Function, source: Source):

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ptosim.effects.row import access_entry
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.source import Source
-from ptosim.passes.verify.rule_views import attribute
 
 
 def casts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -34,12 +34,12 @@ def reused(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 
 
 def _spoils(op: Operation, target: str) -> Mapping[str, str] | None:
-    """The row's entry on sources that the library destroys."""
-    row, variant = op.definition, op.variant
-    entry = row.access.get("clobbers", {}).get(target) if row is not None and row.access else None
-    if entry is None or "note" not in entry or variant is None:
+    """The row's entry on sources that the library destroys, where it has a note on them."""
+    row = op.definition
+    if row is None or "clobbers" not in row.access:
         return None
-    return entry if variant.name in entry["variant"].split() else None
+    entry = access_entry(op, "clobbers", target)
+    return entry if entry is not None and "note" in entry else None
 
 
 def _reused(ops: Sequence[Operation], target: str, source: Source) -> Iterator[Diagnostic]:
@@ -119,8 +119,7 @@ def _zero_points(op: Operation, element: Any, source: Source) -> Iterator[Diagno
 
 
 def _scheme(op: Operation, source: Source) -> Iterator[Diagnostic]:
-    definition = op.definition.attrs.get("scheme") if op.definition is not None else None
-    name = attribute(op, definition) if definition is not None else None
+    name = op.attributes.get("scheme")
     if name is None:
         return
     from ptosim.quant.schemes import schemes

@@ -11,7 +11,6 @@ from ptosim.ground.ir.types import Dim, MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.source import Source
 from ptosim.machine.layout import box_shape
 from ptosim.passes.verify.operands import constant, operand_span
-from ptosim.passes.verify.rule_views import attribute
 
 
 def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -215,7 +214,7 @@ def _root(operand: object, roots: dict[Value, Operation]) -> Operation | None:
 def _view_layout(
     op: Operation, resolved: ResolvedModule, ambiguous: dict[Operation, set[str]]
 ) -> Iterator[Diagnostic]:
-    given = _given_layout(op)
+    given = op.attributes["layout"]
     resolved.layouts[op] = given or "nd"
     shape, strides = _static(op, "shape"), _static(op, "strides")
     if not shape or not strides or len(shape) != len(strides):
@@ -242,11 +241,6 @@ def _other_layout(
         notes=(f"sizes {numbers[0]}, strides {numbers[1]}",),
         help=f"write `layout = #pto.layout<{layout}>`, or leave the attribute out",
     )
-
-
-def _given_layout(op: Operation) -> str | None:
-    definition = op.definition.attrs.get("layout") if op.definition else None
-    return attribute(op, definition) if definition else None
 
 
 def _bits(op: Operation) -> int:

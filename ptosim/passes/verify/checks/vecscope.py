@@ -126,7 +126,7 @@ def _inside(op: Operation, scope: Operation, source: Source) -> Iterator[Diagnos
             notes=("a tile operation is a vector region of its own",),
             help="move it out of the region, or load from the tile's address",
         )
-    elif (op.has("call") or op.has("returns")) and any(
+    elif ("call" in op.traits or "returns" in op.traits) and any(
         is_register(v.type) for v in op.operand_values()
     ):
         yield _leaves(f"'{op.name}' op passes a register on", span, around)
