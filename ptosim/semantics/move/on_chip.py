@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, OpFault
@@ -100,7 +101,7 @@ def _vec_a2a3(op: Binding, src: Tile, dst: Tile) -> Commit:
 
 
 def _whole_blocks(count: int, tile: Tile, limit: int) -> int:
-    return min(round_up(count, 256 // tile.bits), limit)
+    return min(round_up(count, BLOCK_BITS // tile.bits), limit)
 
 
 def _vec_a5(op: Binding, src: Tile, dst: Tile) -> Commit:

@@ -79,7 +79,8 @@ def _address(given: Pointer | GmView) -> int:
 @value("pto.make_tensor_view")
 def make_tensor_view(ctx: ValueContext) -> Action:
     """A view of global memory: pointer, sizes and strides in elements."""
-    type_: ViewType = ctx.result_type  # type: ignore[assignment]
+    type_ = ctx.result_type
+    assert isinstance(type_, ViewType)
     pointer, result = ctx.slots["ptr"], ctx.result
     shape = ctx.slots["shape"] or ()
     strides = ctx.slots["strides"] or ()
