@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.targets import CONFIDENCES, Rows, machine
 
 COST_CONFIDENCES = (*CONFIDENCES, "what-if")
@@ -120,7 +120,7 @@ def _with_own(table: Rows, own: Rows) -> Rows:
 def _row(
     file: str,
     name: str,
-    row: dict[str, Any],
+    row: TomlTable,
     units: Mapping[str, str],
     before: Mapping[str, CostRow],
 ) -> CostRow:
