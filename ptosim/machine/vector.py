@@ -120,7 +120,7 @@ def first_lanes(width: int) -> tuple[Mask, ...]:
 
 class Align(NamedTuple):
     """State of an unaligned stream: the bytes that wait for their 32-byte block to be complete, and
-    the address behind the last byte of the stream (None: nothing has been appended)."""
+    the address after the last byte of the stream (None: nothing has been appended)."""
 
     pending: bytes = b""
     end: int | None = None

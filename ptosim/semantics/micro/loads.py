@@ -98,7 +98,7 @@ def vlds(ctx: VectorContext) -> Run:
 
 
 def _whole(ctx: VectorContext, at: Address) -> Run:
-    """256 bytes as they are: what loops do most, so nothing is called that can stand here."""
+    """256 bytes as they are: what loops do most, so nothing is called that can be written here."""
     lanes, target = ctx.lanes("dst"), ctx["dst"]
     stamp, size, bits = ctx.place.stamp(REGISTER_BYTES), REGISTER_BYTES, PAGE_BITS
     entry = ctx.place.entry(size)
@@ -285,7 +285,7 @@ def vldas(ctx: VectorContext) -> Run:
 
 @vector("pto.vldus")
 def vldus(ctx: VectorContext) -> Run:
-    """256 bytes at any address; the new align state is the block behind them."""
+    """256 bytes at any address; the new align state is the block after them."""
     lanes, target, align = ctx.lanes("dst"), ctx["dst"], ctx["align_out"]
     moved = ctx.slots.get("src_out")
     at, load = address(ctx, "src"), loader(ctx, REGISTER_BYTES)

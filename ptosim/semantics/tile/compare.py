@@ -2,8 +2,8 @@
 
 A mask has one bit an element, eight to a byte, least significant first; row r of a mask tile starts
 at its row r. How much of a mask row is written depends on the target: A5 writes whole groups (128
-bits, 256 for 8-bit elements) with zeros behind the valid columns; A2/A3 compare whole 256-byte
-repeats of their source, so that bits behind the valid columns come from whatever lies there.
+bits, 256 for 8-bit elements) with zeros after the valid columns; A2/A3 compare whole 256-byte
+repeats of their source, so that bits after the valid columns come from whatever is there.
 
 A2/A3 compare i32 for equality only, whatever the mode says (`ne` is the inverted result), and
 `tcmps` compares 16-bit integers as if their bits were f16.
@@ -125,7 +125,7 @@ def _group_bytes(cols: int, size: int) -> int:
 def _lanes(
     op: Binding, name: str, domain: Tile, lanes: int, stride: int | None = None
 ) -> np.ndarray:
-    """Return the first lanes of each row as they lie in memory, also behind the row's end; where
+    """Return the first lanes of each row as they are in memory, also after the row's end; where
     the space ends sooner, as many as all rows have."""
     tile = op.tile(name)
     view = op.region(name, domain.v_row, domain.v_col)
@@ -163,7 +163,7 @@ def _row_writer(op: Binding, dst: Tile, rows: int, width: int) -> Callable[[np.n
 
 
 def _packed(bits: np.ndarray, width: int) -> np.ndarray:
-    """Return rows of bits as rows of `width` bytes, zeros behind the bits."""
+    """Return rows of bits as rows of `width` bytes, zeros after the bits."""
     mask = np.zeros((len(bits), width), np.uint8)
     packed = np.packbits(bits, axis=1, bitorder="little")
     mask[:, : packed.shape[1]] = packed

@@ -177,7 +177,7 @@ def _one_by_one(timing: Function, body: Body, nest: Nest) -> float:
 
 
 def _overlapping(timing: Function, row: CostRow, nest: Nest) -> float:
-    """Iterations of several instructions; rows start one behind the other."""
+    """Iterations of several instructions; rows start one after the other."""
     extra = 2 * timing.figure("loop")
     nested = row["nested"]
     if nest.rows == 1:
