@@ -155,7 +155,7 @@ def for_target(type_: Type, target: str) -> Type:
 
 
 def compatible(actual: Type, declared: Type) -> bool:
-    """True if a value of one type can stand where the other is written.
+    """True if a value of one type fits where the other is written.
 
     Old programs drop the space of a pointer; the two spellings of a tile type mean the same; a type
     that was reported agrees with every other, an abstract tile with every tile.
