@@ -10,12 +10,11 @@ from ptosim.debug.reading import Reading, numbers_of
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Value
-from ptosim.ground.ir.types import MaskType, VRegType
+from ptosim.ground.ir.types import BLOCK_BYTES, REGISTER_BYTES, MaskType, VRegType
 from ptosim.ground.isa.dtypes import dtypes
 from ptosim.machine.storage import view_dtype
-from ptosim.machine.vector import REGISTER_BYTES, Mask
+from ptosim.machine.vector import Mask
 
-BLOCK_BYTES = 32
 BLOCKS = REGISTER_BYTES // BLOCK_BYTES
 LINE = 90
 """Columns that the lanes of a line may take."""

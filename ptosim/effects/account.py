@@ -13,6 +13,7 @@ from ptosim.effects.row import access_entry, destroyed_sources, registers, uses_
 from ptosim.effects.strided import Strided, strided, tile_bytes, view_bytes
 from ptosim.effects.touch import Touch, Touches
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.ground.isa.schema import Role
 from ptosim.machine.core import Core
 from ptosim.machine.layout import round_up
@@ -26,7 +27,7 @@ or in scratch that no operand is)."""
 
 REGISTER = "register "
 """Registers that several pipes use are memories of their own, with this in front of their name."""
-REGISTER_BYTES = 8
+SPECIAL_REGISTER_BYTES = 8
 
 
 class Reached(NamedTuple):
@@ -82,7 +83,7 @@ def effects_of(binding: Bound) -> Effects:
 
 def register(core: Core, name: str) -> Reached:
     """Return a register of a core."""
-    return Reached(name, core, REGISTER + name, (Strided(0, REGISTER_BYTES),))
+    return Reached(name, core, REGISTER + name, (Strided(0, SPECIAL_REGISTER_BYTES),))
 
 
 def _of_pointers(binding: Bound) -> Effects:
@@ -191,7 +192,7 @@ def _tail(ref: TileRef) -> Strided | None:
         (ref.v_row, ref.v_col, type_.cols) if by_rows else (ref.v_col, ref.v_row, type_.rows)
     )
     bits = type_.dtype.bits
-    end = min(round_up(valid, 256 // bits), size)
+    end = min(round_up(valid, BLOCK_BITS // bits), size)
     if end <= valid or not lines or bits < 8:
         return None
     return strided(ref.addr, valid, ((lines, size), (end - valid, 1)), bits)

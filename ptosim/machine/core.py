@@ -1,4 +1,4 @@
-"""A core: its memory spaces, its registers, and where its scalar unit stands."""
+"""A core: its memory spaces, its registers, and where its scalar unit is."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Core:
 
     `slots` holds the values of the program, `pc` the next instruction. `flags` counts the events
     set and not yet waited for, by (source pipe, destination pipe, id). `queues` holds, for each
-    pipe whose head waits for an event, that head and everything issued behind it; a pipe that does
+    pipe whose head waits for an event, that head and everything issued after it; a pipe that does
     not wait has no entry. `stalled` is the instruction that the scalar unit itself waits at. `ub`
     is UB as the vector unit sees it, from the first vector region on."""
 
@@ -116,7 +116,7 @@ class Machine:
     buffers: list[GmBuffer] = field(default_factory=list)
     # Arrays that operations use again and again for intermediate values; no state.
     scratch: dict[Any, np.ndarray] = field(default_factory=dict)
-    # The bytes whose conversion lies in such an array.
+    # The bytes whose conversion is in such an array.
     kept: dict[Any, bytes] = field(default_factory=dict)
 
     def mates(self, core: Core, kind: str) -> list[Core]:

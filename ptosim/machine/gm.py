@@ -87,7 +87,7 @@ def five_dims(
 
 
 def strided_view(buffer: GmBuffer, spec: ViewSpec, offset: int) -> np.ndarray:
-    """Return the NumPy view of a GM view that lies inside its buffer. 4-bit elements: packed bytes,
+    """Return the NumPy view of a GM view that is inside its buffer. 4-bit elements: packed bytes,
     the last dimension halved (it must be contiguous)."""
     dtype = view_dtype(spec.dtype)
     if spec.dtype.bits == 4:

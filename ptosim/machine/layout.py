@@ -1,4 +1,4 @@
-"""Where the element (r, c) of a tile lies: strides, boxes and compact forms.
+"""Where the element (r, c) of a tile is: strides, boxes and compact forms.
 
 Six layouts follow from the order of the boxes and the order inside a box (pto-isa headers, tile
 class): with the box iR x iC, R = r div iR, a = r mod iR, C = c div iC, b = c mod iC, N = iR*iC, in
@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ptosim.ground.ir.types import DType, TileType
+from ptosim.ground.ir.types import BLOCK_BITS, DType, TileType
 
 Index = TypeVar("Index", int, np.ndarray)
 
@@ -80,7 +80,7 @@ def box_shape(dtype: DType, slayout: str, fractal: int) -> tuple[int, int]:
         return 1, 1
     if fractal == 1024:
         return 16, 16
-    inner = 2 if fractal == 32 else 256 // dtype.bits
+    inner = 2 if fractal == 32 else BLOCK_BITS // dtype.bits
     return (16, inner) if slayout == "row_major" else (inner, 16)
 
 
@@ -100,7 +100,7 @@ def tile_layout(type_: TileType, v_row: int, v_col: int) -> Layout:
     box_rows, box_cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
     rows, cols = type_.rows, type_.cols
     if rows == 1 and type_.slayout == "row_major":
-        box_rows = 1  # the vector of a gemv lies in one run, not in boxes of 16 rows
+        box_rows = 1  # the vector of a gemv is one run, not in boxes of 16 rows
     if name not in ("nd", "dn"):
         if type_.compact == 1:
             rows, cols = round_up(v_row, 16), round_up(v_col, box_cols)

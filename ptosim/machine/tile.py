@@ -97,7 +97,7 @@ class Tile:
         return self.region(self.rows, self.cols)
 
     def flat(self, count: int, dtype: np.dtype | type | None = None, offset: int = 0) -> np.ndarray:
-        """Return `count` consecutive elements from `offset` bytes behind the tile's base."""
+        """Return `count` consecutive elements from `offset` bytes after the tile's base."""
         return np.ndarray((count,), dtype or self.dtype, self.buffer, self.addr + offset)
 
     def is_contiguous(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from ptosim.effects.account import (
     DEFINED,
     REGISTER,
-    REGISTER_BYTES,
+    SPECIAL_REGISTER_BYTES,
     UNDEFINED,
     reached_by,
 )
@@ -197,7 +197,7 @@ class Monitor:
                 shadow = Shadow(buffer.name, len(buffer.data), DEFINED)
                 shadow.is_global = True
             elif where.startswith(REGISTER):
-                shadow = Shadow(where, REGISTER_BYTES, DEFINED)
+                shadow = Shadow(where, SPECIAL_REGISTER_BYTES, DEFINED)
             else:
                 shadow = Shadow(where, core.space(where).size, UNDEFINED)
             self._shadows[key] = shadow

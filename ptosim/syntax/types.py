@@ -10,6 +10,7 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Tok
 from ptosim.ground.ir.types import (
+    REGISTER_BYTES,
     AbstractTileType,
     Dim,
     DType,
@@ -263,8 +264,8 @@ class _TypeBuilder:
         elem = _element(parts[2])
         if len(dims) != 1 or dims[0] is None or dims[0] * elem.bits != 2048:
             raise TypeFault(
-                f"a vector register has 256 bytes: {2048 // elem.bits}x{elem}",
-                f"!pto.vreg<{2048 // elem.bits}x{elem}>",
+                f"a vector register has 256 bytes: {8 * REGISTER_BYTES // elem.bits}x{elem}",
+                f"!pto.vreg<{8 * REGISTER_BYTES // elem.bits}x{elem}>",
             )
         return VRegType(dims[0], elem)
 

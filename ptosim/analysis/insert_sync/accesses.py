@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ptosim.effects.account import REGISTER, REGISTER_BYTES
+from ptosim.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
 from ptosim.effects.actions import acts_on_memory
 from ptosim.effects.operands import named_values
 from ptosim.effects.row import registers
@@ -67,7 +67,7 @@ class Accesses:
         pipe = "V" if in_region else pipe_of(op, self.target)
         found = [t for _, role, v in named_values(op) for t in self._touches(op, v, pipe, role)]
         for names, writes in zip(registers(op, self.target), (False, True), strict=True):
-            found += [Touch(pipe, REGISTER + n, 0, REGISTER_BYTES, writes) for n in names]
+            found += [Touch(pipe, REGISTER + n, 0, SPECIAL_REGISTER_BYTES, writes) for n in names]
         return found
 
     def _touches(self, op: Operation, value: Value, pipe: str, role: Role) -> Iterator[Touch]:

@@ -105,8 +105,8 @@ class Engine:
         )
 
     def next_core(self) -> Core | None:
-        """Return the lowest-numbered core that can go on, before others one whose pipes have left
-        nothing behind; None when all have ended. Raises Trap if some have not and none can."""
+        """Return the lowest-numbered core that can go on, first of those whose pipes wait for
+        nothing; None when all have ended. Raises Trap if some have not and none can."""
         ahead: Core | None = None
         waiting: list[Core] = []
         for core in self.machine.cores:

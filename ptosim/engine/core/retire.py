@@ -42,7 +42,7 @@ class RetireEngine(Engine):
                 pass
 
     def _advance(self, limit: int) -> bool:
-        """One instruction of the scalar unit that is furthest behind, or one retirement, whichever
+        """One instruction of the scalar unit that is least far, or one retirement, whichever
         comes first."""
         core = self._ready_core()
         if self._ends and (core is None or self._ends[0][0] <= self._now[core.index]):

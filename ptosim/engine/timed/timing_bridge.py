@@ -37,8 +37,8 @@ from ptosim.timing.pipes.order import DataOrder
 from ptosim.timing.pipes.sites import Loop, Site
 from ptosim.timing.pipes.steps import PIPE_INDEX, Flag, Issued, Step
 
-# Pipes that hand a buffer back to the pipe in front of them.
-_BEHIND = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
+# How late a pipe is on the way of data: a flag to an earlier pipe hands a buffer back.
+_STAGE = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 
 
 class TimingBridge:
@@ -106,7 +106,7 @@ class TimingBridge:
         return {}
 
     def _draining(self) -> frozenset[int]:
-        """On A2/A3 a vector operation that depends on the one before waits behind a barrier."""
+        """On A2/A3 a vector operation that depends on the one before waits at a barrier."""
         return frozenset((PIPE_INDEX["V"],)) if self.table.target == "a2a3" else frozenset()
 
     def _timed_actions(self) -> frozenset[int]:
@@ -299,7 +299,7 @@ class TimingBridge:
 
     def flag(self, core: Core, source: str, target: str, number: int) -> Flag:
         """Return the flag between two pipes of a core."""
-        back = _BEHIND.get(source, 0) > _BEHIND.get(target, 9)
+        back = _STAGE.get(source, 0) > _STAGE.get(target, 9)
         credits = self.buffers if back else 0
         return self._event((core.index, source, target, number), f"flag from {source}", credits)
 
@@ -317,7 +317,7 @@ class TimingBridge:
     # -- places ------------------------------------------------------------------------------------
 
     def site(self, inst: Inst) -> Site:
-        """Return where an instruction stands in the program."""
+        """Return the place of an instruction in the program."""
         site = self._sites[inst.pc]
         if site is None:
             if self._loops is None:
@@ -354,7 +354,7 @@ def _whole(type_: TileType) -> TileRef:
 
 
 def pipe_index(name: str) -> int:
-    """Return the number of a pipe; virtual pipes stand for the one that they are part of."""
+    """Return the number of a pipe; that of a virtual pipe is of the one that it is part of."""
     index = PIPE_INDEX.get(name)
     if index is None:
         index = next((i for n, i in PIPE_INDEX.items() if n != "S" and n in name), 0)

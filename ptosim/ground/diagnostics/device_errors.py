@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 _BITS = re.compile(r"(?:errcode|error code|errorcode)\D{0,12}(0x[0-9a-f]+)", re.IGNORECASE)
 _BARE = re.compile(r"\b0x[0-9a-f]{9,16}\b", re.IGNORECASE)
@@ -20,7 +19,7 @@ class DeviceError:
     look_for: tuple[str, ...]
     commands: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the entry as JSON data."""
         return {
             "title": self.title,

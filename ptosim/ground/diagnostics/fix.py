@@ -43,7 +43,7 @@ def applied(text: str, fixes: Sequence[Fix]) -> str | None:
 
 
 def repair(source: Source, check: Check) -> Repaired:
-    """Apply the fix-its of a program's findings, a step at a time, and check again behind each.
+    """Apply the fix-its of a program's findings, a step at a time, and check again after each.
 
     A step that makes the program worse, or that its finding survives, is taken back: its fix-it no
     longer applies. Flags are inserted one pair at a time, since each pair needs an event id of its

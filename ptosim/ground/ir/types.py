@@ -9,6 +9,13 @@ DYNAMIC = None
 
 Dim = int | None
 
+BLOCK_BYTES = 32
+"""The unit of tile memory: rows of boxes, alignment of rows, bursts of transfers. Both
+architectures (PTO ISA documentation, tile layouts)."""
+BLOCK_BITS = 8 * BLOCK_BYTES
+REGISTER_BYTES = 256
+"""A vector register of A5, a repeat of A2/A3 (PTO ISA documentation, vector instructions)."""
+
 
 @dataclass(frozen=True, slots=True)
 class DType:

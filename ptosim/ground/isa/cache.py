@@ -14,9 +14,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from ptosim.ground.version import __version__
+
+Data = TypeVar("Data")
 
 
 def _cache_directory() -> Path | None:
@@ -44,7 +46,7 @@ def _cache_directory() -> Path | None:
     return folder
 
 
-def cached(kind: str, inputs: bytes, derive: Callable[[], Any]) -> Any:
+def cached(kind: str, inputs: bytes, derive: Callable[[], Data]) -> Data:
     """Return `derive()`, or what an earlier call with the same inputs returned.
 
     `kind` names the data, `inputs` is everything they depend on. The result must be plain data

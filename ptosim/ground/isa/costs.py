@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.targets import CONFIDENCES, Rows, machine
 
 COST_CONFIDENCES = (*CONFIDENCES, "what-if")
@@ -120,7 +120,7 @@ def _with_own(table: Rows, own: Rows) -> Rows:
 def _row(
     file: str,
     name: str,
-    row: dict[str, Any],
+    row: TomlTable,
     units: Mapping[str, str],
     before: Mapping[str, CostRow],
 ) -> CostRow:
@@ -208,8 +208,8 @@ def without_law() -> dict[str, str]:
     return read_toml("costs/classes.toml")["without"]
 
 
-def weakest(confidences: Any) -> str:
-    """Return the least trustworthy of some confidences; `documented` for none."""
+def lowest_confidence(confidences: Iterable[str]) -> str:
+    """Return the lowest of some confidences; `documented` for none."""
     return max(confidences, key=COST_CONFIDENCES.index, default="documented")
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.cache import cached
 from ptosim.ground.isa.paths import isa_directory
 
+Data = TypeVar("Data")
+TomlTable = dict[str, Any]
+"""A table of a TOML file; what its keys hold, the reader of the file knows."""
 
-def read_toml(name: str) -> dict[str, Any]:
+
+def read_toml(name: str) -> TomlTable:
     """Return the content of a TOML file of `isa/`. Raises IsaDataError if it cannot be read."""
     return derived(name, "", lambda content: content)
 
 
-def derived(name: str, kind: str, derive: Callable[[dict[str, Any]], Any]) -> Any:
+def derived(name: str, kind: str, derive: Callable[[TomlTable], Data]) -> Data:
     """Return what `derive` makes of a TOML file of `isa/`, plain data, kept in the cache as `kind`.
     Raises IsaDataError if the file cannot be read."""
     path = isa_directory() / name
@@ -30,7 +34,7 @@ def derived(name: str, kind: str, derive: Callable[[dict[str, Any]], Any]) -> An
         raise IsaDataError(f"{path}: {problem}") from problem
 
 
-def read_folder(folder: str) -> dict[str, dict[str, Any]]:
+def read_folder(folder: str) -> dict[str, TomlTable]:
     """Return the content of every TOML file of a folder of `isa/`, by its name without the ending.
     Raises IsaDataError if one cannot be read."""
     return {n.split("/")[-1].removesuffix(".toml"): read_toml(n) for n in toml_names(folder)}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import read_toml, toml_names
+from ptosim.ground.isa.data import TomlTable, read_toml, toml_names
 from ptosim.ground.isa.schema import (
     AttrDef,
     ConstraintDef,
@@ -45,7 +44,7 @@ class Isa:
     """All rows of `isa/ops/`."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {}
+        self._rows: dict[str, tuple[str, TomlTable, TomlTable]] = {}
         self._made: dict[str, OpDef] = {}
         for file in toml_names("ops"):
             table = read_toml(file)
@@ -82,7 +81,7 @@ def qualified(name: str) -> str:
     return name if head in _OTHER_DIALECTS else f"pto.{name}"
 
 
-def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]) -> OpDef:
+def _make(name: str, family: str, row: TomlTable, templates: TomlTable) -> OpDef:
     where = f"isa/ops/{family}.toml: {name}"
     merged = _with_template(row, templates, where)
     unknown = set(merged) - _ROW_KEYS
@@ -120,11 +119,11 @@ def _make(name: str, family: str, row: dict[str, Any], templates: dict[str, Any]
     )
 
 
-def _with_template(row: dict[str, Any], templates: dict[str, Any], where: str) -> dict[str, Any]:
+def _with_template(row: TomlTable, templates: TomlTable, where: str) -> TomlTable:
     """A row takes what it does not say itself from the templates it is `like` (of several the first
     that says it); rules and notes add up, and so does a list of operands or attributes that begins
     with `+`."""
-    base: dict[str, Any] = {}
+    base: TomlTable = {}
     for parent in row.get("like", "").split():
         if parent not in templates:
             raise IsaDataError(f"{where}: there is no template {parent!r}")
@@ -143,7 +142,7 @@ def _with_template(row: dict[str, Any], templates: dict[str, Any], where: str) -
     return merged
 
 
-def _status(row: dict[str, Any], where: str) -> dict[str, Status]:
+def _status(row: TomlTable, where: str) -> dict[str, Status]:
     given = row["status"]
     table = dict.fromkeys(TARGETS, given) if isinstance(given, str) else dict(given)
     for target in TARGETS:
@@ -161,7 +160,7 @@ def known_traits() -> dict[str, str]:
     return read_toml("traits.toml")["trait"]
 
 
-def _traits(row: dict[str, Any], where: str) -> frozenset[str]:
+def _traits(row: TomlTable, where: str) -> frozenset[str]:
     given = frozenset(row.get("traits", ()))
     unknown = given - known_traits().keys()
     if unknown:
@@ -169,14 +168,14 @@ def _traits(row: dict[str, Any], where: str) -> frozenset[str]:
     return given
 
 
-def _one_of(row: dict[str, Any], key: str, words: tuple[str, ...], where: str) -> str | None:
+def _one_of(row: TomlTable, key: str, words: tuple[str, ...], where: str) -> str | None:
     word = row.get(key)
     if word is not None and word not in words:
         raise IsaDataError(f"{where}: {key} is one of {', '.join(words)}, not {word!r}")
     return word
 
 
-def _variants(row: dict[str, Any], where: str) -> tuple[Variant, ...]:
+def _variants(row: TomlTable, where: str) -> tuple[Variant, ...]:
     tables = row.get("variant") or [{}]
     variants = []
     for table in tables:
@@ -210,7 +209,7 @@ _SIGILS = {"~": Role.SCRATCH, "&": Role.INOUT, "^": Role.OUT}
 
 def _operands(text: str, role: Role, where: str) -> tuple[OperandDef, ...]:
     """`name:kind|kind` with `~` (scratch), `&` (read and written) or `^` (written) in front, `?`
-    (optional) or `*` (any number) behind; the kind `@pipe` is a member of the enum `pipe`.
+    (optional) or `*` (any number) after it; the kind `@pipe` is a member of the enum `pipe`.
     `name(operands)` is a clause; inside it `name=kind` is an operand written with its name.
     `name:flag` is a bare word."""
     return tuple(_operand(piece, role, where) for piece in _pieces(text))
@@ -270,7 +269,7 @@ def _operand(piece: str, role: Role, where: str) -> OperandDef:
 
 
 def _attrs(text: str, where: str) -> list[AttrDef]:
-    """`name:type` with `!` (required) or `=default` behind."""
+    """`name:type` with `!` (required) or `=default` after it."""
     attrs = []
     for piece in filter(None, (p.strip() for p in text.split(","))):
         head, equals, default = piece.partition("=")
@@ -282,13 +281,13 @@ def _attrs(text: str, where: str) -> list[AttrDef]:
     return attrs
 
 
-def _default(text: str) -> Any:
+def _default(text: str) -> bool | int | str:
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.lstrip("-").isdigit() else text
 
 
-def _elements(row: dict[str, Any], where: str) -> ElementRule:
+def _elements(row: TomlTable, where: str) -> ElementRule:
     operands = tuple(row["of"].split())
     allowed: dict[str, tuple[tuple[str, ...], ...]] = {}
     for target in TARGETS:
@@ -305,7 +304,7 @@ def _elements(row: dict[str, Any], where: str) -> ElementRule:
     return ElementRule(operands, allowed, row.get("when"), row.get("text"))
 
 
-def _constraint(row: str | dict[str, Any]) -> ConstraintDef:
+def _constraint(row: str | TomlTable) -> ConstraintDef:
     if isinstance(row, str):
         return ConstraintDef(row)
     on = row.get("on", ())

@@ -55,7 +55,7 @@ class AttrDef:
     name: str
     type: str
     required: bool = False
-    default: Any = None
+    default: bool | int | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class PipeChoice:
 @dataclass(frozen=True, slots=True)
 class ScratchDef:
     """Bytes that an operation needs where the program gives it no tile for them: the expression
-    `bytes` over the operands, under the condition `when`; the operand `name` stands for them."""
+    `bytes` over the operands, under the condition `when`; the operand `name` means them."""
 
     name: str
     bytes: str

@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import read_folder
+from ptosim.ground.isa.data import TomlTable, read_folder
 
 DEFAULT_TARGET = "a2a3"
 CONFIDENCES = ("measured", "documented", "fitted", "derived", "assumed")
 """Best first."""
 
-Row = dict[str, Any]
+Row = TomlTable
 Rows = dict[str, Row]
+"""Rows of a section by their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,4 +253,4 @@ def _check_sizes(made: MachineDef) -> None:
             )
     for scratch in made.scratch:
         if scratch.start + scratch.bytes > made.spaces[scratch.space].bytes:
-            raise IsaDataError(f"isa/targets: {made.name}: scratch ends behind {scratch.space}")
+            raise IsaDataError(f"isa/targets: {made.name}: scratch ends after {scratch.space}")

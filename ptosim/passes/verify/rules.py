@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ptosim.ground.ir.types import TileType
+from ptosim.ground.ir.types import BLOCK_BITS, TileType
 from ptosim.ground.isa.conversions import conversion
 
 
@@ -186,7 +186,7 @@ def row_broadcast(src0: Any, src1: Any, dst: Any) -> bool:
 
 
 def _is_row_vector(vector: Any, dst: Any) -> bool:
-    width = 1 if vector.blayout != "row_major" else 256 // vector.bits
+    width = 1 if vector.blayout != "row_major" else BLOCK_BITS // vector.bits
     return vector.v_row == dst.v_row and vector.v_col == width
 
 

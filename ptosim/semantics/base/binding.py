@@ -11,12 +11,10 @@ import numpy as np
 from ptosim.effects.touch import Touches
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
-from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
 from ptosim.semantics.base.faults import OpFault, check_elements, check_place
@@ -72,7 +70,7 @@ class Binding:
         self.guard: Callable[[], bool] | None = None
         self.sync: Sync | None = None
         # What happens when the scalar unit reaches a waiting operation, before it waits: the handle
-        # that it gives must be there for the operations behind it. `slots` says where results go.
+        # that it gives must be there for the operations after it. `slots` says where results go.
         self.at_issue: Callable[[], None] | None = None
         self.slots: Mapping[Value, int] = {}
         # Events between cores that it gives and takes, by keys that both sides agree on.
@@ -242,8 +240,3 @@ def typed_scalar(value: Any, dtype: np.dtype) -> Any:
         wrapped = int(value) & ((1 << bits) - 1)
         return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
     return np.array(value).astype(dtype)[()]
-
-
-def storage(dtype: DType) -> np.dtype:
-    """Return the NumPy dtype in which an element type is seen in memory."""
-    return view_dtype(dtype)

@@ -15,7 +15,7 @@ _MEMORIES = {"left": "left_scale", "right": "right_scale"}
 
 @value("pto.tget_scale_addr", "pto.get_scale_addr")
 def scale_address(ctx: ValueContext) -> Action:
-    """dst lies in the scale memory of src's L0, at a sixteenth of its address."""
+    """dst is in the scale memory of src's L0, at a sixteenth of its address."""
     source, given = ctx.slots["src"], ctx.slots.get("dst")
     target = given if given is not None else ctx.result
     name = ctx.op.name

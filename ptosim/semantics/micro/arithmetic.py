@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
 from ptosim.machine.vector import Mask
 from ptosim.numerics import lanes as numerics
@@ -114,7 +115,9 @@ def shift_by_scalar(ctx: VectorContext) -> Run:
     function = _shift(np.left_shift if ctx.op.name == "pto.vshls" else np.right_shift, lanes)
     source, count, target = ctx.register("src", lanes), ctx["scalar"], ctx["dst"]
     mask, inactive, wanted = ctx["mask"], ctx.inactive(lanes.itemsize), ctx.lanes("dst")
-    amounts = [np.full(256 // lanes.itemsize, n, raw).view(lanes) for n in range(most + 1)]
+    amounts = [
+        np.full(REGISTER_BYTES // lanes.itemsize, n, raw).view(lanes) for n in range(most + 1)
+    ]
 
     def run(core: Core) -> None:
         slots = core.slots

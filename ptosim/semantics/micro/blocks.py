@@ -1,7 +1,7 @@
 """Matrices in L1 and the L0 buffers: element (r, c) of an [R, C] matrix with C0 elements in 32
 bytes.
 
-PTO micro-instruction specification, cube layouts. In L1 element (r, c) lies at ((c div C0) * S + r)
+PTO micro-instruction specification, cube layouts. In L1 element (r, c) is at ((c div C0) * S + r)
 * 32 + (c mod C0) * size, S rows in a column block; L0A holds [M, K] and L0B the transposed [N, K]
 in the same way with S rounded up to 16; L0C holds f32 or i32 with 16 columns in a block of 64-byte
 rows."""
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.ground.ir.types import DType
+from ptosim.ground.ir.types import BLOCK_BITS, DType
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.semantics.base.binding import Binding
@@ -19,7 +19,7 @@ from ptosim.semantics.micro.pointers import Place, reads, require
 
 def columns_of_block(dtype: DType) -> int:
     """C0: elements in 32 bytes."""
-    return 256 // dtype.bits
+    return BLOCK_BITS // dtype.bits
 
 
 def block_bytes(rows: int, cols: int, dtype: DType) -> int:
@@ -50,8 +50,8 @@ def reads_blocks(
     whole, rest = divmod(cols, width)
     line, step = pitch * min(width, cols) // width if pitch != 32 else 32, stride * pitch
     reads(op, where, line, (whole, step), (rows, pitch))
-    behind = where._replace(start=where.start + whole * step)
-    reads(op, behind, min(-(-rest * dtype.bits // 8), pitch), (rows, pitch))
+    rest_of = where._replace(start=where.start + whole * step)
+    reads(op, rest_of, min(-(-rest * dtype.bits // 8), pitch), (rows, pitch))
 
 
 def reads_accumulator(
@@ -60,8 +60,8 @@ def reads_accumulator(
     """Tell that the elements of an accumulator of `size`-byte elements are read."""
     whole, rest = divmod(cols, 16)
     reads(op, where, 16 * size, (whole, stride * 64), (rows, 64))
-    behind = where._replace(start=where.start + whole * stride * 64)
-    reads(op, behind, rest * size, (rows, 64))
+    rest_of = where._replace(start=where.start + whole * stride * 64)
+    reads(op, rest_of, rest * size, (rows, 64))
 
 
 def write_blocks(op: Binding, where: Place, values: np.ndarray, dtype: DType, stride: int) -> None:

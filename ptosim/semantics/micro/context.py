@@ -14,12 +14,12 @@ import numpy as np
 
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.types import DType, MaskType, ScalarType, VRegType
+from ptosim.ground.ir.types import REGISTER_BYTES, DType, MaskType, ScalarType, VRegType
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
-from ptosim.machine.vector import REGISTER_BYTES, Mask
+from ptosim.machine.vector import Mask
 from ptosim.semantics.base.binding import typed_scalar
 from ptosim.semantics.micro.hazards import RegionPlace
 

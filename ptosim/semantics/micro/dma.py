@@ -3,7 +3,7 @@
 PTO micro-instruction specification, data movement. Between global and local memory lengths and
 strides are bytes, from start to start; each `loop` is one more level around the bursts, the first
 the innermost. On chip, lengths and gaps are units of 32 bytes, and a gap follows its burst (also
-for L1 to UB, where the text says bytes: the public programs' data need units). Bytes behind the end
+for L1 to UB, where the text says bytes: the public programs' data need units). Bytes after the end
 of a GM buffer are read as 0 and not written, with a warning: real programs move more than their
 buffers hold."""
 
@@ -58,7 +58,7 @@ def copied(op: Binding, copy: Copy) -> Commit:
 
 def _tell(op: Binding, copy: Copy) -> None:
     """What a copy reaches. Between memories on chip bytes stay as they are found; what is dropped
-    behind the end of a GM buffer is not read either."""
+    after the end of a GM buffer is not read either."""
     source, target = copy.source, copy.target
     if not source.drops and not target.drops:
         copies(op, source, target, copy.length, *copy.levels)
@@ -177,13 +177,13 @@ def _check_alignment(op: Binding, *places: Place) -> None:
 
 
 def _padded(op: Binding, copy: Copy, left: int, right: int) -> Commit:
-    """Fill elements in front of and behind the data of each burst, the data moved behind those in
+    """Fill elements before and after the data of each burst, the data moved after those in
     front; with no counts the rest of the last 32-byte block."""
     dtype = view_dtype(op.op.bound["dst"].type.elem)
     unit = typed_scalar(op.values["pad.value"], dtype).tobytes()
     before = np.frombuffer(unit * left, np.uint8)
     tail = right * len(unit) if left or right else -copy.length % 32
-    behind = np.frombuffer((unit * (tail // len(unit) + 1))[:tail], np.uint8)
+    filler = np.frombuffer((unit * (tail // len(unit) + 1))[:tail], np.uint8)
     moved = copy._replace(target=copy.target._replace(start=copy.target.start + len(before)))
     move = copied(op, moved)
     steps = [(n, step) for n, _, step in copy.levels]
@@ -198,7 +198,7 @@ def _padded(op: Binding, copy: Copy, left: int, right: int) -> Commit:
         move()
         for _, at in bursts(copy):
             write_bytes(copy.target, at, before)
-            write_bytes(copy.target, at + len(before) + copy.length, behind)
+            write_bytes(copy.target, at + len(before) + copy.length, filler)
 
     return pad
 
@@ -210,8 +210,8 @@ def gapped(
     source: Place, target: Place, count: int, length: int, gaps: tuple[int, int], unit: int = 32
 ) -> Copy:
     """Return a copy whose lengths and gaps are units of bytes; a gap follows each burst."""
-    steps = tuple((length + gap) * unit for gap in gaps)
-    return Copy(source, target, length * unit, [(count, *steps)])  # type: ignore[list-item]
+    read, write = ((length + gap) * unit for gap in gaps)
+    return Copy(source, target, length * unit, [(count, read, write)])
 
 
 def _gaps(op: Binding) -> tuple[int, int, tuple[int, int]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.core import Core
-from ptosim.machine.vector import REGISTER_BYTES
 from ptosim.numerics import lanes as numerics
 from ptosim.numerics.vcvt import Conversion, truncation, vector_conversion
 from ptosim.semantics.base.functions import vector

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
-from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Align
+from ptosim.machine.vector import PAGE_BITS, Align
 from ptosim.semantics.base.faults import outside_space
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader
@@ -97,7 +98,7 @@ def vlds(ctx: VectorContext) -> Run:
 
 
 def _whole(ctx: VectorContext, at: Address) -> Run:
-    """256 bytes as they are: what loops do most, so nothing is called that can stand here."""
+    """256 bytes as they are: what loops do most, so nothing is called that can be written here."""
     lanes, target = ctx.lanes("dst"), ctx["dst"]
     stamp, size, bits = ctx.place.stamp(REGISTER_BYTES), REGISTER_BYTES, PAGE_BITS
     entry = ctx.place.entry(size)
@@ -284,7 +285,7 @@ def vldas(ctx: VectorContext) -> Run:
 
 @vector("pto.vldus")
 def vldus(ctx: VectorContext) -> Run:
-    """256 bytes at any address; the new align state is the block behind them."""
+    """256 bytes at any address; the new align state is the block after them."""
     lanes, target, align = ctx.lanes("dst"), ctx["dst"], ctx["align_out"]
     moved = ctx.slots.get("src_out")
     at, load = address(ctx, "src"), loader(ctx, REGISTER_BYTES)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
-from ptosim.machine.vector import REGISTER_BYTES
 from ptosim.numerics.lanes import is_float
 from ptosim.semantics.base.binding import typed_scalar
 from ptosim.semantics.base.functions import vector

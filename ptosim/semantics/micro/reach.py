@@ -12,10 +12,10 @@ from contextlib import suppress
 
 import numpy as np
 
-from ptosim.ground.ir.types import MaskType, VRegType
+from ptosim.ground.ir.types import REGISTER_BYTES, MaskType, VRegType
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue, Unknown
-from ptosim.machine.vector import REGISTER_BYTES, Mask, mask_of_bits
+from ptosim.machine.vector import Mask, mask_of_bits
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.micro.context import Run, VectorContext
 
@@ -79,6 +79,7 @@ def _access(maker: Callable[[VectorContext], Run], data: Unknown, ctx: VectorCon
             run(core)
         except NeedsValue as need:
             core.ub.is_anywhere |= is_store
+            core.ub.unplaced[need.unknown.origin] = need.unknown
             for slot in results:
                 slots[slot] = need.unknown
             return

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
-from ptosim.machine.vector import REGISTER_BYTES
 from ptosim.numerics.lanes import PairTree, highest, lowest, unsigned
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.context import Run, VectorContext
@@ -28,16 +28,21 @@ def sums(ctx: VectorContext) -> Run:
 
     def run(core: Core) -> None:
         slots = core.slots
-        values = slots[source]
-        off = inactive(slots[mask])
-        if off is not None:
-            values = values.copy()
-            values[off] = 0
+        values = filled(slots[source], inactive(slots[mask]), 0)
         result = np.zeros(length, wanted)
         result[:results] = tree(values)
         slots[target] = result
 
     return ctx.made(run)
+
+
+def filled(values: np.ndarray, off: np.ndarray | None, fill: object) -> np.ndarray:
+    """Return a register with the inactive lanes replaced; the register itself stays as it is."""
+    if off is None:
+        return values
+    made = values.copy()
+    made[off] = fill
+    return made
 
 
 _EXTREMA = {
@@ -60,11 +65,7 @@ def extremum(ctx: VectorContext) -> Run:
 
     def run(core: Core) -> None:
         slots = core.slots
-        values = slots[source]
-        off = inactive(slots[mask])
-        if off is not None:
-            values = values.copy()
-            values[off] = fill
+        values = filled(slots[source], inactive(slots[mask]), fill)
         result = np.zeros(REGISTER_BYTES // size, raw)
         at = int(find(values))
         result[0] = values.view(raw)[at]
@@ -86,11 +87,7 @@ def group_extrema(ctx: VectorContext) -> Run:
 
     def run(core: Core) -> None:
         slots = core.slots
-        values = slots[source]
-        off = inactive(slots[mask])
-        if off is not None:
-            values = values.copy()
-            values[off] = fill
+        values = filled(slots[source], inactive(slots[mask]), fill)
         result = np.zeros(count, lanes)
         result[:groups] = values[find(values.reshape(groups, -1), axis=1) + starts]
         slots[target] = result.view(wanted)

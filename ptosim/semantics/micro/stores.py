@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
-from ptosim.machine.vector import PAGE_BITS, REGISTER_BYTES, Mask, VectorWindow
+from ptosim.machine.vector import PAGE_BITS, Mask, VectorWindow
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import Address, address, check, write
 from ptosim.semantics.micro.context import Run, VectorContext

@@ -119,7 +119,7 @@ def vstur(ctx: VectorContext) -> Run:
 
 @vector("pto.vstu")
 def vstu(ctx: VectorContext) -> Run:
-    """Append a register at pointer + offset; the new offset is behind it with POST_UPDATE."""
+    """Append a register at pointer + offset; the new offset is after it with POST_UPDATE."""
     value, align, target = ctx["value"], ctx["align"], ctx["align_out"]
     at, update = address(ctx, "base", "offset"), ctx.word("mode") == "POST_UPDATE"
     offset, moved, size = ctx["offset"], ctx["offset_out"], element_bytes(ctx, "base")

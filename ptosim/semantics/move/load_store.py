@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.tile import Tile
@@ -163,7 +164,7 @@ def _padding(op: Binding, tile: Tile, lines: int) -> Callable[[], Any] | None:
         return _fill_outside(op, tile)
     by_rows = tile.layout.name == "nd"
     valid, size = (tile.v_col, tile.cols) if by_rows else (tile.v_row, tile.rows)
-    block = 256 // tile.bits
+    block = BLOCK_BITS // tile.bits
     end = min(-(-valid // block) * block, size)
     if end == valid:
         return None

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, OpFault
@@ -74,7 +75,7 @@ def _check_block(op: Binding, src: Tile, dst: Tile) -> None:
     """Bias and parameter memory are written in blocks: 64 bytes (of the source on A2/A3, of the
     table on A5) and 128 bytes."""
     loc = dst.type.loc
-    if loc not in ("bias", "scaling") or dst.type.fractal == 32:  # block scales lie elsewhere
+    if loc not in ("bias", "scaling") or dst.type.fractal == 32:  # block scales are elsewhere
         return
     counted = src if loc == "bias" and op.target == "a2a3" else dst
     size, block = counted.cols * counted.bits // 8, 64 if loc == "bias" else 128
@@ -100,7 +101,7 @@ def _vec_a2a3(op: Binding, src: Tile, dst: Tile) -> Commit:
 
 
 def _whole_blocks(count: int, tile: Tile, limit: int) -> int:
-    return min(round_up(count, 256 // tile.bits), limit)
+    return min(round_up(count, BLOCK_BITS // tile.bits), limit)
 
 
 def _vec_a5(op: Binding, src: Tile, dst: Tile) -> Commit:

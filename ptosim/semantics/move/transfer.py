@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.machine.gm import reach
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import unpack_nibbles
@@ -293,7 +294,7 @@ def layout_for_acc(view: GmAccess, tile: Tile) -> str:
     """Return the layout of a window that an accumulator is stored to: column blocks, of 16 elements
     or of 32 bytes, where the window has several; a view cannot say so itself in most cases."""
     s0, s1, _, _, s4 = view.sizes
-    if s4 not in (16, 256 // view.dtype.bits) or s0 * s1 < 2:
+    if s4 not in (16, BLOCK_BITS // view.dtype.bits) or s0 * s1 < 2:
         return view.layout
     return "nz" if s0 * s1 * s4 == round_up(tile.v_col, s4) else view.layout
 

@@ -79,7 +79,8 @@ def _address(given: Pointer | GmView) -> int:
 @value("pto.make_tensor_view")
 def make_tensor_view(ctx: ValueContext) -> Action:
     """A view of global memory: pointer, sizes and strides in elements."""
-    type_: ViewType = ctx.result_type  # type: ignore[assignment]
+    type_ = ctx.result_type
+    assert isinstance(type_, ViewType)
     pointer, result = ctx.slots["ptr"], ctx.result
     shape = ctx.slots["shape"] or ()
     strides = ctx.slots["strides"] or ()
@@ -239,7 +240,7 @@ def _element(
         name = machine.buffers[number].name if isinstance(number, int) else number
         raise OpFault(
             "PTO6001",
-            f"element {start // size} lies outside `{name}` ({len(data) // size} elements)",
+            f"element {start // size} is outside `{name}` ({len(data) // size} elements)",
         )
     return np.ndarray((1,), view_dtype(dtype), data, start)
 
@@ -276,6 +277,6 @@ def memref_view(type_: MemRefType, number: int) -> GmView:
 
 
 def view_bytes(machine: Machine, view: GmView) -> np.ndarray:
-    """Return the elements of a view that is known to lie inside its buffer."""
+    """Return the elements of a view that is known to be inside its buffer."""
     spec, number, offset = view
     return strided_view(machine.buffers[number], spec, offset)

@@ -57,7 +57,7 @@ def checked_tile(type_: TileType, addr: int, rows: int | None, cols: int | None)
         raise OpFault(
             "PTO6004",
             f"valid shape {rows}x{cols} does not fit the tile's shape {type_.rows}x{type_.cols}",
-            help="a valid dimension lies between 0 and the static one",
+            help="a valid dimension is between 0 and the static one",
         )
     return tile_ref(type_, addr, rows, cols)
 
@@ -227,7 +227,8 @@ def _check_boxes(
 @value("memref.alloc")
 def memref_alloc(ctx: ValueContext) -> Action:
     """A local buffer, seen as an ND tile of its last dimension."""
-    type_: MemRefType = ctx.result_type  # type: ignore[assignment]
+    type_ = ctx.result_type
+    assert isinstance(type_, MemRefType)
     tile = memref_tile(type_)
     result, planned = ctx.result, ctx.address
 

@@ -243,11 +243,11 @@ def _slot(
     first: int,
     dtype: np.dtype,
 ) -> np.ndarray:
-    """The elements of a slot in global memory; slots of v2c lie behind those of c2v."""
+    """The elements of a slot in global memory; slots of v2c follow those of c2v."""
     number, start = end.gm or (0, 0)
     buffer = op.machine.buffers[number]
-    behind = end.slot_num if direction == "v2c" and len(end.local) == 2 else 0
-    start += (behind + index % end.slot_num) * end.slot_size + first
+    before = end.slot_num if direction == "v2c" and len(end.local) == 2 else 0
+    start += (before + index % end.slot_num) * end.slot_size + first
     last = start + (shape[0] - 1) * strides[0] + shape[1] * strides[1]
     if last > len(buffer.data):
         raise OpFault(
@@ -307,7 +307,8 @@ def _handle(op: Binding) -> tuple[int, TileType, int, int]:
         operand = op.op.bound["tile"]
         return op.slots[operand.value], given.type, given.v_row, given.v_col
     result = op.op.results[0]
-    type_: TileType = result.type  # type: ignore[assignment]
+    type_ = result.type
+    assert isinstance(type_, TileType)
     rows = op.scalar("valid_row") if op.has("valid_row") else type_.v_row
     cols = op.scalar("valid_col") if op.has("valid_col") else type_.v_col
     return (
@@ -382,7 +383,8 @@ def tfree(op: Binding) -> Commit:
 def counted(op: Binding) -> Commit:
     """Return what a bound operation on a FIFO does to the counters alone, for a run without
     values."""
-    use: FifoUse = op.sync  # type: ignore[assignment]
+    use = op.sync
+    assert isinstance(use, FifoUse)
     shares = _shares(op, _end(op), use.direction)
     pops_free = op.target == "a2a3"
 

@@ -112,7 +112,7 @@ def barrier(op: Binding) -> Commit:
 
 @kernel("pto.tsync", events=True)
 def tsync(op: Binding) -> Commit:
-    """Wait for everything that the events stand for: every pipe of the core."""
+    """Wait for everything that the events mean: every pipe of the core."""
     core = op.core
     op.sync = Barrier("ALL")
     op.guard = lambda: not core.queues

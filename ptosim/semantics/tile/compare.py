@@ -2,8 +2,8 @@
 
 A mask has one bit an element, eight to a byte, least significant first; row r of a mask tile starts
 at its row r. How much of a mask row is written depends on the target: A5 writes whole groups (128
-bits, 256 for 8-bit elements) with zeros behind the valid columns; A2/A3 compare whole 256-byte
-repeats of their source, so that bits behind the valid columns come from whatever lies there.
+bits, 256 for 8-bit elements) with zeros after the valid columns; A2/A3 compare whole 256-byte
+repeats of their source, so that bits after the valid columns come from whatever is there.
 
 A2/A3 compare i32 for equality only, whatever the mode says (`ne` is the inverted result), and
 `tcmps` compares 16-bit integers as if their bits were f16.
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.tile import Tile
 from ptosim.numerics.elementwise import COMPARISONS
 from ptosim.semantics.base.binding import Binding, OpFault, typed_scalar
@@ -111,7 +112,7 @@ def _extent(op: Binding, src: Tile) -> tuple[int, int]:
     compared for it."""
     if op.switch("tcmp.tail") == "groups":
         return _group_bytes(src.v_col, src.dtype.itemsize), src.v_col
-    repeat = 256 // src.dtype.itemsize
+    repeat = REGISTER_BYTES // src.dtype.itemsize
     lanes = -(-src.v_col // repeat) * repeat
     return lanes // 8, lanes
 
@@ -124,7 +125,7 @@ def _group_bytes(cols: int, size: int) -> int:
 def _lanes(
     op: Binding, name: str, domain: Tile, lanes: int, stride: int | None = None
 ) -> np.ndarray:
-    """Return the first lanes of each row as they lie in memory, also behind the row's end; where
+    """Return the first lanes of each row as they are in memory, also after the row's end; where
     the space ends sooner, as many as all rows have."""
     tile = op.tile(name)
     view = op.region(name, domain.v_row, domain.v_col)
@@ -162,7 +163,7 @@ def _row_writer(op: Binding, dst: Tile, rows: int, width: int) -> Callable[[np.n
 
 
 def _packed(bits: np.ndarray, width: int) -> np.ndarray:
-    """Return rows of bits as rows of `width` bytes, zeros behind the bits."""
+    """Return rows of bits as rows of `width` bytes, zeros after the bits."""
     mask = np.zeros((len(bits), width), np.uint8)
     packed = np.packbits(bits, axis=1, bitorder="little")
     mask[:, : packed.shape[1]] = packed

@@ -118,7 +118,8 @@ def _clobber(op: Binding, src: Tile) -> Callable[[affine.Int8Result], None] | No
     products = op.region("src", rows, cols)
     image = tile_array(src, (rows, cols), (2 * round_up(width, 16), 2), np.float16)
     tmp = op.opt_tile("tmp")
-    integers = blocks = None
+    integers: np.ndarray | None = None
+    blocks = np.empty(0, np.uint8)
     if tmp is not None:
         integers = tile_array(tmp, (rows, cols), (4 * width, 4), np.int32)
         blocks = flat_bytes(tmp, min(-(-rows // 8) * 256, 7680, tmp.type.bytes))
@@ -126,7 +127,7 @@ def _clobber(op: Binding, src: Tile) -> Callable[[affine.Int8Result], None] | No
     def leave(result: affine.Int8Result) -> None:
         products[...] = result.products
         if integers is not None:
-            blocks.fill(POISON)  # type: ignore[union-attr]
+            blocks.fill(POISON)
             integers[...] = result.integers
         image[...] = affine.half_image(result.integers)
 

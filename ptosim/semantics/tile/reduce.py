@@ -88,13 +88,15 @@ _ROWS: dict[str, Callable[[Binding], Reduce]] = {
 }
 
 
-def _row_kernel(choose: Callable[[Binding], Reduce]) -> Kernel:
+def _reduction(choose: Callable[[Binding], Reduce], *, of_rows: bool) -> Kernel:
+    """Return the kernel that reduces each row to a column of results, or each column to a row."""
+
     def bind(op: Binding) -> Commit:
         src, _ = op.tile("src"), op.tile("dst")
         if op.is_empty:
             return nothing
         values = op.region("src", src.v_row, src.v_col)
-        out = op.region("dst", src.v_row, 1)[:, 0]
+        out = op.region("dst", src.v_row, 1)[:, 0] if of_rows else op.region("dst", 1, src.v_col)[0]
         reduce = choose(op)
         return lambda: np.copyto(out, reduce(values))
 
@@ -102,7 +104,7 @@ def _row_kernel(choose: Callable[[Binding], Reduce]) -> Kernel:
 
 
 for _name, _choose in _ROWS.items():
-    kernel(f"pto.trow{_name}")(_row_kernel(_choose))
+    kernel(f"pto.trow{_name}")(_reduction(_choose, of_rows=True))
 
 
 # -- along columns ---------------------------------------------------------------------------------
@@ -128,21 +130,8 @@ _COLUMNS: dict[str, Callable[[Binding], Reduce]] = {
 }
 
 
-def _column_kernel(choose: Callable[[Binding], Reduce]) -> Kernel:
-    def bind(op: Binding) -> Commit:
-        src, _ = op.tile("src"), op.tile("dst")
-        if op.is_empty:
-            return nothing
-        values = op.region("src", src.v_row, src.v_col)
-        out = op.region("dst", 1, src.v_col)[0]
-        reduce = choose(op)
-        return lambda: np.copyto(out, reduce(values))
-
-    return bind
-
-
 for _name, _choose in _COLUMNS.items():
-    kernel(f"pto.tcol{_name}")(_column_kernel(_choose))
+    kernel(f"pto.tcol{_name}")(_reduction(_choose, of_rows=False))
 
 
 # -- arguments -------------------------------------------------------------------------------------

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.ir.types import REGISTER_BYTES
+
 Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-_REPEAT_BYTES = 256
 _WHOLE_ROW_SHAPES = frozenset({(64, 128), (32, 256), (16, 512), (8, 1024)})
 
 
@@ -36,7 +37,7 @@ def tree(values: np.ndarray, combine: Combine) -> np.ndarray:
 def by_lanes(values: np.ndarray, combine: Combine, neutral: Any) -> np.ndarray:
     """A2/A3: repeats lane by lane, then the tree."""
     rows, cols = values.shape
-    lanes = _REPEAT_BYTES // values.dtype.itemsize
+    lanes = REGISTER_BYTES // values.dtype.itemsize
     if cols <= lanes or (values.dtype == np.float32 and (rows, cols) in _WHOLE_ROW_SHAPES):
         return tree(values, combine)
     total = np.array(values[:, :lanes])
@@ -49,7 +50,7 @@ def by_lanes(values: np.ndarray, combine: Combine, neutral: Any) -> np.ndarray:
 def by_chunks(values: np.ndarray, combine: Combine, neutral: Any) -> np.ndarray:
     """A5: the tree for each chunk, then the chunks from left to right."""
     rows, cols = values.shape
-    lanes = _REPEAT_BYTES // values.dtype.itemsize
+    lanes = REGISTER_BYTES // values.dtype.itemsize
     total = np.full(rows, neutral, values.dtype)
     whole = cols // lanes * lanes
     if whole:

@@ -3,6 +3,7 @@ whose rate depends on the widths."""
 
 from __future__ import annotations
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.costs import CostRow
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.functions import (
@@ -15,7 +16,7 @@ from ptosim.timing.laws.functions import (
 )
 from ptosim.timing.laws.repeats import MAX_REPEATS, chain, instruction_stage
 from ptosim.timing.laws.request import Request
-from ptosim.timing.laws.shapes import REPEAT_BYTES, TileShape
+from ptosim.timing.laws.shapes import TileShape
 
 PAIR_LANES = 128
 """Elements of an iteration that narrows 32-bit rows: two registers become one."""
@@ -23,7 +24,7 @@ PAIR_LANES = 128
 
 def lanes_between(src: TileShape, dst: TileShape) -> int:
     """Elements of a repeat: those of the wider type."""
-    return REPEAT_BYTES * 8 // max(src.bits, dst.bits, 8)
+    return REGISTER_BYTES * 8 // max(src.bits, dst.bits, 8)
 
 
 # -- A2/A3 -----------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def _one_by_one(timing: Function, body: Body, nest: Nest) -> float:
 
 
 def _overlapping(timing: Function, row: CostRow, nest: Nest) -> float:
-    """Iterations of several instructions; rows start one behind the other."""
+    """Iterations of several instructions; rows start one after the other."""
     extra = 2 * timing.figure("loop")
     nested = row["nested"]
     if nest.rows == 1:

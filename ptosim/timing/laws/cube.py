@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ptosim.ground.ir.types import BLOCK_BYTES
 from ptosim.ground.isa.dtypes import DType
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 
 BLOCK = 16
-BLOCK_BYTES = 32
 
 
 def product(request: Request) -> Cost:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
 
-from ptosim.ground.ir.types import DType, TileType
+from ptosim.ground.ir.types import REGISTER_BYTES, DType, TileType
 
-REPEAT_BYTES = 256
 """Bytes that one repeat of a vector instruction covers, on both targets."""
 
 
@@ -50,7 +49,7 @@ class TileShape:
     @property
     def lanes(self) -> int:
         """Elements in a repeat."""
-        return REPEAT_BYTES * 8 // max(self.bits, 8)
+        return REGISTER_BYTES * 8 // max(self.bits, 8)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def hints(report: CostReport) -> list[Hint]:
 
 
 def _of_cores(found: Iterable[tuple[str, Hint]]) -> list[Hint]:
-    """Join what several cores have alike: the dearest stands for all, its text begins with the
+    """Join what several cores have alike: the dearest is told for all, its text begins with the
     place."""
     groups: dict[tuple[str, int, str], list[tuple[str, Hint]]] = {}
     for where, hint in found:
@@ -125,7 +125,7 @@ _WAITS = {
 
 def _waits(report: CostReport) -> list[Hint]:
     """What pipes wait for at barriers, and for the scalar unit. (That unit itself waits at a
-    barrier behind the last operation, which costs nothing.)"""
+    barrier after the last operation, which costs nothing.)"""
     found = []
     for use in report.pipes:
         for reason, (text, cure) in _WAITS.items():

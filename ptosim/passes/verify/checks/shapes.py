@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import Dim, MemRefType, PtrType, TileType, ViewType
+from ptosim.ground.ir.types import BLOCK_BITS, Dim, MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.source import Source
 from ptosim.machine.layout import box_shape
 from ptosim.passes.verify.operands import constant, operand_span
@@ -54,7 +54,7 @@ def _unaligned(type_: TileType) -> str | None:
         by_rows = type_.blayout == "row_major"
         line = (type_.cols if by_rows else type_.rows) * bits
         what = "row" if by_rows else "column"
-        return None if line % 256 == 0 else f"a {what} of the tile has {line / 8:g} bytes"
+        return None if line % BLOCK_BITS == 0 else f"a {what} of the tile has {line / 8:g} bytes"
     rows, cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
     free_rows = type_.loc == "vec" or type_.fractal == 32 or type_.rows == 1
     if type_.cols % cols or (type_.rows % rows and not free_rows):
