@@ -25,19 +25,8 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
 from ptosim.ground.source import Source
-from ptosim.passes.bind.clauses import NamedBinder, shown, without_flags
-from ptosim.passes.bind.written import Written, collect
-
-__all__ = [
-    "Written",
-    "bind",
-    "bind_named",
-    "choose",
-    "collect",
-    "describe",
-    "operand_kinds",
-    "report_mismatch",
-]
+from ptosim.passes.bind.clauses import NamedBinder, quoted, shown, without_flags
+from ptosim.passes.bind.written import Written
 
 _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
     (TileType, frozenset(("tile",))),
@@ -325,12 +314,8 @@ def _describe_operand(definition: OperandDef) -> str:
 
 def _given(written: Written) -> str:
     def words(values: list[Operand]) -> str:
-        return ", ".join(str(v.type) if v.value is not None else _shown(v.tok) for v in values)
+        return ", ".join(str(v.type) if v.value is not None else quoted(v) for v in values)
 
     if written.outs is None:
         return f"({words(written.ins)})"
     return f"ins({words(written.ins)}) outs({words(written.outs)})"
-
-
-def _shown(tok: Any) -> str:
-    return f"`{tok.value}`" if tok.__class__ is Tok else "a literal"

@@ -201,8 +201,8 @@ class NamedBinder:
     def _misfit(
         self, definition: OperandDef, written: WrittenClause, unknown: str | None
     ) -> Diagnostic:
-        given = [str(v.type) if v.value is not None else _quoted(v) for v in written.values]
-        given += [f"{k} = {_quoted(v)}" for k, v in written.keywords.items()]
+        given = [str(v.type) if v.value is not None else quoted(v) for v in written.values]
+        given += [f"{k} = {quoted(v)}" for k, v in written.keywords.items()]
         what = f"no operand `{unknown}`" if unknown else f"other operands than ({', '.join(given)})"
         return finding(
             "PTO2009",
@@ -240,7 +240,8 @@ def _place(written: Any) -> Tok | None:
     return tok if tok.__class__ is Tok else None
 
 
-def _quoted(operand: Operand) -> str:
+def quoted(operand: Operand) -> str:
+    """Return a word or literal as it is written."""
     return f"`{operand.tok.value}`" if isinstance(operand.tok, Tok) else "a literal"
 
 

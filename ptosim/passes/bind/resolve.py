@@ -24,6 +24,7 @@ from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.structured import Structured
+from ptosim.passes.bind.written import Written, collect
 from ptosim.passes.verify.rule_views import attribute, condition_holds
 from ptosim.syntax.types import parse_type
 
@@ -217,7 +218,7 @@ class _Resolver(Structured):
         if handles_itself and handler is not None:
             handler(op)
             return
-        written = bind.collect(op, self.use, self.type_of)
+        written = collect(op, self.use, self.type_of)
         for region in op.regions:
             self._region(region, [])
         if definition is None:
@@ -265,7 +266,7 @@ class _Resolver(Structured):
             help=f"did you mean `{close[0]}`?" if close else "`ptosim ops` lists every operation",
         )
 
-    def _bind(self, op: Operation, definition: OpDef, written: bind.Written) -> None:
+    def _bind(self, op: Operation, definition: OpDef, written: Written) -> None:
         def holds(variant: Variant, condition: str) -> bool:
             return condition_holds(op, self._declared_results(op, written), condition, self.target)
 
@@ -275,7 +276,7 @@ class _Resolver(Structured):
             return
         op.bound |= bind.bind_named(op, definition, variant, written, self.source, self.sink)
 
-    def _declared_results(self, op: Operation, written: bind.Written) -> list[Type]:
+    def _declared_results(self, op: Operation, written: Written) -> list[Type]:
         """Types of the results as far as the text has them, before the operands are bound."""
         if op.arrow:
             types = [self.type_of(t) for t in op.arrow]
@@ -285,7 +286,7 @@ class _Resolver(Structured):
         named = [self.types.get(n, t) for n, t in zip(names, types, strict=False)]
         return [*named, *types[len(named) :]]
 
-    def _result_types(self, op: Operation, definition: OpDef, written: bind.Written) -> list[Type]:
+    def _result_types(self, op: Operation, definition: OpDef, written: Written) -> list[Type]:
         count = sum(n for _, n, _ in op.result_tokens)
         if not count:
             return []
@@ -310,7 +311,7 @@ class _Resolver(Structured):
         self._count_mismatch(op, f"{count} results but {len(types)} result types")
         return [*types, *([ErrorType()] * count)][:count]
 
-    def _last_types(self, op: Operation, written: bind.Written, count: int) -> list[Type]:
+    def _last_types(self, op: Operation, written: Written, count: int) -> list[Type]:
         if op.form == "dps" and op.outs_types and not op.outs:
             return [self.type_of(t) for t in op.outs_types]
         tokens = [t for t in op.types if t.__class__ is Tok and t.type == "TYPE"]

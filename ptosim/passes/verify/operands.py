@@ -9,7 +9,7 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok
-from ptosim.ground.isa.enums import EnumDef, enums
+from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
@@ -61,19 +61,34 @@ def _word_operands(op: Operation) -> Iterator[tuple[OperandDef, Operand]]:
 def _unknown_member(
     op: Operation, definition: OperandDef, operand: Operand, source: Source
 ) -> Diagnostic:
-    value = operand.const
-    text = value.member if isinstance(value, Enum) else str(value)
-    known: list[EnumDef] = [enums()[n] for n in definition.enums if n in enums()]
-    members = [m for enum in known for m in enum.members]
-    names = " or ".join(definition.enums)
     tok = operand.tok
     span = tok.span(source) if isinstance(tok, Tok) else op.span(source)
+    value = operand.const
     if isinstance(value, Enum) and value.kind not in (None, "enum", *definition.enums):
-        message = f"'{op.name}' op expects '{definition.name}' to be a {names}, not a {value.kind}"
-        return finding("PTO2006", message, span, help=f"write `<{value.member}>`")
+        what = f"'{definition.name}'"
+        return other_enum(op, what, definition.enums, value, span, f"<{value.member}>")
+    return no_member(op, definition.enums, value, span)
+
+
+def other_enum(
+    op: Operation, what: str, names: Sequence[str], value: Enum, span: Span, cure: str
+) -> Diagnostic:
+    """Return the finding that a member of another enum is given."""
+    return finding(
+        "PTO2006",
+        f"'{op.name}' op expects {what} to be a {' or '.join(names)}, not a {value.kind}",
+        span,
+        help=f"write `{cure}`",
+    )
+
+
+def no_member(op: Operation, names: Sequence[str], value: Any, span: Span) -> Diagnostic:
+    """Return the finding that a word is a member of none of the enums."""
+    text = value.member if isinstance(value, Enum) else str(value)
+    members = [m for name in names if name in enums() for m in enums()[name].members]
     return finding(
         "PTO2004",
-        f"'{op.name}' op: `{text}` is not a member of {names}",
+        f"'{op.name}' op: `{text}` is not a member of {' or '.join(names)}",
         span,
         notes=(f"members: {', '.join(members)}",),
         help=nearest(text, members),

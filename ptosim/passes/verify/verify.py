@@ -33,6 +33,8 @@ from ptosim.passes.verify.operands import (
     check_results,
     check_type_lists,
     check_words,
+    no_member,
+    other_enum,
 )
 from ptosim.passes.verify.rule_views import OperandView, environment, evaluate
 from ptosim.passes.verify.rules import PREDICATES
@@ -148,10 +150,11 @@ class _Verifier:
         span = self._attr_span(op, attr)
         if enum is not None:
             if isinstance(value, Enum) and value.kind not in (None, "enum", enum.name):
-                self.found.append(_wrong_enum(op, known, value, span))
+                what, cure = f"attribute '{known.name}'", f"#pto<{known.type} {value.member}>"
+                self.found.append(other_enum(op, what, (known.type,), value, span, cure))
                 return False
             if op.attributes[known.name] is None:
-                self.found.append(_unknown_member(op, known, enum.members, value, span))
+                self.found.append(no_member(op, (known.type,), value, span))
                 return False
         elif not _has_type(value, known.type):
             self._report(
@@ -395,25 +398,3 @@ def _has_type(value: Any, type_: str) -> bool:
     if type_ == "str":
         return isinstance(value, str)
     return not isinstance(value, TypeText)
-
-
-def _wrong_enum(op: Operation, known: AttrDef, value: Enum, span: Span) -> Diagnostic:
-    return finding(
-        "PTO2006",
-        f"'{op.name}' op expects attribute '{known.name}' to be a {known.type}, not a {value.kind}",
-        span,
-        help=f"write `#pto<{known.type} {value.member}>`",
-    )
-
-
-def _unknown_member(
-    op: Operation, known: AttrDef, members: dict[str, int], value: Any, span: Span
-) -> Diagnostic:
-    text = value.member if isinstance(value, Enum) else str(value)
-    return finding(
-        "PTO2004",
-        f"'{op.name}' op: `{text}` is not a member of {known.type}",
-        span,
-        notes=(f"members: {', '.join(members)}",),
-        help=nearest(text, members),
-    )

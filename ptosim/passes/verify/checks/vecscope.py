@@ -72,7 +72,7 @@ def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
             notes=("outside a vector region a tile represents its address",),
             help="move it into `pto.vecscope { … }`",
         )
-    elif op.regions or op.name.startswith(("func.", "scf.")):
+    elif op.regions or op.traits & {"call", "returns", "yields"}:
         return  # they hand on what another operation made
     elif has_registers(op):
         yield finding(
