@@ -235,7 +235,7 @@ class Launch:
         else:
             array = arguments.random_array(elem, needed.shape, self.rng)
             shape = "x".join(map(str, needed.shape))
-            self.made_up[value.name] = f"{shape} random elements of {elem}"
+            self.made_up[value.name] = f"{shape} random elements of {elem.name}"
         number = len(self.machine.buffers)
         data = to_bytes(array, elem)
         self.machine.buffers.append(GmBuffer(number, value.name, data, elem, array.shape))
