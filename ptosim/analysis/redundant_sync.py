@@ -38,8 +38,8 @@ def needless(
     followed to its end, or where it has races of its own."""
     front = program.front
     before = follow(front, program.profile, entry, args)
-    if before.ended:
-        raise UsageError(f"needless synchronisation cannot be told of @{entry}: {before.ended}")
+    if not before.is_whole:
+        raise UsageError(f"needless synchronisation cannot be told of @{entry}: {before}")
     wrong = next((d for d in before.findings if d.severity is Severity.ERROR), None)
     if wrong is not None:
         raise UsageError(
@@ -55,7 +55,7 @@ def needless(
         if without is None:
             continue
         after = follow(without.front, program.profile, entry, args)
-        if after.ended or any((d.code, d.message) not in known for d in after.findings):
+        if not after.is_whole or any((d.code, d.message) not in known for d in after.findings):
             continue
         found.append(_finding(front, candidate, cycles, _cycles(without, entry, args)))
     return found
@@ -189,7 +189,7 @@ def _pressure(front: Front, function: Operation) -> Iterator[Diagnostic]:
                 ),
                 *_FULL[: int(full)],
             ),
-            help="use an id again where its wait lies before the next set" if full else None,
+            help="use an id again where its wait is before the next set" if full else None,
             context={
                 "from": source,
                 "to": target,

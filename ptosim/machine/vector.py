@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.machine.unknown import Unknown
 
 WIDTHS = (1, 2, 4, 8)
 _FULL = (1 << 256) - 1
@@ -143,12 +144,12 @@ class VectorWindow:
     `touched` are the pages in which `last` says something. `log`, where somebody watches, takes
     each access of a region: code << 32 | bytes << 20 | first byte, or -1 - i for entry i of
     `parts`, (code, first bytes, bytes of each run). `is_anywhere`: a store went to a place that a
-    run without values does not know.
+    run without values does not know; `unplaced` says on what the places of such accesses depend.
     """
 
     __slots__ = (
         "data", "interval", "is_anywhere", "last", "log", "marks", "parts", "size", "stamp",
-        "touched",
+        "touched", "unplaced",
     )  # fmt: skip
 
     def __init__(self, data: bytearray) -> None:
@@ -162,6 +163,7 @@ class VectorWindow:
         self.log: array[int] | None = None
         self.parts: list[tuple[int, np.ndarray, int]] = []
         self.is_anywhere = False
+        self.unplaced: dict[str, Unknown] = {}
 
     def watch(self) -> None:
         """Begin to log accesses."""

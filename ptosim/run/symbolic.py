@@ -60,7 +60,8 @@ class SymbolicLaunch(Launch):
         return self._not_given(value)
 
     def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> Any:
-        return super()._tensor(value, type_, given) if value.name in given else Unknown("a tensor")
+        is_given = value.name in given
+        return super()._tensor(value, type_, given) if is_given else self._not_given(value)
 
     def _not_given(self, value: Value) -> Unknown:
         name = value.name
@@ -167,19 +168,25 @@ def _asked(open_: Undecided) -> UsageError:
 @dataclass(slots=True)
 class Followed:
     """What following an entry without values brought out, and where it ended: '' if it came to the
-    end of the program. `begun` is False where there was nothing to follow; `unchecked` says what
-    the checks that were left out depend on."""
+    end of the program. `begun` is False where there was nothing to follow. `unplaced` says on what
+    accesses depend that may be anywhere, `unchecked` the same of other checks that were left
+    out."""
 
     findings: list[Diagnostic] = field(default_factory=list)
     ended: str = ""
     begun: bool = True
+    unplaced: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """True if the program was followed to its end, and every access is at a known place."""
+        return not self.ended and not self.unplaced
+
     def __str__(self) -> str:
-        if not self.unchecked:
-            return self.ended or "to its end"
-        origins = ", ".join(self.unchecked)
-        return f"{self.ended or 'to its end'}; not checked: what depends on {origins}"
+        text = self.ended or "to its end"
+        origins = ", ".join(dict.fromkeys((*self.unplaced, *self.unchecked)))
+        return f"{text}; not checked: what depends on {origins}" if origins else text
 
 
 def follow(
@@ -207,7 +214,10 @@ def follow(
     if monitor is not None and not ended:
         monitor.finish()
     found = [_certain(d) for d in launch.sink if d is stop or _is_kept(d)]
-    return Followed(found, ended, unchecked=tuple(launch.engine.unchecked))
+    unplaced = dict(launch.engine.unplaced)
+    for core in launch.machine.cores:
+        unplaced |= core.ub.unplaced if core.ub is not None else {}
+    return Followed(found, ended, True, tuple(unplaced), tuple(launch.engine.unchecked))
 
 
 def _walk(engine: SymbolicEngine) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import ptosim
 from ptosim.api import Checked, check_source
 from ptosim.ground.source import Source
 from tests.cli.programs import PART, VIEW
@@ -111,6 +112,46 @@ def test_an_unknown_event_ends_it():
     result = checked(program(body, args=", %n: index"))
     assert "'pto.set_flag_dyn' depends on argument `n`" in result.dry_run
     assert codes(result) == []
+
+
+def test_a_tile_without_a_place_ends_it_where_it_is_used():
+    """The fault is told, and no byte is said to be undefined for want of it."""
+    tile = "!pto.tile_buf<vec, 16x64xf32>"
+    text = f"""module attributes {{pto.target_arch = "a5"}} {{
+  func.func @k(%n: i64) {{
+    %one = arith.constant 1.0 : f32
+    %a = pto.alloc_tile addr = %n : {tile}
+    pto.texpands ins(%one : f32) outs(%a : {tile})
+    pto.tabs ins(%a : {tile}) outs(%a : {tile})
+    return
+  }}
+}}
+"""
+    result = checked(text, args={"n": 8})
+    assert codes(result) == ["PTO4354"]
+    assert "'pto.texpands' depends on the result of 'pto.alloc_tile' in line 4" in result.dry_run
+
+
+def test_synchronisation_is_not_called_redundant_where_a_place_is_open():
+    body = f"""%p2 = pto.partition_view %vy, offsets = [%r, %c0], sizes = [%c16, %c64] : {VIEW} -> {PART}
+LOAD
+{pair("MTE2", "MTE3")}
+pto.tstore ins(%a : !pto.tile_buf<vec, 16x64xf32>) outs(%p2 : {PART})
+pto.barrier <PIPE_ALL>
+pto.tload ins(%py : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)"""
+    text = program(body, args=", %r: index")
+    with pytest.raises(ptosim.UsageError, match="not checked: what depends on argument `r`"):
+        checked(text, needless=True)
+    assert "PTO5301" not in codes(checked(text, needless=True, args={"r": 0}))
+
+
+@pytest.mark.parametrize("operation", ["load", "store"])
+def test_a_scalar_access_at_an_unknown_place(operation):
+    load = "%v = pto.load_scalar %x[%n] : !pto.ptr<f32> -> f32"
+    store = "%f = arith.constant 1.0 : f32\npto.store_scalar %f, %x[%n] : !pto.ptr<f32>, f32"
+    result = checked(program({"load": load, "store": store}[operation], args=", %n: index"))
+    assert "argument `n`" in result.dry_run
+    assert ("to its end" in result.dry_run) == (operation == "load")
 
 
 # -- registers -------------------------------------------------------------------------------------

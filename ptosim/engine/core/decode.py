@@ -216,7 +216,10 @@ class _Decoder:
         results = self._unknown_results(op)
         if self.depth is Depth.SHAPES:
             return runners.no_action
-        return runners.reader(run, *results) if reads else runners.writer(run)
+        if reads:
+            return runners.reader(run, *results)
+        places = [self.slots.bound(op.bound[name]) for name in ("ptr", "offset")]
+        return runners.writer(run, tuple(places))
 
     def _unknown_results(self, op: Operation) -> tuple[tuple[int, ...], Unknown]:
         """Let the results that data decide be unknown until something gives them a value."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from operator import index, itemgetter
 from typing import Any
 
@@ -167,19 +166,24 @@ def reader(run: Action, results: tuple[int, ...], unknown: Unknown) -> Action:
     """A read of memory without values: its place is checked, its results are unknown."""
 
     def read(core: Core) -> None:
-        without_values(run, core)
+        run(core)
         for slot in results:
             core.slots[slot] = unknown
 
     return read
 
 
-def writer(run: Action) -> Action:
-    """A write to memory without values: its place is checked."""
-    return lambda core: without_values(run, core)
+def writer(run: Action, places: tuple[int, ...]) -> Action:
+    """A write to memory without values: its place, that the slots of `places` say, is checked, and
+    what it writes does not matter."""
 
+    def write(core: Core) -> None:
+        try:
+            run(core)
+        except NeedsValue:
+            for slot in places:
+                found = core.slots[slot]
+                if Unknown in (found.__class__, getattr(found, "byte", None).__class__):
+                    raise
 
-def without_values(run: Action, core: Core) -> None:
-    """Execute an instruction as far as its operands are known."""
-    with suppress(NeedsValue):
-        run(core)
+    return write

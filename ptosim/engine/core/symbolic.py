@@ -18,7 +18,7 @@ from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.ir.types import ScalarType
+from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core, Machine
@@ -56,7 +56,8 @@ class Undecided(Exception):
 
 class SymbolicEngine(Engine):
     """Executes what scalars decide, and checks what it can of everything else. `unchecked` are the
-    unknown values that left a check out."""
+    unknown values that left a check out, by origin; `unplaced` those that left open which memory an
+    operation uses."""
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class SymbolicEngine(Engine):
     ) -> None:
         super().__init__(program, resolved, machine, profile, sink, observers, in_order=in_order)
         self.unchecked: dict[str, Unknown] = {}
+        self.unplaced: dict[str, Unknown] = {}
 
     def _step(self, core: Core, inst: Inst) -> None:
         try:
@@ -94,6 +96,8 @@ class SymbolicEngine(Engine):
         results = self._numbers(inst)
         if results is None:
             self._undecided(inst, unknown)
+        if inst.kind is Kind.ACTION:
+            self.unplaced[unknown.origin] = unknown
         for slot in results:
             core.slots[slot] = unknown
         return inst.pc + 1
@@ -172,9 +176,11 @@ class SymbolicEngine(Engine):
         try:
             return inst.semantics(binding) if inst.semantics is not None else nothing
         except NeedsValue as need:
-            if must_know or not all(map(_is_placed, binding.values.values())):
+            if must_know or not all(_is_placed(binding, name) for name in binding.values):
                 raise
-            self.unchecked[need.unknown.origin] = need.unknown
+            is_open = any(map(is_unplaced, binding.values.values()))
+            left_out = self.unplaced if is_open else self.unchecked
+            left_out[need.unknown.origin] = need.unknown
         except OpFault as fault:
             if must_know:
                 raise
@@ -221,10 +227,14 @@ def is_unplaced(value: Any) -> bool:
     )
 
 
-def _is_placed(value: Any) -> bool:
-    """True for a value that is not in a core's own memory, or a tile at a known place there."""
+def _is_placed(binding: Binding, name: str) -> bool:
+    """True for an operand that is not in a core's own memory, or is a tile at a known place
+    there."""
+    type_ = getattr(binding.op.bound.get(name), "type", None)
+    is_handle = isinstance(type_, (TileType, MemRefType, PtrType))
     return not any(
-        (part.__class__ is TileRef and part.addr.__class__ is Unknown)
+        (is_handle and part.__class__ is Unknown)
+        or (part.__class__ is TileRef and part.addr.__class__ is Unknown)
         or (part.__class__ is Pointer and not part.is_global)
-        for part in _parts(value)
+        for part in _parts(binding.values[name])
     )

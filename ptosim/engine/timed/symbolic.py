@@ -39,6 +39,7 @@ class TimedSymbolicEngine(SymbolicEngine, TimedEngine):
         observers: Sequence[Observer] = (),
     ) -> None:
         TimedEngine.__init__(self, program, resolved, machine, profile, sink, bridge, observers)
+        self.unchecked, self.unplaced = {}, {}
         self._by_form: dict[tuple[Any, ...], Bound] = {}
 
     def _enter(self, core: Core, inst: Inst) -> int:

@@ -79,6 +79,7 @@ def _access(maker: Callable[[VectorContext], Run], data: Unknown, ctx: VectorCon
             run(core)
         except NeedsValue as need:
             core.ub.is_anywhere |= is_store
+            core.ub.unplaced[need.unknown.origin] = need.unknown
             for slot in results:
                 slots[slot] = need.unknown
             return
