@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-VREG_BITS = 2048
+from ptosim.ground.ir.types import REGISTER_BYTES
+
+VREG_BITS = 8 * REGISTER_BYTES
 MASK = "!pto.mask<b32>"
 _SPECIAL_BITS = {"bf16": 16, "hif8": 8, "f8E4M3FN": 8, "f8E5M2": 8, "f4E2M1FN": 4, "f4E1M2FN": 4}
 

@@ -62,7 +62,7 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
         ("lowest confidence", lambda r: r.confidence),
         ("model error", _error),
     ]
-    columns = ["", *(f">{r.target}" for r in reports)]
+    columns = ["", *(f">{r.label}" for r in reports)]
     cells = [(label, *(text(r) for r in reports)) for label, text in rows]
     parts: list[Part] = [table("cost", columns, cells)]
     for report in reports:

@@ -65,11 +65,11 @@ _TOKEN_KINDS = {
 
 
 def operand_kinds(operand: Operand) -> frozenset[str] | None:
-    """Return the operand kinds that an operand can stand for, None for one already reported."""
+    """Return the operand kinds that an operand can represent, None for one already reported."""
     type_ = operand.type
     if operand.value is None:
         tok = operand.tok
-        kind = tok.type if tok.__class__ is Tok else "SYMBOL"
+        kind = tok.type if isinstance(tok, Tok) else "SYMBOL"
         return _TOKEN_KINDS.get(kind, frozenset())
     if type_ is None or isinstance(type_, ErrorType):
         return None

@@ -125,6 +125,25 @@ def test_the_clock_is_the_chips() -> None:
     assert (slow.target, slow.chip) == ("a2a3", "910B4")
 
 
+def test_chips_of_one_architecture_are_told_apart() -> None:
+    """Columns, JSON keys and the first lines of the reports."""
+    words = ("cost", "@basics/vadd", "--target", "910b1,910b4")
+    found = data_of(*words)["targets"]
+    assert [(n, r["target"], r["chip"]) for n, r in found.items()] == [
+        ("a2a3", "a2a3", "910B1"),
+        ("910B4", "a2a3", "910B4"),
+    ]
+    text = told(*words)[1]
+    assert re.search(r"^ +a2a3 +910B4$", text, re.MULTILINE)
+    assert text.count("chip 910B4") == 1
+    assert "on 910B4" in told("port", "@basics/vadd", "--from", "910b1", "--to", "910b4")[1]
+
+
+def test_kernels_are_made_for_an_architecture() -> None:
+    code, text = told("quant", "explore", "randn:f32:8x64", "--target", "910b4")
+    assert (code, "910B4" in text) == (2, True)
+
+
 # -- a new chip is one file ----------------------------------------------------------------------------
 
 CHIP = """
