@@ -19,7 +19,7 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.sources import open_source
-from ptosim.views.diagnostics.export import WRITERS, Found
+from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line
 
 _EPILOG = """A program with synchronisation of its own is followed without values (a dry run) as far
@@ -51,8 +51,7 @@ class _Report(NamedTuple):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = _EPILOG
-    parser.add_argument("files", nargs="+", metavar="FILE", help="path, `-`, or `@name`")
-    shared.add_program(parser)
+    shared.add_program(parser, "files")
     group = parser.add_argument_group("check")
     group.add_argument("--entry", metavar="F", help="the function that the dry run follows")
     group.add_argument(
@@ -178,14 +177,14 @@ def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal
         terminal.remark(rest_line(rest))
 
 
-def _found(report: _Report) -> Found:
+def _found(report: _Report) -> Findings:
     about = {"programs": [_fields(r, report.options) for r in report.files]}
     suites = [
         (f"{r.source.name} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
         for r in report.files
     ]
     options = report.options
-    return Found(
+    return Findings(
         report.visible, report.omitted, about, suites, lambda finding: _is_failure(finding, options)
     )
 

@@ -30,11 +30,9 @@ name, as `instruction.vadd.slope`."""
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = _EPILOG
-    parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
     shared.add_program(parser)
     group = parser.add_argument_group("cost")
-    group.add_argument("--entry", metavar="F", help="the function to time")
-    group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
+    launching.add_inputs(group, "time")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
     group.add_argument(
         "--view",
@@ -62,7 +60,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         except ProgramError as problem:
             if len(asked) == 1:
                 raise
-            if terminal.format == "text":
+            if terminal.format != "json":  # there they are in the report
                 terminal.findings(problem.diagnostics)
             rejected[str(choices.target)] = problem
     if terminal.wants_report:

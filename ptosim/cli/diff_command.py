@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ptosim.analysis.differences import difference
-from ptosim.cli import differing
+from ptosim.cli import differing, launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("first", metavar="A", help="path, `-`, or `@name`")
     parser.add_argument("second", metavar="B", help="path, `-`, or `@name`")
-    shared.add_program(parser)
+    shared.add_program(parser, None)
     differing.add_options(parser)
 
 
@@ -30,5 +30,5 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     target = shared.targets(options.target)[0]
     one = differing.side(options, options.first, target)
     two = differing.side(options, options.second, target)
-    found = difference(one, two, differing.tolerance(options))
+    found = difference(one, two, launching.tolerance(options))
     return differing.report(found, ("A", "B"), options, terminal)

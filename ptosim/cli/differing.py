@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ptosim.analysis.differences import Difference, Side, look_at
+from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
-from ptosim.cli.launching import choices
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import ProgramError
-from ptosim.run.compare import Tolerance
 from ptosim.views.difference_report import renderables
 
 
@@ -33,12 +32,9 @@ FORMATS: Formats[_Report] = {
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of both commands."""
     group = parser.add_argument_group("comparison")
-    group.add_argument("--entry", metavar="F", help="the function to run")
-    group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
+    launching.add_inputs(group, "run")
     group.add_argument("--seed", type=int, help="seed of generated data")
-    group.add_argument("--rtol", type=float, help="relative tolerance of values")
-    group.add_argument("--atol", type=float, help="absolute tolerance of values")
-    group.add_argument("--ulp", type=int, help="tolerance in units in the last place")
+    launching.add_tolerance(group, "values")
     group.add_argument(
         "--slower", type=float, default=5.0, metavar="PERCENT",
         help="more cycles that count as worse (default: 5)",
@@ -49,12 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def side(options: argparse.Namespace, file: str, target: str | None) -> Side:
     """Return what a file gives on a target, with the arguments of its sidecar and those given."""
-    return look_at(replace(choices(options, file), target=target))
-
-
-def tolerance(options: argparse.Namespace) -> Tolerance:
-    """Return the tolerance that the options ask for."""
-    return Tolerance(options.rtol, options.atol, options.ulp)
+    return look_at(replace(launching.choices(options, file), target=target))
 
 
 def report(

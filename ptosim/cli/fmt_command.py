@@ -22,7 +22,6 @@ FORMATS: Formats[list[str]] = {"text": text("".join)}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="path, `-`, or `@name`")
     parser.add_argument("--to", choices=("ssa", "dps"), help="convert tile operations to this form")
     parser.add_argument("--check", action="store_true", help="exit 1 if a file is not canonical")
     parser.add_argument("--diff", action="store_true", help="show what would change")
@@ -47,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     quant.add_argument(
         "--strip-quant", action="store_true", help="stored types in the signatures of functions"
     )
-    shared.add_program(parser)
+    shared.add_program(parser, "files")
     shared.add_output(parser, FORMATS)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from ptosim.cli.terminal import Terminal
-from ptosim.views.diagnostics.export import WRITERS, Found
+from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.json_text import document
 
 R = TypeVar("R")
@@ -33,6 +33,6 @@ def data(fields: Callable[[R], object]) -> Callable[[R, Terminal], str]:
     return lambda report, terminal: document(fields(report))
 
 
-def findings(form: str, found: Callable[[R], Found]) -> Callable[[R, Terminal], str]:
+def findings(form: str, found: Callable[[R], Findings]) -> Callable[[R, Terminal], str]:
     """Return the writer of a form in which a report is nothing but its findings."""
     return lambda report, terminal: WRITERS[form](found(report))

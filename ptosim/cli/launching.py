@@ -8,13 +8,13 @@ from dataclasses import fields, replace
 from ptosim.cli import options as shared
 from ptosim.run import values
 from ptosim.run.choices import Choices
+from ptosim.run.compare import Tolerance
 from ptosim.run.launch import MAX_INSTRUCTIONS
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
     """Options on what a program is launched with."""
-    group.add_argument("--entry", metavar="F", help="the function to run")
-    group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC")
+    add_inputs(group, "run")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
     group.add_argument("--uninit", choices=("poison", "zero", "random"), default="poison")
     group.add_argument("--commit", choices=("program", "retire"), default="program")
@@ -31,6 +31,25 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
         help="count cycles as well as values (default)",
     )
     group.add_argument("--seed", type=int, help="seed of generated data")
+
+
+def add_inputs(group: argparse._ArgumentGroup, verb: str) -> None:
+    """Options on the function that is run (or timed, or drawn) and its arguments."""
+    group.add_argument("--entry", metavar="F", help=f"the function to {verb}")
+    group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC",
+                       help="an argument; SPEC: see `ptosim run --help`")  # fmt: skip
+
+
+def add_tolerance(group: argparse._ArgumentGroup, of: str) -> None:
+    """Options on how far values may be from others."""
+    group.add_argument("--rtol", type=float, help=f"relative tolerance of {of}")
+    group.add_argument("--atol", type=float, help=f"absolute tolerance of {of}")
+    group.add_argument("--ulp", type=int, help=f"tolerance of {of} in units in the last place")
+
+
+def tolerance(options: argparse.Namespace) -> Tolerance:
+    """Return the tolerance that the options ask for."""
+    return Tolerance(options.rtol, options.atol, options.ulp)
 
 
 def add_limit(group: argparse._ArgumentGroup) -> None:

@@ -30,12 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "`-o map.html` writes a self-contained page. A program over its budget is drawn, too, and "
         "exits with 3."
     )
-    parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
     shared.add_program(parser)
     group = parser.add_argument_group("map")
-    group.add_argument("--entry", metavar="F", help="the function to draw")
-    group.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC",
-                       help="an argument, as for `run`")  # fmt: skip
+    launching.add_inputs(group, "draw")
     shared.add_output(parser, FORMATS)
 
 

@@ -25,8 +25,11 @@ def add_output(parser: argparse.ArgumentParser, formats: Formats[R]) -> None:
     group.add_argument("-v", "--verbose", action="store_true", help="all notes")
 
 
-def add_program(parser: argparse.ArgumentParser) -> None:
-    """Options on how a program is read."""
+def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> None:
+    """The argument that names a program (or with `files` several), and how it is read."""
+    if file is not None:
+        several = "+" if file == "files" else None
+        parser.add_argument(file, nargs=several, metavar="FILE", help="path, `-`, or `@name`")
     group = parser.add_argument_group("program")
     group.add_argument(
         "--target",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ptosim.analysis.differences import difference
-from ptosim.cli import differing
+from ptosim.cli import differing, launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--from", dest="source", required=True, metavar="T", help="a target, or a chip"
     )
     parser.add_argument("--to", required=True, metavar="T", help="the target to move to")
-    shared.add_program(parser)
+    shared.add_program(parser, None)
     differing.add_options(parser)
 
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError("port reads the program twice; give a file")
     first = differing.side(options, options.file, options.source)
     second = differing.side(options, options.file, options.to)
-    found = difference(first, second, differing.tolerance(options))
+    found = difference(first, second, launching.tolerance(options))
     return differing.report(found, (f"on {one.label}", f"on {two.label}"), options, terminal)
 
 

@@ -19,7 +19,7 @@ from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
 from ptosim.run.results import Result
 from ptosim.views import run_report
-from ptosim.views.diagnostics.export import Found
+from ptosim.views.diagnostics.export import Findings
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
 randn:dtype:RxC[:seed], randint:…, arange:dtype:RxC, or a number for a scalar. Arguments that are
@@ -29,7 +29,6 @@ left out get seeded random data; a shipped program (`@name`) brings its own."""
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = _EPILOG
-    parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
     shared.add_program(parser)
     group = parser.add_argument_group("run")
     launching.add_arguments(group)
@@ -41,9 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "to FILE.npy or FILE.bin",
     )  # fmt: skip
     group.add_argument("--expect", action="append", default=[], metavar="NAME=FILE")
-    group.add_argument("--rtol", type=float, help="relative tolerance of --expect")
-    group.add_argument("--atol", type=float, help="absolute tolerance of --expect")
-    group.add_argument("--ulp", type=int, help="tolerance of --expect in units in the last place")
+    launching.add_tolerance(group, "--expect")
     group.add_argument("--bitexact", action="store_true", help="no tolerance (the default)")
     group.add_argument(
         "--debug-on-error",
@@ -111,9 +108,7 @@ def _expectations(
 ) -> dict[str, tuple[Any, Tolerance]]:
     """Expected values of the sidecar, and those of the command line over them."""
     expected = choices.expected()
-    chosen = Tolerance(options.rtol, options.atol, options.ulp)
-    if options.bitexact:
-        chosen = Tolerance()
+    chosen = Tolerance() if options.bitexact else launching.tolerance(options)
     for pair in options.expect:
         name, spec = values.split(pair, "--expect")
         expected[name] = (values.parse_spec(spec), chosen)
@@ -170,5 +165,5 @@ class _Report(NamedTuple):
 FORMATS: Formats[_Report] = {
     "text": tables(lambda report: run_report.renderables(*report)),
     "json": data(lambda report: run_report.to_json(*report)),
-    **{form: findings(form, lambda r: Found(r.result.findings)) for form in ("jsonl", "sarif")},
+    **{form: findings(form, lambda r: Findings(r.result.findings)) for form in ("jsonl", "sarif")},
 }

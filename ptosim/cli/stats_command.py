@@ -29,7 +29,6 @@ of an axis."""
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = _EPILOG
-    parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
     shared.add_program(parser)
     launching.add_arguments(parser.add_argument_group("run"))
     group = parser.add_argument_group("statistics")

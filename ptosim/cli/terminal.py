@@ -94,10 +94,10 @@ class Terminal:
 
     def findings(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Write findings to standard error or, in a form for them, as the report."""
-        from ptosim.views.diagnostics.export import WRITERS, Found
+        from ptosim.views.diagnostics.export import WRITERS, Findings
 
         if self.format in WRITERS:
-            self.write(WRITERS[self.format](Found(diagnostics)))
+            self.write(WRITERS[self.format](Findings(diagnostics)))
             return
         shown = [d for d in diagnostics if self.shows(d)]
         if shown:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from ptosim.debug.sheet import Line, Part
+from ptosim.debug.sheet import Part, Unbroken
 from ptosim.views.console import text_console, text_of
 
 
@@ -15,7 +15,7 @@ def rendered(parts: Sequence[Part], width: int, *, color: bool) -> str:
     there are no colours."""
     console, buffer = text_console(width, color=color)
     for part in parts:
-        if isinstance(part, Line):
+        if isinstance(part, Unbroken):
             console.print(part.text, soft_wrap=True)
         else:
             console.print(part)

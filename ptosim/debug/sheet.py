@@ -12,14 +12,14 @@ from rich.text import Text
 from ptosim.views.table import table
 
 
-class Line(NamedTuple):
+class Unbroken(NamedTuple):
     """A line of text that is never broken: the terminal does that, and what reads a pipe need
     not."""
 
     text: Text
 
 
-Part = Table | Text | Line
+Part = Table | Text | Unbroken
 """What is shown: a table, a text, a line."""
 
 
@@ -44,7 +44,7 @@ class Sheet:
 
     def renderables(self) -> list[Part]:
         """Return the table for a terminal."""
-        parts: list[Part] = [Line(Text(self.title, style="bold"))] if self.title else []
+        parts: list[Part] = [Unbroken(Text(self.title, style="bold"))] if self.title else []
         if self.rows:
             numbers = [c.removeprefix(">") for c in self.columns if c.startswith(">")]
             made = table(
@@ -52,7 +52,7 @@ class Sheet:
                 head=self.head, edge=False, marked=self.marked,
             )  # fmt: skip
             parts.append(made)
-        return [*parts, *(Line(Text(note)) for note in self.notes)]
+        return [*parts, *(Unbroken(Text(note)) for note in self.notes)]
 
     def to_dict(self) -> dict[str, object]:
         """Return the table as data for JSON: rows are objects by column name."""

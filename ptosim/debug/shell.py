@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ptosim.debug.commands.table import COMMANDS, Command, find, load
 from ptosim.debug.session import Debugger
-from ptosim.debug.sheet import Line, Part, Sheet
+from ptosim.debug.sheet import Part, Sheet, Unbroken
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables import code
 from ptosim.debug.walker import Interrupted
@@ -145,7 +145,7 @@ class Shell:
 
     def say(self, text: str | Text) -> None:
         """Write a line."""
-        self.output([Line(text if isinstance(text, Text) else Text(text))])
+        self.output([Unbroken(text if isinstance(text, Text) else Text(text))])
 
     def show(self, sheet: Sheet) -> None:
         """Write a table, as JSON if the command asked for it."""

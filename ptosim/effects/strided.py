@@ -119,7 +119,7 @@ def touched_bytes(touch: Touch, limit: int) -> tuple[Strided, ...]:
 
 
 def _clipped(part: Strided, limit: int) -> tuple[Strided, ...]:
-    """The runs of a set that lie inside; of too many runs what is around them."""
+    """The runs of a set that are inside; of too many runs what is around them."""
     starts = [part.start]
     if math.prod(n for n, _ in part.dims) > MAX_RUNS:
         part = Strided(part.start, part.end - part.start)

@@ -98,7 +98,7 @@ class Overlaps:
             finding(
                 "PTO7105",
                 f"'{op.name}' uses {hidden.shadow.name} [{low:#x}, {high:#x}) as scratch of its "
-                f"own, where its operand {other.name} {name} lies",
+                f"own, where its operand {other.name} {name} is",
                 self._report.span(op),
                 label=f"{other.name}: {_range(other)}",
                 more=_made(self._report, other),

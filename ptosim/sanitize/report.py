@@ -255,7 +255,7 @@ def _undefined_text(
         return (
             "PTO7102",
             f"reads padding of {name} in {where} that no pad value fills",
-            ("a load writes whole 32-byte blocks; behind the valid elements they are undefined",),
+            ("a load writes whole 32-byte blocks; after the valid elements they are undefined",),
             "give the tile a pad value (`pad=1`), or read the valid part only",
         )
     if atom.defined == CLOBBERED:

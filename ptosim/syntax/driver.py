@@ -56,7 +56,7 @@ class Driver:
 
     def parse(self, source: Source, scanner: Scanner, sink: Sink) -> tuple[Any, list[Tok]]:
         """Parse a source. Return the value of the start rule (None after an error that nothing
-        could be read behind) and the RESULTS tokens of the statements that were skipped."""
+        could be read after) and the RESULTS tokens of the statements that were skipped."""
         run = _Run(self._actions, self._gotos, self._start, source, sink, self._recovery)
         builder = self._builder
         actions, gotos, final = self._actions, self._gotos, self._end

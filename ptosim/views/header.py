@@ -12,7 +12,7 @@ from ptosim.ground.version import __version__
 from ptosim.run.program import LoadedProgram
 
 
-class Checked(Protocol):
+class Configured(Protocol):
     """A program, or a checked module."""
 
     @property
@@ -41,7 +41,7 @@ def header(program: LoadedProgram, entry: str) -> dict[str, object]:
     return header_fields(program, program.profile, entry)
 
 
-def header_fields(chosen: Checked, profile: Profile, entry: str) -> dict[str, object]:
+def header_fields(chosen: Configured, profile: Profile, entry: str) -> dict[str, object]:
     """Return the choices of a program or a checked module."""
     return {
         "version": __version__,

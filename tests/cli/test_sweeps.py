@@ -1,5 +1,5 @@
 """Commands over every shipped program: what they print can be read again, what they say of a program
-does not depend on the side it stands on, and none ends with an internal error."""
+does not depend on the side it is on, and none ends with an internal error."""
 
 from __future__ import annotations
 

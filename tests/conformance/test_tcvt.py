@@ -53,7 +53,7 @@ def source(entry: dict) -> np.ndarray:
 
 
 def controls(name: str) -> str:
-    """The attributes that an array's name stands for: origin, mode, saturation."""
+    """The attributes that an array's name represents: origin, mode, saturation."""
     _, mode, *saturation = name.split("_")
     words = [f"rmode = #pto<round_mode {mode.upper()}>"] if mode != "f32" else []
     if saturation:

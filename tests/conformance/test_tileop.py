@@ -35,7 +35,7 @@ _DTYPES = {
 _KNOWN = {"tfillpad__f32_128x128_pad_128x64_neg1": (0.0, -1.0)}
 
 # The tiles of this case need 64 bytes more than the vec space has. A5 does not touch the scratch
-# tile of a row reduction, so here it lies on the source; the program then gives all addresses.
+# tile of a row reduction, so here it is on the source; the program then gives all addresses.
 _PLACED = {
     "trowargmax__uint32_float_8x1_2x16384_2x16381": {"src": 0, "tmp": 0, "dst": 0x20000},
 }
@@ -93,7 +93,7 @@ class _Text:
 
 
 def _attributes(attrs: dict[str, str]) -> str:
-    """Integers are written with their type behind a blank: `1 i64`."""
+    """Integers are written with their type after a blank: `1 i64`."""
     return ", ".join(f"{k} = {str(v).replace(' i64', ' : i64')}" for k, v in attrs.items())
 
 

@@ -135,7 +135,7 @@ def test_recommended_results_and_scratch(entry, places):
     got_scales = images["scaling"].view(scales.dtype)
     size = maxima.size
     if places == "rows" and case.src != "f32":
-        # The window of scales of the last row lies over the first maxima.
+        # The window of scales of the last row is over the first maxima.
         for start in range(0, maxima.shape[1], 8):
             window = scales[-1, start : start + 8]
             maxima.reshape(-1)[: window.size] = window
@@ -195,7 +195,7 @@ INT8 = [
 
 def int8_kernel(entry: dict, target: str, form: str, profile: str = "hw") -> Kernel:
     """scale (and offset) as a column, as a column beside a scratch tile, or as one 32-byte block of
-    copies for each row. All tiles lie where the test can look at their bytes."""
+    copies for each row. All tiles are where the test can look at their bytes."""
     rows, cols = entry["shape"]
     size = rows * cols * 4
     asym = entry["mode"] == "INT8_ASYM"

@@ -2,7 +2,7 @@
 
 The two levels have separate implementations (each with cases of its own against models in
 `tests/oracle`), so they check each other and the table of what is expanded. Rows are 200 of more
-columns: full registers, a tail, a pitch; the destination's bytes behind the valid ones stay."""
+columns: full registers, a tail, a pitch; the destination's bytes after the valid ones stay."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every finite half and bfloat16 value to every integer format, against exact fractions.
 
 The scale is a power of two, so that the quotient is exact and only rounding, zero point and
-saturation are left: QuantizeLinear rounds halves to even and adds the zero point behind (ONNX), the
+saturation are left: QuantizeLinear rounds halves to even and adds the zero point after (ONNX), the
 folding of `quant.qcast` constants rounds halves away from zero, its lowering truncates and leaves
 open what a value out of range gives (MLIR).
 """

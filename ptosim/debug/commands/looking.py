@@ -17,11 +17,18 @@ if TYPE_CHECKING:
     from ptosim.debug.shell import Shell
 
 
-@command("tiles", "looking", "tiles")
-def tiles_(shell: Shell, args: str) -> None:
-    """All tiles of the function: place, type, shape, layout, range of values, what the last step
-    wrote."""
-    shell.show(tiles.tiles(shell.session))
+def _shows(make: Callable[[Debugger], Sheet], name: str, *aliases: str) -> None:
+    """Register the command that shows a table of the session; what the function of the table says
+    is its help."""
+
+    def show(shell: Shell, args: str) -> None:
+        shell.show(make(shell.session))
+
+    show.__doc__ = make.__doc__
+    command(name, "looking", name, *aliases)(show)
+
+
+_shows(tiles.tiles, "tiles")
 
 
 @command(
@@ -34,10 +41,7 @@ def tile(shell: Shell, args: str) -> None:
     shell.show(tiles.tile(shell.session, args, shell.width()))
 
 
-@command("diff", "looking", "diff")
-def diff(shell: Shell, args: str) -> None:
-    """What the last tile operation changed."""
-    shell.show(tiles.diff(shell.session))
+_shows(tiles.diff, "diff")
 
 
 @command("mem", "looking", "mem SPACE A..B [TYPE]", "memory", example="mem ub 0x0..0x3f f32")
@@ -59,29 +63,10 @@ def map_(shell: Shell, args: str) -> None:
     shell.show(memory.memory_map(shell.session, args))
 
 
-@command("pipes", "looking", "pipes")
-def pipes(shell: Shell, args: str) -> None:
-    """Every pipe of the core: what it executes until which cycle, or for what it waits, and what
-    is queued."""
-    shell.show(clock.pipes(shell.session))
-
-
-@command("events", "looking", "events", "flags")
-def events(shell: Shell, args: str) -> None:
-    """Flags that are set, who waits for which, buffer tokens, cross-core flags."""
-    shell.show(memory.events(shell.session))
-
-
-@command("fifo", "looking", "fifo", "fifos")
-def fifo(shell: Shell, args: str) -> None:
-    """The FIFOs between the cores of the block."""
-    shell.show(memory.fifos(shell.session))
-
-
-@command("scalars", "looking", "scalars", "regs")
-def scalars(shell: Shell, args: str) -> None:
-    """Every scalar of the function, and the registers of the core."""
-    shell.show(memory.scalars(shell.session))
+_shows(clock.pipes, "pipes")
+_shows(memory.events, "events", "flags")
+_shows(memory.fifos, "fifo", "fifos")
+_shows(memory.scalars, "scalars", "regs")
 
 
 @command("cost", "looking", "cost")
@@ -100,10 +85,7 @@ def timeline(shell: Shell, args: str) -> None:
     shell.show(clock.timeline(shell.session, count, shell.width()))
 
 
-@command("backtrace", "looking", "backtrace", "bt", "where")
-def backtrace(shell: Shell, args: str) -> None:
-    """The loops and calls around the current operation."""
-    shell.show(code.backtrace(shell.session))
+_shows(code.backtrace, "backtrace", "bt", "where")
 
 
 @command("list", "looking", "list [LINE[,LAST]]", "l", example="list 30,40", repeats=True)

@@ -14,7 +14,7 @@ from ptosim.ground.nearest import nearest
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell
 
-Function = Callable[["Shell", str], None]
+Action = Callable[["Shell", str], None]
 TOPICS = {
     "moving": "run, step and go back",
     "stopping": "breakpoints, watchpoints, what to do there",
@@ -30,7 +30,7 @@ class Command:
     files, info, or nothing."""
 
     name: str
-    function: Function
+    function: Action
     topic: str
     usage: str
     help: str
@@ -52,10 +52,10 @@ def command(
     example: str = "",
     repeats: bool = False,
     completes: str = "",
-) -> Callable[[Function], Function]:
+) -> Callable[[Action], Action]:
     """Register a command; the function's docstring is its help."""
 
-    def register(function: Function) -> Function:
+    def register(function: Action) -> Action:
         text = " ".join((function.__doc__ or "").split())
         made = Command(name, function, topic, usage, text, aliases, example, repeats, completes)
         COMMANDS[name] = made

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from ptosim.debug.dap.points import PointRequests
 from ptosim.debug.dap.start import Launched, launch
 from ptosim.debug.dap.state import StateRequests
-from ptosim.debug.dap.wire import BrokenMessage, Message, Writer, read_message
+from ptosim.debug.dap.wire import BrokenMessage, Message, MessageWriter, read_message
 from ptosim.debug.filters import FILTERS
 from ptosim.debug.session import Debugger
 from ptosim.debug.stops import Stop
@@ -51,7 +51,7 @@ class Server:
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self.source = source
-        self.writer = Writer(sink)
+        self.writer = MessageWriter(sink)
         self.launched: Launched | None = None
         self.leaving = False
         self._inbox: queue.Queue[Message | None] = queue.Queue()

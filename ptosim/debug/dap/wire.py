@@ -43,7 +43,7 @@ def read_message(stream: BinaryIO) -> Message | None:
     return message
 
 
-class Writer:
+class MessageWriter:
     """Sends messages with rising numbers; may be used from several threads."""
 
     def __init__(self, stream: BinaryIO) -> None:

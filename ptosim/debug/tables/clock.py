@@ -32,8 +32,8 @@ class Work(NamedTuple):
 
 
 def pipes(session: Debugger) -> Sheet:
-    """Every pipe of the core: its last operation and its cycles, for what it waits, what is
-    queued."""
+    """Every pipe of the core: what it executes until which cycle, or for what it waits, and what
+    is queued."""
     timer = session.timer()
     if timer is None:
         return memory.pipes(session)

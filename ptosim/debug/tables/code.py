@@ -74,7 +74,7 @@ def listing(session: Debugger, first: int, last: int, width: int) -> list[Text]:
 
 
 def backtrace(session: Debugger) -> Sheet:
-    """The loops and calls around the current operation, innermost first."""
+    """The loops and calls around the current operation."""
     sheet = Sheet("", (">", ">line", "in", "where"), head=False)
     ops = [session.current_op(), *callers(session.core, session.launch.program)]
     frame = 0

@@ -229,7 +229,7 @@ def core_name(core: Core) -> str:
 
 
 def events(session: Debugger) -> Sheet:
-    """Flags that are set and not taken, who waits for one, buffer tokens, and cross-core flags."""
+    """Flags that are set, who waits for which, buffer tokens, cross-core flags."""
     core = session.core
     sheet = Sheet(f"events of {core_name(core)}", ("event", ">id", ">set", "waited for by"))
     waiting: dict[Any, str] = {}
@@ -259,7 +259,7 @@ def _heads(core: Core) -> list[tuple[Any, Any]]:
 
 
 def fifos(session: Debugger) -> Sheet:
-    """The FIFOs between the cube core and the vector cores of the block."""
+    """The FIFOs between the cores of the block."""
     cluster = session.core.cluster
     columns = ("fifo", "direction", ">vector core", ">pushed", ">popped", ">freed")
     sheet = Sheet(f"FIFOs of block {cluster.block}", columns)
@@ -275,7 +275,7 @@ def fifos(session: Debugger) -> Sheet:
 
 
 def scalars(session: Debugger) -> Sheet:
-    """Every scalar of the current function that has a value."""
+    """Every scalar of the function, and the registers of the core."""
     sheet = Sheet("scalars", ("name", "type", ">value", ">line"))
     program, core = session.launch.program, session.core
     for value in session.values():

@@ -34,7 +34,8 @@ def live_tiles(session: Debugger) -> list[tuple[str, TileRef]]:
 
 
 def tiles(session: Debugger) -> Sheet:
-    """All tiles that exist now: place, type, shape, range of values."""
+    """All tiles of the function: place, type, shape, layout, range of values, what the last step
+    wrote."""
     sheet = Sheet(
         "tiles",
         ("name", "place", "type", "shape", "layout", ">min", ">max", ">NaN", "state"),
@@ -254,7 +255,7 @@ def _heat(title: str, reading: Reading, window: Window, width: int) -> Sheet:
 
 
 def diff(session: Debugger) -> Sheet:
-    """What the last tile operation changed, tile by tile and argument by argument."""
+    """What the last tile operation changed."""
     walker = session.walker
     here, after = walker.position, _memory(session)
     op = session.motion.to_previous_operation()

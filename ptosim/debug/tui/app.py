@@ -16,7 +16,7 @@ from textual.widgets import Footer, Input, RichLog, Static
 from textual.worker import Worker, WorkerState
 
 from ptosim.debug.session import Debugger
-from ptosim.debug.sheet import Line, Part, Sheet
+from ptosim.debug.sheet import Part, Sheet, Unbroken
 from ptosim.debug.shell import PROMPT, Shell
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables import clock, code, memory, tiles
@@ -123,7 +123,7 @@ class View(App[int]):
     def _show(self) -> None:
         output = self.query_one("#output", RichLog)
         for part in self._parts:
-            output.write(part.text if isinstance(part, Line) else part)
+            output.write(part.text if isinstance(part, Unbroken) else part)
         self._parts.clear()
         self.query_one("#source", Static).update(self._source())
         for name, (_, table) in PANELS.items():
@@ -140,4 +140,4 @@ class View(App[int]):
 
 def _panel(sheet: Sheet) -> Group:
     parts = sheet.renderables()[1 if sheet.title else 0 :]
-    return Group(*(p.text if isinstance(p, Line) else p for p in parts))
+    return Group(*(p.text if isinstance(p, Unbroken) else p for p in parts))

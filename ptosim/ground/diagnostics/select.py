@@ -15,7 +15,7 @@ _WORD = re.compile(r"PTO\d{0,4}")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Codes to show and codes to leave out, as prefixes (`PTO52` stands for all of them).
+    """Codes to show and codes to leave out, as prefixes (`PTO52` represents all of them).
 
     The longest prefix decides, so `--ignore PTO5 --select PTO5201` shows PTO5201."""
 

@@ -69,7 +69,7 @@ def attribute_of(op: Operation, name: str) -> Any:
 
 
 def token_value(tok: Tok) -> Any:
-    """Return the value that one token stands for; text that has no better form stays text."""
+    """Return the value that one token represents; text that has no better form stays text."""
     convert = _CONVERT.get(tok.type)
     return convert(tok.value) if convert else tok.value
 

@@ -208,8 +208,8 @@ def without_law() -> dict[str, str]:
     return read_toml("costs/classes.toml")["without"]
 
 
-def weakest(confidences: Iterable[str]) -> str:
-    """Return the least trustworthy of some confidences; `documented` for none."""
+def lowest_confidence(confidences: Iterable[str]) -> str:
+    """Return the lowest of some confidences; `documented` for none."""
     return max(confidences, key=COST_CONFIDENCES.index, default="documented")
 
 

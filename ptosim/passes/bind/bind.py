@@ -65,7 +65,7 @@ _TOKEN_KINDS = {
 
 
 def operand_kinds(operand: Operand) -> frozenset[str] | None:
-    """Return the operand kinds that an operand can stand for, None for one already reported."""
+    """Return the operand kinds that an operand can represent, None for one already reported."""
     type_ = operand.type
     if operand.value is None:
         tok = operand.tok

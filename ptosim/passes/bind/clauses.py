@@ -78,7 +78,7 @@ class NamedBinder:
     def bind(
         self, variant: Variant, named: Mapping[str, Any], values: Sequence[Operand]
     ) -> dict[str, Any]:
-        """Return what each named operand stands for: an operand, a list of operands, a `Clause`, a
+        """Return what each named operand represents: an operand, a list of operands, a `Clause`, a
         list of them where it can be repeated, True or None for a flag."""
         bound: dict[str, Any] = {}
         words = self._words(variant, values)
@@ -103,7 +103,7 @@ class NamedBinder:
 
     def _plain(self, definition: OperandDef, written: Any) -> Any:
         """An operand, or a list of operands where the row has a list; a clause where the row has an
-        operand stands for its value."""
+        operand represents its value."""
         if isinstance(written, list) and written and isinstance(written[0], WrittenClause):
             written = [v for clause in written for v in clause.values]
         wants_list = "list" in definition.kinds

@@ -1,4 +1,4 @@
-"""What names and types in the text stand for: values in their scopes, operands, results, blocks."""
+"""What names and types in the text represent: values in their scopes, operands, results, blocks."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def for_target(type_: Type, target: str) -> Type:
 
 
 def compatible(actual: Type, declared: Type) -> bool:
-    """True if a value of one type can stand where the other is written.
+    """True if a value of one type can be used where the other is written.
 
     Old programs drop the space of a pointer; the two spellings of a tile type mean the same; a type
     that was reported agrees with every other, an abstract tile with every tile.
@@ -192,7 +192,7 @@ class Naming(ABC):
     # -- operands -------------------------------------------------------------------------------
 
     def use(self, tok: Any, declared: Type | None) -> Operand:
-        """Return the operand that a token stands for."""
+        """Return the operand that a token represents."""
         if tok.__class__ is Node:
             if tok.kind == "symbol":
                 return Operand(tok, None, None, token_value(tok.parts[1]))

@@ -154,7 +154,7 @@ def _callee(op: Operation) -> str:
 def constant_value(literal: Any, type_: Type) -> Any:
     """Return the value of a literal in a scalar type, None if it does not fit.
 
-    Integers may be written with or without sign: they fit if they lie between the smallest signed
+    Integers may be written with or without sign: they fit if they are between the smallest signed
     and the largest unsigned number of the width (as MLIR has it), and are given with the type's
     sign. A hexadecimal literal of a float type is its bit pattern.
     """

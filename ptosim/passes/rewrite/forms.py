@@ -79,7 +79,7 @@ class _Rewriter:
         return rewritten
 
     def operation(self, op: Operation, block: Any) -> list[Operation]:
-        """Return what stands for an operation."""
+        """Return what an operation is replaced by."""
         return [op]
 
 

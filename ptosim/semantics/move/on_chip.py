@@ -75,7 +75,7 @@ def _check_block(op: Binding, src: Tile, dst: Tile) -> None:
     """Bias and parameter memory are written in blocks: 64 bytes (of the source on A2/A3, of the
     table on A5) and 128 bytes."""
     loc = dst.type.loc
-    if loc not in ("bias", "scaling") or dst.type.fractal == 32:  # block scales lie elsewhere
+    if loc not in ("bias", "scaling") or dst.type.fractal == 32:  # block scales are elsewhere
         return
     counted = src if loc == "bias" and op.target == "a2a3" else dst
     size, block = counted.cols * counted.bits // 8, 64 if loc == "bias" else 128

@@ -277,6 +277,6 @@ def memref_view(type_: MemRefType, number: int) -> GmView:
 
 
 def view_bytes(machine: Machine, view: GmView) -> np.ndarray:
-    """Return the elements of a view that is known to lie inside its buffer."""
+    """Return the elements of a view that is known to be inside its buffer."""
     spec, number, offset = view
     return strided_view(machine.buffers[number], spec, offset)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ptosim.ground.isa.costs import CostRow, CostTable, weakest
+from ptosim.ground.isa.costs import CostRow, CostTable, lowest_confidence
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.laws.shapes import TileShape
@@ -195,7 +195,7 @@ def function_cost(request: Request, body: Body, nest: Nest) -> Cost:
 def frame_stage(timing: Function, body: Body | None = None) -> Stage:
     """Return the stage of what a function takes beside its loop."""
     names = ("start", "dispatch", "load", "store", "drain")
-    confidence = weakest(timing.table[f"function.{n}"].confidence for n in names)
+    confidence = lowest_confidence(timing.table[f"function.{n}"].confidence for n in names)
     return Stage("start and drain", timing.frame(body), 1, confidence)
 
 
@@ -208,13 +208,17 @@ def loop_stages(timing: Function, body: Body, nest: Nest, name: str = "") -> lis
     extra = ["function.loop"]
     if nest.rows > 1:
         extra += ["function.strided", "function.row_start"]
-    shared = weakest(timing.table[n].confidence for n in extra) if nest.total > 1 else "documented"
+    shared = (
+        lowest_confidence(timing.table[n].confidence for n in extra)
+        if nest.total > 1
+        else "documented"
+    )
     return [
         Stage(
             f"{name}{instruction}",
             max(body.latency(row) - early, 0) + loop * body.busy(row) / weight,
             nest.total,
-            weakest((row.confidence, shared)),
+            lowest_confidence((row.confidence, shared)),
         )
         for instruction, row in rows
     ]
@@ -298,6 +302,6 @@ def select(request: Request) -> Cost:
         step = by_row["row"] + line["nested"] * repeats
         loop = max(first, by_row["floor"]) + (rows - 1) * step
     timing = Function(request.table)
-    confidence = weakest((line.confidence, by_row.confidence))
+    confidence = lowest_confidence((line.confidence, by_row.confidence))
     stages = [frame_stage(timing), Stage("vsel", loop, repeats * rows, confidence)]
     return request.cost(stages)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptosim.ground.isa.costs import CostTable, weakest
+from ptosim.ground.isa.costs import CostTable, lowest_confidence
 from ptosim.timing.laws.cost import NO_LAW, Cost, Stage
 from ptosim.timing.laws.functions import Function, frame_stage
 from ptosim.timing.laws.instructions import Timed, timed
@@ -25,7 +25,7 @@ def region_cost(work: VectorWork, table: CostTable) -> Cost:
     rounds = max((s.times for s in work.steps), default=0)
     bounds = _bounds(work.steps, found, timing.figure("several", "per_item"))
     sure = ["derived" if work.exact else "assumed", *(t.confidence for t in found)]
-    confidence = weakest(sure)
+    confidence = lowest_confidence(sure)
     name = max(bounds, key=lambda key: bounds[key])
     # Without a loop the instructions themselves go on after the first results.
     further = max(bounds[name] * (1 - 1 / max(rounds, 1)), bounds[name] - chain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ptosim.ground.isa.costs import CostEntry, CostRow, CostTable, weakest
+from ptosim.ground.isa.costs import CostEntry, CostRow, CostTable, lowest_confidence
 from ptosim.timing.laws.cost import Cost, Movement, Stage
 from ptosim.timing.laws.shapes import OpShape, TileShape
 
@@ -69,7 +69,7 @@ class Request:
         return Cost(
             self.entry.class_.name,
             tuple(stages),
-            weakest(s.confidence for s in stages),
+            lowest_confidence(s.confidence for s in stages),
             latency=latency,
             moved=moved,
             work=work,

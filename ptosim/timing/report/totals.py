@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from ptosim.ground.isa.costs import CostTable, error_of, weakest
+from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
 from ptosim.timing.laws.cost import Cost, Movement
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.steps import PIPES, Step
@@ -33,7 +33,7 @@ class PipeUse:
 @dataclass(frozen=True, slots=True)
 class Use:
     """What operations with something in common cost: executions, cycles if nothing overlapped,
-    their share of all such cycles, the weakest confidence among their figures."""
+    their share of all such cycles, the lowest confidence among their figures."""
 
     name: str
     pipe: str
@@ -162,7 +162,7 @@ class CostReport:
         kinds = list(dict.fromkeys(op for op, _ in rows))
         together = sorted(rows.items(), key=lambda item: kinds.index(item[0][0]))
         return [
-            StageUse(op, stage, count, round(cycles, 1), cycles / total, weakest(sure))
+            StageUse(op, stage, count, round(cycles, 1), cycles / total, lowest_confidence(sure))
             for (op, stage), (count, cycles, sure) in together
         ]
 
@@ -176,9 +176,9 @@ class CostReport:
 
     @cached_property
     def confidence(self) -> str:
-        """The weakest confidence among the figures of everything executed."""
+        """The lowest confidence among the figures of everything executed."""
         costs = {id(step.cost): step.cost for step, _, _ in self.executed}
-        return weakest(c.confidence for c in costs.values())
+        return lowest_confidence(c.confidence for c in costs.values())
 
     @cached_property
     def unknown(self) -> dict[str, int]:
@@ -292,6 +292,6 @@ def _use(name: str, group: list[tuple[Step, int]], total: float) -> Use:
         sum(count for _, count in group),
         cycles,
         cycles / total,
-        weakest(c.confidence for c in costs.values()),
+        lowest_confidence(c.confidence for c in costs.values()),
         "/".join(classes),
     )

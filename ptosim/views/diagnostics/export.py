@@ -15,7 +15,7 @@ def is_error(finding: Diagnostic) -> bool:
     return finding.severity is Severity.ERROR
 
 
-class Found(NamedTuple):
+class Findings(NamedTuple):
     """Findings to be written. `omitted` more are only counted; `about` are further fields of the
     JSON document, `suites` what JUnit shows by name, `fails` what it counts as failed."""
 
@@ -26,29 +26,29 @@ class Found(NamedTuple):
     fails: Callable[[Diagnostic], bool] = is_error
 
 
-def _json(found: Found) -> str:
+def _json(found: Findings) -> str:
     fields = {"version": __version__, **found.about}
     return document({**fields, "findings": found.shown, "omitted": found.omitted})
 
 
-def _json_lines(found: Found) -> str:
+def _json_lines(found: Findings) -> str:
     lines: list[object] = [*found.shown, *([{"omitted": found.omitted}] if found.omitted else ())]
     return "".join(f"{line(each)}\n" for each in lines)
 
 
-def _sarif(found: Found) -> str:
+def _sarif(found: Findings) -> str:
     from ptosim.views.diagnostics.sarif import sarif
 
     return document(sarif(found.shown, found.omitted))
 
 
-def _junit(found: Found) -> str:
+def _junit(found: Findings) -> str:
     from ptosim.views.diagnostics.junit import junit
 
     return junit(found.suites or [("ptosim", found.shown)], found.fails)
 
 
-WRITERS: dict[str, Callable[[Found], str]] = {
+WRITERS: dict[str, Callable[[Findings], str]] = {
     "json": _json,
     "jsonl": _json_lines,
     "sarif": _sarif,

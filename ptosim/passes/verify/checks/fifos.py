@@ -327,7 +327,7 @@ def _signals(function: Function, target: str, source: Source) -> Iterator[Diagno
             f"'{signals[0].name}' op A3 inter-core sync requires explicit `pto.set_ffts` in the "
             "same function when using `pto.sync.set`/`pto.sync.wait`",
             signals[0].span(source),
-            notes=("A2/A3 cross-core flags lie at an address that the program sets",),
+            notes=("A2/A3 cross-core flags are at an address that the program sets",),
             help="begin the function with `pto.set_ffts %flags : memref<…xi64>`",
         )
 
