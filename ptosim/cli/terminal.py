@@ -108,7 +108,7 @@ class Terminal:
         """Notes about choices that the header repeats are shown only with -v; -q hides all but
         errors."""
         if self.quiet:
-            return diagnostic.severity is Severity.ERROR
+            return diagnostic.is_error
         return diagnostic.severity > Severity.NOTE or self.verbose or diagnostic.span is not None
 
     def aside(self, text: str) -> None:
