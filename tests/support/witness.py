@@ -170,7 +170,7 @@ def _in_place(op: Operation) -> bool:
 
 
 def _roots(op: Operation, definitions: Iterable[Any]) -> Iterator[Any]:
-    """The tiles whose storage the operands of one side stand for."""
+    """The tiles whose storage the operands of one side represent."""
     for definition in definitions:
         bound = op.bound.get(definition.name)
         for operand in bound if isinstance(bound, list) else [bound]:

@@ -149,7 +149,7 @@ def _steps_of(
         assert op is not None
         around = loops.get(op, ())
         loop = numbers.setdefault(around[-1], len(numbers)) if around else -1
-        sources = tuple(sorted({makers[v] for v in _operands(op) if v in makers}))
+        sources = tuple(sorted({makers[v] for v in op.operand_values() if v in makers}))
         name = op.name.removeprefix("pto.")
         line, _ = source.line_column(op.start)
         steps.append(VectorStep(name, _bits(op), 0, sources, line, loop))
@@ -157,7 +157,7 @@ def _steps_of(
     carried = _carried(loops, makers)
     return [
         step._replace(
-            carried=tuple(sorted({carried[v] for v in _operands(inst.op) if v in carried}))
+            carried=tuple(sorted({carried[v] for v in inst.op.operand_values() if v in carried}))
         )
         for inst, step in zip(insts, steps, strict=True)
     ]
@@ -179,12 +179,7 @@ def _carried(loops: dict[Any, tuple[Operation, ...]], makers: dict[Any, int]) ->
     return found
 
 
-def _operands(op: Operation | None) -> list[Any]:
-    bound = [o for b in op.bound.values() for o in (b if isinstance(b, list) else [b])]  # type: ignore[union-attr]
-    return [o.value for o in bound if getattr(o, "value", None) is not None]
-
-
 def _bits(op: Operation) -> int:
     """Bits of the widest element among the vector results and operands."""
-    types = [v.type for v in (*op.results, *_operands(op))]
+    types = [v.type for v in (*op.results, *op.operand_values())]
     return max((t.elem.bits for t in types if isinstance(t, VRegType)), default=32)

@@ -43,8 +43,8 @@ _STAGE = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 
 class TimingBridge:
     """Feeds a timing model from the instructions of a program. `is_ordered`: nothing in the program
-    synchronises, so data do. `buffers`: how many more buffers every tile and hand-back event stand
-    for."""
+    synchronises, so data do. `buffers`: how many more buffers every tile has, and how many
+    more events every flag that hands one back."""
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ class Clause:
 
 
 Bound = Operand | Clause | list[Operand] | list[Clause] | str | bool | None
-"""What a name of the row stands for: an operand, a list of them, a clause, the name of a function,
+"""What a name of the row represents: an operand, a list of them, a clause, the name of a function,
 True for a flag; None where it is left out."""
 
 
@@ -89,7 +89,7 @@ True for a flag; None where it is left out."""
 class Attr:
     """An attribute value as written: one token, a list or a dictionary, and its type if it has one.
 
-    `alias` is what the token stands for where it is the name of an alias (`#nd`).
+    `alias` is what the token represents where it is the name of an alias (`#nd`).
     """
 
     key: Tok | None

@@ -67,7 +67,7 @@ class GmWindow:
         return np.ndarray(self.shape, self.dtype, self.data, start, self.strides)
 
     def limits(self, view: GmAccess) -> range:
-        """Return the places where both the window and its view lie in the buffer; none for elements
+        """Return the places where both the window and its view are in the buffer; none for elements
         of half a byte, which have rules of their own."""
         if self._size == 4:
             return range(0)

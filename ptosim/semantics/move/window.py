@@ -1,6 +1,6 @@
 """textract and tinsert: a window of one tile and the whole of another.
 
-Which memories the two tiles lie in decides what happens; `EXTRACT` and `INSERT` hold a function of
+Which memories the two tiles are in decides what happens; `EXTRACT` and `INSERT` hold a function of
 (operation, tile with the window, other tile, row, column) for each pair of locations.
 """
 

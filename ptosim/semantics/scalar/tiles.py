@@ -207,7 +207,7 @@ def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:
 def _check_boxes(
     type_: TileType, box_rows: int, box_cols: int, place: tuple[int, int, int, int]
 ) -> None:
-    """A window of a boxed tile has whole boxes, and keeps the axis on which they lie apart."""
+    """A window of a boxed tile has whole boxes, and keeps the axis on which they are apart."""
     row, col, rows, cols = place
     whole = row % box_rows == 0 == rows % box_rows and col % box_cols == 0 == cols % box_cols
     keeps = cols == type_.cols if type_.blayout == "row_major" else rows == type_.rows

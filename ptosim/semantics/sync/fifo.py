@@ -1,7 +1,7 @@
 """TPUSH, TPOP, TFREE: tiles from the cube core to the vector cores of its cluster and back.
 
 With split 0 one vector core takes part, with 1 each has half of the rows, with 2 half of the
-columns. The slots lie in the consumer's memory, where a popped tile stays until it is freed, or in
+columns. The slots are in the consumer's memory, where a popped tile stays until it is freed, or in
 global memory, from where the pop copies it; on A2/A3 it frees the slot at once (pto-isa headers,
 TPUSH and TPOP). A slot on the chip is filled in the layout of the consumer's tile."""
 

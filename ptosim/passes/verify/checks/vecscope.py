@@ -69,7 +69,7 @@ def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
             "PTO3023",
             f"'{op.name}' op is only possible inside a vector region",
             op.span(source),
-            notes=("outside a vector region a tile stands for its address",),
+            notes=("outside a vector region a tile represents its address",),
             help="move it into `pto.vecscope { … }`",
         )
     elif op.regions or op.name.startswith(("func.", "scf.")):
