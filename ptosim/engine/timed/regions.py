@@ -121,10 +121,10 @@ def _executed(program: DecodedProgram, region: Inst, slots: list[Any]) -> tuple[
                 break
             inst = program.insts[pc]
             if inst.kind is Kind.BRANCH:
-                pc = inst.run(values)  # type: ignore[misc]
+                pc = inst.run(values)
                 continue
             if inst.kind is Kind.SCALAR:
-                inst.run(values)  # type: ignore[misc]
+                inst.run(values)
             else:
                 counts[pc] += 1
             pc += 1
