@@ -239,7 +239,7 @@ class Launch:
         else:
             array = arguments.random_array(elem, needed.shape, self.rng)
             shape = "x".join(map(str, needed.shape))
-            self.made_up[value.name] = f"{shape} random elements of {elem}"
+            self.made_up[value.name] = f"{shape} random elements of {elem.name}"
         self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
 
     def _add_buffer(
