@@ -1,4 +1,4 @@
-"""Who lies where in the memories on chip, and when: tiles with the times at which they hold
+"""What is where in the memories on chip, and when: tiles with the times at which they hold
 something that is still read.
 
 Times come from following the program without values (each operation of the first core of a kind is
@@ -292,7 +292,7 @@ class _Watcher:
         return self._steps
 
     def _index(self, op: Any, name: str, ref: TileRef) -> int:
-        """The buffer that a tile, or a window of one, lies in: the smallest one around it that has
+        """The buffer that a tile, or a window of one, is in: the smallest one around it that has
         its name, or any."""
         space, start = ref.type.loc, ref.addr
         end = start + ref.layout.reach

@@ -189,7 +189,7 @@ def _pressure(front: Front, function: Operation) -> Iterator[Diagnostic]:
                 ),
                 *_FULL[: int(full)],
             ),
-            help="use an id again where its wait lies before the next set" if full else None,
+            help="use an id again where its wait is before the next set" if full else None,
             context={
                 "from": source,
                 "to": target,

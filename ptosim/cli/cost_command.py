@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ptosim.cli import launching
 from ptosim.cli import options as shared
-from ptosim.cli.formats import Formats, data, tables, text
+from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.run.choices import Choices
@@ -17,7 +17,6 @@ from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport
 from ptosim.views import cost_data, cost_tables
 from ptosim.views.cost_tables import BY, VIEWS
-from ptosim.views.table import Part
 
 Timed = tuple[LoadedProgram, CostReport]
 
@@ -104,16 +103,17 @@ class _Report(NamedTuple):
     options: argparse.Namespace
 
 
-def _renderables(report: _Report) -> list[Part]:
+def _text(report: _Report, terminal: Terminal) -> str:
     if not report.timed:
-        return []
+        return ""
     by = report.options.by
     views = report.options.view or ([] if by else list(cost_tables.DEFAULT_VIEWS))
-    return cost_tables.renderables(report.timed, views, by, report.what_if)
+    width = terminal.width()
+    return terminal.render(cost_tables.renderables(report.timed, views, by, report.what_if, width))
 
 
 FORMATS: Formats[_Report] = {
-    "text": tables(_renderables),
+    "text": _text,
     "json": data(lambda r: cost_data.to_json(r.timed, r.rejected, r.what_if)),
     "csv": text(lambda r: cost_data.to_csv([report for _, report in r.timed])),
 }

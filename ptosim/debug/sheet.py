@@ -26,12 +26,14 @@ Part = Table | Text | Unbroken
 @dataclass(slots=True)
 class Sheet:
     """A title, columns, rows, and lines below. A column whose name begins with `>` is flush right.
-    `marked` are rows to be seen first; without `wrap` a cell is cut instead of continued."""
+    `marked` are rows to be seen first; without `wrap` a cell is cut instead of continued;
+    cells of the columns `whole` are continued last."""
 
     title: str
     columns: Sequence[str] = ()
     rows: list[Sequence[object]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    whole: Sequence[str] = ()
     marked: set[int] = field(default_factory=set)
     head: bool = True
     wrap: bool = True
@@ -48,7 +50,7 @@ class Sheet:
         if self.rows:
             numbers = [c.removeprefix(">") for c in self.columns if c.startswith(">")]
             made = table(
-                "", self.columns, self.rows, essential=numbers, cut=not self.wrap,
+                "", self.columns, self.rows, essential=[*numbers, *self.whole], cut=not self.wrap,
                 head=self.head, edge=False, marked=self.marked,
             )  # fmt: skip
             parts.append(made)

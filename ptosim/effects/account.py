@@ -22,7 +22,7 @@ from ptosim.machine.values import GmView, Memory
 
 UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN = range(6)
 """What is known of a byte's value: nothing was written, or a value, or something without meaning
-(what an operation writes behind the valid elements, destroys in a source, leaves in its scratch,
+(what an operation writes after the valid elements, destroys in a source, leaves in its scratch,
 or in scratch that no operand is)."""
 
 REGISTER = "register "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -18,6 +19,7 @@ from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedErro
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
+    DType,
     ErrorType,
     MemRefType,
     PtrType,
@@ -50,7 +52,7 @@ from ptosim.run.costing import bridge_of, report_of
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
-from ptosim.semantics.scalar.global_views import default_value
+from ptosim.semantics.scalar.global_views import default_value, memref_view
 
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
@@ -181,7 +183,7 @@ class Launch:
             if isinstance(type_, ScalarType):
                 initial[self.program.slots[value]] = self._scalar(value, type_, given)
             elif isinstance(type_, (PtrType, MemRefType)):
-                self._buffer(value, given, needed.get(value.name))
+                self._buffer(value, type_, given, _whole(type_) or needed.get(value.name))
                 initial[self.program.slots[value]] = default_value(
                     type_, len(self.machine.buffers) - 1
                 )
@@ -213,12 +215,14 @@ class Launch:
             raise UsageError(f"argument `{value.name}` has shape {array.shape}, not {type_}")
         return array
 
-    def _buffer(self, value: Value, given: dict[str, Any], needed: arguments.Needed | None) -> None:
-        type_ = value.type
-        elem = type_.elem  # type: ignore[union-attr]
-        if isinstance(type_, MemRefType) and None not in type_.dims:
-            dims = tuple(d or 1 for d in type_.dims)
-            needed = arguments.Needed(int(np.prod(dims, dtype=np.int64)), dims)
+    def _buffer(
+        self,
+        value: Value,
+        type_: PtrType | MemRefType,
+        given: dict[str, Any],
+        needed: arguments.Needed | None,
+    ) -> None:
+        elem = type_.elem
         if value.name in given:
             array = arguments.array_argument(value.name, elem, given[value.name])
             if needed is not None and array.size < needed.elements:
@@ -235,10 +239,14 @@ class Launch:
         else:
             array = arguments.random_array(elem, needed.shape, self.rng)
             shape = "x".join(map(str, needed.shape))
-            self.made_up[value.name] = f"{shape} random elements of {elem}"
+            self.made_up[value.name] = f"{shape} random elements of {elem.name}"
+        self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
+
+    def _add_buffer(
+        self, value: Value, elem: DType, data: np.ndarray, shape: tuple[int, ...]
+    ) -> None:
         number = len(self.machine.buffers)
-        data = to_bytes(array, elem)
-        self.machine.buffers.append(GmBuffer(number, value.name, data, elem, array.shape))
+        self.machine.buffers.append(GmBuffer(number, value.name, data, elem, shape))
 
     def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
         rows = type_.rows if type_.v_row is None else type_.v_row
@@ -365,6 +373,16 @@ class Launch:
                 core.slots[self.program.slots[value]], value.type
             )
         return outputs
+
+
+def _whole(type_: PtrType | MemRefType) -> arguments.Needed | None:
+    """The elements that a memref of a known shape reaches; None for anything else."""
+    if not isinstance(type_, MemRefType) or None in type_.dims:
+        return None
+    dims = tuple(d or 1 for d in type_.dims)
+    view = memref_view(type_, 0)
+    elements = view.offset + view.spec.high + 1
+    return arguments.Needed(elements, dims if elements == math.prod(dims) else (elements,))
 
 
 def _why_not_launched(value: Value) -> str:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.effects.operands import named_values
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ScalarType, TileType, VectorType
+from ptosim.ground.isa.schema import Role
 from ptosim.machine.storage import argument_dtype
 
 
@@ -48,11 +50,20 @@ def is_scale(function: Function, value: Value) -> bool:
 def is_output(function: Function, value: Value) -> bool:
     """True for a tile argument whose first use is as a destination."""
     for op in function.ops:
-        for definition in op.variant.operands if op.variant is not None else ():
-            operand = op.bound.get(definition.name)
-            if getattr(operand, "value", None) is value and "places" not in op.traits:
-                return definition.role in ("out", "scratch")
+        roles = [] if op.has("places") else _roles_of(op, value)
+        if roles:
+            return all(role in _FILLED for role in roles)
     return False
+
+
+_FILLED = (Role.OUT, Role.SCRATCH)
+
+
+def _roles_of(op: Operation, value: Value) -> list[Role]:
+    """What an operation with a row does with a value; nothing if it does not name it."""
+    if op.variant is None:
+        return []
+    return [role for _, role, named in named_values(op) if named is value]
 
 
 def output_tiles(function: Function) -> list[Value]:
@@ -94,23 +105,12 @@ def value_array(held: Any, type_: Any) -> np.ndarray:
 def _is_read(function: Function, value: Value) -> bool:
     """True if an operation takes the value, other than to write it or to place it."""
     return any(
-        getattr(operand, "value", None) is value
+        role not in _FILLED
         for op in function.ops
-        if op.variant is not None and "places" not in op.traits
-        for d in op.variant.operands
-        if d.role not in ("out", "scratch")
-        for operand in _listed(op.bound.get(d.name))
+        if not op.has("places")
+        for role in _roles_of(op, value)
     )
-
-
-def _listed(bound: Any) -> list[Any]:
-    return bound if isinstance(bound, list) else [bound]
 
 
 def _is_written(function: Function, value: Value) -> bool:
-    return any(
-        getattr(op.bound.get(d.name), "value", None) is value and d.role != "in"
-        for op in function.ops
-        if op.variant is not None
-        for d in op.variant.operands
-    )
+    return any(role is not Role.IN for op in function.ops for role in _roles_of(op, value))

@@ -5,7 +5,6 @@ deadlocks, flags, and reads of bytes that nothing wrote need no data; nor does t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,11 +18,10 @@ from ptosim.engine.timed.symbolic import TimedSymbolicEngine
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, recoded
 from ptosim.ground.errors import InternalError, PtosimError, Trap, UsageError
 from ptosim.ground.ir.core import Value
-from ptosim.ground.ir.types import MemRefType, ScalarType, TileType, VectorType
+from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType, VectorType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core
-from ptosim.machine.gm import GmBuffer
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run import arguments, results
@@ -67,28 +65,24 @@ class SymbolicLaunch(Launch):
         name = value.name
         return Unknown(f"argument `{name}`, which is not given (--arg {name}=…)", name)
 
-    def _buffer(self, value: Value, given: dict[str, Any], needed: arguments.Needed | None) -> None:
+    def _buffer(
+        self,
+        value: Value,
+        type_: PtrType | MemRefType,
+        given: dict[str, Any],
+        needed: arguments.Needed | None,
+    ) -> None:
         if value.name in given:
-            super()._buffer(value, given, needed)
+            super()._buffer(value, type_, given, needed)
             return
-        elem = value.type.elem  # type: ignore[union-attr]
-        size = ASSUMED_BYTES
-        if isinstance(value.type, MemRefType) and None not in value.type.dims:
-            size = elem.bytes_for(math.prod(d or 1 for d in value.type.dims))
-        elif needed is not None:
-            size = elem.bytes_for(needed.elements)
-        self._add_buffer(value, np.zeros(size, np.uint8))
-
-    def _add_buffer(self, value: Value, data: np.ndarray) -> None:
-        number = len(self.machine.buffers)
-        elem = value.type.elem  # type: ignore[union-attr]
-        self.machine.buffers.append(GmBuffer(number, value.name, data, elem, (0,)))
+        size = type_.elem.bytes_for(needed.elements) if needed is not None else ASSUMED_BYTES
+        self._add_buffer(value, type_.elem, np.zeros(size, np.uint8), (0,))
 
     def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
         if value.name in given:
             super()._tile_input(value, type_, given)
         elif not results.is_output(self.function, value):
-            self.tile_inputs[value.name] = np.empty(0)
+            self.tile_inputs[value.name] = np.empty(0)  # its bytes have a value, nobody knows which
 
     def _fill_tiles(self, core: Core) -> None:
         """Tiles have no content."""
@@ -116,8 +110,14 @@ class TimedLaunch(SymbolicLaunch):
     def _not_given(self, value: Value) -> Unknown:
         return Unknown(f"the scalar argument `{value.name}`", value.name)
 
-    def _buffer(self, value: Value, given: dict[str, Any], needed: arguments.Needed | None) -> None:
-        self._add_buffer(value, np.empty(0, np.uint8))
+    def _buffer(
+        self,
+        value: Value,
+        type_: PtrType | MemRefType,
+        given: dict[str, Any],
+        needed: arguments.Needed | None,
+    ) -> None:
+        self._add_buffer(value, type_.elem, np.empty(0, np.uint8), (0,))
 
     def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
         """Content does not matter."""

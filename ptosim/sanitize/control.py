@@ -28,7 +28,7 @@ class ControlBook:
         self._lost: dict[int, tuple[Inst, int]] = {}
         self._seen: set[int] = set()
         for inst in program.insts:
-            if inst.kind is Kind.ACTION and inst.run is not None and self._sets(inst):
+            if inst.kind is Kind.ACTION and self._sets(inst):
                 inst.run = self._setting(inst, inst.run)
 
     def around(self, core: Core, inst: Inst, commit: Check) -> tuple[Check | None, Check]:

@@ -341,7 +341,7 @@ class Monitor:
     def _watch_actions(self) -> None:
         for inst in self.program.insts:
             op = inst.op
-            if inst.kind is not Kind.ACTION or inst.run is None or op is None:
+            if inst.kind is not Kind.ACTION or op is None:
                 continue
             if acts_on_memory(op, self.target):
                 inst.run = self._action(inst, op, inst.run)

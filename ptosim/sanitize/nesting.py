@@ -1,4 +1,4 @@
-"""Where operations stand: the operations around them, and the iteration of an execution."""
+"""Where operations are: the operations around them, and the iteration of an execution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 
 Path = list[tuple[Operation, int]]
-"""The operations around one, outermost first, with the number of the region that it lies in."""
+"""The operations around one, outermost first, with the number of the region that it is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Nesting:
         self._called: set[str] = set()
 
     def path(self, op: Operation) -> Path:
-        """Return what lies around an operation."""
+        """Return what is around an operation."""
         parents = self._known()
         path: Path = []
         found = parents.get(op)

@@ -18,7 +18,7 @@ from ptosim.numerics.fixpipe import scale_of
 Check = Callable[[], None]
 _UNDEFINED = int.from_bytes(bytes([POISON]) * 4, "little")
 _USUAL = (32.0, 4096.0)
-"""Where the largest magnitude of a row lies in steps, for scales that were chosen from data."""
+"""Where the largest magnitude of a row is, in steps, for scales that were chosen from data."""
 
 
 def check_of(binding: Any) -> Check | None:
@@ -50,7 +50,7 @@ def _tquant(op: Any) -> Check | None:
 
 
 def _by_row(tile: Tile, rows: int) -> np.ndarray | None:
-    """The parameter of each row, where it lies in the first column or in a row of their number.
+    """The parameter of each row, where it is in the first column or in a row of their number.
     None too where a byte was never written: that is reported as such."""
     held = np.array(tile.read())
     if held.dtype != np.float32 or (held.view(np.uint32) == _UNDEFINED).any():
@@ -96,7 +96,7 @@ def _offset(op: Any, offset: np.ndarray) -> None:
         op.report(
             "PTO7206",
             f"adds {offset[wrong[0]]:g} in row {wrong[0]}, which is no stored value of the output",
-            notes=("real zero then has no code of its own; offsets lie in 0..255",),
+            notes=("real zero then has no code of its own; offsets are in 0..255",),
             help="choose the scale and offset from a range that contains zero",
         )
 

@@ -1,7 +1,7 @@
 """Text to paste: the flags or the barrier that would order two operations.
 
-A flag is set behind the one and waited for before the other, at places that are reached equally
-often whatever path the program takes: in the innermost block that both lie in or, where the second
+A flag is set after the one and waited for before the other, at places that are reached equally
+often whatever path the program takes: in the innermost block that both are in or, where the second
 comes before the first in the text, in the body of the loop that carries the dependence."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Operations of one block: behind `give` a flag is set, before `take` it is waited for; `loop`
+    """Operations of one block: after `give` a flag is set, before `take` it is waited for; `loop`
     carries it from one iteration to the next."""
 
     give: Operation
@@ -49,7 +49,7 @@ class Repairs:
         line_one, line_two = self._line(first), self._line(second)
         if not same_core:
             return Repair(
-                f"signal with pto.sync.set behind line {line_one} and wait with pto.sync.wait "
+                f"signal with pto.sync.set after line {line_one} and wait with pto.sync.wait "
                 f"before line {line_two}"
             )
         if source == target:
@@ -62,7 +62,7 @@ class Repairs:
         places = self._places(first, second)
         if places is None:
             return Repair(
-                f"insert `{give}` behind line {line_one} and `{take}` before line {line_two}, on "
+                f"insert `{give}` after line {line_one} and `{take}` before line {line_two}, on "
                 "every path that reaches both"
             )
         return self._flags(places, give, take)
@@ -75,16 +75,16 @@ class Repairs:
         )
 
     def _flags(self, places: _Places, give: str, take: str) -> Repair:
-        behind, before = self._last_line(places.give), self._line(places.take)
-        fixes = (self._behind(places.give, give), self._before(places.take, take))
+        after, before = self._last_line(places.give), self._line(places.take)
+        fixes = (self._after(places.give, give), self._before(places.take, take))
         if places.loop is None:
-            text = f"insert `{give}` behind line {behind} and `{take}` before line {before}"
+            text = f"insert `{give}` after line {after} and `{take}` before line {before}"
             return Repair(text, fixes)
         loop = places.loop
         return Repair(
-            f"across iterations: insert `{give}` behind line {behind} and once before the loop in "
-            f"line {self._line(loop)}, `{take}` before line {before} and once behind the loop",
-            (*fixes, self._before(loop, give), self._behind(loop, take)),
+            f"across iterations: insert `{give}` after line {after} and once before the loop in "
+            f"line {self._line(loop)}, `{take}` before line {before} and once after the loop",
+            (*fixes, self._before(loop, give), self._after(loop, take)),
         )
 
     # -- places -----------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Repairs:
         start = self._start_of_line(op)
         return Fix(Span(self._source, start, start), f"{self._indent(op)}{line}\n")
 
-    def _behind(self, op: Operation, line: str) -> Fix:
+    def _after(self, op: Operation, line: str) -> Fix:
         end = self._source.text.find("\n", op.end)
         end = len(self._source.text) if end < 0 else end
         return Fix(Span(self._source, end, end), f"\n{self._indent(op)}{line}")

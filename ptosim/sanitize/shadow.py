@@ -66,7 +66,7 @@ class Shadow:
         self.is_global = False
 
     def resolve(self, parts: tuple[Strided, ...]) -> tuple[Atom, ...]:
-        """Return the atoms of some bytes, cutting those that lie across the border."""
+        """Return the atoms of some bytes, cutting those that cross the border."""
         found: list[Atom] = []
         for part in parts:
             found.extend(self._part(part))
@@ -120,7 +120,7 @@ class Shadow:
         return of_atoms[self.labels[places // self.unit]]
 
     def extent(self, atom: Atom) -> tuple[int, int]:
-        """Return the first byte of an atom and the one behind its last."""
+        """Return the first byte of an atom and the one after its last."""
         places = np.flatnonzero(self.labels == atom.label)
         return int(places[0]) * self.unit, min((int(places[-1]) + 1) * self.unit, self.bytes)
 
@@ -154,7 +154,7 @@ class Footprint:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first byte and the one behind the last."""
+        """The first byte and the one after the last."""
         return min(p.start for p in self.parts), max(p.end for p in self.parts)
 
     @property

@@ -38,11 +38,15 @@ class Recovery:
     names: dict[str, str]
 
 
+NO_RECOVERY = Recovery(frozenset(), "", {})
+"""The first error is the last one."""
+
+
 class Driver:
     """Runs the tables of one grammar with the callbacks of one builder."""
 
     def __init__(
-        self, tables: Tables, builder: TreeBuilder, recovery: Recovery | None = None
+        self, tables: Tables, builder: TreeBuilder, recovery: Recovery = NO_RECOVERY
     ) -> None:
         self._builder = builder
         self._recovery = recovery
@@ -113,7 +117,7 @@ class _Run:
         start: int,
         source: Source,
         sink: Sink,
-        recovery: Recovery | None,
+        recovery: Recovery,
     ) -> None:
         self._actions = actions
         self._gotos = gotos
@@ -133,7 +137,7 @@ class _Run:
         up."""
         self._errors += 1
         self._report(kind, token, start, after)
-        if self._recovery is None or kind == END or self._errors >= MAX_SYNTAX_ERRORS:
+        if self._recovery is NO_RECOVERY or kind == END or self._errors >= MAX_SYNTAX_ERRORS:
             return -1
         if _begins_line(self._source.text, start):
             self._finish_statement()
@@ -144,11 +148,11 @@ class _Run:
 
     def _finish_statement(self) -> None:
         """Reduce a statement that was complete before the line with the error began."""
-        lists = self._recovery.lists  # type: ignore[union-attr]
+        lists = self._recovery.lists
         if not self._shifts(lists):
             return
-        while (action := self._actions[self.states[-1]].get(lists)).__class__ is tuple:
-            size, reduce, origin = action  # type: ignore[misc]
+        while isinstance(action := self._actions[self.states[-1]].get(lists), tuple):
+            size, reduce, origin = action
             arguments = self.values[len(self.values) - size :]
             del self.values[len(self.values) - size :]
             del self.states[len(self.states) - size :]
@@ -156,7 +160,7 @@ class _Run:
             self.states.append(self._gotos[self.states[-1]][origin])
 
     def _drop_statement(self) -> None:
-        lists = self._recovery.lists  # type: ignore[union-attr]
+        lists = self._recovery.lists
         while (
             len(self.states) > 1 and self._actions[self.states[-1]].get(lists).__class__ is not int
         ):
@@ -170,7 +174,7 @@ class _Run:
         closes what is open; a region opened on the way is skipped whole."""
         text = self._source.text
         row = self._actions[self.states[-1]]
-        starters = self._recovery.starters  # type: ignore[union-attr]
+        starters = self._recovery.starters
         nested = 0
         first = True
         while True:
@@ -201,7 +205,7 @@ class _Run:
 
     def _report(self, kind: str, token: Tok | None, start: int, after: int) -> None:
         source = self._source
-        names = self._recovery.names if self._recovery is not None else {}
+        names = self._recovery.names
         if kind == END:
             self._sink.emit(self._unexpected_end())
             return
@@ -246,9 +250,9 @@ class _Run:
         states = list(self.states)
         while True:
             action = self._actions[states[-1]].get(terminal)
-            if action.__class__ is not tuple:
+            if not isinstance(action, tuple):
                 return action is not None
-            size, _, origin = action  # type: ignore[misc]
+            size, _, origin = action
             if size:
                 del states[-size:]
             state = self._gotos[states[-1]].get(origin)

@@ -8,8 +8,8 @@ one alternation over all terminals takes three times as long."""
 from __future__ import annotations
 
 import re
-from collections.abc import Container
-from typing import Protocol
+from collections.abc import Callable, Container
+from typing import Protocol, cast
 
 from ptosim.ground.ir.core import Tok
 from ptosim.syntax.tables import Tables
@@ -31,7 +31,8 @@ PUNCTUATION = {
 END = "$END"
 UNKNOWN = "UNKNOWN"
 _BLANK = frozenset(" \t\r\n\f")
-_skip_blank = re.compile(r"[ \t\r\n\f]*").match
+_Match = Callable[[str, int], re.Match[str]]  # of patterns that match anywhere
+_skip_blank = cast("_Match", re.compile(r"[ \t\r\n\f]*").match)
 
 Scanned = tuple[str, Tok | None, int, int]
 """Terminal name, token (None for punctuation nobody keeps), start and end offset."""
@@ -85,7 +86,7 @@ class ProgramScanner:
         while True:
             first = text[at : at + 1]
             if first in _BLANK:
-                at = _skip_blank(text, at).end()  # type: ignore[union-attr]
+                at = _skip_blank(text, at).end()
                 first = text[at : at + 1]
             if not first:
                 return END, None, at, at
@@ -99,16 +100,16 @@ class ProgramScanner:
             found = matcher(text, at)
             if found is None:
                 return UNKNOWN, Tok(UNKNOWN, first, at), at, at + 1
-            kind = found.lastgroup
+            kind = found.lastgroup or UNKNOWN
             if kind == "RESULTS" and kind not in acceptable:
-                found = self._value(text, at)
+                found = self._value(text, at) or found
                 kind = "SSA"
-            token = Tok(kind, found.group(), at)  # type: ignore[union-attr, arg-type]
+            token = Tok(kind, found.group(), at)
             if kind == "COMMENT" or kind == "HASHCOMMENT":
                 self.comments.append(token)
-                at = found.end()  # type: ignore[union-attr]
+                at = found.end()
                 continue
-            return kind, token, at, found.end()  # type: ignore[union-attr, return-value]
+            return kind, token, at, found.end()
 
     def _scan_word(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         found = self._word(text, at)
@@ -121,8 +122,8 @@ class ProgramScanner:
         if kind == "SPECIAL":
             special = self._special(text, at)
             if special is not None:
-                kind = special.lastgroup
-                return kind, Tok(kind, special.group(), at), at, special.end()  # type: ignore[return-value, arg-type]
+                kind = special.lastgroup or UNKNOWN
+                return kind, Tok(kind, special.group(), at), at, special.end()
             kind = "BARE_ID"
         keyword = self._keyword(word)
         if keyword is not None and keyword in acceptable:
@@ -144,20 +145,20 @@ class PatternScanner:
     def __init__(self, tables: Tables, order: tuple[str, ...], blank: str = r"\s") -> None:
         self.comments: list[Tok] = []
         self._keyword = tables.keywords.get
-        self._skip = re.compile(f"(?:{blank})*").match
+        self._skip = cast("_Match", re.compile(f"(?:{blank})*").match)
         self._match = _group_maker({**tables.patterns, "DIALECT_WORD": r"!\w+\.\w+"})(*order)
 
     def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""
         while True:
-            at = self._skip(text, at).end()  # type: ignore[union-attr]
+            at = self._skip(text, at).end()
             if at >= len(text):
                 return END, None, at, at
             found = self._match(text, at)
             if found is None:
                 kind = PUNCTUATION.get(text[at], UNKNOWN)
                 return kind, Tok(kind, text[at], at), at, at + 1
-            kind: str = found.lastgroup  # type: ignore[assignment]
+            kind = found.lastgroup or UNKNOWN
             token = Tok(kind, found.group(), at)
             if kind == "COMMENT" or kind == "HASHCOMMENT":
                 self.comments.append(token)

@@ -10,29 +10,32 @@ from ptosim.timing.pipes.steps import PIPES
 from ptosim.timing.report.totals import CostReport
 from ptosim.views.table import SHOWN, table
 
-WIDTH = 72
-"""Columns of the timeline."""
+NARROW, WIDTH = 24, 72
+"""Columns of the timeline, at least and at most."""
 
 SHADES = " ░▒▓█"
 """How much of a column's time a pipe is busy: not at all, up to a third, two thirds, less than all,
 all."""
 
 
-def timeline(report: CostReport, suffix: str) -> Table:
-    """Return a row for each pipe of each core: when it is busy."""
+def timeline(report: CostReport, suffix: str, room: int) -> Table:
+    """Return a row for each pipe of each core: when it is busy. The table fits into `room`
+    columns."""
+    names = max((len(core.name) for core in report.model.cores), default=0)
+    width = min(max(room - names - 12, NARROW), WIDTH)  # less the pipe, and what is between
     rows = [
-        (core.name, PIPES[pipe], Text(lane(core, pipe, report.cycles), "cyan"))
+        (core.name, PIPES[pipe], Text(lane(core, pipe, report.cycles, width), "cyan"))
         for core in report.model.cores
         for pipe in sorted({step.pipe for step in core.steps})
     ]
-    columns = ("core", "pipe", _scale(report))
+    columns = ("core", "pipe", _scale(report, width))
     return table(f"timeline{suffix}", columns, rows, shown=SHOWN)
 
 
-def _scale(report: CostReport) -> str:
+def _scale(report: CostReport, width: int) -> str:
     end = f"{report.cycles:,} cycles"
-    each = f"0, a column is {report.cycles / WIDTH:,.0f} cycles"
-    return f"{each}{end:>{max(WIDTH - len(each), 1)}}"
+    each = f"0, a column is {report.cycles / width:,.0f} cycles"
+    return f"{each}{end:>{max(width - len(each), 1)}}"
 
 
 def lane(core: CoreTimer, pipe: int, total: int, width: int = WIDTH) -> str:
@@ -58,14 +61,14 @@ def _shade(share: float) -> str:
 
 def roofline(report: CostReport, suffix: str) -> Table:
     """Return the units with their ceilings."""
-    columns = ("unit", ">operations/byte", ">ridge", ">ceiling", ">attainable", ">achieved",
+    columns = ("unit", ">ops/byte", ">ridge", ">ceiling", ">attainable", ">achieved",
                ">of it", "bound by")  # fmt: skip
     rows = []
     for roof in report.roofline:
         share = roof.achieved / roof.attainable if roof.attainable else 0.0
         numbers = (roof.intensity, roof.ridge, roof.ceiling, roof.attainable, roof.achieved)
         rows.append((roof.unit, *(f"{n:,.2f}" for n in numbers), f"{share:.0%}", roof.bound))
-    title = f"roofline{suffix}: operations a cycle; ceilings are its own operations'"
+    title = f"roofline{suffix}: operations (ops) a cycle; ceilings are its own operations'"
     return table(title, columns, rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from rich.table import Table
 from rich.text import Text
@@ -28,9 +29,9 @@ Timed = Sequence[tuple[LoadedProgram, CostReport]]
 
 
 def renderables(
-    timed: Timed, views: Sequence[str], by: str | None, what_if: Mapping[str, float]
+    timed: Timed, views: Sequence[str], by: str | None, what_if: Mapping[str, float], width: int
 ) -> list[Part]:
-    """Return the parts of the report that are asked for."""
+    """Return the parts of the report that are asked for, for so many columns."""
     parts: list[Part] = [heading(program, report.entry) for program, report in timed]
     if what_if:
         changed = ", ".join(f"{k}={v:g}" for k, v in what_if.items())
@@ -44,8 +45,9 @@ def renderables(
         wanted.remove("ops")
     for report in reports:
         suffix = f", {report.label}" if len(reports) > 1 else ""
+        tables = {**_TABLES, "timeline": partial(timeline, room=width)}
         parts += [
-            _TABLES[name](report, suffix) for name in VIEWS if name in wanted and name in _TABLES
+            tables[name](report, suffix) for name in VIEWS if name in wanted and name in tables
         ]
         if "vector" in wanted:
             parts += regions(report, suffix)
@@ -178,7 +180,6 @@ _TABLES: dict[str, Maker] = {
     "lines": _uses("line", "line", lambda r: r.lines),
     "loops": _uses("loop", "innermost loop", lambda r: r.loops),
     "pipes": _pipes,
-    "timeline": timeline,
     "path": _path,
     "roofline": roofline,
     "hints": hints,

@@ -21,7 +21,7 @@ import pytest
 import ptosim
 from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.api import check_source
-from ptosim.effects.account import REGISTER, REGISTER_BYTES
+from ptosim.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
 from ptosim.effects.strided import tile_bytes
 from ptosim.engine.core.records import Kind
 from ptosim.ground.diagnostics.model import Sink
@@ -156,7 +156,7 @@ def bytes_of(core, inst, binding) -> Access:
             owner = next((c for c in cores if c.kind == "cube"), owner)
         is_register = where.startswith(REGISTER)
         size = (
-            REGISTER_BYTES if is_register else owner.space(where).size
+            SPECIAL_REGISTER_BYTES if is_register else owner.space(where).size
         )  # of the target: the next program may have another
         name = f"{owner.index} {where}"
         return _SHADOWS.setdefault((name, size), Shadow(name, size, 1))

@@ -113,3 +113,20 @@ def test_a_window_of_a_memref_that_leaves_it_is_refused():
         ptosim.load(text).run({"x": X, "y": np.zeros_like(X)})
     assert stopped.value.findings[-1].code == "PTO6001"
     assert "PTO6019" in [d.code for d in ptosim.check(text)]
+
+
+def test_a_memref_with_gaps_is_as_large_as_it_reaches():
+    """Rows of 64 elements at a distance of 128: 15 * 128 + 64 elements, made up or given."""
+    strided = "memref<16x64xf32, strided<[128, 1]>, #pto.address_space<gm>>"
+    text = copy("a5").replace(GM, strided)
+    result = ptosim.load(text).run()
+    assert {name: array.size for name, array in result.outputs.items()} == {"x": 1984, "y": 1984}
+    assert ptosim.check(text) == []
+    x, y = np.arange(1984, dtype=np.float32), np.zeros(1984, np.float32)
+    rows = np.lib.stride_tricks.as_strided(x, (16, 64), (512, 4))
+    got = ptosim.load(text).run({"x": x, "y": y}).outputs["y"]
+    np.testing.assert_array_equal(
+        np.lib.stride_tricks.as_strided(got, (16, 64), (512, 4)), 2 * rows
+    )
+    with pytest.raises(ptosim.UsageError, match="reach 1984"):
+        ptosim.load(text).run({"x": x[:1983], "y": y})

@@ -1,10 +1,10 @@
-"""Where flags and barriers must stand, found block by block.
+"""Where flags and barriers must be, found block by block.
 
-The rules are the assembler's: a flag right behind the producer and right before the consumer where
+The rules are the assembler's: a flag right after the producer and right before the consumer where
 pipes differ, a barrier where an A2/A3 vector operation follows one that it depends on, nothing
 where an earlier flag orders the two already. A dependence on something inside a loop or branch is
 one on the loop or branch itself, so that every flag is set and waited for equally often.
-Dependences from one iteration to the next set the flag once before the loop and wait once behind
+Dependences from one iteration to the next set the flag once before the loop and wait once after
 it. Every function ends with a barrier of all pipes."""
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Flag:
 @dataclass(slots=True)
 class Plan:
     """What to insert: flags, barriers of a pipe before an operation, barriers of all pipes before
-    and behind operations."""
+    and after operations."""
 
     flags: list[Flag] = field(default_factory=list)
     barriers: list[tuple[Operation, str]] = field(default_factory=list)
     walls_before: list[Operation] = field(default_factory=list)
-    walls_behind: list[Operation] = field(default_factory=list)
+    walls_after: list[Operation] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +69,7 @@ class Planner:
         if last is not None and last.has("returns"):
             self.plan.walls_before.append(last)
         elif last is not None:
-            self.plan.walls_behind.append(last)
+            self.plan.walls_after.append(last)
 
     # -- blocks -----------------------------------------------------------------------------------
 
@@ -134,17 +134,17 @@ class _Scan:
         self.history.append((item, snapshot))
 
     def _wall(self, index: int, item: _Item, first: bool) -> None:
-        """A call: nothing is known of what it does, so everything is done before and behind it."""
+        """A call: nothing is known of what it does, so everything is done before and after it."""
         if first:
             self.planner.plan.walls_before.append(item.op)
-            self.planner.plan.walls_behind.append(item.op)
+            self.planner.plan.walls_after.append(item.op)
         for known in self.known.values():
             for pipe in known:
                 known[pipe] = index
         self.known.setdefault("S", {})["*"] = index
 
     def _repeat(self, index: int, item: _Item) -> None:
-        """In the second walk: the flags and barriers of the first stand at their places."""
+        """In the second walk: the flags and barriers of the first are at their places."""
         if not self.count:
             return
         for flag in self.forward.get(item.op, ()):
@@ -188,7 +188,7 @@ class _Scan:
         self._learn(target, source, at)
 
     def _learn(self, target: str, source: str, at: int) -> None:
-        """The target pipe knows what the source pipe knew behind item `at`."""
+        """The target pipe knows what the source pipe knew after item `at`."""
         _, snapshot = self.history[at]
         known = self.known.setdefault(target, {})
         for pipe, upto in snapshot.get(source, {}).items():

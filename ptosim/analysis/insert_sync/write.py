@@ -27,8 +27,8 @@ class Edits:
         """Insert a line before an operation."""
         self._add(op.start, 1, f"{line}\n{self._indent(op)}")
 
-    def behind(self, op: Operation, line: str) -> None:
-        """Insert a line behind an operation."""
+    def after(self, op: Operation, line: str) -> None:
+        """Insert a line after an operation."""
         self._add(self._end(op), 0, f"\n{self._indent(op)}{line}")
 
     def inside(self, at: int, text: str) -> None:
@@ -116,14 +116,14 @@ def _synchronise(front: Front, function: Function, edits: Edits, sink: Sink) -> 
 
 def _write_plan(plan: Plan, edits: Edits) -> None:
     wall = "pto.barrier <PIPE_ALL>"
-    for op in plan.walls_behind:
-        edits.behind(op, wall)
+    for op in plan.walls_after:
+        edits.after(op, wall)
     for flag in plan.flags:
         name = f"[<PIPE_{flag.source}>, <PIPE_{flag.target}>, <EVENT_ID{flag.number}>]"
-        edits.behind(flag.first, f"pto.set_flag{name}")
+        edits.after(flag.first, f"pto.set_flag{name}")
         if flag.loop is not None:
             edits.before(flag.loop, f"pto.set_flag{name}")
-            edits.behind(flag.loop, f"pto.wait_flag{name}")
+            edits.after(flag.loop, f"pto.wait_flag{name}")
         edits.before(flag.second, f"pto.wait_flag{name}")
     for op, pipe in plan.barriers:
         edits.before(op, f"pto.barrier <PIPE_{pipe}>")
@@ -135,7 +135,7 @@ def _write_plan(plan: Plan, edits: Edits) -> None:
 
 
 def _addresses(front: Front, edits: Edits) -> None:
-    """What calls a function decides where its tiles lie: beside those of the caller."""
+    """What calls a function decides where its tiles are: beside those of the caller."""
     planned: dict[Operation, tuple[int, str]] = {}
     for function in _roots(front.resolved):
         if function.implicit:
@@ -167,7 +167,7 @@ def _roots(resolved: ResolvedModule) -> list[Function]:
 def _two_places(front: Front, op: Operation, one: str, two: str) -> UsageError:
     line, _ = front.source.line_column(op.start)
     return UsageError(
-        f"--plan: %{op.results[0].name} in line {line} lies at one address for @{one} and at "
+        f"--plan: %{op.results[0].name} in line {line} is at one address for @{one} and at "
         f"another for @{two}",
         help="pass the tile as an argument, or give each of them a function of its own",
     )

@@ -39,6 +39,7 @@ def tiles(session: Debugger) -> Sheet:
     sheet = Sheet(
         "tiles",
         ("name", "place", "type", "shape", "layout", ">min", ">max", ">NaN", "state"),
+        whole=("name", "place"),
     )
     written = _just_written(session)
     for name, ref in live_tiles(session):

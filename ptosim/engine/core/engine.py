@@ -206,7 +206,7 @@ class Engine:
                     pc = self._enter(core, inst)
                 else:
                     inst.run(core)
-                    if timing is None or pc in timing.ends:
+                    if issue is None or timing is None or pc in timing.ends:
                         counted = count
                     elif pc in timing.timed:
                         issue(timing.action(core, inst), count - counted - 1)
@@ -256,13 +256,13 @@ class Engine:
             return
         following = inst.pc + 1
         if inst.kind is Kind.SCALAR:
-            inst.run(core.slots)  # type: ignore[misc]
+            inst.run(core.slots)
         elif inst.kind is Kind.BRANCH:
-            following = inst.run(core.slots)  # type: ignore[misc]
+            following = inst.run(core.slots)
         elif inst.kind is Kind.REGION:
             following = self._enter(core, inst)
         else:
-            inst.run(core)  # type: ignore[misc]
+            inst.run(core)
         core.pc = following
         self._tell(self._on_commit, core, inst, None)
 
@@ -311,7 +311,7 @@ class Engine:
         try:
             while pc != inst.end:
                 pc = self._region_step(core, pc)
-            self.program.insts[pc].run(core)  # type: ignore[misc]
+            self.program.insts[pc].run(core)
         finally:
             core.slots = slots
 
@@ -320,16 +320,16 @@ class Engine:
         self.executed += 1
         try:
             if step.kind is Kind.BRANCH:
-                return step.run(core.slots)  # type: ignore[misc]
+                return step.run(core.slots)
             if step.kind is Kind.SCALAR:
-                step.run(core.slots)  # type: ignore[misc]
+                step.run(core.slots)
             elif step.kind is Kind.EXEC:
                 bound = self.bound(core, step)
                 if bound.guard is not None and not bound.guard():
                     raise OpFault("PTO6601", f"'{step.op.name}' waits inside a vector region")  # type: ignore[union-attr]
                 bound.commit()
             else:
-                step.run(core)  # type: ignore[misc]
+                step.run(core)
         except (OpFault, ScalarFault) as fault:
             return self._fault(core, step, fault)
         return pc + 1
@@ -397,12 +397,12 @@ class Engine:
     def bound(self, core: Core, inst: Inst) -> Bound:
         """Return an instruction bound to the present values of its operands."""
         cache = core.bounds[inst.pc]
-        found = cache.get(inst.getter(core.slots)) if cache is not None else None  # type: ignore[misc]
+        found = cache.get(inst.getter(core.slots)) if cache is not None else None
         return found if found is not None else self.bind(core, inst)
 
     def bind(self, core: Core, inst: Inst) -> Bound:
         """Bind an instruction to the present values of its operands, and keep the binding."""
-        operands = inst.getter(core.slots)  # type: ignore[misc]
+        operands = inst.getter(core.slots)
         bound = self._elsewhere(core, inst, operands) if inst.window is not None else None
         keeps = True
         if bound is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
@@ -32,6 +32,10 @@ class Kind(IntEnum):
     REGION = 5  # the head of a vector region: its instructions up to `end` are one unit of its pipe
 
 
+def _of_another_kind(given: Any) -> NoReturn:
+    raise AssertionError("an instruction is executed or bound as its kind says")
+
+
 @dataclass(slots=True, eq=False)
 class Inst:
     """One instruction. `run` is for kinds that execute at once; EXEC reads `getter(slots)`, the
@@ -42,8 +46,8 @@ class Inst:
     pc: int
     kind: Kind
     op: Operation | None
-    run: Callable[[Any], Any] | None = None
-    getter: Callable[[list[Any]], Any] | None = None
+    run: Callable[[Any], Any] = _of_another_kind
+    getter: Callable[[list[Any]], Any] = _of_another_kind
     operands: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
     semantics: Any = None
     pipe: str = "S"

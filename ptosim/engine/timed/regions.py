@@ -121,10 +121,10 @@ def _executed(program: DecodedProgram, region: Inst, slots: list[Any]) -> tuple[
                 break
             inst = program.insts[pc]
             if inst.kind is Kind.BRANCH:
-                pc = inst.run(values)  # type: ignore[misc]
+                pc = inst.run(values)
                 continue
             if inst.kind is Kind.SCALAR:
-                inst.run(values)  # type: ignore[misc]
+                inst.run(values)
             else:
                 counts[pc] += 1
             pc += 1
@@ -149,17 +149,18 @@ def _steps_of(
         assert op is not None
         around = loops.get(op, ())
         loop = numbers.setdefault(around[-1], len(numbers)) if around else -1
-        sources = tuple(sorted({makers[v] for v in _operands(op) if v in makers}))
+        sources = tuple(sorted({makers[v] for v in op.operand_values() if v in makers}))
         name = op.name.removeprefix("pto.")
         line, _ = source.line_column(op.start)
         steps.append(VectorStep(name, _bits(op), 0, sources, line, loop))
         makers.update(dict.fromkeys(op.results, number))
     carried = _carried(loops, makers)
+    ops = [inst.op for inst in insts if inst.op is not None]
     return [
         step._replace(
-            carried=tuple(sorted({carried[v] for v in _operands(inst.op) if v in carried}))
+            carried=tuple(sorted({carried[v] for v in op.operand_values() if v in carried}))
         )
-        for inst, step in zip(insts, steps, strict=True)
+        for op, step in zip(ops, steps, strict=True)
     ]
 
 
@@ -179,12 +180,7 @@ def _carried(loops: dict[Any, tuple[Operation, ...]], makers: dict[Any, int]) ->
     return found
 
 
-def _operands(op: Operation | None) -> list[Any]:
-    bound = [o for b in op.bound.values() for o in (b if isinstance(b, list) else [b])]  # type: ignore[union-attr]
-    return [o.value for o in bound if getattr(o, "value", None) is not None]
-
-
 def _bits(op: Operation) -> int:
     """Bits of the widest element among the vector results and operands."""
-    types = [v.type for v in (*op.results, *_operands(op))]
+    types = [v.type for v in (*op.results, *op.operand_values())]
     return max((t.elem.bits for t in types if isinstance(t, VRegType)), default=32)

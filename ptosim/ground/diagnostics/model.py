@@ -97,15 +97,13 @@ def _place(span: Span) -> dict[str, object]:
     }
 
 
+@dataclass(slots=True, eq=False)
 class Sink:
     """Collects findings in the order in which they are made; equal findings are kept once."""
 
-    __slots__ = ("_seen", "_worst", "diagnostics")
-
-    def __init__(self) -> None:
-        self.diagnostics: list[Diagnostic] = []
-        self._seen: set[tuple[object, ...]] = set()
-        self._worst = 0
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    has_errors: bool = False  # true as soon as one finding is an error
+    _seen: set[tuple[object, ...]] = field(default_factory=set, repr=False)
 
     def emit(self, diagnostic: Diagnostic) -> None:
         """Add a finding unless the same code was reported with the same text at the same place."""
@@ -114,7 +112,7 @@ class Sink:
             return
         self._seen.add(key)
         self.diagnostics.append(diagnostic)
-        self._worst = max(self._worst, diagnostic.severity)
+        self.has_errors = self.has_errors or diagnostic.severity is Severity.ERROR
 
     def report(self, code: str, message: str, span: Span | None = None, **details: Any) -> None:
         """Make a finding and add it; see `finding` for the details."""
@@ -129,12 +127,7 @@ class Sink:
         """Forget all but the first `count` findings."""
         del self.diagnostics[count:]
         self._seen = {_key(d) for d in self.diagnostics}
-        self._worst = max((d.severity for d in self.diagnostics), default=0)
-
-    @property
-    def has_errors(self) -> bool:
-        """True as soon as one finding is an error."""
-        return self._worst >= Severity.ERROR
+        self.has_errors = any(d.severity is Severity.ERROR for d in self.diagnostics)
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.diagnostics)

@@ -19,23 +19,21 @@ REGISTER_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """An element type; `family` is equal for spellings that the assembler does not tell apart."""
+    """An element type; `family` is equal for spellings that the assembler does not tell apart.
+    `is_float` holds for floating-point formats (block scales excluded), `is_integer` for integers
+    of either sign and for index."""
 
     name: str
     bits: int
     kind: str
     family: str
     array: str
+    is_float: bool = field(init=False, compare=False, repr=False)
+    is_integer: bool = field(init=False, compare=False, repr=False)
 
-    @property
-    def is_float(self) -> bool:
-        """True for floating-point formats, block scales excluded."""
-        return self.kind == "float"
-
-    @property
-    def is_integer(self) -> bool:
-        """True for integers of either sign and for index."""
-        return self.kind in ("int", "uint")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_float", self.kind == "float")
+        object.__setattr__(self, "is_integer", self.kind in ("int", "uint"))
 
     def bytes_for(self, count: int) -> int:
         """Return the bytes that `count` consecutive elements take (4-bit elements: two a byte)."""

@@ -69,7 +69,7 @@ def operand_kinds(operand: Operand) -> frozenset[str] | None:
     type_ = operand.type
     if operand.value is None:
         tok = operand.tok
-        kind = tok.type if tok.__class__ is Tok else "SYMBOL"
+        kind = tok.type if isinstance(tok, Tok) else "SYMBOL"
         return _TOKEN_KINDS.get(kind, frozenset())
     if type_ is None or isinstance(type_, ErrorType):
         return None

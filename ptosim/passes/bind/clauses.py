@@ -46,14 +46,14 @@ def is_complete(op: Operation) -> bool:
         return True
     if op.arrow and not op.results:
         return False
-    return all(
+    return op.variant is None or all(
         d.optional or d.variadic or d.is_flag or op.bound.get(d.name) is not None
         for d in op.variant.named
     )
 
 
 def _is_word(value: Operand) -> bool:
-    return value.tok.__class__ is Tok and value.tok.type == "BARE_ID"
+    return isinstance(value.tok, Tok) and value.tok.type == "BARE_ID"
 
 
 class NamedBinder:
@@ -150,19 +150,15 @@ class NamedBinder:
         keywords = {d.name: d for d in definition.params if d.keyword}
         operands = self._assign(positional, written.values)
         unknown = next((k for k in written.keywords if k not in keywords), None)
-        fits = operands is not None and unknown is None
-        if fits:
-            for name, param in keywords.items():
-                value = written.keywords.get(name)
-                if value is None:
-                    fits = fits and param.optional
-                elif not self._fits(param, value):
-                    fits = False
-                operands[name] = value  # type: ignore[index]
-        if not fits:
+        given = {name: written.keywords.get(name) for name in keywords}
+        fits = all(
+            param.optional if (value := given[name]) is None else self._fits(param, value)
+            for name, param in keywords.items()
+        )
+        if operands is None or unknown is not None or not fits:
             self._sink.emit(self._misfit(definition, written, unknown))
             return None
-        return Clause(definition, operands or {})
+        return Clause(definition, {**operands, **given})
 
     # -- reports --------------------------------------------------------------------------------
 
@@ -171,7 +167,7 @@ class NamedBinder:
     ) -> None:
         known = {d.name: d for d in variant.named}
         places: dict[str, Tok | None] = {k: _place(v) for k, v in named.items() if k not in known}
-        places |= {k: v.tok for k, v in words.items() if k not in known or not known[k].is_flag}
+        places |= {k: _place(v) for k, v in words.items() if k not in known or not known[k].is_flag}
         for name, tok in places.items():
             notes = (f"known: {', '.join(map(shown, variant.named))}",) if known else ()
             self._sink.report(
@@ -205,8 +201,8 @@ class NamedBinder:
     def _misfit(
         self, definition: OperandDef, written: WrittenClause, unknown: str | None
     ) -> Diagnostic:
-        given = [str(v.type) if v.value is not None else f"`{v.tok.value}`" for v in written.values]
-        given += [f"{k} = `{v.tok.value}`" for k, v in written.keywords.items()]
+        given = [str(v.type) if v.value is not None else _quoted(v) for v in written.values]
+        given += [f"{k} = {_quoted(v)}" for k, v in written.keywords.items()]
         what = f"no operand `{unknown}`" if unknown else f"other operands than ({', '.join(given)})"
         return finding(
             "PTO2009",
@@ -242,6 +238,10 @@ def _place(written: Any) -> Tok | None:
     first = written[0] if isinstance(written, list) and written else written
     tok = getattr(first, "tok", None)
     return tok if tok.__class__ is Tok else None
+
+
+def _quoted(operand: Operand) -> str:
+    return f"`{operand.tok.value}`" if isinstance(operand.tok, Tok) else "a literal"
 
 
 def shown(definition: OperandDef) -> str:

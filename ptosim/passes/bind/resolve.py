@@ -112,7 +112,7 @@ class _Resolver(Structured):
 
     def _module(self, op: Operation) -> None:
         if self._function is not None:
-            self._not_in_a_function("a module stands in a function", op.start, op.name_end)
+            self._not_in_a_function("a module is inside a function", op.start, op.name_end)
             return
         for region in op.regions:
             for inner in region.ops:
@@ -123,7 +123,7 @@ class _Resolver(Structured):
         function = self.resolved.functions.get(token_value(symbol).name)
         if function is None:
             self._not_in_a_function(
-                f"function `{symbol.value}` stands in another function", symbol.start, symbol.end
+                f"function `{symbol.value}` is inside another function", symbol.start, symbol.end
             )
             return
         if function.op is not op or not op.regions:
@@ -133,7 +133,7 @@ class _Resolver(Structured):
         self.scope.enter()
         block = op.regions[0].blocks[0] if op.regions[0].blocks else None
         for value in function.args:
-            self._bind_argument(value)
+            self._bind_argument(function, value)
         if block is not None:
             block.values = function.args
             self._ops(block.ops)
@@ -143,20 +143,20 @@ class _Resolver(Structured):
 
     def _not_in_a_function(self, problem: str, start: int, end: int) -> None:
         if any(d.code < "PTO1" for d in self.sink):
-            return  # a missing brace makes everything behind it a part of the function
+            return  # a missing brace makes everything after it a part of the function
         self.sink.report(
             "PTO1020",
             problem,
             Span(self.source, start, end),
-            notes=("functions stand side by side in a module",),
+            notes=("functions follow one another in a module",),
             help="close the function above it with `}`",
         )
 
-    def _bind_argument(self, value: Value) -> None:
+    def _bind_argument(self, function: Function, value: Value) -> None:
         defined = self.scope.define(value.name, value.type, value.owner, value.start)
         defined.is_argument = True
         # `define` made its own value; the function's signature keeps that one.
-        self._function.args[self._function.args.index(value)] = defined  # type: ignore[union-attr]
+        function.args[function.args.index(value)] = defined
 
     def _snippet(self) -> None:
         arguments: list[Value] = []

@@ -48,10 +48,14 @@ def _moves_first(buffer: Buffer) -> tuple[int, int]:
     return rank, buffer.order
 
 
+def _by_start(buffer: Buffer) -> tuple[int, int]:
+    return buffer.life.start if buffer.life is not None else -1, buffer.order
+
+
 _ORDERS: tuple[Callable[[Buffer], Any], ...] = (
     _moves_first,
     lambda b: (-b.bytes, b.order),
-    lambda b: (b.life.start if b.life is not None else -1, b.order),
+    _by_start,
 )
 
 
@@ -101,7 +105,7 @@ def _conflict(one: Buffer, two: Buffer, strict: bool) -> bool:
     """True if two buffers may not share bytes."""
     if one.life is None or two.life is None or one.group != two.group:
         return True
-    first, second = sorted((one, two), key=lambda b: (b.life.start, b.order))  # type: ignore[union-attr]
+    first, second = sorted((one, two), key=_by_start)
     a, b = first.life, second.life
     assert a is not None
     assert b is not None
@@ -114,8 +118,8 @@ def _meet_in_one_operation(one: Buffer, two: Buffer) -> bool:
     """True if one buffer begins where the other ends: the operation reads one and writes one."""
     if one.life is None or two.life is None or one.group != two.group:
         return False
-    first, second = sorted((one, two), key=lambda b: (b.life.start, b.order))  # type: ignore[union-attr]
-    return second.life.start == first.life.end  # type: ignore[union-attr]
+    first, second = (b.life for b in sorted((one, two), key=_by_start))
+    return first is not None and second is not None and second.start == first.end
 
 
 def _inherits(first: Buffer, second: Buffer) -> bool:

@@ -81,7 +81,7 @@ class _Chooser:
     def _input(self, op: Operation, operand: str) -> TileType:
         """The first operand is 16x64 f32 (bf16 for MXFP4), a parameter has one f32 for each row,
         and every other operand is as the first."""
-        if operand == op.variant.ins[0].name:
+        if operand == _first_input(op):
             element = "bf16" if _is_mxfp4(op) else "f32"
             return _tile(dtype(element), *_DEFAULT_SHAPE)
         source = self._source(op)
@@ -99,7 +99,7 @@ class _Chooser:
         return _tile(dtype("ui8"), 1, -(-count // 32) * 32)
 
     def _source(self, op: Operation) -> TileType:
-        operand = op.bound.get(op.variant.ins[0].name)
+        operand = op.bound.get(_first_input(op))
         name = getattr(getattr(operand, "value", None), "name", "")
         found = self.types.get(name) or getattr(operand, "type", None)
         return found if isinstance(found, TileType) else _tile(dtype("f32"), *_DEFAULT_SHAPE)
@@ -118,7 +118,7 @@ class _Chooser:
         an offset: asymmetric ui8; exponents: fp8."""
         if _is_mxfp4(op):
             return "f4E2M1FN"
-        if op.variant.name != "int8":
+        if op.variant is None or op.variant.name != "int8":
             return "f8E4M3FN"
         if op.bound.get("offset") is not None:
             return "ui8"
@@ -130,6 +130,10 @@ class _Chooser:
         if type_.dtype.name in ("ui8", "f8E8M0FNU"):
             return "f8E4M3FN"
         return "ui8" if type_.cols == 2 else "i8"
+
+
+def _first_input(op: Operation) -> str:
+    return op.variant.ins[0].name if op.variant is not None else ""
 
 
 def _is_mxfp4(op: Operation) -> bool:

@@ -14,6 +14,7 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.ir.core import Module, Node, Operand, Operation, Tok, Value
 from ptosim.ground.ir.types import AbstractTileType, TileType, Type
+from ptosim.ground.isa.schema import Variant
 from ptosim.ground.isa.targets import DEFAULT_TARGET
 from ptosim.ground.source import Source
 from ptosim.passes.bind.resolve import resolve
@@ -42,13 +43,10 @@ def _tok(text: str, at: int, kind: str = "SSA") -> Tok:
     return Tok(kind, text, at)
 
 
-def _is_tile_op(op: Operation) -> bool:
-    return (
-        op.definition is not None
-        and op.definition.form == "dps"
-        and op.variant is not None
-        and bool(op.variant.outs)
-    )
+def _tile_variant(op: Operation) -> Variant | None:
+    """The operand lists of an operation on tiles, None for another one."""
+    is_dps = op.definition is not None and op.definition.form == "dps"
+    return op.variant if is_dps and op.variant is not None and op.variant.outs else None
 
 
 def _spelled(type_: Type, *, ssa: bool) -> str:
@@ -85,14 +83,15 @@ class _Rewriter:
 
 class _ToDps(_Rewriter):
     def operation(self, op: Operation, block: Any) -> list[Operation]:
-        if not _is_tile_op(op) or op.form == "dps":
+        variant = _tile_variant(op)
+        if variant is None or op.form == "dps":
             return [op]
         made: list[Operation] = []
         dps = Operation(op.name, "dps", op.start, op.end, op.name_end)
         dps.attrs = {k: a for k, a in op.attrs.items() if k != "operandSegmentSizes"}
         dps.loc = op.loc
-        dps.ins, dps.ins_types = self._operands(op, op.variant.ins)
-        outs, types = self._operands(op, op.variant.outs)
+        dps.ins, dps.ins_types = self._operands(op, variant.ins)
+        outs, types = self._operands(op, variant.outs)
         for value in op.results:
             spelled = _spelled(value.type, ssa=False)
             outs.append(_tok(f"%{value.name}", op.start))
@@ -143,13 +142,14 @@ class _ToSsa(_Rewriter):
                 table.setdefault(value, []).append(op)
 
     def operation(self, op: Operation, block: Any) -> list[Operation]:
-        if not _is_tile_op(op) or op.form != "dps":
+        variant = _tile_variant(op)
+        if variant is None or op.form != "dps":
             return [op]
-        values = [getattr(op.bound.get(d.name), "value", None) for d in op.variant.outs]
+        values = [getattr(op.bound.get(d.name), "value", None) for d in variant.outs]
         destinations = [v for v in values if v is not None]
         if not destinations or not all(self._can_be_result(v, op, block) for v in destinations):
             return [op]
-        return [self._ssa(op, destinations)]
+        return [self._ssa(op, variant, destinations)]
 
     def _can_be_result(self, value: Value, op: Operation, block: Any) -> bool:
         if not isinstance(value.type, (TileType, AbstractTileType)):
@@ -168,14 +168,14 @@ class _ToSsa(_Rewriter):
             return False
         return all(user.start > op.start for user in self._users.get(value, ()))
 
-    def _ssa(self, op: Operation, destinations: list[Value]) -> Operation:
+    def _ssa(self, op: Operation, variant: Variant, destinations: list[Value]) -> Operation:
         ssa = Operation(op.name, "items", op.start, op.end, op.name_end)
         ssa.result_tokens = [(v.name, 1, op.start) for v in destinations]
         ssa.attrs = dict(op.attrs)
         ssa.loc = op.loc
         items: list[Any] = []
         types: list[Any] = []
-        for definition in op.variant.ins:
+        for definition in variant.ins:
             bound = op.bound.get(definition.name)
             for operand in bound if isinstance(bound, list) else [bound]:
                 if isinstance(operand, Operand):

@@ -87,7 +87,7 @@ class _Stripper:
         for (name, _, _), (before, after) in zip(op.result_tokens, made, strict=False):
             if before != after:
                 new[f"%{name}"] = f"%{name}_stored"
-                self._behind(op, f"%{name} = quant.scast %{name}_stored : {after} to {before}")
+                self._after(op, f"%{name} = quant.scast %{name}_stored : {after} to {before}")
         types = [type_.value for _, type_ in map(_argument, callee.ins) if type_ is not None]
         self._uses(op, types, twins, new)
 
@@ -125,7 +125,7 @@ class _Stripper:
         start = min([op.start, *(at for _, _, at in op.result_tokens)])
         self.edits.append((start, start, f"{line}\n{self._indent(start)}"))
 
-    def _behind(self, op: Operation, line: str) -> None:
+    def _after(self, op: Operation, line: str) -> None:
         start = min([op.start, *(at for _, _, at in op.result_tokens)])
         self.edits.append((op.end, op.end, f"\n{self._indent(start)}{line}"))
 

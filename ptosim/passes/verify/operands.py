@@ -44,7 +44,7 @@ def check_words(op: Operation, source: Source) -> Iterator[Diagnostic]:
 
 
 def _word_operands(op: Operation) -> Iterator[tuple[OperandDef, Operand]]:
-    for definition in op.variant.operands:
+    for definition in op.variant.operands if op.variant is not None else ():
         bound: Any = op.bound.get(definition.name)
         if bound is None or bound is True:
             continue
@@ -67,7 +67,7 @@ def _unknown_member(
     members = [m for enum in known for m in enum.members]
     names = " or ".join(definition.enums)
     tok = operand.tok
-    span = tok.span(source) if tok.__class__ is Tok else op.span(source)
+    span = tok.span(source) if isinstance(tok, Tok) else op.span(source)
     if isinstance(value, Enum) and value.kind not in (None, "enum", *definition.enums):
         message = f"'{op.name}' op expects '{definition.name}' to be a {names}, not a {value.kind}"
         return finding("PTO2006", message, span, help=f"write `<{value.member}>`")
@@ -108,7 +108,7 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
 
 def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
     """Report entries of lists (sizes, strides, offsets) that are no integers."""
-    for definition in op.variant.operands:
+    for definition in op.variant.operands if op.variant is not None else ():
         bound: Any = op.bound.get(definition.name)
         if "list" not in definition.kinds or not isinstance(bound, list):
             continue
@@ -120,7 +120,7 @@ def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
             yield finding(
                 "PTO2036",
                 f"'{op.name}' op expects '{definition.name}' to list integers",
-                tok.span(source) if tok.__class__ is Tok else op.span(source),
+                tok.span(source) if isinstance(tok, Tok) else op.span(source),
                 label=f"it has type {entry.type}" if entry.value is not None else "",
                 help="write values of type index, or integers",
             )
@@ -183,7 +183,7 @@ def _typed_lists(op: Operation) -> Iterator[tuple[str, Sequence[Any], Sequence[T
 
 def _in_parentheses(op: Operation) -> bool:
     """True for `(T, T) -> T`, the form in which each operand has a type."""
-    kinds = [part.kind for part in op.type_list if part.__class__ is Node]
+    kinds = [part.kind for part in op.type_list if isinstance(part, Node)]
     return op.arrow is not None and kinds == ["paren_types"]
 
 
@@ -196,7 +196,7 @@ def _mismatch(
         "PTO1014",
         f"'{op.name}' op has {words}",
         place or op.span(source),
-        notes=("the types after `:` stand in the order of the operands, one for each",),
+        notes=("the types after `:` are in the order of the operands, one for each",),
         help=f"write one type for each {what}",
     )
 

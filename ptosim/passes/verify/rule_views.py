@@ -130,7 +130,7 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
     """Evaluate an expression. Raises IsaDataError for a name that `names` does not have."""
     code, _ = compile_expr(text)
     try:
-        return eval(code, {"__builtins__": {}}, names)  # type: ignore[arg-type]
+        return eval(code, {"__builtins__": {}}, names)
     except NameError as problem:
         raise IsaDataError(f"expression {text!r}: {problem}") from problem
 

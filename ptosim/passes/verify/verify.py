@@ -183,14 +183,14 @@ class _Verifier:
                     f"shape[{axis}]",
                     value.span(self.source),
                     label=f"valid {valid} of {size}",
-                    notes=("the valid region lies inside the static shape of the tile",),
+                    notes=("the valid region is inside the static shape of the tile",),
                 )
 
     def _has_only_tiles(self, op: Operation) -> bool:
         """False where an operand of kind tile or view has a type that the rules do not look
         into."""
         results = op.result_values
-        for definition in op.variant.operands:
+        for definition in op.variant.operands if op.variant is not None else ():
             operand = op.bound.get(definition.name)
             type_ = operand.type if isinstance(operand, Operand) else None
             if definition.name in results:
@@ -334,7 +334,7 @@ def definition_note(definition: OpDef) -> str:
 
 
 def _listed(operands: list[str], op: Operation) -> list[str]:
-    names = operands or [o.name for o in op.variant.outs]
+    names = operands or [o.name for o in (op.variant.outs if op.variant is not None else ())]
     return names if len(names) <= 2 else [", ".join(names[:-1]), names[-1]]
 
 

@@ -62,8 +62,9 @@ def _reused(ops: Sequence[Operation], target: str, source: Source) -> Iterator[D
         for definition in op.variant.outs:
             spoiled.pop(_value(op.bound.get(definition.name)), None)
         entry = _spoils(op, target)
-        for name in entry["of"].split() if entry is not None else ():
-            spoiled[_value(op.bound.get(name))] = op, entry["note"]
+        if entry is not None:
+            for name in entry["of"].split():
+                spoiled[_value(op.bound.get(name))] = op, entry["note"]
 
 
 def _value(operand: Any) -> int:

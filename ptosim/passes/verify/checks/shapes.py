@@ -133,7 +133,7 @@ def _set_valid(op: Operation, function: Function, source: Source) -> Iterator[Di
                 "PTO2045",
                 f"'{op.name}' op sets {name} to {extent}, outside [0, {limit}]",
                 operand_span(op.bound[name], op, source),
-                notes=("a run stops here: the valid region lies inside the tile",),
+                notes=("a run stops here: the valid region is inside the tile",),
             )
 
 
@@ -181,7 +181,7 @@ def _outside_view(op: Operation, operand: Operand, text: str, source: Source) ->
         "PTO2026",
         f"'{op.name}' op {text}",
         operand_span(operand, op, source),
-        notes=("a window lies inside its view",),
+        notes=("a window is inside its view",),
     )
 
 
