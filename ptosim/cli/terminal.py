@@ -79,7 +79,7 @@ class Terminal:
         color = self._target is None and self.uses_color(sys.stdout)
         console, buffer = text_console(width or self.width(), color=color)
         for renderable in renderables:
-            console.print(renderable)
+            console.print(renderable, crop=False)  # code in the manual is whole
         return text_of(buffer, color=color)
 
     def busy(self, what: str) -> AbstractContextManager[object]:
