@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, finding
 from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.targets import machine
@@ -40,7 +40,7 @@ def needless(
     before = follow(front, program.profile, entry, args)
     if not before.is_whole:
         raise UsageError(f"needless synchronisation cannot be told of @{entry}: {before}")
-    wrong = next((d for d in before.findings if d.severity is Severity.ERROR), None)
+    wrong = next((d for d in before.findings if d.is_error), None)
     if wrong is not None:
         raise UsageError(
             f"needless synchronisation cannot be told of @{entry} while it has {wrong.code}",

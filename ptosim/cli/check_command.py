@@ -234,7 +234,7 @@ def _line(report: _File, options: argparse.Namespace) -> str:
 
 
 def _is_failure(finding: Diagnostic, options: argparse.Namespace) -> bool:
-    return finding.severity is Severity.ERROR or shared.fails([finding], options.fail_on)
+    return finding.is_error or shared.fails([finding], options.fail_on)
 
 
 def _code(reports: list[_File], options: argparse.Namespace) -> int:
@@ -246,7 +246,4 @@ def _code(reports: list[_File], options: argparse.Namespace) -> int:
 
 def _is_rejected(report: _File, options: argparse.Namespace) -> bool:
     static = list(report.checked.front.sink)
-    return any(
-        d.severity is Severity.ERROR or (options.strict and d.severity is Severity.WARNING)
-        for d in static
-    )
+    return any(d.is_error or (options.strict and d.severity is Severity.WARNING) for d in static)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.errors import LimitError, ProgramError, PtosimError
 from ptosim.ground.version import __version__
 
 # Subcommand -> what it does; the module `ptosim.cli.<name>` has `configure` and `run`.
@@ -153,8 +153,3 @@ def _internal(problem: Exception, argv: Sequence[str], terminal: Terminal) -> in
         f"names\n  ptosim {' '.join(argv)}\n(set PTOSIM_TRACEBACK=1 for the Python traceback)",
     )
     return EXIT_INTERNAL
-
-
-def usage(message: str, help: str | None = None) -> NoReturn:
-    """Stop with a usage error."""
-    raise UsageError(message, help=help)

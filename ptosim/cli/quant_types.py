@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         if key not in places:
             findings += _zero_points(found, source)
         places.setdefault(key, []).append(found)
-    if any(d.severity.word == "error" for d in findings):
+    if any(d.is_error for d in findings):
         raise ProgramError(findings)
     if terminal.format == "text":
         terminal.findings(findings)

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.errors import ProgramError, PtosimError
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import Status
@@ -91,7 +90,7 @@ def _execute(choices: Choices) -> tuple[int, str]:
         verdict = compare(name, result.outputs[name], *wanted)
         if not verdict.passed:
             return 1, f"differs: {name} in {verdict.mismatches} of {verdict.count} elements"
-    errors = sorted({d.code for d in result.findings if d.severity is Severity.ERROR})
+    errors = sorted({d.code for d in result.findings if d.is_error})
     if errors:
         return 1, ", ".join(errors)
     return 0, f"{len(expected)} outputs as expected" if expected else "runs"

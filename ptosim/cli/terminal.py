@@ -79,7 +79,7 @@ class Terminal:
         color = self._target is None and self.uses_color(sys.stdout)
         console, buffer = text_console(width or self.width(), color=color)
         for renderable in renderables:
-            console.print(renderable)
+            console.print(renderable, crop=False)  # code in the manual is whole
         return text_of(buffer, color=color)
 
     def busy(self, what: str) -> AbstractContextManager[object]:
@@ -108,7 +108,7 @@ class Terminal:
         """Notes about choices that the header repeats are shown only with -v; -q hides all but
         errors."""
         if self.quiet:
-            return diagnostic.severity is Severity.ERROR
+            return diagnostic.is_error
         return diagnostic.severity > Severity.NOTE or self.verbose or diagnostic.span is not None
 
     def aside(self, text: str) -> None:

@@ -32,7 +32,7 @@ class ProgramError(PtosimError):
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
-        errors = [d for d in self.diagnostics if d.severity.word == "error"]
+        errors = [d for d in self.diagnostics if d.is_error]
         first = (errors or list(self.diagnostics))[0] if self.diagnostics else None
         text = "the program was rejected"
         if first is not None:

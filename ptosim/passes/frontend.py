@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Attr, Module, Operation
@@ -77,7 +77,7 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     chip = _chip(module, options.target, sink)
     if chip is not None:
         return _check(module, source, chip, options, sink)
-    if any(d.severity is Severity.ERROR for d in sink):
+    if sink.has_errors:
         return _check(module, source, DEFAULT_TARGET, options, sink)
     return _unnamed_target(module, source, options, sink)
 
@@ -123,7 +123,7 @@ def _checks(resolved: ResolvedModule, level: int) -> list[Diagnostic]:
 
 
 def _has_syntax_errors(sink: Sink) -> bool:
-    return any(d.severity is Severity.ERROR and d.code < "PTO1" for d in sink)
+    return any(d.is_error and d.code < "PTO1" for d in sink)
 
 
 def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
@@ -141,7 +141,7 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
     accepted, refused = ("a5", default_sink) if default_sink.has_errors else ("a2a3", other_sink)
     if accepted == "a5":
         front = _check(module, source, "a5", options, other.sink)
-    first = next(d for d in refused if d.severity is Severity.ERROR)
+    first = next(d for d in refused if d.is_error)
     front.sink.report(
         "PTO3002",
         f"the program names no target and only {accepted} accepts it",

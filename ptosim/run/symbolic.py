@@ -232,7 +232,7 @@ def _walk(engine: SymbolicEngine) -> str:
 
 def _is_kept(finding: Diagnostic) -> bool:
     """Notes on what operations compute are for runs."""
-    if finding.severity is Severity.ERROR or finding.code.startswith(_KEPT):
+    if finding.is_error or finding.code.startswith(_KEPT):
         return True
     return finding.severity is Severity.WARNING and finding.code.startswith(_NUMERIC)
 

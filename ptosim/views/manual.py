@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown
-from rich.padding import Padding
 from rich.text import Text
 
 WIDTH = 80
@@ -74,8 +74,8 @@ class _Verbatim(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines."""
-        code = Text(str(self.text).rstrip(), no_wrap=True, overflow="ignore", style="cyan")
-        yield Padding(code, (0, 0, 0, 2), expand=False)
+        code = textwrap.indent(str(self.text).rstrip(), "  ")
+        yield Text(code, no_wrap=True, overflow="ignore", style="cyan")
 
 
 class _Page(Markdown):

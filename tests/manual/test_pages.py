@@ -4,10 +4,12 @@ somewhere, and pages fit a terminal."""
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 
 import pytest
 
+import ptosim
 from ptosim.cli import main as command_line
 from ptosim.cli.quant_command import SUBCOMMANDS
 from ptosim.cli.terminal import Terminal
@@ -91,8 +93,10 @@ def test_a_page_fits_a_terminal(page):
     """Prose and tables have 80 columns; code is as it is written, so that it can be copied."""
     text = Terminal(argparse.Namespace()).render([manual.rendered(page)], manual.WIDTH)
     verbatim = {s for b in all_blocks(manual.pages()[page]) for s in b.splitlines()}
-    for line in text.splitlines():
+    lines = text.splitlines()
+    for line in lines:
         assert len(line) <= manual.WIDTH or line.removeprefix("  ") in verbatim, line
+    assert {f"  {line}".rstrip() for line in verbatim} <= set(lines), "code is whole"
     assert text.splitlines()[0].isupper()
 
 
@@ -182,3 +186,13 @@ def test_the_rooms_are_those_of_the_tree():
     written = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rooms = written.split("## The rooms")[1].split("\n## ")[0]
     assert tuple(re.findall(r"^\| `(\w+)` \|", rooms, re.MULTILINE)) == ORDER
+
+
+def test_functions_of_the_library_take_what_the_page_says():
+    of = {"ptosim": ptosim, "program": ptosim.Program}
+    table = re.findall(r"`(ptosim|program)\.(\w+)\(([^)…]*)", texts()["python"])
+    assert len(table) >= 5
+    for owner, name, arguments in table:
+        known = inspect.signature(getattr(of[owner], name)).parameters
+        named = {a.split("=")[0].strip(" *") for a in arguments.split(",")} - {""}
+        assert named <= set(known), f"{owner}.{name}: {named - set(known)}"

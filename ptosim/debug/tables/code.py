@@ -58,10 +58,10 @@ def listing(session: Debugger, first: int, last: int, width: int) -> list[Text]:
     source = session.names.source
     here = session.line()
     marked = {
-        session.names.line(session.launch.program.insts[pc].op)  # type: ignore[arg-type]
+        session.names.line(op)
         for point in session.points.all.values()
         for pc in point.pcs
-        if session.launch.program.insts[pc].op is not None
+        if (op := session.launch.program.insts[pc].op) is not None
     }
     lines = []
     for line in range(max(first, 1), min(last, source.line_count()) + 1):

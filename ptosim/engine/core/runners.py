@@ -120,7 +120,7 @@ def switch(selector: int, cases: dict[int, int], default: int) -> Callable[[list
     return lambda slots: cases.get(index(slots[selector]), default)
 
 
-def section_test(kind: str, inside: int, after: int) -> Callable[[list[Any]], int]:
+def section_test(kind: str | None, inside: int, after: int) -> Callable[[list[Any]], int]:
     return lambda slots: inside if slots[SLOT_KIND] in (kind, "any") else after
 
 

@@ -155,11 +155,12 @@ def _steps_of(
         steps.append(VectorStep(name, _bits(op), 0, sources, line, loop))
         makers.update(dict.fromkeys(op.results, number))
     carried = _carried(loops, makers)
+    ops = [inst.op for inst in insts if inst.op is not None]
     return [
         step._replace(
-            carried=tuple(sorted({carried[v] for v in inst.op.operand_values() if v in carried}))
+            carried=tuple(sorted({carried[v] for v in op.operand_values() if v in carried}))
         )
-        for inst, step in zip(insts, steps, strict=True)
+        for op, step in zip(ops, steps, strict=True)
     ]
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ptosim.ground.diagnostics.model import Diagnostic, Fix, Severity
+from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.source import Source
 
 MAX_ROUNDS = 200
@@ -99,7 +99,7 @@ def _step(
 
 def _rejections(findings: Sequence[Diagnostic]) -> int:
     """Errors other than races, which a step may bring out where it lets the run go on."""
-    return sum(d.severity is Severity.ERROR and not d.code.startswith("PTO52") for d in findings)
+    return sum(d.is_error and not d.code.startswith("PTO52") for d in findings)
 
 
 def _reason(finding: Diagnostic) -> str:

@@ -55,6 +55,11 @@ class Diagnostic:
     context: Mapping[str, object] = field(default_factory=dict)
 
     @property
+    def is_error(self) -> bool:
+        """True for the findings that reject a program or stop a run."""
+        return self.severity is Severity.ERROR
+
+    @property
     def span(self) -> Span | None:
         """The primary place, if the finding has one."""
         return self.labels[0].span if self.labels else None

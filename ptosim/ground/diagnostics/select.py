@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
 from ptosim.ground.nearest import nearest
 
@@ -85,6 +85,6 @@ def cap(
 
 def rest_line(rest: Sequence[Diagnostic]) -> str:
     """Return what is said of findings beyond `--max-findings`."""
-    errors = sum(1 for d in rest if d.severity is Severity.ERROR)
+    errors = sum(1 for d in rest if d.is_error)
     count = f"{len(rest)} more finding{'s' if len(rest) != 1 else ''}"
     return f"{count} ({errors} error{'s' if errors != 1 else ''}) not shown; raise --max-findings"

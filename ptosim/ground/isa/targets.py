@@ -168,15 +168,26 @@ def _sorted() -> list[Row]:
 def machine(name: str) -> MachineDef:
     """Return the machine of a chip, or of the chip that the name of an architecture means.
 
-    Raises IsaDataError for an unknown name, a quantity without source or confidence, and sizes that
-    contradict each other."""
+    Raises IsaDataError for an unknown name, rows that are missing or not known, a quantity without
+    unit, source or confidence, and sizes that contradict each other."""
     files = _files()
     if name not in files:
         raise IsaDataError(f"isa/targets has no target {name}; there are {', '.join(files)}")
     chip = files[name]
     if "architecture" not in chip:
         return machine(chip["chip"])
-    base = files[chip["architecture"]]
+    if chip["architecture"] not in architectures():
+        raise IsaDataError(f"isa/targets: {name}: no architecture {chip['architecture']}")
+    try:
+        made = _made(chip, files[chip["architecture"]])
+    except (KeyError, TypeError) as problem:  # a row or field that is missing, or one too many
+        raise IsaDataError(f"isa/targets: {name}: wrong rows: {problem}") from problem
+    _check_sizes(made)
+    return made
+
+
+def _made(chip: Row, base: Row) -> MachineDef:
+    """The machine of a chip on top of its architecture."""
     figures = _figures(base)
     figures |= _figures(chip, figures)
     _check_units(chip["name"], figures, base["units"])
@@ -184,7 +195,7 @@ def machine(name: str) -> MachineDef:
     def part(section: str) -> Rows:
         return {k.split(".", 1)[1]: r for k, r in figures.items() if k.startswith(f"{section}.")}
 
-    made = MachineDef(
+    return MachineDef(
         name=chip["name"],
         architecture=base["name"],
         title=chip["title"],
@@ -205,8 +216,6 @@ def machine(name: str) -> MachineDef:
         own=tuple(_figures(chip, figures)),
         units=base["units"],
     )
-    _check_sizes(made)
-    return made
 
 
 def _figures(file: Row, below: Mapping[str, Row] | None = None) -> dict[str, Row]:

@@ -18,7 +18,7 @@ from ptosim.quant.storage import storage
 
 def refuse_errors(findings: list[Diagnostic]) -> None:
     """Raise ProgramError with the findings if one of them is an error."""
-    if any(d.severity.word == "error" for d in findings):
+    if any(d.is_error for d in findings):
         raise ProgramError(findings)
 
 
@@ -30,7 +30,7 @@ def check_node(node: Node) -> list[Diagnostic]:
     if node.op in ("QuantizeLinear", "DequantizeLinear") and not findings:
         findings += _granularity(node, schema)
         findings += _zero_point_values(node)
-    if not any(d.severity.word == "error" for d in findings):
+    if not any(d.is_error for d in findings):
         findings += _scales(node, schema)
     return findings
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ptosim.effects.ranges import Range, Ranges
+from ptosim.machine.values import Memory
 from ptosim.timing.pipes.last_uses import HELD, MANY, NEVER, Cell, Cells, Far, Given, Last
 from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.pipes.steps import Flag, Issued, Placed, S, Spread, Step, Stretch
@@ -16,7 +17,7 @@ from ptosim.timing.pipes.steps import Flag, Issued, Placed, S, Spread, Step, Str
 ANOTHER = -1
 """Any pipe but the own one."""
 
-Saved = tuple[dict[Any, list[Cell]], dict[Any, Far]]
+Saved = tuple[dict[Memory, list[Cell]], dict[Any, Far]]
 
 
 class Reach:
@@ -64,7 +65,7 @@ class DataOrder:
         self.draining = draining
         self.buffers = buffers
         self.version = 0  # of the cells: what a step found out about its own holds until it changes
-        self._near: dict[str, Cells] = {}
+        self._near: dict[Memory, Cells] = {}
         self._far: dict[Any, Far] = {}
 
     # -- what a step touches -----------------------------------------------------------------------

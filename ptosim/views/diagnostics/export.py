@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.version import __version__
 from ptosim.views.json_text import document, line
 
 
 def is_error(finding: Diagnostic) -> bool:
     """True for an error."""
-    return finding.severity is Severity.ERROR
+    return finding.is_error
 
 
 class Findings(NamedTuple):

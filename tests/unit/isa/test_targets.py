@@ -323,6 +323,9 @@ BROKEN = {
     "no source": ('source = "made up"', 'source = ""', "has no source"),
     "no confidence": ('confidence = "assumed"', 'confidence = "sure"', "or confidence"),
     "more than there is": ("planner = 196608", "planner = 253952", "space.vec"),
+    "no such architecture": ('architecture = "a5"', 'architecture = "a9"', "no architecture a9"),
+    "a row that is missing": ("[cores]", "[extra]", "cores"),
+    "a field too many": ("safe = 196608", "safe = 196608\nrate = 1", "rate"),
     "no unit": ("cube = 4", "cubes = 4", "no unit for cubes"),
 }
 
