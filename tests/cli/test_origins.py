@@ -26,9 +26,9 @@ def test_every_form_says_the_origin(cli, tmp_path, text, code, origin):
     document = json.loads(cli("check", path, "--format", "json").out)
     assert {d["code"]: d["origin"] for d in document["findings"]}[code] == origin
     lines = cli("check", path, "--format", "jsonl").out.splitlines()
-    assert [json.loads(line)["origin"] for line in lines] == [origin]
+    assert {json.loads(line)["origin"] for line in lines} == {origin}
     results = json.loads(cli("check", path, "--format", "sarif").out)["runs"][0]["results"]
-    assert [r["properties"]["origin"] for r in results] == [origin]
+    assert {r["properties"]["origin"] for r in results} == {origin}
 
 
 def test_explain_says_the_origin(cli):
