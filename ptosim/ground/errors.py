@@ -51,7 +51,7 @@ class UnsupportedError(ProgramError):
 def rejected(diagnostics: Sequence[Diagnostic]) -> ProgramError:
     """Return what to raise for a program with errors: UnsupportedError where all of them are of
     what this version does not have."""
-    errors = [d for d in diagnostics if d.is_error]
+    errors = [d for d in diagnostics if d.is_rejection]
     is_unsupported = bool(errors) and all(d.code.startswith("PTO8") for d in errors)
     return (UnsupportedError if is_unsupported else ProgramError)(diagnostics)
 
