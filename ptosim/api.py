@@ -70,7 +70,7 @@ def check_source(
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))
     wanted = needless or (front.sync == "manual" if dry_run is None else dry_run)
-    if not wanted or front.sink.has_errors:
+    if not wanted or front.sink.is_rejected:
         return checked
     from ptosim.run.program import LoadedProgram  # brings NumPy; most checks do without
     from ptosim.run.symbolic import follow

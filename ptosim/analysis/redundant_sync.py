@@ -117,7 +117,7 @@ def _without(program: LoadedProgram, candidate: _Candidate) -> LoadedProgram | N
         text = text[: op.start] + text[op.end :]
     options = FrontOptions(front.chip, front.level, "manual")
     other = run_frontend(Source(front.source.name, text), options)
-    return None if other.sink.has_errors else LoadedProgram(other, program.profile)
+    return None if other.sink.is_rejected else LoadedProgram(other, program.profile)
 
 
 def _cycles(program: LoadedProgram, entry: str, args: Mapping[str, Any] | None) -> int | None:

@@ -246,4 +246,5 @@ def _code(reports: list[_File], options: argparse.Namespace) -> int:
 
 def _is_rejected(report: _File, options: argparse.Namespace) -> bool:
     static = list(report.checked.front.sink)
-    return any(d.is_error or (options.strict and d.severity is Severity.WARNING) for d in static)
+    errors = _strict(static) if options.strict else static
+    return any(d.is_rejection for d in errors)

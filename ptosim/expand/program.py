@@ -58,7 +58,7 @@ def expand(source: Source, target: str | None = None) -> Expanded:
     function around its operations.
     """
     front = run_frontend(source, FrontOptions(target=target or _default(source)))
-    if front.sink.has_errors:
+    if front.sink.is_rejected:
         raise ProgramError(list(front.sink))
     if front.target != TARGET:
         raise UsageError(

@@ -34,7 +34,7 @@ def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
     Raises ProgramError if the program is wrong, UnsupportedError for casts without tile
     operations (scalars, tensors, blocks, types below 8 bits)."""
     front = run_frontend(source, options)
-    if front.sink.has_errors:
+    if front.sink.is_rejected:
         raise ProgramError(list(front.sink))
     text, edits = source.text, []
     for op in front.module.walk():

@@ -86,11 +86,12 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     resolved = resolve(module, target, sink)
     resolved.insert_sync = options.sync == "auto"
     level = options.level or _level(resolved.ops)
+    sink.level = "inferred 3" if options.level is None and level == 3 else str(level)
     sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
-    made = {} if sink.has_errors else plans(resolved, sink)
+    made = {} if sink.is_rejected else plans(resolved, sink)
     return Front(source, module, resolved, resolved.target, resolved.chip, level, sync, sink, made)
 
 
@@ -134,14 +135,14 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
     other_sink.extend(sink)
     other = _check(module, source, "a5", options, other_sink)
     front = _check(module, source, DEFAULT_TARGET, options, default_sink)
-    if default_sink.has_errors == other_sink.has_errors:
-        if not default_sink.has_errors:
+    if default_sink.is_rejected == other_sink.is_rejected:
+        if not default_sink.is_rejected:
             default_sink.emit(_default_note())
         return front
-    accepted, refused = ("a5", default_sink) if default_sink.has_errors else ("a2a3", other_sink)
+    accepted, refused = ("a5", default_sink) if default_sink.is_rejected else ("a2a3", other_sink)
     if accepted == "a5":
         front = _check(module, source, "a5", options, other.sink)
-    first = next(d for d in refused if d.is_error)
+    first = next(d for d in refused if d.is_rejection)
     front.sink.report(
         "PTO3002",
         f"the program names no target and only {accepted} accepts it",

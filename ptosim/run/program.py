@@ -34,7 +34,7 @@ class LoadedProgram:
         """Return the program of a checked module, with a profile by name. Raises ProgramError if
         the checks found errors, UsageError for a profile or switch that does not exist."""
         chosen = make_profile(profile, front.target, switches)
-        if front.sink.has_errors:
+        if front.sink.is_rejected:
             raise ProgramError(list(front.sink))
         return cls(front, chosen)
 

@@ -63,7 +63,7 @@ def rewritten(
     """Return the text of a program with addresses (`plan`) and flags (`insert_sync`), and notes on
     what was left as it is. Raises ProgramError if the program is wrong."""
     front = run_frontend(source, options)
-    if front.sink.has_errors:
+    if front.sink.is_rejected:
         raise ProgramError(list(front.sink))
     if any(has_abstract(f) for f in _bodies(front.resolved)):
         raise UsageError(
