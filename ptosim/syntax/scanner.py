@@ -171,7 +171,7 @@ class PatternScanner:
         self._bracketed = bracketed
         self._keyword = tables.keywords.get
         self._skip = cast("_Match", re.compile(f"(?:{blank})*").match)
-        self._match = _group_maker({**tables.patterns, "DIALECT_WORD": r"!\w+\.\w+"})(*order)
+        self._match = _group_maker(tables.patterns)(*order)
 
     def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""
