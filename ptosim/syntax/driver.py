@@ -15,7 +15,7 @@ from ptosim.syntax.tables import Rule, Tables
 MAX_DEPTH = 256
 MAX_SYNTAX_ERRORS = 50
 
-_OPENING = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
+_OPENING = frozenset(("LPAR", "LSQB", "LBRACE", "REGION_OPEN"))
 _CLOSING = frozenset(("RPAR", "RSQB", "RBRACE"))
 
 
@@ -188,7 +188,7 @@ class _Run:
                 if kind in starters and kind in row and _begins_line(text, start):
                     self._close_open_to(start)
                     return start
-            if kind == "LBRACE":
+            if kind in ("LBRACE", "REGION_OPEN"):
                 nested += 1
             elif kind == "RBRACE":
                 nested = max(nested - 1, 0)

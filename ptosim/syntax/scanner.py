@@ -28,6 +28,7 @@ PUNCTUATION = {
     "=": "EQUAL",
     "->": "ARROW",
 }
+_BRACES = {"REGION_OPEN": "LBRACE", "LBRACE": "REGION_OPEN"}
 END = "$END"
 UNKNOWN = "UNKNOWN"
 _BLANK = frozenset(" \t\r\n\f")
@@ -71,7 +72,9 @@ class ProgramScanner:
         self._by_first = {
             **dict.fromkeys("0123456789-", numbers),
             "%": group("RESULTS", "SSA"),
-            "<": group("TYPE", "ANGLE_ENUM", "LESSTHAN"),
+            "<": group("TRIPLE_OPEN", "TYPE", "ANGLE_ENUM", "LESSTHAN"),
+            ">": group("TRIPLE_CLOSE", "MORETHAN"),
+            "{": group("REGION_OPEN", "LBRACE"),
             "!": group("TYPE_ALIAS_LHS", "TYPE"),
             "#": group("HASHCOMMENT", "ALIAS_LHS", "ATTR"),
             '"': group("GENERIC_OP", "STRING"),
@@ -79,7 +82,9 @@ class ProgramScanner:
             "^": group("BLOCK_ID"),
             "/": group("COMMENT"),
         }
-        self._punctuation = {c: n for c, n in PUNCTUATION.items() if c not in ("<", "->")}
+        self._punctuation = {
+            c: n for c, n in PUNCTUATION.items() if c not in ("<", ">", "{", "->")
+        }
 
     def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""
@@ -101,9 +106,14 @@ class ProgramScanner:
             if found is None:
                 return UNKNOWN, Tok(UNKNOWN, first, at), at, at + 1
             kind = found.lastgroup or UNKNOWN
-            if kind == "RESULTS" and kind not in acceptable:
-                found = self._value(text, at) or found
-                kind = "SSA"
+            if kind not in acceptable:
+                if kind == "RESULTS":
+                    found = self._value(text, at) or found
+                    kind = "SSA"
+                elif kind in _BRACES:
+                    kind = _BRACES[kind] if _BRACES[kind] in acceptable else kind
+            if first == "{":
+                return kind, None, at, at + 1
             token = Tok(kind, found.group(), at)
             if kind == "COMMENT" or kind == "HASHCOMMENT":
                 self.comments.append(token)
