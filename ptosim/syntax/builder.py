@@ -424,7 +424,10 @@ class Builder:
         return attr
 
     def attr_value(self, parts: list[Any]) -> Attr:
-        return Attr(None, parts[0], parts[1] if len(parts) > 1 else None)
+        atom = parts[0]
+        if atom.__class__ is Node and atom.kind == "func_type":
+            atom.parts = [Node("paren_types", types, 0) for types in atom.parts]
+        return Attr(None, atom, parts[1] if len(parts) > 1 else None)
 
     def attr_list(self, parts: list[Any]) -> list[Attr]:
         return parts
@@ -473,11 +476,11 @@ def _with_flags(parts: list[Any]) -> list[Any]:
         return parts
     found: list[Any] = []
     for part, kind in zip(parts, kinds, strict=True):
-        last = found[-1] if found else None
-        if kind == "ANGLE_ENUM" and last.__class__ is Tok and last.type == "BARE_ID":
-            if part.start == last.end:
-                part = Node("flags", [found.pop(), part], last.start)
-        found.append(part)
+        last = found[-1] if kind == "ANGLE_ENUM" and found else None
+        if last.__class__ is Tok and last.type == "BARE_ID" and last.end == part.start:
+            found[-1] = Node("flags", [last, part], last.start)
+        else:
+            found.append(part)
     return found
 
 

@@ -6,6 +6,7 @@ indentation are not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.ir.core import Attr, Block, Module, Node, Operation, Region, Tok
@@ -180,24 +181,7 @@ def _item(item: Any) -> str:
         return item.value
     if isinstance(item, dict):
         return _dict(item)
-    parts = item.parts
-    if item.kind == "indexed":
-        return _indexed(parts)
-    if item.kind == "keyword":
-        return f"{parts[0].value} = {_item(parts[1])}"
-    if item.kind == "clause":
-        return parts[0].value + _item(parts[1])
-    if item.kind == "dps_word":
-        return parts[0].value
-    if item.kind == "list":
-        return f"[{_sequence(parts)}]"
-    if item.kind == "launch":
-        return f"<<<{', '.join(map(_item, parts))}>>>"
-    if item.kind == "flags":
-        return parts[0].value + parts[1].value
-    if item.kind == "symbol":
-        return f"{parts[0].value}({parts[1].value})"
-    return f"({_sequence(parts)})"
+    return _NODES[item.kind](item.parts)
 
 
 def _indexed(parts: Any) -> str:
@@ -206,6 +190,18 @@ def _indexed(parts: Any) -> str:
     return f"{base.value}[{', '.join(map(_item, indices))}{type_}]"
 
 
+_NODES: dict[str, Callable[[Any], str]] = {
+    "indexed": _indexed,
+    "keyword": lambda parts: f"{parts[0].value} = {_item(parts[1])}",
+    "clause": lambda parts: parts[0].value + _item(parts[1]),
+    "list": lambda parts: f"[{_sequence(parts)}]",
+    "paren": lambda parts: f"({_sequence(parts)})",
+    "symbol": lambda parts: f"{parts[0].value}({parts[1].value})",
+    "flags": lambda parts: parts[0].value + parts[1].value,
+    "launch": lambda parts: f"<<<{', '.join(map(_item, parts))}>>>",
+    "func_type": lambda parts: f"({_types(parts[0].parts)}) -> {_arrow(parts[1].parts)}",
+    "dps_word": lambda parts: parts[0].value,
+}
 _ATTACHED = frozenset((":", "->"))
 
 
@@ -249,7 +245,7 @@ def _dps(op: Operation) -> str:
         key, value, *type_ = clause.parts
         shown = _atom(value) if not isinstance(value, Tok) else value.value
         text += f" {key.value} = {shown}" + (f" : {type_[0].value}" if type_ else "")
-    return text + (f" -> {_arrow(op.arrow)}" if op.arrow else "")
+    return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 
 
 def _ins_word(word: Node) -> str:
@@ -263,10 +259,10 @@ def _items(op: Operation) -> str:
     for item in op.items:
         text += _separator(op, previous, item) + _item(item)
         previous = item
-    if op.types:
+    if op.type_list:
         text += " : " + _type_items(op)
     text += "" if op.regions else _trailing(op, op.items)
-    return text + (f" -> {_arrow(op.arrow)}" if op.arrow else "")
+    return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 
 
 def _separator(op: Operation, previous: Any, item: Any) -> str:
@@ -275,13 +271,15 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
     kind = item.kind if isinstance(item, Node) else ""
     if previous is None:
         return "" if kind in ("list", "paren", "launch") else " "
-    if kind == "launch":
+    before = previous.kind if isinstance(previous, Node) else ""
+    if kind == "launch" or (before == "launch" and kind == "paren"):
         return ""
-    if isinstance(previous, Node) and previous.kind == "launch":
-        return "" if kind == "paren" else " "
-    if kind == "flags":
-        return " "
-    if isinstance(item, dict) or isinstance(previous, dict):
+    if (
+        before == "launch"
+        or kind == "flags"
+        or isinstance(item, dict)
+        or isinstance(previous, dict)
+    ):
         return " "
     if kind == "clause" or (kind == "list" and _is_word(previous)):
         return " "
@@ -291,9 +289,7 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
         return ""
     if kind == "paren" or _is_word(item) or _is_word(previous):
         return _word_separator(previous, item)
-    if isinstance(previous, Node) and previous.kind == "clause":
-        return " "
-    return ", "
+    return " " if before == "clause" else ", "
 
 
 _COMMA_KEYWORDS = frozenset(("pto.make_tensor_view", "pto.partition_view", "pto.subview"))
@@ -340,7 +336,7 @@ def _line_form(op: Operation) -> str:
     text = f"{op.name} {parts}".rstrip() + _trailing(op)
     if op.types:
         text += f" : ({_types(op.types)})" if op.arrow else f" : {_types(op.types)}"
-    return text + (f" -> {_arrow(op.arrow)}" if op.arrow else "")
+    return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 
 
 def _generic(op: Operation) -> str:

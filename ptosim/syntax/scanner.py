@@ -12,6 +12,7 @@ from collections.abc import Callable, Container
 from typing import Protocol, cast
 
 from ptosim.ground.ir.core import Tok
+from ptosim.syntax.brackets import closing
 from ptosim.syntax.tables import Tables
 
 PUNCTUATION = {
@@ -29,6 +30,8 @@ PUNCTUATION = {
     "->": "ARROW",
 }
 _BRACES = {"REGION_OPEN": "LBRACE", "LBRACE": "REGION_OPEN"}
+BRACKETED = frozenset(("TYPE", "ATTR", "DENSE", "ARRAY", "AFFINE"))
+"""Terminals that go on to the end of the bracket after them."""
 END = "$END"
 UNKNOWN = "UNKNOWN"
 _BLANK = frozenset(" \t\r\n\f")
@@ -69,10 +72,10 @@ class ProgramScanner:
         self._typed_word = re.compile(tables.patterns["TYPE"]).fullmatch
         self._special = group("DENSE", "ARRAY", "AFFINE", "TYPE")
         self._value = re.compile(tables.patterns["SSA"]).match
+        self._angle = group("TRIPLE_OPEN", "TYPE", "ANGLE_ENUM", "LESSTHAN")
         self._by_first = {
             **dict.fromkeys("0123456789-", numbers),
             "%": group("RESULTS", "SSA"),
-            "<": group("TRIPLE_OPEN", "TYPE", "ANGLE_ENUM", "LESSTHAN"),
             ">": group("TRIPLE_CLOSE", "MORETHAN"),
             "{": group("REGION_OPEN", "LBRACE"),
             "!": group("TYPE_ALIAS_LHS", "TYPE"),
@@ -82,11 +85,11 @@ class ProgramScanner:
             "^": group("BLOCK_ID"),
             "/": group("COMMENT"),
         }
-        self._punctuation = {
-            c: n for c, n in PUNCTUATION.items() if c not in ("<", ">", "{", "->")
-        }
+        self._punctuation = {c: n for c, n in PUNCTUATION.items() if c not in ("<", ">", "{", "->")}
 
-    def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
+    def scan(  # noqa: C901 - hot loop
+        self, text: str, at: int, acceptable: Container[str]
+    ) -> Scanned:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""
         while True:
             first = text[at : at + 1]
@@ -101,25 +104,38 @@ class ProgramScanner:
                 return kind, token, at, at + 1
             matcher = self._by_first.get(first)
             if matcher is None:
-                return self._scan_word(text, at, acceptable)
+                return (self._scan_angle if first == "<" else self._scan_word)(text, at, acceptable)
             found = matcher(text, at)
             if found is None:
                 return UNKNOWN, Tok(UNKNOWN, first, at), at, at + 1
             kind = found.lastgroup or UNKNOWN
-            if kind not in acceptable:
-                if kind == "RESULTS":
-                    found = self._value(text, at) or found
-                    kind = "SSA"
-                elif kind in _BRACES:
-                    kind = _BRACES[kind] if _BRACES[kind] in acceptable else kind
             if first == "{":
+                if kind not in acceptable and _BRACES[kind] in acceptable:
+                    kind = _BRACES[kind]
                 return kind, None, at, at + 1
-            token = Tok(kind, found.group(), at)
+            if kind == "RESULTS" and kind not in acceptable:
+                found = self._value(text, at) or found
+                kind = "SSA"
+            after = found.end()
+            if kind in BRACKETED:
+                after = _closed(text, at, after)
+            token = Tok(kind, text[at:after], at)
             if kind == "COMMENT" or kind == "HASHCOMMENT":
                 self.comments.append(token)
-                at = found.end()
+                at = after
                 continue
-            return kind, token, at, found.end()
+            return kind, token, at, after
+
+    def _scan_angle(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
+        """A type without its name, words of an enum, launch dimensions, or only the character."""
+        found = self._angle(text, at)
+        kind = (found.lastgroup if found is not None else None) or UNKNOWN
+        after = closing(text, at) if kind == "TYPE" else at + 1
+        if found is not None and kind in ("ANGLE_ENUM", "TRIPLE_OPEN"):
+            after = found.end()
+        if after < 0:
+            kind, after = "LESSTHAN", at + 1
+        return kind, Tok(kind, text[at:after], at), at, after
 
     def _scan_word(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         found = self._word(text, at)
@@ -131,9 +147,10 @@ class ProgramScanner:
             kind = self._word_kinds[word] = self._classify(word)
         if kind == "SPECIAL":
             special = self._special(text, at)
-            if special is not None:
+            after = _closed(text, at, special.end()) if special is not None else -1
+            if special is not None and after > special.end():
                 kind = special.lastgroup or UNKNOWN
-                return kind, Tok(kind, special.group(), at), at, special.end()
+                return kind, Tok(kind, text[at:after], at), at, after
             kind = "BARE_ID"
         keyword = self._keyword(word)
         if keyword is not None and keyword in acceptable:
@@ -150,10 +167,17 @@ class ProgramScanner:
 
 class PatternScanner:
     """Terminals of a small grammar: the first pattern of `order` that matches wins; `blank` is the
-    pattern of what may be between terminals."""
+    pattern of what may be between terminals, `bracketed` those that a bracket may follow."""
 
-    def __init__(self, tables: Tables, order: tuple[str, ...], blank: str = r"\s") -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        order: tuple[str, ...],
+        blank: str = r"\s",
+        bracketed: frozenset[str] = BRACKETED,
+    ) -> None:
         self.comments: list[Tok] = []
+        self._bracketed = bracketed
         self._keyword = tables.keywords.get
         self._skip = cast("_Match", re.compile(f"(?:{blank})*").match)
         self._match = _group_maker({**tables.patterns, "DIALECT_WORD": r"!\w+\.\w+"})(*order)
@@ -169,15 +193,31 @@ class PatternScanner:
                 kind = PUNCTUATION.get(text[at], UNKNOWN)
                 return kind, Tok(kind, text[at], at), at, at + 1
             kind = found.lastgroup or UNKNOWN
-            token = Tok(kind, found.group(), at)
+            after = found.end()
+            if kind in self._bracketed:
+                after = _closed(text, at, after)
+                if after < 0:
+                    return "LESSTHAN", None, at, at + 1
+            token = Tok(kind, text[at:after], at)
             if kind == "COMMENT" or kind == "HASHCOMMENT":
                 self.comments.append(token)
-                at = found.end()
+                at = after
                 continue
             keyword = self._keyword(token.value)
             if keyword is not None and keyword in acceptable:
                 kind = token.type = keyword
-            return kind, token, at, found.end()
+            return kind, token, at, after
+
+
+def _closed(text: str, start: int, after: int) -> int:
+    """Return where a terminal ends whose beginning is `text[start:after]`: after the bracket that
+    follows or that it is. A bracket that nothing closes is no part of it; a terminal that is
+    nothing else gives -1."""
+    if after == start + 1 and text[start] == "<":
+        return closing(text, start)
+    if text[after : after + 1] != "<":
+        return after
+    return max(closing(text, after), after)
 
 
 def _group_maker(patterns: dict[str, str]):

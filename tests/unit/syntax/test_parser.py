@@ -8,7 +8,8 @@ import lark
 import pytest
 
 from ptosim.ground.isa.paths import isa_directory
-from ptosim.syntax.parser import MAX_BYTES
+from ptosim.syntax.parser import MAX_BYTES, load_tables
+from ptosim.syntax.scanner import ProgramScanner
 from tests.unit.syntax.helpers import clean, only_op, parsed
 
 
@@ -162,10 +163,30 @@ def test_the_small_grammars_have_no_conflict(grammar, caplog):
     assert not [r for r in caplog.records if "conflict" in r.getMessage()]
 
 
+class _Scanned(lark.lexer.Lexer):
+    """Our scanner in the place of Lark's lexers, which cannot count brackets."""
+
+    __future_interface__ = True
+
+    def __init__(self, conf) -> None:
+        pass
+
+    def lex(self, lexer_state, parser_state):
+        text = getattr(lexer_state.text, "text", lexer_state.text)  # a slice in newer Larks
+        scanner = ProgramScanner(load_tables("pto.lark"))
+        states = parser_state.parse_conf.parse_table.states
+        at = 0
+        while True:
+            kind, _, start, at = scanner.scan(text, at, states[parser_state.position])
+            if kind == "$END":
+                return
+            yield lark.Token(kind, text[start:at])
+
+
 def test_stock_lark_accepts_the_same_text():
     """The grammar is Lark's; our driver only runs its tables faster."""
     text = (isa_directory() / "pto.lark").read_text()
-    parser = lark.Lark(text, parser="lalr", lexer="contextual")
+    parser = lark.Lark(text, parser="lalr", lexer=_Scanned)
     program = """
     module attributes {pto.target_arch = "a5"} {
       func.func @f(%a: !pto.ptr<f32>) {
@@ -185,3 +206,34 @@ def test_stock_lark_accepts_the_same_text():
 def test_an_oversized_file_is_refused_before_anything_is_built():
     _, findings = parsed(" " * (MAX_BYTES + 1))
     assert [d.code for d in findings] == ["PTO0005"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!pto.struct<i32, !pto.struct<f16, !pto.struct<i8, !pto.struct<f32, !pto.struct<i8>>>>>",
+        "!pto.vmi.vreg<64xf32, #pto.vmi.layout<deinterleaved = 2>>",
+        "memref<4x4xf32, affine_map<(d0, d1) -> (d0, d1)>, #pto.address_space<vec>>",
+        "!pto.multi_tile_buf<!pto.tile_buf<vec, 16x32x!pto.f4E2M1x2, valid=-1x?>, count=3>",
+        "!llvm.ptr",
+    ],
+)
+def test_a_type_is_one_token_however_deep_it_nests(text):
+    op = only_op(f"%a = pto.thing %b : {text} -> {text}")
+    assert (texts(op.types), texts(op.arrow)) == ([text], [text])
+
+
+def test_an_attribute_is_one_token_however_deep_it_nests():
+    deep = '#pto.a<b = <c<d<e<f>>>>, g = -1, h = "a > b">'
+    op = only_op(f'"pto.thing"() <{{k = {deep}, n = array<i32: 1, 0>}}> : () -> ()')
+    assert (op.props["k"].atom.value, op.props["n"].atom.value) == (deep, "array<i32: 1, 0>")
+
+
+def test_flags_of_arithmetic_are_a_list_of_words():
+    op = only_op("%c = arith.addi %a, %b overflow<nsw, nuw> : i32")
+    assert texts(op.items[-1].parts) == ["overflow", "<nsw, nuw>"]
+
+
+def test_a_bracket_that_nothing_closes_ends_its_type_before_it():
+    _, findings = parsed("%a = pto.thing %b : !pto.ptr<f32\n%c = pto.other %d : !pto.ptr<f32>")
+    assert [d.code for d in findings] == ["PTO0002"]
