@@ -21,13 +21,13 @@ def codes(body: str) -> list[str]:
         "%a = arith.addi %n, %n overflow<nsw> : i64",
         "%a = arith.subi %n, %n overflow<nuw> : i64",
         "%a = arith.muli %n, %n overflow<nsw, nuw> : i64",
-        "%a = arith.shli %n, %n overflow<none> : i64",
+        "%a = arith.shli %n, %n overflow<nsw> : i64",
         "%a = arith.trunci %n overflow<nsw> : i64 to i32",
         "%a = arith.index_cast %n overflow<nsw> : i64 to index",
         "%a = arith.addf %s, %s fastmath<reassoc, nnan, ninf, nsz> : f32",
         "%a = arith.mulf %s, %s fastmath<arcp,contract,afn> : f32",
         "%a = arith.negf %s fastmath<fast> : f32",
-        "%a = arith.cmpf olt, %s, %s fastmath<none> : f32",
+        "%a = arith.cmpf olt, %s, %s fastmath<nnan> : f32",
     ],
 )
 def test_flags_of_the_dialect_are_accepted(body):
