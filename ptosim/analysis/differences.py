@@ -93,7 +93,7 @@ def look_at(choices: Choices) -> Side:
     front = choices.front()
     side = Side(front.source.name, front.target, front.chip, list(front.sink))
     profile = make_profile(choices.profile or "hw", front.target, choices.switches)
-    if front.sink.has_errors:
+    if front.sink.is_rejected:
         side.why_not = "rejected"
         return side
     program = LoadedProgram(front, profile)

@@ -191,7 +191,7 @@ def memory_map(
     placement = place(resolved, functions, Sink())
     buffers = _buffers(front, placement.placed)
     steps, source = 0, "the text"
-    if not front.sink.has_errors:
+    if not front.sink.is_rejected:
         watcher = _Watcher(buffers, front.source)
         outcome = follow(front, profile, entry, args, observers=[watcher])
         if outcome.begun:

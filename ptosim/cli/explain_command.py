@@ -100,7 +100,7 @@ def _entry_text(entry: DeviceError) -> str:
 
 def _every() -> _Told:
     codes, known = catalog(), switches()
-    lines = [f"{code}  {entry.severity:8}{entry.title}" for code, entry in sorted(codes.items())]
+    lines = [f"{c}  {e.severity:8}{e.origin:10}{e.title}" for c, e in sorted(codes.items())]
     lines += ["", "switches:", *(f"  {name} = {'|'.join(s.values)}" for name, s in known.items())]
     fields = {"codes": {c: e.title for c, e in codes.items()}, "switches": list(known)}
     return _Told("\n".join(lines) + "\n", fields)

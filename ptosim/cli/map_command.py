@@ -12,7 +12,7 @@ from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.errors import ProgramError, rejected
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.run.program import LoadedProgram
 from ptosim.views.header import header, header_line
@@ -39,16 +39,16 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Draw the map of a program."""
     choices = launching.each_target(options)[0]
     front = choices.front()
-    if any(d.is_error and d.code not in _BUDGET for d in front.sink):
-        raise ProgramError(list(front.sink))
+    if any(d.is_rejection and d.code not in _BUDGET for d in front.sink):
+        raise rejected(list(front.sink))
     profile = make_profile(choices.profile or "hw", front.target, choices.switches)
     program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
     found = memory_map(front, profile, entry, choices.arguments())
     terminal.report(_Report(found, header(program, entry)))
-    if front.sink.has_errors and terminal.format == "text":
+    if front.sink.is_rejected and terminal.format == "text":
         terminal.findings([d for d in front.sink if d.code in _BUDGET])
-    return ProgramError.exit_code if front.sink.has_errors else 0
+    return ProgramError.exit_code if front.sink.is_rejected else 0
 
 
 class _Report(NamedTuple):

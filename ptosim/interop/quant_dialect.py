@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.errors import rejected
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.source import Source
@@ -34,8 +34,8 @@ def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
     Raises ProgramError if the program is wrong, UnsupportedError for casts without tile
     operations (scalars, tensors, blocks, types below 8 bits)."""
     front = run_frontend(source, options)
-    if front.sink.has_errors:
-        raise ProgramError(list(front.sink))
+    if front.sink.is_rejected:
+        raise rejected(list(front.sink))
     text, edits = source.text, []
     for op in front.module.walk():
         if op.name.startswith("quant.") and op.bound:

@@ -157,8 +157,8 @@ class TestHelp:
     @pytest.mark.parametrize(("topic", "words"), [
         ("port", "ptosim port FILE"),
         ("quant diff", "ptosim quant diff [TENSOR]"),
-        ("PTO6001", "PTO6001 (error)"),
-        ("pto6001", "PTO6001 (error)"),
+        ("PTO6001", "PTO6001 (error, hardware)"),
+        ("pto6001", "PTO6001 (error, hardware)"),
         ("tquant.rounding", "default: rne"),
         ("tquant", "pto.tquant: "),
         ("TQUANT", "pto.tquant: "),

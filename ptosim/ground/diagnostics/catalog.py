@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
-from ptosim.ground.isa.data import derived, read_toml
+from ptosim.ground.errors import IsaDataError
+from ptosim.ground.isa.data import TomlTable, derived, read_toml
 
 _FILE = "diagnostics.toml"
+
+ORIGINS = {
+    "assembler": "the assembler refuses the text, or accepts what it cannot lower",
+    "hardware": "accepted, but the machine does something else than the text says",
+    "lint": "works, could be better",
+}
+"""Whose verdict a finding is, and what that means."""
+SEVERITIES = {"error", "warning", "note"}
+LEVELS = ("1", "2", "3", "inferred 3")
+"""Keys of `at_level`: the assembler's levels, and 3 where the program's addresses chose it."""
+
+
+class Standing(NamedTuple):
+    """How bad the findings of a code are, whose verdict they are, and where a level differs:
+    severities by level."""
+
+    severity: str
+    origin: str
+    at_level: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +38,23 @@ class Entry:
 
     title: str
     severity: str
+    origin: str
     explanation: str
     example: str
     cure: str
 
     def to_dict(self) -> dict[str, str]:
         """Return the entry as JSON data."""
-        return {
-            "title": self.title,
-            "severity": self.severity,
-            "explanation": self.explanation,
-            "example": self.example,
-            "cure": self.cure,
-        }
+        return asdict(self)
 
     def text(self, code: str) -> str:
         """Return the entry as plain text."""
-        parts = [f"{code} ({self.severity}): {self.title}", "", _wrap(self.explanation)]
+        parts = [
+            f"{code} ({self.severity}, {self.origin}): {self.title}",
+            "",
+            _wrap(self.explanation),
+        ]
+        parts += ["", f"Origin {self.origin}: {ORIGINS[self.origin]}."]
         if self.example:
             parts += ["", "Example:", "", textwrap.indent(self.example.strip("\n"), "    ")]
         if self.cure:
@@ -42,11 +63,26 @@ class Entry:
 
 
 @lru_cache(maxsize=1)
-def severities() -> dict[str, str]:
-    """Return the severity of every code: one each. A finding needs no more than this."""
-    return derived(
-        _FILE, "severities", lambda content: {c: r["severity"] for c, r in content["code"].items()}
-    )
+def standings() -> dict[str, Standing]:
+    """Return what a finding needs of every code: one severity and one origin each. Raises
+    IsaDataError for a row without them."""
+    rows = derived(_FILE, "standings", _plain_standings)
+    return {code: Standing(*row) for code, row in rows.items()}
+
+
+def _plain_standings(content: TomlTable) -> dict[str, tuple[Any, ...]]:
+    return {code: _plain_standing(code, row) for code, row in content["code"].items()}
+
+
+def _plain_standing(code: str, row: TomlTable) -> tuple[Any, ...]:
+    severity, origin, at_level = row.get("severity"), row.get("origin"), row.get("at_level", {})
+    strengths = {severity, *at_level.values()}
+    if not strengths <= SEVERITIES or origin not in ORIGINS or not set(at_level) <= set(LEVELS):
+        raise IsaDataError(
+            f"isa/{_FILE}, {code}: a code has a severity ({', '.join(sorted(SEVERITIES))}), an "
+            f"origin ({', '.join(ORIGINS)}), and maybe severities by level ({', '.join(LEVELS)})"
+        )
+    return severity, origin, at_level
 
 
 @lru_cache(maxsize=1)
@@ -56,6 +92,7 @@ def catalog() -> dict[str, Entry]:
         code: Entry(
             row["title"],
             row["severity"],
+            row["origin"],
             row["explanation"],
             row.get("example", ""),
             row.get("cure", ""),

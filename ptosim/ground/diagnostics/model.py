@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
-from ptosim.ground.diagnostics.catalog import severities
+from ptosim.ground.diagnostics.catalog import Standing, standings
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.source import Span
 
@@ -23,6 +23,14 @@ class Severity(IntEnum):
     def word(self) -> str:
         """The lower-case word used in every output format."""
         return self.name.lower()
+
+
+class Origin(StrEnum):
+    """Whose verdict a finding is."""
+
+    ASSEMBLER = "assembler"  # it refuses the text, or cannot lower what it accepts
+    HARDWARE = "hardware"  # accepted, but the machine does something else than the text says
+    LINT = "lint"  # works, could be better
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,9 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A finding: stable code, severity, places (the first is the primary one), rule and cure."""
+    """A finding: stable code, severity, places (the first is the primary one), rule and cure.
+
+    Whose verdict it is, the code says."""
 
     code: str
     severity: Severity
@@ -56,8 +66,18 @@ class Diagnostic:
 
     @property
     def is_error(self) -> bool:
-        """True for the findings that reject a program or stop a run."""
+        """True for the findings that reject a program, stop a run, or let it compute nonsense."""
         return self.severity is Severity.ERROR
+
+    @property
+    def origin(self) -> Origin:
+        """Whose verdict it is: the assembler's, the hardware's, or advice."""
+        return Origin(_standing(self.code).origin)
+
+    @property
+    def is_rejection(self) -> bool:
+        """True for the errors of the assembler: it refuses the program, or cannot place it."""
+        return self.is_error and self.origin is Origin.ASSEMBLER
 
     @property
     def span(self) -> Span | None:
@@ -74,6 +94,7 @@ class Diagnostic:
         record: dict[str, object] = {
             "code": self.code,
             "severity": self.severity.word,
+            "origin": self.origin.value,
             "message": self.message,
         }
         if self.span is not None:
@@ -104,10 +125,13 @@ def _place(span: Span) -> dict[str, object]:
 
 @dataclass(slots=True, eq=False)
 class Sink:
-    """Collects findings in the order in which they are made; equal findings are kept once."""
+    """Collects findings in the order in which they are made; equal findings are kept once. At the
+    assembler's `level`, a key of the catalogue, some are worse than elsewhere."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     has_errors: bool = False  # true as soon as one finding is an error
+    is_rejected: bool = False  # true as soon as one of them is the assembler's
+    level: str | None = None
     _seen: set[tuple[object, ...]] = field(default_factory=set, repr=False)
 
     def emit(self, diagnostic: Diagnostic) -> None:
@@ -116,8 +140,10 @@ class Sink:
         if key in self._seen:
             return
         self._seen.add(key)
+        diagnostic = at_level(diagnostic, self.level)
         self.diagnostics.append(diagnostic)
-        self.has_errors = self.has_errors or diagnostic.severity is Severity.ERROR
+        self.has_errors = self.has_errors or diagnostic.is_error
+        self.is_rejected = self.is_rejected or diagnostic.is_rejection
 
     def report(self, code: str, message: str, span: Span | None = None, **details: Any) -> None:
         """Make a finding and add it; see `finding` for the details."""
@@ -132,7 +158,8 @@ class Sink:
         """Forget all but the first `count` findings."""
         del self.diagnostics[count:]
         self._seen = {_key(d) for d in self.diagnostics}
-        self.has_errors = any(d.severity is Severity.ERROR for d in self.diagnostics)
+        self.has_errors = any(d.is_error for d in self.diagnostics)
+        self.is_rejected = any(d.is_rejection for d in self.diagnostics)
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.diagnostics)
@@ -182,7 +209,17 @@ def recoded(found: Diagnostic, code: str, *notes: str) -> Diagnostic:
 
 def severity_of(code: str) -> Severity:
     """Return how bad the findings of a code are. Raises IsaDataError for an unknown code."""
-    word = severities().get(code)
-    if word is None:
+    return Severity[_standing(code).severity.upper()]
+
+
+def at_level(found: Diagnostic, level: str | None) -> Diagnostic:
+    """Return a finding as bad as it is at a level of the assembler."""
+    word = _standing(found.code).at_level.get(level) if level is not None else None
+    return replace(found, severity=Severity[word.upper()]) if word is not None else found
+
+
+def _standing(code: str) -> Standing:
+    standing = standings().get(code)
+    if standing is None:
         raise IsaDataError(f"isa/diagnostics.toml has no code {code}")
-    return Severity[word.upper()]
+    return standing

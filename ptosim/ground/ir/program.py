@@ -31,11 +31,12 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class ResolvedModule:
-    """A module with its names bound, for one target: an architecture and a chip of it."""
+    """A module with its names bound, for one target (an architecture and a chip of it) and date."""
 
     module: Module
     target: str
     chip: str
+    date: str  # of the language that it is read as
     functions: dict[str, Function] = field(default_factory=dict)
     ops: list[Operation] = field(default_factory=list)  # all of them, in program order
     kernel_kind: str | None = None

@@ -57,6 +57,7 @@ def _result(diagnostic: Diagnostic, codes: list[str], counts: Counter[str]) -> d
         "ruleIndex": codes.index(diagnostic.code),
         "level": _LEVELS[diagnostic.severity],
         "message": {"text": "\n".join((diagnostic.message, *extra))},
+        "properties": {"origin": diagnostic.origin.value},
     }
     if diagnostic.span is not None:
         result["locations"] = [{"physicalLocation": _location(diagnostic.span)}]

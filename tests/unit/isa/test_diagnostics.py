@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.diagnostics import catalog as catalogue
 from ptosim.ground.diagnostics.catalog import catalog
-from ptosim.ground.diagnostics.model import Severity, finding
+from ptosim.ground.diagnostics.model import Origin, Severity, Sink, finding
 from ptosim.ground.errors import IsaDataError
+from ptosim.ground.isa.coming import coming
 from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.isa.rows import isa
 from tests.support.text import Kernel
@@ -47,7 +49,8 @@ def test_every_text_is_complete() -> None:
 def test_examples_name_operations_that_there_are() -> None:
     known = {name.removeprefix("pto.") for name in isa().names()} | OTHER_WORDS
     for code, entry in catalog().items():
-        assert not set(_OPERATION.findall(entry.example or "")) - known, code
+        unknown = set(_OPERATION.findall(entry.example or "")) - known
+        assert all(coming(f"pto.{name}") for name in unknown), code
 
 
 # -- severity: one for each code, in the catalogue only -----------------------------------------------
@@ -95,6 +98,87 @@ def test_rows_give_codes_and_no_severity() -> None:
 def test_the_severity_is_that_of_the_catalogue() -> None:
     for code, entry in catalog().items():
         assert finding(code, "text").severity.word == entry.severity
+
+
+def test_every_code_has_one_origin() -> None:
+    for code, entry in catalog().items():
+        assert finding(code, "text").origin == entry.origin, code
+        assert Origin(entry.origin).value in catalogue.ORIGINS, code
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "origin"),
+    [
+        # Contract, "Whose verdict": refused by the assembler, or cannot be placed.
+        ("PTO0002", "error", "assembler"),
+        ("PTO1001", "error", "assembler"),
+        ("PTO2010", "error", "assembler"),
+        ("PTO3001", "error", "assembler"),
+        ("PTO4001", "error", "assembler"),
+        ("PTO4353", "error", "assembler"),
+        # "What the assembler accepts but cannot lower is a warning of origin assembler."
+        ("PTO2044", "warning", "assembler"),
+        ("PTO3030", "warning", "assembler"),
+        ("PTO8003", "warning", "assembler"),
+        # Races, the order of cores, what nothing can ever match.
+        *((f"PTO520{n}", "error", "hardware") for n in range(1, 6)),
+        ("PTO5004", "error", "hardware"),
+        ("PTO5005", "error", "hardware"),
+        ("PTO5006", "error", "hardware"),
+        ("PTO5106", "error", "hardware"),
+        # Outside the view, a buffer, a space.
+        ("PTO6101", "warning", "hardware"),
+        ("PTO6001", "error", "hardware"),
+        ("PTO6013", "error", "hardware"),
+        ("PTO6019", "warning", "hardware"),
+        ("PTO6602", "error", "hardware"),
+        # "Run-time-only findings (scf.for step <= 0, …) are no rejections of the assembler."
+        ("PTO6006", "error", "hardware"),
+        # Undefined bytes, a destroyed source, in place.
+        *((f"PTO710{n}", "warning", "hardware") for n in range(1, 6)),
+        ("PTO6401", "warning", "hardware"),
+        # Could be better.
+        ("PTO5301", "note", "lint"),
+        ("PTO3003", "note", "lint"),
+    ],
+)
+def test_the_table_of_findings(code: str, severity: str, origin: str) -> None:
+    made = finding(code, "text")
+    assert (made.severity.word, made.origin.value) == (severity, origin)
+
+
+def test_advice_is_never_an_error_of_a_program() -> None:
+    """What works cannot be wrong; codes about ptosim's own options and faults aside."""
+    for code, entry in catalog().items():
+        if entry.origin == "lint" and not code.startswith(("PTO65", "PTO9")):
+            assert entry.severity != "error", code
+
+
+def test_a_code_may_be_worse_at_a_level(monkeypatch) -> None:
+    known = {**catalogue.standings()}
+    known["PTO5301"] = catalogue.Standing("note", "assembler", {"3": "error"})
+    monkeypatch.setattr("ptosim.ground.diagnostics.model.standings", lambda: known)
+    severities = []
+    for level in (None, "2", "3", "inferred 3"):
+        sink = Sink(level=level)
+        sink.report("PTO5301", "text")
+        severities += [(found.severity.word, sink.is_rejected) for found in sink]
+    assert severities == [("note", False), ("note", False), ("error", True), ("note", False)]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"severity": "error"},
+        {"severity": "fatal", "origin": "lint"},
+        {"severity": "error", "origin": "vendor"},
+        {"severity": "error", "origin": "lint", "at_level": {"4": "note"}},
+        {"severity": "error", "origin": "lint", "at_level": {"3": "fatal"}},
+    ],
+)
+def test_a_row_without_severity_and_origin_is_refused(row: dict[str, object]) -> None:
+    with pytest.raises(IsaDataError, match="PTO1234: a code has a severity"):
+        catalogue._plain_standings({"code": {"PTO1234": row}})
 
 
 def test_a_code_without_a_text_is_refused() -> None:
