@@ -39,7 +39,7 @@ Accuracies = tuple[Sequence[Accuracy], Sequence[KernelAccuracy]]
 def _renderables(errors: Accuracies | None) -> list[Part]:
     if errors is not None:
         return renderables(*errors)
-    return [part for name in architectures() for part in _architecture(name)]
+    return [_chips(), *(part for name in architectures() for part in _architecture(name))]
 
 
 def _fields(errors: Accuracies | None) -> dict[str, object]:
@@ -65,6 +65,18 @@ def _architecture_fields(name: str) -> dict[str, object]:
 
 
 FORMATS: Formats[Accuracies | None] = {"text": tables(_renderables), "json": data(_fields)}
+
+
+def _chips() -> Part:
+    """Every chip with the figures that tell it apart."""
+    columns = ("chip", "--target", "architecture", ">cube cores", ">vector cores", ">clock (MHz)",
+               ">UB (KiB)", "confidence of the clock")  # fmt: skip
+    rows = []
+    for chip in map(machine, chips()):
+        clock, size = chip.figures["cost.machine.clock"], chip.spaces["vec"].bytes // 1024
+        words, numbers = ", ".join(chip.words), (*chip.cores, clock["mhz"], size)
+        rows.append((chip.name, words, chip.architecture, *map(str, numbers), clock["confidence"]))
+    return table("chips", columns, rows)
 
 
 def _architecture(name: str) -> Iterator[Part]:
