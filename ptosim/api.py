@@ -25,14 +25,16 @@ def load(
     profile: str = "hw",
     sync: str | None = None,
     filename: str | None = None,
+    compat: str | None = None,
     switches: Mapping[str, str] | None = None,
 ) -> Program:
     """Parse and check a program (a path, or its text) and return it ready to run.
 
-    Raises ProgramError, which carries every finding, if the program is wrong, UsageError for
-    options that mean nothing or a file that cannot be read."""
+    `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`. Raises
+    ProgramError, which carries every finding, if the program is wrong, UsageError for options that
+    mean nothing or a file that cannot be read."""
     text = read_source(source, filename)
-    front = run_frontend(text, FrontOptions(target, level, sync))
+    front = run_frontend(text, FrontOptions(target, level, sync, compat))
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
     return Program.of(front, profile, switches)
@@ -54,6 +56,7 @@ def check_source(
     level: int | None = None,
     sync: str | None = None,
     *,
+    compat: str | None = None,
     profile: str = "hw",
     switches: Mapping[str, str] | None = None,
     entry: str | None = None,
@@ -65,7 +68,7 @@ def check_source(
     asks for it), what following it without values brings out; with `needless` also what its
     synchronisation could do without. Raises UsageError for options and arguments that mean
     nothing."""
-    front = run_frontend(source, FrontOptions(target, level, sync))
+    front = run_frontend(source, FrontOptions(target, level, sync, compat))
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))
@@ -98,7 +101,8 @@ def check(
     profile: str = "hw",
     sync: str | None = None,
     filename: str | None = None,
+    compat: str | None = None,
 ) -> list[Diagnostic]:
     """Return every finding about a program that needs no values; never raises for its faults."""
     text = read_source(source, filename)
-    return check_source(text, target, level, sync, profile=profile).findings
+    return check_source(text, target, level, sync, compat=compat, profile=profile).findings

@@ -14,7 +14,7 @@ from ptosim.cli.formats import Formats, findings, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
@@ -133,6 +133,7 @@ def _check(
         target,
         options.level,
         options.sync,
+        compat=options.compat,
         profile=options.profile or "hw",
         switches=shared.switches(options.set),
         entry=options.entry,
@@ -238,8 +239,10 @@ def _is_failure(finding: Diagnostic, options: argparse.Namespace) -> bool:
 
 
 def _code(reports: list[_File], options: argparse.Namespace) -> int:
-    if any(_is_rejected(r, options) for r in reports):
-        return ProgramError.exit_code
+    refused = [r for r in reports if _is_rejected(r, options)]
+    if refused:
+        errors = [d for r in refused for d in r.checked.front.sink]
+        return rejected(errors).exit_code
     findings = [d for r in reports for d in r.shown]
     return 1 if shared.fails(findings, options.fail_on) else 0
 

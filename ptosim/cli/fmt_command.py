@@ -84,7 +84,7 @@ def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -
     if options.to:
         from ptosim.passes.rewrite.forms import convert
 
-        return convert(source, options.to, options.target)
+        return convert(source, options.to, options.target, options.compat)
     sink = Sink()
     module = parse(source, sink)
     if sink.has_errors:
@@ -110,7 +110,7 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
         from ptosim.interop.quant_dialect import lowered
         from ptosim.passes.frontend import FrontOptions
 
-        asked = FrontOptions(options.target, options.level, options.sync)
+        asked = FrontOptions(options.target, options.level, options.sync, options.compat)
         source = Source(source.name, lowered(source, asked, options.quant_form))
     return source
 
@@ -122,7 +122,7 @@ def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) 
 
     if options.to == "ssa":
         raise UsageError("addresses and flags are written into the DPS form", help="drop --to ssa")
-    asked = FrontOptions(options.target, options.level, None)
+    asked = FrontOptions(options.target, options.level, None, options.compat)
     text, notes = rewritten(source, asked, plan=options.plan, insert_sync=options.insert_sync)
     terminal.findings(list(notes))
     return Source(source.name, text)

@@ -12,7 +12,7 @@ from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.errors import ProgramError, rejected
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.run.program import LoadedProgram
 from ptosim.views.header import header, header_line
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     choices = launching.each_target(options)[0]
     front = choices.front()
     if any(d.is_rejection and d.code not in _BUDGET for d in front.sink):
-        raise ProgramError(list(front.sink))
+        raise rejected(list(front.sink))
     profile = make_profile(choices.profile or "hw", front.target, choices.switches)
     program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ptosim.cli.formats import Formats, R
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.dates import DATES, DEFAULT_DATE
 from ptosim.passes.frontend import check_target_word
 
 THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
@@ -39,6 +40,11 @@ def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> N
     )
     group.add_argument("--level", type=int, choices=(1, 2, 3), help="assembler level")
     group.add_argument("--sync", choices=("auto", "manual"), help="who places flags and barriers")
+    group.add_argument(
+        "--compat",
+        choices=DATES,
+        help=f"the date of the language that the text is read as (default: {DEFAULT_DATE})",
+    )
     group.add_argument("--profile", metavar="P", help="semantic profile: hw (default), page, cpu")
     group.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override one switch"

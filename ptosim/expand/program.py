@@ -11,7 +11,7 @@ from ptosim.expand import elementwise, mx
 from ptosim.expand.expansions import EXPANSIONS
 from ptosim.expand.operands import NotExpandable
 from ptosim.expand.writer import Writer
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
@@ -59,7 +59,7 @@ def expand(source: Source, target: str | None = None) -> Expanded:
     """
     front = run_frontend(source, FrontOptions(target=target or _default(source)))
     if front.sink.is_rejected:
-        raise ProgramError(list(front.sink))
+        raise rejected(list(front.sink))
     if front.target != TARGET:
         raise UsageError(
             f"vector regions are for {TARGET}, the program is for {front.target}",

@@ -48,6 +48,14 @@ class UnsupportedError(ProgramError):
     exit_code = 5
 
 
+def rejected(diagnostics: Sequence[Diagnostic]) -> ProgramError:
+    """Return what to raise for a program with errors: UnsupportedError where all of them are of
+    what this version does not have."""
+    errors = [d for d in diagnostics if d.is_rejection]
+    is_unsupported = bool(errors) and all(d.code.startswith("PTO8") for d in errors)
+    return (UnsupportedError if is_unsupported else ProgramError)(diagnostics)
+
+
 class Trap(ProgramError):
     """The program stopped while it ran. Carries where (`pc`, `cycle`, `pipe`) and the findings."""
 

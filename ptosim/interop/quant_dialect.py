@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ptosim.ground.errors import ProgramError
+from ptosim.ground.errors import rejected
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.source import Source
@@ -35,7 +35,7 @@ def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
     operations (scalars, tensors, blocks, types below 8 bits)."""
     front = run_frontend(source, options)
     if front.sink.is_rejected:
-        raise ProgramError(list(front.sink))
+        raise rejected(list(front.sink))
     text, edits = source.text, []
     for op in front.module.walk():
         if op.name.startswith("quant.") and op.bound:

@@ -10,6 +10,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Attr, Module, Operation
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
 from ptosim.ground.isa.targets import (
     DEFAULT_TARGET,
     TargetName,
@@ -21,6 +22,7 @@ from ptosim.ground.isa.targets import (
 )
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
+from ptosim.passes.bind.unknown import syntax_of_coming
 from ptosim.passes.place.cores import Plan, plans
 from ptosim.passes.verify.checks import addresses, fifos, functions, quantised, shapes, vecscope
 from ptosim.passes.verify.verify import verify
@@ -32,11 +34,12 @@ LEGACY_CODE = "PTO0010"
 @dataclass(frozen=True, slots=True)
 class FrontOptions:
     """What the caller asks for; None leaves the choice to the program. The target is a word for an
-    architecture or a chip."""
+    architecture or a chip, `compat` a date of the language."""
 
     target: str | None = None
     level: int | None = None
     sync: str | None = None
+    compat: str | None = None
 
 
 @dataclass(slots=True)
@@ -52,6 +55,11 @@ class Front:
     sync: str
     sink: Sink = field(default_factory=Sink)
     plans: dict[str, Plan] = field(default_factory=dict)
+
+    @property
+    def compat(self) -> str:
+        """The date of the language that the module was read as."""
+        return self.resolved.date
 
     @property
     def label(self) -> str:
@@ -70,8 +78,11 @@ def check_target_word(word: str) -> TargetName:
 def run_frontend(source: Source, options: FrontOptions) -> Front:
     """Parse and check a source. Findings are in the result's sink; raises UsageError for options
     that mean nothing."""
+    date = check_date(options.compat or DEFAULT_DATE)
     sink = Sink()
     module = parse(source, sink)
+    if sink.has_errors:
+        syntax_of_coming(source, sink, date)
     if not module.ops and not sink.has_errors:
         sink.emit(_empty(source))
     chip = _chip(module, options.target, sink)
@@ -83,7 +94,7 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
 
 
 def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
-    resolved = resolve(module, target, sink)
+    resolved = resolve(module, target, sink, date=options.compat or DEFAULT_DATE)
     resolved.insert_sync = options.sync == "auto"
     level = options.level or _level(resolved.ops)
     sink.level = "inferred 3" if options.level is None and level == 3 else str(level)

@@ -27,6 +27,7 @@ class Choices:
     target: str | None = None
     level: int | None = None
     sync: str | None = None
+    compat: str | None = None
     profile: str | None = None
     switches: Mapping[str, str] = field(default_factory=dict)
     entry: str | None = None
@@ -53,7 +54,7 @@ class Choices:
     def front(self) -> Front:
         """Return the program as the static checks leave it."""
         source = open_source(self.file)
-        return run_frontend(source, FrontOptions(self.target, self.level, self.sync))
+        return run_frontend(source, FrontOptions(self.target, self.level, self.sync, self.compat))
 
     def program(self) -> LoadedProgram:
         """Return the program, ready to run. Raises ProgramError if it is wrong.

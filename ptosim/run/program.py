@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
 from ptosim.passes.frontend import Front, FrontOptions, check_target_word, run_frontend
@@ -35,7 +35,7 @@ class LoadedProgram:
         the checks found errors, UsageError for a profile or switch that does not exist."""
         chosen = make_profile(profile, front.target, switches)
         if front.sink.is_rejected:
-            raise ProgramError(list(front.sink))
+            raise rejected(list(front.sink))
         return cls(front, chosen)
 
     @property
@@ -57,6 +57,11 @@ class LoadedProgram:
     def level(self) -> int:
         """The assembler level: 2 plans memory, 3 takes the program's addresses."""
         return self._front.level
+
+    @property
+    def compat(self) -> str:
+        """The date of the language that it was read as."""
+        return self._front.compat
 
     @property
     def sync(self) -> str:
@@ -159,5 +164,5 @@ class LoadedProgram:
         if target is None or check_target_word(target) in names:
             return self
         sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
-        other = run_frontend(front.source, FrontOptions(target, front.level, sync))
+        other = run_frontend(front.source, FrontOptions(target, front.level, sync, front.compat))
         return self.of(other, self._profile.name)

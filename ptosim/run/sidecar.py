@@ -28,7 +28,7 @@ class Sidecar:
     folder: Path
     summary: str = ""
     targets: tuple[str, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)  # level, entry, block_num, profile, seed
+    options: dict[str, Any] = field(default_factory=dict)  # those of OPTIONS
     args: dict[str, str] = field(default_factory=dict)
     expect: dict[str, str] = field(default_factory=dict)
     tolerance: dict[str, Tolerance] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Sidecar:
     codes: tuple[str, ...] = ()  # the findings that they are there to show
 
 
-OPTIONS = ("level", "entry", "block_num", "profile", "seed", "sync")
+OPTIONS = ("level", "entry", "block_num", "profile", "seed", "sync", "compat")
 """Choices of a launch that a sidecar may make."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptosim.analysis.insert_sync.accesses import Accesses
 from ptosim.analysis.insert_sync.planner import Plan, Planner, number
 from ptosim.ground.diagnostics.model import Sink, finding
-from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
@@ -64,7 +64,7 @@ def rewritten(
     what was left as it is. Raises ProgramError if the program is wrong."""
     front = run_frontend(source, options)
     if front.sink.is_rejected:
-        raise ProgramError(list(front.sink))
+        raise rejected(list(front.sink))
     if any(has_abstract(f) for f in _bodies(front.resolved)):
         raise UsageError(
             "tiles without a shape cannot be planned: it comes from the arguments",

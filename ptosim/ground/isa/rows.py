@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, read_toml, toml_names
+from ptosim.ground.isa.dates import DATES, at_date, holds, pieces
 from ptosim.ground.isa.schema import (
     AttrDef,
     ConstraintDef,
@@ -33,35 +35,55 @@ _ROW_KEYS = frozenset(
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "terminator", "scratch", "mismatch", "absent",
-        "hazard_pipe", "access", "traits", "side", "fifo", )
+        "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library", )
 )  # fmt: skip
 
 
 _ADDED_UP = ("rules", "notes", "traits")
 
 
-class Isa:
-    """All rows of `isa/ops/`."""
+class _Row(NamedTuple):
+    """A row as its file has it, with what it may take from the templates of the file."""
 
-    def __init__(self) -> None:
-        self._rows: dict[str, tuple[str, TomlTable, TomlTable]] = {}
+    family: str
+    table: TomlTable
+    templates: TomlTable
+
+    def has(self, date: str) -> bool:
+        """True if the language of a date has the operation as this row says."""
+        return holds(self.dates, date)
+
+    @property
+    def dates(self) -> dict[str, str]:
+        """The row's `since` and `until`, its own or a template's."""
+        found = {}
+        for key in ("since", "until"):
+            word = _inherited(self.table, self.templates, key)
+            if word is not None:
+                found[key] = word
+        return found
+
+
+class Isa:
+    """The rows of `isa/ops/` as a date of the language reads them; without a date every row, each
+    as the newest date that has it does."""
+
+    def __init__(self, date: str | None = None) -> None:
         self._made: dict[str, OpDef] = {}
-        for file in toml_names("ops"):
-            table = read_toml(file)
-            templates = table.get("template", {})
-            family = file.removeprefix("ops/").removesuffix(".toml")
-            for row in table.get("op", ()):
-                name = qualified(row["name"])
-                if name in self._rows:
-                    raise IsaDataError(f"isa/{file}: the operation {name} has two rows")
-                self._rows[name] = (family, row, templates)
+        self._rows: dict[str, tuple[_Row, str]] = {}
+        for name, rows in _rows().items():
+            for at in (date,) if date is not None else reversed(DATES):
+                row = next((r for r in rows if r.has(at)), None)
+                if row is not None:
+                    self._rows[name] = (row, at)
+                    break
 
     def get(self, name: str) -> OpDef | None:
         """Return the row of a qualified name (`pto.tadd`), or None."""
         made = self._made.get(name)
         if made is None and name in self._rows:
-            family, row, templates = self._rows[name]
-            made = self._made[name] = _make(name, family, row, templates)
+            row, date = self._rows[name]
+            made = self._made[name] = _make(name, row, date)
         return made
 
     def names(self) -> list[str]:
@@ -70,9 +92,27 @@ class Isa:
 
 
 @lru_cache(maxsize=1)
-def isa() -> Isa:
-    """Return the instruction set."""
-    return Isa()
+def _rows() -> dict[str, list[_Row]]:
+    """Every row by its qualified name; one name has several rows only for different dates."""
+    found: dict[str, list[_Row]] = {}
+    for file in toml_names("ops"):
+        table = read_toml(file)
+        templates = table.get("template", {})
+        family = file.removeprefix("ops/").removesuffix(".toml")
+        for entry in table.get("op", ()):
+            name = qualified(entry["name"])
+            row = _Row(family, entry, templates)
+            known = found.setdefault(name, [])
+            if any(r.has(d) and row.has(d) for r in known for d in DATES):
+                raise IsaDataError(f"isa/{file}: the operation {name} has two rows")
+            known.append(row)
+    return found
+
+
+@lru_cache(maxsize=len(DATES) + 1)
+def isa(date: str | None = None) -> Isa:
+    """Return the instruction set of a date, or every row."""
+    return Isa(date)
 
 
 def qualified(name: str) -> str:
@@ -81,9 +121,17 @@ def qualified(name: str) -> str:
     return name if head in _OTHER_DIALECTS else f"pto.{name}"
 
 
-def _make(name: str, family: str, row: TomlTable, templates: TomlTable) -> OpDef:
+def _inherited(row: TomlTable, templates: TomlTable, key: str) -> str | None:
+    if key in row:
+        return row[key]
+    parents = (templates.get(p, {}) for p in row.get("like", "").split())
+    return next((w for p in parents if (w := _inherited(p, templates, key)) is not None), None)
+
+
+def _make(name: str, row: _Row, date: str) -> OpDef:
+    family = row.family
     where = f"isa/ops/{family}.toml: {name}"
-    merged = _with_template(row, templates, where)
+    merged = at_date(_with_template(row.table, row.templates, where), date)
     unknown = set(merged) - _ROW_KEYS
     if unknown:
         raise IsaDataError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
@@ -116,6 +164,10 @@ def _make(name: str, family: str, row: TomlTable, templates: TomlTable) -> OpDef
         absent=merged.get("absent"),
         hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
         access=merged.get("access", {}),
+        since=merged.get("since"),
+        until=merged.get("until"),
+        modern=merged.get("modern"),
+        library=merged.get("library", False),
     )
 
 
@@ -212,20 +264,7 @@ def _operands(text: str, role: Role, where: str) -> tuple[OperandDef, ...]:
     (optional) or `*` (any number) after it; the kind `@pipe` is a member of the enum `pipe`.
     `name(operands)` is a clause; inside it `name=kind` is an operand written with its name.
     `name:flag` is a bare word."""
-    return tuple(_operand(piece, role, where) for piece in _pieces(text))
-
-
-def _pieces(text: str) -> list[str]:
-    """Split at the commas outside parentheses."""
-    pieces = [""]
-    depth = 0
-    for char in text:
-        depth += (char == "(") - (char == ")")
-        if char == "," and not depth:
-            pieces.append("")
-        else:
-            pieces[-1] += char
-    return [p.strip() for p in pieces if p.strip()]
+    return tuple(_operand(piece, role, where) for piece in pieces(text))
 
 
 _CLAUSE = re.compile(r"(\w+)\s*\((.*)\)", re.DOTALL)

@@ -150,6 +150,16 @@ class OpDef:
     # destroys), `events` (by target: pairs of pipes between which it uses EVENT_ID0 itself),
     # `registers` (that it reads and writes, of those that several pipes use).
     access: Mapping[str, Any] = field(default_factory=dict)
+    since: str | None = None  # the first date of the language that has it
+    until: str | None = None  # the first date that has it no more
+    modern: str | None = None  # the name that the newer date has for it
+    library: bool = False  # a name of the C++ library only, which no date of the assembler reads
+
+    @property
+    def dates(self) -> dict[str, str]:
+        """Its `since` and `until`, those that it has."""
+        words = {"since": self.since, "until": self.until}
+        return {key: word for key, word in words.items() if word is not None}
 
     @property
     def mnemonic(self) -> str:

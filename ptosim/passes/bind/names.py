@@ -175,16 +175,23 @@ def compatible(actual: Type, declared: Type) -> bool:
 class Naming(ABC):
     """Operands and results of the operations of one module, for one target."""
 
-    def __init__(self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]) -> None:
+    def __init__(
+        self, module: Module, target: str, sink: Sink, types: Mapping[str, Type], date: str
+    ) -> None:
         self.types = types
+        self.date = date
         self._spelled: dict[str, Type] = {}  # types by their text, those without a finding
         self.module = module
         self.source = module.source
         self.sink = sink
         self.target = machine(target).architecture
         self.scope = Scope(module.source, sink, module.skipped_names)
+<<<<<<< HEAD
         self.resolved = ResolvedModule(module, self.target, machine(target).name)
         self.unit = self.resolved.unit  # whose operations are being resolved
+=======
+        self.resolved = ResolvedModule(module, self.target, machine(target).name, date)
+>>>>>>> main
 
     @abstractmethod
     def _ops(self, ops: Sequence[Operation]) -> None:
@@ -246,6 +253,11 @@ class Naming(ABC):
         if parsed.fault is None and parsed.legacy is None:
             self._spelled[tok.value] = type_
         return type_
+
+    def quiet_type_of(self, tok: Any) -> Type:
+        """Return the type that a token spells in an operation that has been reported."""
+        text = self.module.type_aliases.get(tok.value, tok.value)
+        return for_target(parse_type(text).type, self.target)
 
     def _report_type(self, tok: Tok, fault: str, hint: str | None) -> None:
         unknown_alias = tok.value.startswith("!") and "." not in tok.value

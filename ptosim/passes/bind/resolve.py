@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+<<<<<<< HEAD
 from ptosim.ground.diagnostics.model import Sink, finding
+=======
+from ptosim.ground.diagnostics.model import Label, Sink
+from ptosim.ground.ir.attributes import Enum, attribute_of, token_value
+>>>>>>> main
 from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
@@ -17,13 +21,18 @@ from ptosim.ground.ir.types import (
     TileType,
     Type,
 )
+from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.structured import Structured
+<<<<<<< HEAD
 from ptosim.passes.bind.units import declare, symbol_of
+=======
+from ptosim.passes.bind.unknown import unknown_operation
+>>>>>>> main
 from ptosim.passes.bind.written import Written, collect
 from ptosim.passes.verify.rule_views import attribute, condition_holds
 from ptosim.syntax.types import parse_type
@@ -32,20 +41,27 @@ _MAX_RESULTS = 1024
 
 
 def resolve(
-    module: Module, target: str, sink: Sink, types: Mapping[str, Type] | None = None
+    module: Module,
+    target: str,
+    sink: Sink,
+    types: Mapping[str, Type] | None = None,
+    *,
+    date: str = DEFAULT_DATE,
 ) -> ResolvedModule:
     """Bind every name, type and operand of a module for a chip, or for the usual one of an
-    architecture; faults go to `sink`.
+    architecture, as a date of the language reads it; faults go to `sink`.
 
     `types` gives values whose type is abstract in the text a tile type.
     """
-    return _Resolver(module, target, sink, types or {}).run()
+    return _Resolver(module, target, sink, types or {}, date).run()
 
 
 class _Resolver(Structured):
-    def __init__(self, module: Module, target: str, sink: Sink, types: Mapping[str, Type]) -> None:
-        super().__init__(module, target, sink, types)
-        self.isa = isa()
+    def __init__(
+        self, module: Module, target: str, sink: Sink, types: Mapping[str, Type], date: str
+    ) -> None:
+        super().__init__(module, target, sink, types, date)
+        self.isa = isa(date)
         self._function: Function | None = None
         self._handlers = {"module": self._module, "func.func": self._func, **self._structured}
 
@@ -177,7 +193,8 @@ class _Resolver(Structured):
         if handles_itself and handler is not None:
             handler(op)
             return
-        written = collect(op, self.use, self.type_of)
+        type_of = self.type_of if definition is not None else self.quiet_type_of
+        written = collect(op, self.use, type_of)
         for region in op.regions:
             self._region(region, [])
         if definition is None:
@@ -198,32 +215,23 @@ class _Resolver(Structured):
                 attr.alias = self.module.attr_aliases.get(atom.value)
 
     def _definition(self, op: Operation) -> OpDef | None:
-        definition = self.isa.get(_qualified(op)) or self.isa.get(_lowered(op.name))
+        definition = self._row(_qualified(op)) or self._row(_lowered(op.name))
         if definition is None:
-            self.sink.emit(self._unknown_op(op))
+            self.sink.emit(unknown_operation(op, self.source, self.date))
             return None
         if (
             definition.name != op.name
             and op.form not in ("line",)
             and self.module.kind != "snippet"
         ):
-            self.sink.emit(self._unknown_op(op))
+            self.sink.emit(unknown_operation(op, self.source, self.date))
         op.name = definition.name
         return definition
 
-    def _unknown_op(self, op: Operation):
-        names = self.isa.names()
-        bare = op.name.removeprefix("pto.").lower()
-        close = difflib.get_close_matches(f"pto.{bare}", names, n=1) or difflib.get_close_matches(
-            op.name, names, n=1
-        )
-        start = op.name_end - len(op.name) if op.form != "generic" else op.start
-        return finding(
-            "PTO1003",
-            f"unknown operation `{op.name}`",
-            Span(self.source, start, op.name_end),
-            help=f"did you mean `{close[0]}`?" if close else "`ptosim ops` lists every operation",
-        )
+    def _row(self, name: str) -> OpDef | None:
+        """The row of a name at the date; a snippet reads what any date has."""
+        row = self.isa.get(name)
+        return isa().get(name) if row is None and self.module.kind == "snippet" else row
 
     def _bind(self, op: Operation, definition: OpDef, written: Written) -> None:
         def holds(variant: Variant, condition: str) -> bool:

@@ -33,7 +33,7 @@ def concrete(
     """
     chooser = _Chooser(front.module, front.resolved, given)
     types = chooser.choose()
-    resolved = resolve(front.module, front.chip, sink, types)
+    resolved = resolve(front.module, front.chip, sink, types, date=front.compat)
     verify(resolved, sink)
     return resolved, chooser.assumed
 

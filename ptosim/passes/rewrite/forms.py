@@ -14,6 +14,7 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError
 from ptosim.ground.ir.core import Module, Node, Operand, Operation, Tok, Value
 from ptosim.ground.ir.types import AbstractTileType, TileType, Type
+from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
 from ptosim.ground.isa.schema import Variant
 from ptosim.ground.isa.targets import DEFAULT_TARGET
 from ptosim.ground.source import Source
@@ -23,7 +24,7 @@ from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 
 
-def convert(source: Source, form: str, target: str | None = None) -> str:
+def convert(source: Source, form: str, target: str | None = None, compat: str | None = None) -> str:
     """Return the canonical text of a program with its tile operations in a form (`ssa` or `dps`).
 
     Raises ProgramError if the program cannot be parsed or its names cannot be resolved.
@@ -31,7 +32,7 @@ def convert(source: Source, form: str, target: str | None = None) -> str:
     sink = Sink()
     module = parse(source, sink)
     meant = check_target_word(target).architecture if target else DEFAULT_TARGET
-    resolve(module, meant, sink)
+    resolve(module, meant, sink, date=check_date(compat or DEFAULT_DATE))
     if sink.has_errors:
         raise ProgramError(list(sink))
     converter = _ToDps(module) if form == "dps" else _ToSsa(module)

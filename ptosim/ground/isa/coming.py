@@ -1,0 +1,40 @@
+"""Names of operations that a date has and this version does not have yet, from `isa/names.toml`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from ptosim.ground.isa.data import read_toml
+
+
+class Coming(NamedTuple):
+    """What is known of a name without a row: what it is of, since when the language has it."""
+
+    of: str
+    since: str
+
+    @property
+    def dates(self) -> dict[str, str]:
+        """The dates that have it, as a row says them."""
+        return {"since": self.since}
+
+
+def coming(name: str) -> Coming | None:
+    """Return what is known of a name (with or without `pto.`), None if it is no known one."""
+    bare = name.removeprefix("pto.")
+    exact, prefixes = _names()
+    found = exact.get(bare)
+    if found is None and bare != name:
+        found = next((c for p, c in prefixes.items() if bare.startswith(p) and bare != p), None)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _names() -> tuple[dict[str, Coming], dict[str, Coming]]:
+    exact, prefixes = {}, {}
+    for group in read_toml("names.toml")["names"]:
+        about = Coming(group["of"], group["since"])
+        for name in group["names"].split():
+            (prefixes if name.endswith("*") else exact)[name.rstrip("*")] = about
+    return exact, prefixes

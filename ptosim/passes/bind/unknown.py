@@ -1,0 +1,115 @@
+"""What is said of an operation that the language of a date does not have."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from ptosim.ground.diagnostics.model import Diagnostic, Fix, Sink, finding
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.coming import Coming, coming
+from ptosim.ground.isa.dates import comes_later
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.source import Source, Span
+
+_LINE_THAT_ENDS = re.compile(r"[^\s,(\[{<:=>][ \t]*\n")
+_NEAR = 500
+"""Characters before a syntax error in which its statement begins."""
+
+
+def unknown_operation(op: Operation, source: Source, date: str) -> Diagnostic:
+    """Return the finding on an operation without a row at a date: a name of another date, one that
+    this version does not have yet, or no name at all."""
+    start = op.name_end - len(op.name) if op.form != "generic" else op.start
+    return unknown_name(op.name, Span(source, start, op.name_end), date)
+
+
+def unknown_name(name: str, span: Span, date: str) -> Diagnostic:
+    """Return the finding on the name of an operation that a date does not have."""
+    row = isa().get(name)
+    if row is not None and row.dates and comes_later(row.dates, date):
+        return _later(name, span, row.dates["since"])
+    if row is not None and row.until is not None:
+        return _gone(name, span, row, date)
+    about = coming(name)
+    if about is None:
+        return _no_name(name, span, date)
+    if comes_later(about.dates, date):
+        return _later(name, span, about.since)
+    return _not_yet(name, span, about)
+
+
+def _later(name: str, span: Span, since: str) -> Diagnostic:
+    return finding(
+        "PTO1003",
+        f"unknown operation `{name}`: it needs PTOAS {since}",
+        span,
+        help=f"run with `--compat {since}`",
+    )
+
+
+def _gone(name: str, span: Span, row: OpDef, date: str) -> Diagnostic:
+    modern = row.modern
+    if row.library:
+        why = "only the C++ library has this name"
+    else:
+        why = f"PTOAS {row.until} has it no more"
+    known = modern is not None and (isa(date).get(modern) or coming(modern)) is not None
+    return finding(
+        "PTO0010" if not row.library else "PTO1003",
+        f"unknown operation `{name}`: {why}",
+        span,
+        help=f"write `{modern}`" if known else "`ptosim ops` lists every operation",
+        fixes=(Fix(span, modern),) if known and modern is not None and not row.library else (),
+    )
+
+
+def _not_yet(name: str, span: Span, about: Coming) -> Diagnostic:
+    return finding(
+        "PTO8004",
+        f"`{name}` is an operation of {about.since} that this version does not have yet",
+        span,
+        notes=(f"it belongs to {about.of}",),
+        help="`ptosim ops` lists what this version has",
+    )
+
+
+def _no_name(name: str, span: Span, date: str) -> Diagnostic:
+    names: Sequence[str] = isa(date).names()
+    bare = name.removeprefix("pto.").lower()
+    matches = difflib.get_close_matches
+    close = matches(f"pto.{bare}", names, n=1) or matches(name, names, n=1)
+    return finding(
+        "PTO1003",
+        f"unknown operation `{name}`",
+        span,
+        help=f"did you mean `{close[0]}`?" if close else "`ptosim ops` lists every operation",
+    )
+
+
+_NAME = re.compile(r"(?<![\w!#.])pto\.[\w.]*\w")
+
+
+def syntax_of_coming(source: Source, sink: Sink, date: str) -> None:
+    """Say of a statement that cannot be read because its operation is one to come that it is to
+    come, and not what is odd in its text."""
+    found = sink.diagnostics[:]
+    sink.cut(0)
+    sink.extend(_coming_at(d, source, date) or d for d in found)
+
+
+def _coming_at(diagnostic: Diagnostic, source: Source, date: str) -> Diagnostic | None:
+    if not diagnostic.is_error or diagnostic.span is None:
+        return None
+    start = max(source.text.rfind("\n", 0, diagnostic.span.start - _NEAR), 0)
+    matches = list(_NAME.finditer(source.text, start, diagnostic.span.end))
+    if not matches:
+        return None
+    name = matches[-1].group()
+    if _LINE_THAT_ENDS.search(source.text, matches[-1].end(), diagnostic.span.start):
+        return None  # the error is in a statement after it
+    if isa(date).get(name) is not None or coming(name) is None:
+        return None
+    return unknown_name(name, Span(source, *matches[-1].span()), date)
