@@ -187,6 +187,7 @@ class Naming(ABC):
         self.target = machine(target).architecture
         self.scope = Scope(module.source, sink, module.skipped_names)
         self.resolved = ResolvedModule(module, self.target, machine(target).name, date)
+        self.unit = self.resolved.unit  # whose operations are being resolved
 
     @abstractmethod
     def _ops(self, ops: Sequence[Operation]) -> None:
