@@ -398,7 +398,7 @@ class Naming(ABC):
 
     def _report_label(self, label: Tok, problem: str) -> None:
         self.sink.report(
-            "PTO1021",
+            "PTO1030",
             f"`{label.value}`: {problem}",
             label.span(self.source),
             help=nearest(label.value, self.labels),

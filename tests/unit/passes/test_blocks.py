@@ -75,13 +75,13 @@ def test_a_run_without_values_follows_what_is_known_and_says_where_it_stops():
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
-        ("cf.br ^out(%t : i32)", "cf.br ^nowhere", "PTO1021"),
-        ("cf.br ^out(%t : i32)", "cf.br ^out", "PTO1021"),
-        ("cf.br ^out(%t : i32)", "cf.br ^out(%c0 : index)", "PTO1021"),
-        ("10: ^ten]", "10: ^ten(%r : i32)]", "PTO1021"),
-        ("  ^ten:", "  ^ten:\n    cf.br ^out(%r : i32)\n  ^ten:", "PTO1021"),
-        ("    cf.br ^out(%t : i32)\n", "", "PTO1022"),
-        ("    %hundred", "    cf.br ^ten\n    %hundred", "PTO1022"),
+        ("cf.br ^out(%t : i32)", "cf.br ^nowhere", "PTO1030"),
+        ("cf.br ^out(%t : i32)", "cf.br ^out", "PTO1030"),
+        ("cf.br ^out(%t : i32)", "cf.br ^out(%c0 : index)", "PTO1030"),
+        ("10: ^ten]", "10: ^ten(%r : i32)]", "PTO1030"),
+        ("  ^ten:", "  ^ten:\n    cf.br ^out(%r : i32)\n  ^ten:", "PTO1030"),
+        ("    cf.br ^out(%t : i32)\n", "", "PTO1031"),
+        ("    %hundred", "    cf.br ^ten\n    %hundred", "PTO1031"),
         ("%o, %p[%c0]", "%w, %p[%c0]", "PTO1001"),  # ^six does not dominate ^out
         ("%t = arith.constant 1000", "%w = arith.constant 1000", "PTO1002"),
     ],
