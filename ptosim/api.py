@@ -62,17 +62,17 @@ def check_source(
     entry: str | None = None,
     args: Mapping[str, Any] | None = None,
     dry_run: bool | None = None,
-    needless: bool = False,
+    redundant: bool = False,
 ) -> Checked:
     """Check a source: what its text says and, where it has synchronisation of its own (or `dry_run`
-    asks for it), what following it without values brings out; with `needless` also what its
+    asks for it), what following it without values brings out; with `redundant` also what its
     synchronisation could do without. Raises UsageError for options and arguments that mean
     nothing."""
     front = run_frontend(source, FrontOptions(target, level, sync, compat))
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))
-    wanted = needless or (front.sync == "manual" if dry_run is None else dry_run)
+    wanted = redundant or (front.sync == "manual" if dry_run is None else dry_run)
     if not wanted or front.sink.is_rejected:
         return checked
     from ptosim.run.program import LoadedProgram  # brings NumPy; most checks do without
@@ -85,10 +85,10 @@ def check_source(
         outcome = follow(front, program.profile, name, args)
         checked.findings += [d for d in outcome.findings if d not in checked.findings]
         ends.append(f"@{name}: {outcome}")
-        if needless and front.sync == "manual":
-            from ptosim.analysis.redundant_sync import needless as needless_of
+        if redundant and front.sync == "manual":
+            from ptosim.analysis.redundant_sync import redundant_sync
 
-            checked.findings += needless_of(program, name, args)
+            checked.findings += redundant_sync(program, name, args)
     checked.dry_run = "; ".join(ends)
     return checked
 
