@@ -28,18 +28,18 @@ from ptosim.passes.verify.checks import addresses, fifos, functions, quantised, 
 from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse
 
-LEGACY_CODE = "PTO0010"
-
 
 @dataclass(frozen=True, slots=True)
 class FrontOptions:
     """What the caller asks for; None leaves the choice to the program. The target is a word for an
-    architecture or a chip, `compat` a date of the language."""
+    architecture or a chip, `compat` a date of the language; with
+    `legacy` spellings of other dates are read too."""
 
     target: str | None = None
     level: int | None = None
     sync: str | None = None
     compat: str | None = None
+    legacy: bool = False
 
 
 @dataclass(slots=True)
@@ -55,6 +55,7 @@ class Front:
     sync: str
     sink: Sink = field(default_factory=Sink)
     plans: dict[str, Plan] = field(default_factory=dict)
+    legacy: bool = False  # spellings of other dates were read
 
     @property
     def compat(self) -> str:
@@ -79,7 +80,7 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     """Parse and check a source. Findings are in the result's sink; raises UsageError for options
     that mean nothing."""
     date = check_date(options.compat or DEFAULT_DATE)
-    sink = Sink()
+    sink = Sink(date=date, reads_old=options.legacy)
     module = parse(source, sink)
     if sink.has_errors:
         syntax_of_coming(source, sink, date)
@@ -94,7 +95,9 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
 
 
 def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
-    resolved = resolve(module, target, sink, date=options.compat or DEFAULT_DATE)
+    resolved = resolve(
+        module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
+    )
     resolved.insert_sync = options.sync == "auto"
     level = options.level or _level(resolved.ops)
     sink.level = "inferred 3" if options.level is None and level == 3 else str(level)
@@ -103,7 +106,18 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
     made = {} if sink.is_rejected else plans(resolved, sink)
-    return Front(source, module, resolved, resolved.target, resolved.chip, level, sync, sink, made)
+    return Front(
+        source,
+        module,
+        resolved,
+        resolved.target,
+        resolved.chip,
+        level,
+        sync,
+        sink,
+        made,
+        options.legacy,
+    )
 
 
 _CHECKS = (
@@ -135,15 +149,13 @@ def _checks(resolved: ResolvedModule, level: int) -> list[Diagnostic]:
 
 
 def _has_syntax_errors(sink: Sink) -> bool:
-    return any(d.is_error and d.code < "PTO1" for d in sink)
+    return any(d.is_syntax_error for d in sink)
 
 
 def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
     """A program that names no target runs if both targets accept it; one that only one target
     accepts must say so."""
-    default_sink, other_sink = Sink(), Sink()
-    default_sink.extend(sink)
-    other_sink.extend(sink)
+    default_sink, other_sink = sink.like(), sink.like()
     other = _check(module, source, "a5", options, other_sink)
     front = _check(module, source, DEFAULT_TARGET, options, default_sink)
     if default_sink.is_rejected == other_sink.is_rejected:

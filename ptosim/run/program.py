@@ -160,5 +160,7 @@ class LoadedProgram:
         if target is None or check_target_word(target) in names:
             return self
         sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
-        other = run_frontend(front.source, FrontOptions(target, front.level, sync, front.compat))
+        other = run_frontend(
+            front.source, FrontOptions(target, front.level, sync, front.compat, front.legacy)
+        )
         return self.of(other, self._profile.name)
