@@ -36,7 +36,7 @@ def load(
     ProgramError, which carries every finding, if the program is wrong, UsageError for options that
     mean nothing or a file that cannot be read."""
     text = read_source(source, filename)
-    front = run_frontend(text, FrontOptions(target, level, sync, compat, legacy))
+    front = run_frontend(text, FrontOptions(target, level, sync, compat, legacy=legacy))
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
     return Program.of(front, profile, switches)
@@ -71,7 +71,7 @@ def check_source(
     asks for it), what following it without values brings out; with `needless` also what its
     synchronisation could do without. Raises UsageError for options and arguments that mean
     nothing."""
-    front = run_frontend(source, FrontOptions(target, level, sync, compat, legacy))
+    front = run_frontend(source, FrontOptions(target, level, sync, compat, legacy=legacy))
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))

@@ -69,7 +69,9 @@ def _fronts(folder: str) -> Iterator[Front]:
             level = int(options["level"]) if "level" in options else None
             for target in options["target"].split() or [None]:
                 legacy = options.get("legacy") == "true"
-                choice = FrontOptions(target, level, options.get("sync"), options["compat"], legacy)
+                choice = FrontOptions(
+                    target, level, options.get("sync"), options["compat"], legacy=legacy
+                )
                 yield run_frontend(Source(path.name, text), choice)
 
 
