@@ -26,15 +26,17 @@ def load(
     sync: str | None = None,
     filename: str | None = None,
     compat: str | None = None,
+    legacy: bool = False,
     switches: Mapping[str, str] | None = None,
 ) -> Program:
     """Parse and check a program (a path, or its text) and return it ready to run.
 
-    `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`. Raises
+    `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`; with
+    `legacy` what other dates spell is read too. Raises
     ProgramError, which carries every finding, if the program is wrong, UsageError for options that
     mean nothing or a file that cannot be read."""
     text = read_source(source, filename)
-    front = run_frontend(text, FrontOptions(target, level, sync, compat))
+    front = run_frontend(text, FrontOptions(target, level, sync, compat, legacy=legacy))
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
     return Program.of(front, profile, switches)
@@ -57,6 +59,7 @@ def check_source(
     sync: str | None = None,
     *,
     compat: str | None = None,
+    legacy: bool = False,
     profile: str = "hw",
     switches: Mapping[str, str] | None = None,
     entry: str | None = None,
@@ -68,7 +71,7 @@ def check_source(
     asks for it), what following it without values brings out; with `redundant` also what its
     synchronisation could do without. Raises UsageError for options and arguments that mean
     nothing."""
-    front = run_frontend(source, FrontOptions(target, level, sync, compat))
+    front = run_frontend(source, FrontOptions(target, level, sync, compat, legacy=legacy))
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))
@@ -102,7 +105,10 @@ def check(
     sync: str | None = None,
     filename: str | None = None,
     compat: str | None = None,
+    legacy: bool = False,
 ) -> list[Diagnostic]:
     """Return every finding about a program that needs no values; never raises for its faults."""
     text = read_source(source, filename)
-    return check_source(text, target, level, sync, compat=compat, profile=profile).findings
+    return check_source(
+        text, target, level, sync, compat=compat, legacy=legacy, profile=profile
+    ).findings

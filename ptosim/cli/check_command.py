@@ -135,6 +135,7 @@ def _check(
         options.level,
         options.sync,
         compat=options.compat,
+        legacy=options.legacy,
         profile=options.profile or "hw",
         switches=shared.switches(options.set),
         entry=options.entry,

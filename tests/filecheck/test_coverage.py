@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import OpDef, Status
@@ -69,7 +70,10 @@ def _fronts(folder: str) -> Iterator[Front]:
         for text, options in sections(path.read_text(encoding="utf-8")):
             level = int(options["level"]) if "level" in options else None
             for target in options["target"].split() or [None]:
-                choice = FrontOptions(target, level, options.get("sync"))
+                legacy = options.get("legacy") == "true"
+                choice = FrontOptions(
+                    target, level, options.get("sync"), options["compat"], legacy=legacy
+                )
                 yield run_frontend(Source(path.name, text), choice)
 
 
@@ -87,8 +91,8 @@ def _fronts_of_cases() -> Iterator[Front]:
 
 
 def tile_rows() -> Iterator[OpDef]:
-    for name in isa().names():
-        row = isa().get(name)
+    for date, name in ((d, name) for d in DATES for name in isa(d).names()):
+        row = isa(date).get(name)
         assert row is not None
         if not row.family.startswith(MICRO) and row.family not in OTHERS:
             yield row

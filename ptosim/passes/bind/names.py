@@ -298,7 +298,7 @@ class Naming(ABC):
             "PTO0010",
             f"legacy spelling: {reason}",
             span,
-            notes=("the assembler of today does not read this spelling",),
+            notes=(f"PTOAS {self.date} does not read this spelling",),
             help=f"write `{modern}`",
             fixes=(Fix(span, modern),),
         )
