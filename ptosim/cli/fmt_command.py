@@ -66,20 +66,21 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     changed = left = 0
     for name in options.files:
         source = open_source(name)
+        given = source
         if options.compat_to:
             moved = to_date(source, _front_options(options, options.sync), options.compat_to)
             terminal.findings(list(moved.left))
             left += len(moved.left)
             source = Source(source.name, moved.text)
         text = formatted(source, options, terminal)
-        changed += text != source.text
+        changed += text != given.text
         if options.diff:
-            texts.append(_diff(source, text))
+            texts.append(_diff(given, text))
         elif options.in_place:
-            if text != source.text:
+            if text != given.text:
                 write_file(source_path(name), text)
         elif options.check:
-            texts.append(f"{source.name}: not canonical\n" if text != source.text else "")
+            texts.append(f"{source.name}: not canonical\n" if text != given.text else "")
         else:
             texts.append(text)
     terminal.report(texts)
