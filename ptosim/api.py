@@ -11,6 +11,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.run.parts import parts, the_only
 from ptosim.run.sources import read_source
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def load(
     `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`. Raises
     ProgramError, which carries every finding, if the program is wrong, UsageError for options that
     mean nothing or a file that cannot be read."""
-    text = read_source(source, filename)
+    text = the_only(read_source(source, filename))
     front = run_frontend(text, FrontOptions(target, level, sync, compat))
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
@@ -104,5 +105,7 @@ def check(
     compat: str | None = None,
 ) -> list[Diagnostic]:
     """Return every finding about a program that needs no values; never raises for its faults."""
-    text = read_source(source, filename)
-    return check_source(text, target, level, sync, compat=compat, profile=profile).findings
+    found: list[Diagnostic] = []
+    for text in parts(read_source(source, filename)):
+        found += check_source(text, target, level, sync, compat=compat, profile=profile).findings
+    return found

@@ -18,7 +18,8 @@ from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
-from ptosim.run.sources import open_source
+from ptosim.run.parts import parts
+from ptosim.run.sources import open_file
 from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line
 
@@ -96,16 +97,17 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     unreadable = 0
     for name in options.files:
         try:
-            source = open_source(name)
+            sources = parts(open_file(name))
         except UsageError as problem:
             if len(options.files) == 1:
                 raise
             terminal.error(str(problem), problem.help)
             unreadable += 1
             continue
-        if options.fix or options.diff:
-            source = fixing.fix(name, source, _checker(options, chosen), terminal, options)
-        reports += [_check(source, t, options, chosen) for t in shared.targets(options.target)]
+        for source in sources:
+            if options.fix or options.diff:
+                source = fixing.fix(name, source, _checker(options, chosen), terminal, options)
+            reports += [_check(source, t, options, chosen) for t in shared.targets(options.target)]
     _write(reports, options, terminal)
     return UsageError.exit_code if unreadable else _code(reports, options)
 
@@ -181,7 +183,7 @@ def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal
 def _found(report: _Report) -> Findings:
     about = {"programs": [_fields(r, report.options) for r in report.files]}
     suites = [
-        (f"{r.source.name} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
+        (f"{r.source.label} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
         for r in report.files
     ]
     options = report.options
@@ -203,7 +205,7 @@ FORMATS: Formats[_Report] = {
 def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
     front = report.checked.front
     return {
-        "file": report.source.name,
+        "file": report.source.label,
         "target": front.target,
         "chip": front.chip,
         "level": front.level,

@@ -13,7 +13,8 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
-from ptosim.run.sources import open_source, source_path
+from ptosim.run.parts import by_part
+from ptosim.run.sources import open_file, source_path
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 
@@ -59,16 +60,17 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     texts: list[str] = []
     changed = 0
     for name in options.files:
-        source = open_source(name)
-        text = formatted(source, options, terminal)
-        changed += text != source.text
+        source = open_file(name)
+        text = by_part(source, lambda part: formatted(part, options, terminal))
+        changed += text != source.own
         if options.diff:
             texts.append(_diff(source, text))
         elif options.in_place:
-            if text != source.text:
-                write_file(source_path(name), text)
+            if text != source.own:
+                before, after = source.around
+                write_file(source_path(name), f"{before}{text}{after}")
         elif options.check:
-            texts.append(f"{source.name}: not canonical\n" if text != source.text else "")
+            texts.append(f"{source.label}: not canonical\n" if text != source.own else "")
         else:
             texts.append(text)
     terminal.report(texts)
@@ -101,17 +103,17 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
         def simpler(type_: object) -> str:
             return str(normalized(type_) if isinstance(type_, UniformType) else type_)
 
-        source = Source(source.name, rewritten(source.text, simpler))
+        source = source.changed(rewritten(source.text, simpler))
     if options.strip_quant:
         from ptosim.passes.rewrite.strip_quant import stripped_signatures
 
-        source = Source(source.name, stripped_signatures(source))
+        source = source.changed(stripped_signatures(source))
     if options.lower_quant:
         from ptosim.interop.quant_dialect import lowered
         from ptosim.passes.frontend import FrontOptions
 
         asked = FrontOptions(options.target, options.level, options.sync, options.compat)
-        source = Source(source.name, lowered(source, asked, options.quant_form))
+        source = source.changed(lowered(source, asked, options.quant_form))
     return source
 
 
@@ -125,12 +127,12 @@ def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) 
     asked = FrontOptions(options.target, options.level, None, options.compat)
     text, notes = rewritten(source, asked, plan=options.plan, insert_sync=options.insert_sync)
     terminal.findings(list(notes))
-    return Source(source.name, text)
+    return source.changed(text)
 
 
 def _diff(source: Source, text: str) -> str:
     lines = difflib.unified_diff(
-        source.text.splitlines(keepends=True),
+        source.own.splitlines(keepends=True),
         text.splitlines(keepends=True),
         source.name,
         f"{Path(source.name).name} (formatted)",
