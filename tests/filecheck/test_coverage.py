@@ -21,8 +21,10 @@ from ptosim.passes.verify import verify
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rule_views import attribute
 from tests.filecheck.conftest import sections
+from tests.sanitize.test_races import ORDERED
 from tests.semantics.operands import BUILDERS, Situation, case, preferred
 from tests.semantics.rows import executed
+from tests.semantics.test_sync import program
 
 FOLDER = Path(__file__).parent
 MICRO = "micro_"
@@ -76,7 +78,10 @@ def _fronts(folder: str) -> Iterator[Front]:
 
 
 def _fronts_of_cases() -> Iterator[Front]:
-    """Programs in which the tests of semantics execute operations."""
+    """Programs in which tests execute operations: their semantics, and what they order."""
+    for name, text in ORDERED.items():
+        for target in TARGETS:
+            yield run_frontend(Source(name, program(text, target)), FrontOptions(target))
     for op in BUILDERS:
         for target in TARGETS:
             if executed(op, target):

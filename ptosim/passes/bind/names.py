@@ -89,7 +89,7 @@ class Scope:
 
     def use(self, tok: Tok, declared: Type | None) -> Value:
         """Return the value that a token names; reports an undefined one and goes on with a
-        stand-in."""
+        placeholder."""
         name = tok.value[1:]
         value = self._values.get(name)
         if value is None and "#" in name and name.endswith("#0"):
