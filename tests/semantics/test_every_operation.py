@@ -20,6 +20,8 @@ from ptosim.ground.isa.schema import Status
 from tests.semantics.operands import BUILDERS, Situation, case, preferred, switched
 from tests.semantics.rows import TARGETS, executed
 
+pytestmark = pytest.mark.slow
+
 FAMILIES = (
     "elementwise", "tile_scalar", "expand", "reduce", "generate", "convert", "move", "memory",
     "sort", "matmul", "pipes", "comm",

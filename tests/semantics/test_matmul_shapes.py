@@ -14,6 +14,8 @@ from tests.oracle import cube, layouts
 from tests.semantics.test_matmul import floats, number, same
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ["a2a3", "a5"]
 RNG = np.random.default_rng(64)
 M, K, N = 16, 128, 32

@@ -9,6 +9,8 @@ from tests.oracle.tile import width_of
 from tests.semantics.harness import Case, Operand, Spec, mixture
 from tests.semantics.rows import cases
 
+pytestmark = pytest.mark.slow
+
 OPS = ["tpartadd", "tpartmul", "tpartmax", "tpartmin"]
 
 

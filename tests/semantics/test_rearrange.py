@@ -10,6 +10,8 @@ from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture, np_dty
 from tests.semantics.helpers import codes
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ["a2a3", "a5"]
 DTYPES = ["f32", "f16", "bf16", "i32", "ui16", "i8"]
 

@@ -9,6 +9,8 @@ from tests.oracle.tile import width_of
 from tests.semantics.harness import Case, Operand, Spec, mixture, np_dtype
 from tests.semantics.rows import cases
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ["a2a3", "a5"]
 ROWS = ["trowsum", "trowprod", "trowmax", "trowmin"]
 COLUMNS = ["tcolsum", "tcolprod", "tcolmax", "tcolmin"]

@@ -94,3 +94,9 @@ def int_probes(form: str) -> list[int]:
     near = {center + offset for center in centers for offset in range(-3, 4)}
     near.update(np.random.default_rng(11).integers(low, high, 500, endpoint=True).tolist())
     return sorted(n for n in near if low <= n <= high)
+
+
+def integral(value: Fraction, mode: str) -> oracle.Value:
+    """The integer that a rounding mode gives, with the sign of a zero."""
+    whole = oracle.round_to_int(value, mode)
+    return "-0" if whole == 0 and value < 0 else Fraction(whole)

@@ -13,6 +13,8 @@ from ptosim.numerics.formats import lookup
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import every16, every16_array, from_patterns, hexes, patterns_of
 
+pytestmark = pytest.mark.slow
+
 INF = np.inf
 DIGITS = 50
 
