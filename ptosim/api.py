@@ -125,7 +125,7 @@ def _follow(
 
 def _fault(found: Diagnostic) -> tuple[str, object]:
     """What the text says already is not told again where the program is followed."""
-    return found.code, found.span.start if found.span is not None else found.message
+    return found.code, found.span.line if found.span is not None else found.message
 
 
 def check(
