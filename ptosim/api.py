@@ -27,15 +27,17 @@ def load(
     sync: str | None = None,
     filename: str | None = None,
     compat: str | None = None,
+    legacy: bool = False,
     switches: Mapping[str, str] | None = None,
 ) -> Program:
     """Parse and check a program (a path, or its text) and return it ready to run.
 
-    `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`. Raises
+    `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`; with
+    `legacy` what other dates spell is read too. Raises
     ProgramError, which carries every finding, if the program is wrong, UsageError for options that
     mean nothing or a file that cannot be read."""
     text = read_source(source, filename)
-    front = run_frontend(text, FrontOptions(target, level, sync, compat))
+    front = run_frontend(text, FrontOptions(target, level, sync, compat, legacy=legacy))
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
     return Program.of(front, profile, switches)
@@ -64,33 +66,34 @@ def check_source(
     sync: str | None = None,
     *,
     compat: str | None = None,
+    legacy: bool = False,
     profile: str = "hw",
     switches: Mapping[str, str] | None = None,
     entry: str | None = None,
     args: Mapping[str, Any] | None = None,
     dry_run: bool | None = None,
-    needless: bool = False,
+    redundant: bool = False,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
-    values brings out: within a number of instructions, or (True) to the end; with `needless` also
+    values brings out: within a number of instructions, or (True) to the end; with `redundant` also
     what its synchronisation could do without. Raises UsageError for options and arguments that
     mean nothing."""
-    front = run_frontend(source, FrontOptions(target, level, sync, compat))
+    front = run_frontend(source, FrontOptions(target, level, sync, compat, legacy=legacy))
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))
-    if front.sink.is_rejected or (dry_run is False and not needless):
+    if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
     from ptosim.run.program import LoadedProgram  # brings NumPy; a check of the text does without
 
     program = LoadedProgram.of(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
     _follow(checked, program, entries, args or {}, to_the_end=bool(dry_run))
-    if needless and front.sync == "manual":
-        from ptosim.analysis.redundant_sync import needless as needless_of
+    if redundant and front.sync == "manual":
+        from ptosim.analysis.redundant_sync import redundant_sync
 
         for name in entries:
-            checked.findings += needless_of(program, name, args)
+            checked.findings += redundant_sync(program, name, args)
     return checked
 
 
@@ -137,6 +140,7 @@ def check(
     sync: str | None = None,
     filename: str | None = None,
     compat: str | None = None,
+    legacy: bool = False,
     dry_run: bool | None = None,
     entry: str | None = None,
     args: Mapping[str, Any] | None = None,
@@ -153,6 +157,7 @@ def check(
         level,
         sync,
         compat=compat,
+        legacy=legacy,
         profile=profile,
         entry=entry,
         args=args,
