@@ -11,6 +11,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.run.parts import parts, the_only
 from ptosim.run.sources import read_source
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def load(
     `legacy` what other dates spell is read too. Raises
     ProgramError, which carries every finding, if the program is wrong, UsageError for options that
     mean nothing or a file that cannot be read."""
-    text = read_source(source, filename)
+    text = the_only(read_source(source, filename))
     front = run_frontend(text, FrontOptions(target, level, sync, compat, legacy=legacy))
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
@@ -150,16 +151,18 @@ def check(
     The program is followed as far as its scalars (those of `args` among them) are known: within a
     number of instructions, with `dry_run=True` to the end, with False not at all. Raises
     UsageError for options, an entry or arguments that mean nothing."""
-    text = read_source(source, filename)
-    return check_source(
-        text,
-        target,
-        level,
-        sync,
-        compat=compat,
-        legacy=legacy,
-        profile=profile,
-        entry=entry,
-        args=args,
-        dry_run=dry_run,
-    ).findings
+    found: list[Diagnostic] = []
+    for text in parts(read_source(source, filename)):
+        found += check_source(
+            text,
+            target,
+            level,
+            sync,
+            compat=compat,
+            legacy=legacy,
+            profile=profile,
+            entry=entry,
+            args=args,
+            dry_run=dry_run,
+        ).findings
+    return found

@@ -19,8 +19,9 @@ from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
+from ptosim.run.parts import parts
 from ptosim.run.sidecar import sidecar_of
-from ptosim.run.sources import open_source, source_path
+from ptosim.run.sources import open_file, source_path
 from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line
 
@@ -102,16 +103,18 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     unreadable = 0
     for name in options.files:
         try:
-            source = open_source(name)
+            sources = parts(open_file(name))
         except UsageError as problem:
             if len(options.files) == 1:
                 raise
             terminal.error(str(problem), problem.help)
             unreadable += 1
             continue
-        if options.fix or options.diff:
-            source = fixing.fix(name, source, _checker(name, options, chosen), terminal, options)
-        reports += [_check(source, t, options, chosen) for t in _targets(name, options)]
+        for source in sources:
+            if options.fix or options.diff:
+                check = _checker(name, options, chosen)
+                source = fixing.fix(name, source, check, terminal, options)
+            reports += [_check(source, t, options, chosen) for t in _targets(name, options)]
     _write(reports, options, terminal)
     return UsageError.exit_code if unreadable else _code(reports, options)
 
@@ -130,7 +133,9 @@ def _targets(name: str, options: argparse.Namespace) -> list[str | None]:
     """The targets that are asked for; else the one that `run` takes for a program with a sidecar,
     which may name none itself."""
     asked = shared.targets(options.target)
-    sidecar = sidecar_of(source_path(name)) if asked == [None] and name != "-" else None
+    sidecar = (
+        sidecar_of(source_path(name)) if asked == [None] and not name.startswith("-") else None
+    )
     return list(sidecar.targets[:1]) or asked if sidecar is not None else asked
 
 
@@ -196,7 +201,7 @@ def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal
 def _found(report: _Report) -> Findings:
     about = {"programs": [_fields(r, report.options) for r in report.files]}
     suites = [
-        (f"{r.source.name} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
+        (f"{r.source.label} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
         for r in report.files
     ]
     options = report.options
@@ -218,7 +223,7 @@ FORMATS: Formats[_Report] = {
 def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
     front = report.checked.front
     return {
-        "file": report.source.name,
+        "file": report.source.label,
         "target": front.target,
         "chip": front.chip,
         "level": front.level,

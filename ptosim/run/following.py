@@ -23,6 +23,8 @@ MAX_STEPS = 200_000
 
 _TOLD = ("PTO5", "PTO61")
 """Notes that following tells; notes on what operations compute are for runs."""
+_OF_VALUES = "PTO72"
+"""What quantisation does to values is for runs."""
 _OUTSIDE = "PTO6001"
 _PERHAPS_OUTSIDE = "PTO6019"
 
@@ -122,7 +124,9 @@ def _walk(engine: SymbolicEngine, budget: int | None) -> str:
 
 
 def _is_kept(found: Diagnostic) -> bool:
-    return found.severity > Severity.NOTE or found.code.startswith(_TOLD)
+    if found.severity is Severity.NOTE:
+        return found.code.startswith(_TOLD)
+    return not found.code.startswith(_OF_VALUES)
 
 
 def _certain(found: Diagnostic, assumed: set[str]) -> Diagnostic:
