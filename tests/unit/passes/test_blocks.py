@@ -47,12 +47,12 @@ PROGRAM = """module attributes {pto.target_arch = "a5"} {
 
 def codes(old: str, new: str) -> list[str]:
     assert old in PROGRAM
-    return [d.code for d in ptosim.check(PROGRAM.replace(old, new, 1))]
+    return [d.code for d in ptosim.check(PROGRAM.replace(old, new, 1), dry_run=False)]
 
 
 def test_values_are_visible_where_their_block_dominates():
     """`^body` is above `^head` in the text, and uses the arguments of `^head`."""
-    assert [d.message for d in ptosim.check(PROGRAM)] == []
+    assert [d.message for d in ptosim.check(PROGRAM, dry_run=False)] == []
 
 
 @pytest.mark.parametrize(("n", "stored"), [(0, 0), (1, 0), (3, 3), (4, 106), (5, 1000), (6, 15)])
@@ -68,7 +68,7 @@ def test_a_run_without_values_follows_what_is_known_and_says_where_it_stops():
         (PROGRAM, "'cf.cond_br' depends on argument `n`"),
     ):
         checked = check_source(Source("t.pto", text), dry_run=True)
-        assert checked.findings == []
+        assert {d.code for d in checked.findings} <= {"PTO6050"}
         assert says in checked.dry_run
 
 
@@ -126,7 +126,7 @@ def test_a_region_of_blocks_yields_from_each_of_them():
         outputs = program.run({"p": np.zeros(1, np.int32), "n": n}).outputs
         assert outputs["p"].tolist() == [stored]
     wrong = text.replace("scf.yield %m : i32", "scf.yield %c0 : index")
-    assert [d.code for d in ptosim.check(wrong)] == ["PTO1015"]
+    assert [d.code for d in ptosim.check(wrong, dry_run=False)] == ["PTO1015"]
 
 
 TILES = """module attributes {pto.target_arch = "a5"} {

@@ -41,11 +41,11 @@ PROGRAM = """module attributes {pto.target_arch = "a5"} {
 
 def codes(old: str, new: str) -> list[str]:
     assert old in PROGRAM
-    return [d.code for d in ptosim.check(PROGRAM.replace(old, new, 1))]
+    return [d.code for d in ptosim.check(PROGRAM.replace(old, new, 1), dry_run=False)]
 
 
 def test_results_without_names_are_accepted():
-    assert [d.message for d in ptosim.check(PROGRAM)] == []
+    assert [d.message for d in ptosim.check(PROGRAM, dry_run=False)] == []
 
 
 def test_a_loop_without_names_for_its_results_runs():
@@ -96,6 +96,8 @@ def test_an_operation_that_nobody_knows_is_one_finding(name):
 @pytest.mark.parametrize("step", ["0", "-1"])
 def test_a_constant_step_is_positive(step):
     """The rule: "'scf.for' op constant step operand must be positive"."""
-    found = ptosim.check(PROGRAM.replace("%c1 = arith.constant 1", f"%c1 = arith.constant {step}"))
+    found = ptosim.check(
+        PROGRAM.replace("%c1 = arith.constant 1", f"%c1 = arith.constant {step}"), dry_run=False
+    )
     assert "'scf.for' op constant step operand must be positive" in found[0].message
     assert found[0].code == "PTO6006"
