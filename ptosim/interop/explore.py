@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError, UsageError
-from ptosim.interop import kernels
+from ptosim.interop import chains, kernels
 from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import matrix
 from ptosim.interop.program_text import FunctionText
@@ -160,8 +160,7 @@ def microscaling(target: str, height: int, rule: str, out: Storage) -> FunctionT
     f.op("pto.tload", [window], [real])
     source = real
     if out.bits == 4:
-        source = f.tile("half", "bf16", _ROWS, _WIDTH)
-        f.op("pto.tcvt", [real], [source], "rmode = #pto<round_mode RINT>")
+        source = chains.half(f, real, "bf16")
     codes = f.tile("codes", out.name, _ROWS, _WIDTH)
     exponents = f.tile("exponents", "ui8", 1, _GROUPS)
     f.op("pto.tquant", [source], [codes, exponents], f"mx_alg = #pto<mx_quant_alg {rule}>")
