@@ -64,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="follow the program without values (default: if it has flags or barriers)",
     )
     group.add_argument(
+        "--redundant",
         "--needless",
         action="store_true",
         help="also name redundant flags and barriers, with their price in cycles",
@@ -115,8 +116,8 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     for one, two in pairs:
         if getattr(options, one) and getattr(options, two):
             raise UsageError(f"--{one} and --{two} contradict each other", help="give one of them")
-    if options.dry_run is False and (options.arg or options.needless):
-        word = "--arg" if options.arg else "--needless"
+    if options.dry_run is False and (options.arg or options.redundant):
+        word = "--arg" if options.arg else "--redundant"
         raise UsageError(f"{word} is for the dry run, which --no-dry-run switches off")
 
 
@@ -134,12 +135,13 @@ def _check(
         options.level,
         options.sync,
         compat=options.compat,
+        legacy=options.legacy,
         profile=options.profile or "hw",
         switches=shared.switches(options.set),
         entry=options.entry,
         args=_arguments(options),
         dry_run=options.dry_run,
-        needless=options.needless,
+        redundant=options.redundant,
     )
     found = _strict(checked.findings) if options.strict else checked.findings
     return _File(source, checked, *chosen.split(found))

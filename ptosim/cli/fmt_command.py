@@ -11,8 +11,11 @@ from ptosim.cli.formats import Formats, text
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
+from ptosim.passes.frontend import FrontOptions
+from ptosim.passes.rewrite.dates import to_date
 from ptosim.run.sources import open_source, source_path
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
@@ -23,6 +26,9 @@ FORMATS: Formats[list[str]] = {"text": text("".join)}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.add_argument("--to", choices=("ssa", "dps"), help="convert tile operations to this form")
+    parser.add_argument(
+        "--compat-to", choices=DATES, help="move the program to this date of the language"
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 if a file is not canonical")
     parser.add_argument("--diff", action="store_true", help="show what would change")
     parser.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
@@ -57,9 +63,14 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     # No profile changes a text, but one that does not exist is a mistake here as everywhere.
     make_profile(options.profile or "hw", "a5", shared.switches(options.set))
     texts: list[str] = []
-    changed = 0
+    changed = left = 0
     for name in options.files:
         source = open_source(name)
+        if options.compat_to:
+            moved = to_date(source, _front_options(options, options.sync), options.compat_to)
+            terminal.findings(list(moved.left))
+            left += len(moved.left)
+            source = Source(source.name, moved.text)
         text = formatted(source, options, terminal)
         changed += text != source.text
         if options.diff:
@@ -72,7 +83,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         else:
             texts.append(text)
     terminal.report(texts)
-    return 1 if changed and options.check else 0
+    return 1 if left or (changed and options.check) else 0
 
 
 def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -> str:
@@ -108,9 +119,8 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
         source = Source(source.name, stripped_signatures(source))
     if options.lower_quant:
         from ptosim.interop.quant_dialect import lowered
-        from ptosim.passes.frontend import FrontOptions
 
-        asked = FrontOptions(options.target, options.level, options.sync, options.compat)
+        asked = _front_options(options, options.sync)
         source = Source(source.name, lowered(source, asked, options.quant_form))
     return source
 
@@ -118,14 +128,17 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
 def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) -> Source:
     """The program with addresses and synchronisation."""
     from ptosim.analysis.insert_sync.write import rewritten
-    from ptosim.passes.frontend import FrontOptions
 
     if options.to == "ssa":
         raise UsageError("addresses and flags are written into the DPS form", help="drop --to ssa")
-    asked = FrontOptions(options.target, options.level, None, options.compat)
+    asked = _front_options(options, None)
     text, notes = rewritten(source, asked, plan=options.plan, insert_sync=options.insert_sync)
     terminal.findings(list(notes))
     return Source(source.name, text)
+
+
+def _front_options(options: argparse.Namespace, sync: str | None) -> FrontOptions:
+    return FrontOptions(options.target, options.level, sync, options.compat, legacy=options.legacy)
 
 
 def _diff(source: Source, text: str) -> str:

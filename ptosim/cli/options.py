@@ -45,6 +45,9 @@ def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> N
         choices=DATES,
         help=f"the date of the language that the text is read as (default: {DEFAULT_DATE})",
     )
+    group.add_argument(
+        "--legacy", action="store_true", help="read spellings that the date does not have"
+    )
     group.add_argument("--profile", metavar="P", help="semantic profile: hw (default), page, cpu")
     group.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override one switch"
