@@ -16,8 +16,8 @@ from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import matrix
 from ptosim.interop.program_text import FunctionText
 from ptosim.quant import metrics
-from ptosim.quant.calibrate import symmetric_scale
 from ptosim.quant.inverse import dequantize
+from ptosim.quant.statistics import symmetric_scale
 from ptosim.quant.storage import Storage, storage
 
 GROUP = 32
