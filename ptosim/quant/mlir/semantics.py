@@ -72,13 +72,10 @@ def scast(q: np.ndarray, type_: UniformType) -> np.ndarray:
 def _expressed(type_: UniformType) -> np.dtype:
     array = float_array(type_.expressed)
     if type_.expressed not in COMPUTED or array is None:
-        raise UnsupportedError(
-            [
-                finding(
-                    "PTO8202",
-                    f"values expressed in {type_.expressed} are not computed",
-                    notes=(f"types with arithmetic: {', '.join(COMPUTED)}",),
-                )
-            ]
+        found = finding(
+            "PTO8202",
+            f"values expressed in {type_.expressed} are not computed",
+            notes=(f"types with arithmetic: {', '.join(COMPUTED)}",),
         )
+        raise UnsupportedError([found])
     return array

@@ -171,12 +171,9 @@ def _argument(arg: str) -> str:
 
 
 def _unimplemented(what: str) -> UnsupportedError:
-    return UnsupportedError(
-        [
-            finding(
-                "PTO8203",
-                f"oneDNN: {what}: unimplemented",
-                notes=("primitive creation fails with dnnl_unimplemented for such attributes",),
-            )
-        ]
+    found = finding(
+        "PTO8203",
+        f"oneDNN: {what}: unimplemented",
+        notes=("primitive creation fails with dnnl_unimplemented for such attributes",),
     )
+    return UnsupportedError([found])

@@ -213,26 +213,18 @@ def _product(
 
 
 def _shape_error(node: Node, a: np.ndarray, b: np.ndarray, why: str) -> ProgramError:
-    return ProgramError(
-        [
-            finding(
-                "PTO2212", f"{node}: operands of shapes {list(a.shape)} and {list(b.shape)} {why}"
-            )
-        ]
-    )
+    shapes = f"{list(a.shape)} and {list(b.shape)}"
+    return ProgramError([finding("PTO2212", f"{node}: operands of shapes {shapes} {why}")])
 
 
 def _integers_only(node: Node, *arrays: np.ndarray) -> None:
     if any(a.dtype.kind not in "iu" for a in arrays):
-        raise UnsupportedError(
-            [
-                finding(
-                    "PTO8201",
-                    f"{node}: float8 operands are not executed",
-                    notes=("no public text says in which type their products are summed",),
-                )
-            ]
+        found = finding(
+            "PTO8201",
+            f"{node}: float8 operands are not executed",
+            notes=("no public text says in which type their products are summed",),
         )
+        raise UnsupportedError([found])
 
 
 def _requantize(
