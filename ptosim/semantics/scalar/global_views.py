@@ -231,6 +231,7 @@ def _element(
         raise OpFault(
             "PTO6001",
             f"element {start // size} is outside `{name}` ({len(data) // size} elements)",
+            context={"buffer": name},
         )
     return np.ndarray((1,), view_dtype(dtype), data, start)
 
