@@ -320,7 +320,7 @@ class Launch:
         if self.options.commit == "retire":
             self.engine = RetireEngine(*parts, observers, in_order=in_order)
         elif self.options.timing:
-            self.engine = TimedEngine(*parts, bridge_of(self), observers, in_order=in_order)
+            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=bridge_of(self))
         else:
             self.engine = Engine(*parts, observers, in_order=in_order)
 

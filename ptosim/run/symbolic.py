@@ -105,7 +105,9 @@ class TimedLaunch(SymbolicLaunch):
 
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
-        self.engine = TimedSymbolicEngine(*self.parts(), bridge_of(self, *self.figures), observers)
+        self.engine = TimedSymbolicEngine(
+            *self.parts(), observers, timing=bridge_of(self, *self.figures)
+        )
 
     def _not_given(self, value: Value) -> Unknown:
         return Unknown(f"the scalar argument `{value.name}`", value.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
@@ -25,18 +26,18 @@ _RACES = {
 }
 
 
+@dataclass(eq=False)
 class Reporter:
     """Makes findings and hands them on."""
 
-    def __init__(
-        self, resolved: ResolvedModule, machine: Machine, sink: Sink, clocks: Clocks
-    ) -> None:
-        self.resolved = resolved
-        self.machine = machine
-        self.sink = sink
-        self.clocks = clocks
-        self.nesting = Nesting(resolved)
-        self.repairs = Repairs(resolved, self.nesting)
+    resolved: ResolvedModule
+    machine: Machine
+    sink: Sink
+    clocks: Clocks
+
+    def __post_init__(self) -> None:
+        self.nesting = Nesting(self.resolved)
+        self.repairs = Repairs(self.resolved, self.nesting)
 
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
