@@ -86,21 +86,25 @@ class LoadedProgram:
     def entry(self, name: str | None = None) -> str:
         """Return the function to run; raises UsageError if it must be named or does not exist."""
         entries = self.entries
+        found = entries if name is None else self._entries_named(name.removeprefix("@"))
+        if len(found) == 1:
+            return found[0]
         if name is not None:
-            name = name.removeprefix("@")
-            if name not in entries:
-                raise UsageError(
-                    f"there is no entry `{name}`", help=f"entries: {', '.join(entries) or 'none'}"
-                )
-            return name
+            problem = f"{len(found)} entries are called" if found else "there is no entry"
+            listed = ", ".join(found or entries) or "none"
+            raise UsageError(f"{problem} `{name}`", help=f"entries: {listed}")
         if not entries:
             raise UsageError("the program has no function with a body to run")
-        if len(entries) > 1:
-            raise UsageError(
-                f"the program has {len(entries)} entries; name one with --entry",
-                help=f"entries: {', '.join(entries)}",
-            )
-        return entries[0]
+        raise UsageError(
+            f"the program has {len(entries)} entries; name one with --entry",
+            help=f"entries: {', '.join(entries)}",
+        )
+
+    def _entries_named(self, name: str) -> list[str]:
+        """The entries of a name, with or without their unit."""
+        functions = [self._front.resolved.functions[e] for e in self.entries]
+        exact = [f.name for f in functions if name in (f.name, f.unit.qualified(f.symbol))]
+        return exact or [f.name for f in functions if f.symbol == name]
 
     def signature(self, entry: str | None = None) -> list[Arg]:
         """Return what an entry takes."""

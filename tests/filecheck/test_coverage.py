@@ -1,4 +1,5 @@
-"""Accepted programs use everything that tile-level rows have; rejected ones break every rule."""
+"""Accepted programs and those of the tests of semantics use everything that tile-level rows have;
+rejected ones break every rule."""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ from ptosim.passes.verify import verify
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rule_views import attribute
 from tests.filecheck.conftest import sections
+from tests.semantics.operands import BUILDERS, Situation, case, preferred
+from tests.semantics.rows import executed
 
 FOLDER = Path(__file__).parent
 MICRO = "micro_"
@@ -53,7 +56,7 @@ class Uses:
 @lru_cache(maxsize=1)
 def uses() -> Uses:
     found = Uses()
-    for front in _fronts("accept"):
+    for front in (*_fronts("accept"), *_fronts_of_cases()):
         for op in front.module.walk():
             found.add(op, front.target)
     return found
@@ -66,6 +69,16 @@ def _fronts(folder: str) -> Iterator[Front]:
             for target in options["target"].split() or [None]:
                 choice = FrontOptions(target, level, options.get("sync"))
                 yield run_frontend(Source(path.name, text), choice)
+
+
+def _fronts_of_cases() -> Iterator[Front]:
+    """Programs in which the tests of semantics execute operations."""
+    for op in BUILDERS:
+        for target in TARGETS:
+            if executed(op, target):
+                made = case(Situation(op, target, preferred(op, target)[0]))
+                text = made.kernel().text()
+                yield run_frontend(Source(f"{op}.pto", text), FrontOptions(target))
 
 
 def tile_rows() -> Iterator[OpDef]:

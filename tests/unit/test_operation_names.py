@@ -23,6 +23,7 @@ EXCEPTIONS = {
     "syntax/printer.py": SYNTAX,
     "passes/bind/structured.py": SYNTAX,
     "passes/bind/resolve.py": SYNTAX,
+    "passes/bind/units.py": SYNTAX,
     "passes/rewrite/forms.py": "writes an allocation for a result",
     "engine/core/control_flow.py": HANDLERS,
     "engine/core/decode.py": HANDLERS,

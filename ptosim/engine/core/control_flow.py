@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from ptosim.engine.core import runners
 from ptosim.engine.core.records import DecodedFunction, Inst, Kind
 from ptosim.engine.core.slots import Slots
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.semantics.micro.hazards import RegionPlace, places_of
 
 
@@ -30,6 +31,10 @@ class Stream(Protocol):
 
     def ops(self, ops: Any) -> None:
         """Decode the operations of a block."""
+        ...
+
+    def refuse(self, finding: Diagnostic) -> None:
+        """Report what is not executed."""
         ...
 
 
@@ -168,7 +173,11 @@ class ControlFlow:
         values = [self.slots.operand(o) for o in op.bound["values"]]
         results = [self.slots.value(v) for v in op.results]
         callee = op.bound["callee"]
-        kind = self.stream.resolved.functions[callee].kernel_kind
+        function = self.stream.resolved.functions[callee]
+        if not function.has_body:
+            self.stream.refuse(_without_body(op, function, self.stream.resolved))
+            return
+        kind = function.kernel_kind
         # Cores of the other kind pass by a kernel of one kind.
         test = self.stream.emit(Kind.BRANCH, op) if kind in ("cube", "vector") else None
         self.calls.append((len(self.stream.insts), callee))
@@ -200,3 +209,14 @@ class ControlFlow:
         parts = {k: self.slots.bound(op.bound.get(k)) or () for k in ("offset", "sizes", "strides")}
         type_ = op.results[0].type
         self.stream.emit(Kind.SCALAR, op, runners.reinterpreter(source, result, parts, type_))
+
+
+def _without_body(op: Operation, function: Function, resolved: ResolvedModule) -> Diagnostic:
+    source = resolved.module.source
+    return finding(
+        "PTO8004",
+        f"`@{function.symbol}` is only declared: the file has no body for it",
+        op.span(source),
+        more=(Label(function.op.span(source), "declared here"),),
+        help="add the unit that defines it, or run a function that does not call it",
+    )

@@ -295,7 +295,7 @@ class _Decoder:
         status = definition.status[self.resolved.target] if definition else Status.ABSENT
         span = Span(self.resolved.module.source, op.start, op.name_end)
         if kernel is None or status not in (Status.EXACT, Status.APPROXIMATE):
-            self._refuse(
+            self.refuse(
                 finding(
                     "PTO8001",
                     f"'{op.name}' cannot be executed on {self.resolved.target} in this version",
@@ -316,10 +316,10 @@ class _Decoder:
         reason = refuse(op, self.profile) if refuse is not None else None
         if reason is not None:
             span = Span(self.resolved.module.source, op.start, op.name_end)
-            self._refuse(finding("PTO8002", f"'{op.name}': {reason}", span))
+            self.refuse(finding("PTO8002", f"'{op.name}': {reason}", span))
         return reason is not None
 
-    def _refuse(self, finding: Diagnostic) -> None:
+    def refuse(self, finding: Diagnostic) -> None:
         """Report what is not executed; a run without values goes on without it."""
         if self.depth is Depth.VALUES:
             self.sink.emit(finding)

@@ -100,7 +100,8 @@ class Attr:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A composite item of an operation: an indexed value, clause, keyword, list or parenthesis."""
+    """A composite item of an operation: an indexed value, clause, keyword, list or parenthesis;
+    launch dimensions, flags, a block that a branch goes to."""
 
     kind: str
     parts: list[Any]
@@ -119,14 +120,21 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """Blocks in order; the first one may have no label."""
+    """Blocks in order; the first one may have no label. `end` is the offset after its `}`."""
 
     blocks: list[Block]
+    end: int = 0
 
     @property
     def ops(self) -> list[Operation]:
-        """The operations of the only block (control flow between blocks is not used by PTO)."""
+        """The operations of the first block: all of them where there are no labels."""
         return self.blocks[0].ops if self.blocks else []
+
+    @property
+    def last(self) -> Operation | None:
+        """The operation that ends the region."""
+        ops = self.blocks[-1].ops if self.blocks else []
+        return ops[-1] if ops else None
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -122,7 +122,11 @@ def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | 
     is written does not fit."""
     if written.outs is None:
         return _assign_flat(variant, op, written.ins)
-    ins = _assign(variant.ins, written.ins)
+    words = {d.name: written.named[d.name] for d in variant.ins if d.name in written.named}
+    rest = tuple(d for d in variant.ins if d.name not in words)
+    ins = _assign(rest, without_flags(variant, written.ins))
+    if ins is not None:
+        ins |= words
     outs = _assign(variant.outs, written.outs, allow_missing=bool(op.result_tokens))
     return None if ins is None or outs is None else {**ins, **outs}
 

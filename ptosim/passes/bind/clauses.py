@@ -249,7 +249,9 @@ def shown(definition: OperandDef) -> str:
     """Return a named operand in the notation of the language."""
     if definition.is_flag:
         return f"[{definition.name}]"
-    if definition.is_clause:
+    if definition.enums and "list" in definition.kinds:
+        text = f"{definition.name}<{', '.join(_words(definition))}>"
+    elif definition.is_clause:
         text = f"{definition.name}({', '.join(map(_shown_param, definition.params))})"
     else:
         text = f"{definition.name} = {'|'.join(definition.kinds)}"

@@ -186,7 +186,12 @@ class Naming(ABC):
         self.sink = sink
         self.target = machine(target).architecture
         self.scope = Scope(module.source, sink, module.skipped_names)
+<<<<<<< HEAD
+        self.resolved = ResolvedModule(module, self.target, machine(target).name)
+        self.unit = self.resolved.unit  # whose operations are being resolved
+=======
         self.resolved = ResolvedModule(module, self.target, machine(target).name, date)
+>>>>>>> main
 
     @abstractmethod
     def _ops(self, ops: Sequence[Operation]) -> None:

@@ -6,8 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+<<<<<<< HEAD
+from ptosim.ground.diagnostics.model import Sink, finding
+=======
 from ptosim.ground.diagnostics.model import Label, Sink
 from ptosim.ground.ir.attributes import Enum, attribute_of, token_value
+>>>>>>> main
 from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
@@ -24,7 +28,11 @@ from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.structured import Structured
+<<<<<<< HEAD
+from ptosim.passes.bind.units import declare, symbol_of
+=======
 from ptosim.passes.bind.unknown import unknown_operation
+>>>>>>> main
 from ptosim.passes.bind.written import Written, collect
 from ptosim.passes.verify.rule_views import attribute, condition_holds
 from ptosim.syntax.types import parse_type
@@ -58,13 +66,13 @@ class _Resolver(Structured):
         self._handlers = {"module": self._module, "func.func": self._func, **self._structured}
 
     def run(self) -> ResolvedModule:
-        self._declare(self.module.ops)
+        resolved = self.resolved
+        self.units = declare(resolved, self.type_of, self.sink)
         if self.module.kind == "snippet":
             self._snippet()
         else:
             for op in self.module.ops:
                 self._operation(op)
-        resolved = self.resolved
         resolved.ops = self.module.walk()
         for function in resolved.functions.values():
             function.ops = function.op.walk()
@@ -76,66 +84,25 @@ class _Resolver(Structured):
 
     # -- functions ------------------------------------------------------------------------------
 
-    def _declare(self, ops: Sequence[Operation]) -> None:
-        """Functions can be called before they are defined, so their names come first."""
-        for op in ops:
-            if op.name == "module":
-                self.resolved.kernel_kind = _kernel_kind(op) or self.resolved.kernel_kind
-                for region in op.regions:
-                    self._declare(region.ops)
-            elif op.name == "func.func":
-                self._declare_function(op)
-
-    def _declare_function(self, op: Operation) -> None:
-        symbol = next(t for t in op.items if t.type == "SYMBOL")
-        name = token_value(symbol).name
-        previous = self.resolved.functions.get(name)
-        if previous is not None:
-            self.sink.report(
-                "PTO1007",
-                f"redefinition of function `@{name}`",
-                symbol.span(self.source),
-                more=(Label(previous.op.span(self.source), "first defined here"),),
-                help="choose another name",
-            )
-            return
-        args = [
-            Value(
-                a.parts[0].value[1:] if a.parts[0] else f"arg{i}",
-                self.type_of(a.parts[1]),
-                op,
-                a.start,
-                is_argument=True,
-            )
-            for i, a in enumerate(op.ins)
-        ]
-        self.resolved.functions[name] = Function(
-            name,
-            op,
-            args,
-            [self.type_of(t) for t in op.arrow or ()],
-            private=any(t.type == "PRIVATE" for t in op.items),
-            has_body=bool(op.regions),
-            kernel_kind=_kernel_kind(op) or self.resolved.kernel_kind,
-        )
-
     def _module(self, op: Operation) -> None:
         if self._function is not None:
             self._not_in_a_function("a module is inside a function", op.start, op.name_end)
             return
+        outer, self.unit = self.unit, self.units[op]
         for region in op.regions:
             for inner in region.ops:
                 self._operation(inner)
+        self.unit = outer
 
     def _func(self, op: Operation) -> None:
-        symbol = next(t for t in op.items if t.type == "SYMBOL")
-        function = self.resolved.functions.get(token_value(symbol).name)
-        if function is None:
+        function = self.unit.functions.get(symbol_of(op))
+        if self._function is not None:
+            symbol = next(t for t in op.items if t.type == "SYMBOL")
             self._not_in_a_function(
                 f"function `{symbol.value}` is inside another function", symbol.start, symbol.end
             )
             return
-        if function.op is not op or not op.regions:
+        if function is None or function.op is not op or not op.regions:
             return
         outer = self.scope.isolate()
         self._function = function
@@ -171,8 +138,8 @@ class _Resolver(Structured):
         arguments: list[Value] = []
         op = Operation("func.func", "core", 0, len(self.source.text), 0)
         op.regions = [Region([Block(list(self.module.ops), [])])]
-        function = Function("snippet", op, arguments, [], implicit=True)
-        self.resolved.functions["snippet"] = function
+        function = Function("snippet", self.unit, "snippet", op, arguments, [], implicit=True)
+        self.unit.functions["snippet"] = self.resolved.functions["snippet"] = function
         self._function = function
         self.scope.open_world = arguments
         self.scope.enter()
@@ -318,11 +285,6 @@ class _Resolver(Structured):
         if tokens:
             return [self.type_of(tokens[-1])] * count
         return [written.types[-1]] * count if written.types else []
-
-
-def _kernel_kind(op: Operation) -> str | None:
-    value = attribute_of(op, "pto.kernel_kind")
-    return value.member if isinstance(value, Enum) else None
 
 
 def _qualified(op: Operation) -> str:

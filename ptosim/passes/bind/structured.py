@@ -101,8 +101,9 @@ class Structured(Naming):
     def _call(self, op: Operation) -> None:
         operands = self._uses(op.ins, op.ins_types)
         callee = _callee(op)
-        op.bound = {"callee": callee, "values": operands}
-        function = self.resolved.functions.get(callee)
+        function = self.resolved.visible(self.unit, callee)
+        name = function.name if function is not None else callee
+        op.bound = {"callee": name, "values": operands}
         if function is None:
             self._unknown_callee(op, callee)
         elif len(function.args) != len(operands):
@@ -114,7 +115,7 @@ class Structured(Naming):
             "PTO1009",
             f"call of undefined function `@{callee}`",
             Span(self.source, op.start, op.end),
-            help=nearest(callee, self.resolved.functions, sign="@"),
+            help=nearest(callee, self.unit.functions, sign="@"),
         )
 
     def _wrong_call(self, op: Operation, function: Function, given: int) -> None:

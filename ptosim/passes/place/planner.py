@@ -138,7 +138,7 @@ class _Placer:
     def imported(self, op: Operation) -> None:
         """A peer's slots are where the peer reserves them."""
         attrs = {name: attr_value(attr) for name, attr in op.attrs.items()}
-        peer = self.resolved.functions.get(getattr(attrs.get("peer_func"), "name", ""))
+        peer = self.resolved.peer(op)
         for other in peer.ops if peer is not None else ():
             if "reserves" in other.traits and other.results:
                 theirs = attr_value(other.attrs["name"])

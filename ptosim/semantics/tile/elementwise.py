@@ -87,11 +87,10 @@ def _trunc_modulo(op: Binding, dtype: np.dtype) -> Function:
     return stored(lambda dividends, divisors: np.fmod(dividends, divisors, dtype=np.float32))
 
 
-_TWO_TILES: dict[str, Choice] = {
+_ALSO_WITH_SCALAR: dict[str, Choice] = {
     "tadd": WORDS["add"],
     "tsub": WORDS["sub"],
     "tmul": WORDS["mul"],
-    "tdiv": WORDS["div"],
     "tmax": maximum,
     "tmin": minimum,
     "tand": always(np.bitwise_and),
@@ -100,12 +99,16 @@ _TWO_TILES: dict[str, Choice] = {
     "tshl": _shift(np.left_shift),
     "tshr": _shift(np.right_shift),
     "tfmod": _trunc_modulo,
-    "tprelu": always(stored(_leaky)),
     "tpow": _power,
 }
 
+_TWO_TILES: dict[str, Choice] = _ALSO_WITH_SCALAR | {
+    "tdiv": WORDS["div"],
+    "tprelu": always(stored(_leaky)),
+}
+
 _TILE_SCALAR: dict[str, Choice] = {
-    f"{name}s": _TWO_TILES[name] for name in _TWO_TILES if name not in ("tdiv", "tprelu")
+    f"{name}s": choose for name, choose in _ALSO_WITH_SCALAR.items()
 } | {"tlrelu": always(stored(_leaky))}
 
 _ONE_TILE: dict[str, Choice] = {

@@ -34,15 +34,15 @@ def module(attributes: str, body: str = "return") -> str:
 
 def test_the_chips() -> None:
     assert architectures() == ["a2a3", "a5"]
-    assert chips("a2a3") == ["910B1", "910B2", "910B3", "910B4", "910C"]
-    assert sorted(chips("a5")) == ["950DT", "950PR"]
+    assert {"910B1", "910B2", "910B3", "910B4", "910C"} <= set(chips("a2a3"))
+    assert {"950DT", "950PR"} <= set(chips("a5"))
     assert (machine("a2a3").name, machine("a5").name) == ("910B1", "950PR")
 
 
 def test_published_figures() -> None:
     """Clocks (MHz) and cores of the kernels and reports that pto-isa publishes."""
-    clocks = {chip: cost_table(chip).mhz for chip in chips("a2a3")}
-    assert clocks == {"910B1": 1850, "910B2": 1800, "910B3": 1800, "910B4": 1500, "910C": 1800}
+    published = {"910B1": 1850, "910B2": 1800, "910B3": 1800, "910B4": 1500, "910C": 1800}
+    assert {chip: cost_table(chip).mhz for chip in published} == published
     assert [machine(c).cores for c in ("910B2", "910B4")] == [(24, 48), (20, 40)]
     assert cost_table("950PR").mhz == 1650
 
@@ -316,6 +316,7 @@ def test_it_is_listed(folder: Path) -> None:
     spaces = data_of("targets")["a5"]["chips"]["955X"]["spaces"]
     assert (spaces["vec"]["bytes"], spaces["vec"]["source"]) == (192 * KIB, "made up")
     assert spaces["mat"]["bytes"] == machine("a5").spaces["mat"].bytes
+    assert re.search(r"955X +955x +a5 +4 +8 +1000 +192 +assumed", told("targets")[1])
     assert re.search(r"955X +space\.vec +bytes 196,608 bytes", told("targets")[1])
 
 
