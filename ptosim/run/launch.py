@@ -14,6 +14,7 @@ from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Depth
 from ptosim.engine.core.retire import RetireEngine
 from ptosim.engine.timed.engine import TimedEngine
+from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ground.ir.core import Value
@@ -27,6 +28,7 @@ from ptosim.ground.ir.types import (
     TileType,
     VectorType,
 )
+from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.machine.core import (
@@ -48,11 +50,11 @@ from ptosim.passes.place.cores import CoreRole, Plan, has_abstract, peer_functio
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results
-from ptosim.run.costing import bridge_of, report_of
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics.scalar.global_views import default_value, memref_view
+from ptosim.timing.report.totals import CostReport
 
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
@@ -320,7 +322,7 @@ class Launch:
         if self.options.commit == "retire":
             self.engine = RetireEngine(*parts, observers, in_order=in_order)
         elif self.options.timing:
-            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=bridge_of(self))
+            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=self.bridge())
         else:
             self.engine = Engine(*parts, observers, in_order=in_order)
 
@@ -331,12 +333,12 @@ class Launch:
         try:
             self.engine.run(self.options.max_instructions)
         except Trap as trap:
-            cycle = report_of(self).cycles if self.is_timed else None
+            cycle = self.cost.cycles if self.cost is not None else None
             findings = [*self.front.sink, *self.sink]
             raise Trap(findings, pc=trap.pc, cycle=cycle, pipe=trap.pipe) from trap.__cause__
         if monitor is not None:
             monitor.finish()
-        cost = report_of(self) if self.is_timed else None
+        cost = self.cost
         return results.Result(
             outputs=self.outputs(),
             findings=[*self.front.sink, *self.sink],
@@ -347,10 +349,24 @@ class Launch:
             cost=cost,
         )
 
+    def bridge(self, table: CostTable | None = None, buffers: int = 0) -> TimingBridge:
+        """Return the timing model of the launch, fed from its instructions."""
+        return TimingBridge(
+            self.program,
+            self.resolved,
+            self.machine,
+            table or cost_table(self.front.chip),
+            is_ordered=self.front.sync == "auto",
+            buffers=buffers,
+        )
+
     @property
-    def is_timed(self) -> bool:
-        """True if cycles are counted beside the values."""
-        return isinstance(self.engine, TimedEngine)
+    def cost(self) -> CostReport | None:
+        """What the launch costs so far; None if no cycles are counted."""
+        if not isinstance(self.engine, TimedEngine):
+            return None
+        bridge = self.engine.bridge
+        return CostReport(bridge.model, bridge.table, self.function.name)
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""

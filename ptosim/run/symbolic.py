@@ -25,7 +25,6 @@ from ptosim.machine.core import Core
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run import arguments, results
-from ptosim.run.costing import bridge_of, report_of
 from ptosim.run.launch import Args, Launch, RunOptions
 from ptosim.run.what_if import changed_table
 from ptosim.timing.report.totals import CostReport
@@ -106,7 +105,7 @@ class TimedLaunch(SymbolicLaunch):
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
         self.engine = TimedSymbolicEngine(
-            *self.parts(), observers, timing=bridge_of(self, *self.figures)
+            *self.parts(), observers, timing=self.bridge(*self.figures)
         )
 
     def _not_given(self, value: Value) -> Unknown:
@@ -146,7 +145,8 @@ def cost_of(
         launch.engine.run(options.max_instructions)
     except Undecided as open_:
         raise _asked(open_) from open_
-    report = report_of(launch)
+    report = launch.cost
+    assert report is not None
     stuck = ", ".join(core.name for core in report.model.stuck())
     if stuck:
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
