@@ -5,7 +5,7 @@ Nothing here knows tiles, memory or programs, and nothing here imports another p
 =================  ==============================================================================
 module             job
 =================  ==============================================================================
-`formats`          element formats, the arrays that hold them, two 4-bit elements in a byte
+`formats`          element formats, the arrays that hold them
 `codes`            decode and encode of the 8- and 4-bit floats
 `rounding`         round to integral values, narrow to a smaller float in any rounding mode
 `integers`         float to integer and integer to integer with saturation or wrap-around

@@ -214,7 +214,7 @@ class ControlFlow:
 def _without_body(op: Operation, function: Function, resolved: ResolvedModule) -> Diagnostic:
     source = resolved.module.source
     return finding(
-        "PTO8004",
+        "PTO8005",
         f"`@{function.symbol}` is only declared: the file has no body for it",
         op.span(source),
         more=(Label(function.op.span(source), "declared here"),),

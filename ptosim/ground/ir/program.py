@@ -73,13 +73,9 @@ class ResolvedModule:
     module: Module
     target: str
     chip: str
-<<<<<<< HEAD
+    date: str  # of the language that it is read as
     unit: Unit = field(default_factory=lambda: Unit(""))  # the file
     functions: dict[str, Function] = field(default_factory=dict)  # of all units
-=======
-    date: str  # of the language that it is read as
-    functions: dict[str, Function] = field(default_factory=dict)
->>>>>>> main
     ops: list[Operation] = field(default_factory=list)  # all of them, in program order
     insert_sync: bool = False  # the caller asks for automatic synchronisation
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"

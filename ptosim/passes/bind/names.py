@@ -21,10 +21,12 @@ from ptosim.ground.ir.types import (
     VectorType,
     VRegType,
 )
+from ptosim.ground.isa.dates import DATES, comes_later, holds
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
-from ptosim.syntax.types import parse_type
+from ptosim.syntax.type_parts import DatedPart
+from ptosim.syntax.types import ParsedType, parse_type
 
 
 class Scope:
@@ -186,12 +188,8 @@ class Naming(ABC):
         self.sink = sink
         self.target = machine(target).architecture
         self.scope = Scope(module.source, sink, module.skipped_names)
-<<<<<<< HEAD
-        self.resolved = ResolvedModule(module, self.target, machine(target).name)
-        self.unit = self.resolved.unit  # whose operations are being resolved
-=======
         self.resolved = ResolvedModule(module, self.target, machine(target).name, date)
->>>>>>> main
+        self.unit = self.resolved.unit  # whose operations are being resolved
 
     @abstractmethod
     def _ops(self, ops: Sequence[Operation]) -> None:
@@ -244,15 +242,38 @@ class Naming(ABC):
         if text.startswith("!") and text in self.module.type_aliases:
             text = self.module.type_aliases[text]
         parsed = parse_type(text)
+        other = self._of_another_date(parsed)
         if parsed.fault is not None:
             self._report_type(tok, parsed.fault, parsed.hint)
+        elif other is not None:
+            self._report_dated(tok, other)
         elif parsed.legacy is not None:
             modern = str(parsed.type).replace("!pto.tile_view<", "!pto.partition_tensor_view<")
             self._report_legacy(tok, parsed.legacy, modern)
         type_ = for_target(parsed.type, self.target)
-        if parsed.fault is None and parsed.legacy is None:
+        if parsed.fault is None and parsed.legacy is None and other is None:
             self._spelled[tok.value] = type_
         return type_
+
+    def _of_another_date(self, parsed: ParsedType) -> DatedPart | None:
+        """The first part of a type that the date does not have; a snippet has all of them."""
+        if not parsed.dated or self.module.kind == "snippet":
+            return None
+        return next((part for part in parsed.dated if not holds(part.row, self.date)), None)
+
+    def _report_dated(self, tok: Tok, part: DatedPart) -> None:
+        if comes_later(part.row, self.date):
+            what, date = f"needs PTOAS {part.row['since']}", part.row["since"]
+        else:
+            what = f"PTOAS {part.row['until']} has it no more"
+            date = next(d for d in DATES if holds(part.row, d))
+        self.sink.report(
+            "PTO1006",
+            part.refusal if part.refusal is not None else f"{part.what}: {what}",
+            tok.span(self.source),
+            notes=(f"{part.what}: {what}",) if part.refusal is not None else (),
+            help=f"run with `--compat {date}`",
+        )
 
     def quiet_type_of(self, tok: Any) -> Type:
         """Return the type that a token spells in an operation that has been reported."""

@@ -6,12 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-<<<<<<< HEAD
-from ptosim.ground.diagnostics.model import Sink, finding
-=======
-from ptosim.ground.diagnostics.model import Label, Sink
-from ptosim.ground.ir.attributes import Enum, attribute_of, token_value
->>>>>>> main
+from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
@@ -28,11 +23,8 @@ from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.structured import Structured
-<<<<<<< HEAD
 from ptosim.passes.bind.units import declare, symbol_of
-=======
 from ptosim.passes.bind.unknown import unknown_operation
->>>>>>> main
 from ptosim.passes.bind.written import Written, collect
 from ptosim.passes.verify.rule_views import attribute, condition_holds
 from ptosim.syntax.types import parse_type

@@ -175,10 +175,10 @@ class Binding:
 
     # -- arrays ---------------------------------------------------------------------------------
 
-    @property
-    def is_empty(self) -> bool:
-        """True if a bound tile has an empty valid region: the operation then does nothing."""
-        return any(tile.is_empty for tile in self._tiles.values())
+    def covers_nothing(self, names: Sequence[str]) -> bool:
+        """True if the valid region of one of these tiles is empty; other operands do not count."""
+        tiles = [self.tile(n) for n in names if isinstance(self.values.get(n), TileRef)]
+        return any(tile.is_empty for tile in tiles)
 
     def array_operands(self, names: tuple[str, ...]) -> list[Any]:
         """Return operands for a function of arrays.

@@ -21,6 +21,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import Mask
 from ptosim.semantics.base.binding import typed_scalar
+from ptosim.semantics.base.scalar_unit import computed, taker
 from ptosim.semantics.micro.hazards import RegionPlace
 
 Run = Callable[[Core], None]
@@ -180,76 +181,41 @@ class VectorContext:
         are 0. `lanes` is how the operands are seen, by default as the first one's type says."""
         lanes = lanes or self.lanes(names[0])
         sources = [self.register(name, lanes) for name in names]
-        target = self.slots[result]
+        return self.masked(function, sources, lanes, result)
+
+    def masked(
+        self, function: Function, sources: list[int], lanes: np.dtype, result: str = "dst"
+    ) -> Run:
+        """Return the instruction `result` = function of the values in slots, which gives a register
+        of `lanes`; inactive lanes are 0."""
         wanted = self.lanes(result)
         if wanted != lanes:
             function = _seen_as(function, wanted)
         if not self.has("mask"):
-            return self.made(_unmasked(function, sources, target))
-        inactive = self.inactive(wanted.itemsize)
-        return self.made(
-            _MASKED[len(sources)](function, sources, self.slots["mask"], inactive, target)
-        )
+            return self.computed(function, *sources, result=result)
+        inactive, mask = self.inactive(wanted.itemsize), self.slots["mask"]
+        return self.made(_masked(function, sources, mask, inactive, self.slots[result]))
+
+    def computed(self, function: Callable[..., Any], *sources: int, result: str = "dst") -> Run:
+        """Return the instruction `result` = function of the values in slots, whatever the mask."""
+        return self.made(computed(function, sources, self.slots[result]))
 
 
 def _seen_as(function: Function, lanes: np.dtype) -> Function:
     return lambda *registers: function(*registers).view(lanes)
 
 
-def _unmasked(function: Function, sources: list[int], target: int) -> Run:
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = function(*[slots[s] for s in sources])
-
-    return run
-
-
-def _masked_1(
+def _masked(
     function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
 ) -> Run:
-    (source,) = sources
+    take = taker(sources)
 
     def run(core: Core) -> None:
         slots = core.slots
-        result = function(slots[source])
+        result = function(*take(slots))
         off = inactive(slots[mask])
         if off is not None:
             result[off] = 0
         slots[target] = result
 
     return run
-
-
-def _masked_2(
-    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
-) -> Run:
-    first, second = sources
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        result = function(slots[first], slots[second])
-        off = inactive(slots[mask])
-        if off is not None:
-            result[off] = 0
-        slots[target] = result
-
-    return run
-
-
-def _masked_3(
-    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
-) -> Run:
-    first, second, third = sources
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        result = function(slots[first], slots[second], slots[third])
-        off = inactive(slots[mask])
-        if off is not None:
-            result[off] = 0
-        slots[target] = result
-
-    return run
-
-
-_MASKED = {1: _masked_1, 2: _masked_2, 3: _masked_3}

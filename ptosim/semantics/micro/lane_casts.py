@@ -77,13 +77,8 @@ def vtrc(ctx: VectorContext) -> Run:
 @vector("pto.vbitcast")
 def vbitcast(ctx: VectorContext) -> Run:
     """The same bytes as other lanes."""
-    source, target, lanes = ctx["src"], ctx["dst"], ctx.lanes("dst")
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = slots[source].view(lanes)
-
-    return run
+    lanes = ctx.lanes("dst")
+    return ctx.computed(lambda register: register.view(lanes), ctx["src"])
 
 
 @vector("pto.vaddreluconv")

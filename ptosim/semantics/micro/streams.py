@@ -16,6 +16,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
 from ptosim.machine.vector import Align, mask_of_bits
 from ptosim.semantics.base.functions import vector
+from ptosim.semantics.base.scalar_unit import constant
 from ptosim.semantics.micro.access import Address, address, element_bytes, loader, write
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.predicates import pack_image, spread_image
@@ -27,12 +28,7 @@ Bytes = Callable[[Core, list], bytes]
 @vector("pto.init_align")
 def init_align(ctx: VectorContext) -> Run:
     """A stream to which nothing has been appended."""
-    target, empty = ctx["align"], Align()
-
-    def run(core: Core) -> None:
-        core.slots[target] = empty
-
-    return run
+    return constant(Align(), ctx["align"])
 
 
 @vector("pto.sprclr")

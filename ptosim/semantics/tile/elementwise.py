@@ -14,7 +14,7 @@ import numpy as np
 from ptosim.numerics import elementwise as numerics
 from ptosim.numerics import transcendental
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import Commit, Kernel, kernel, nothing
+from ptosim.semantics.base.functions import Commit, Kernel, kernel
 from ptosim.semantics.tile.arithmetic import (
     WORDS,
     Choice,
@@ -32,11 +32,16 @@ def elementwise(operands: tuple[str, ...], choose: Choice) -> Kernel:
 
     def bind(op: Binding) -> Commit:
         out, *values = op.array_operands(("dst", *operands))
-        if op.is_empty:
-            return nothing
         return partial(choose(op, out.dtype), *values, out=out)
 
     return bind
+
+
+def register(operands: str, table: dict[str, Choice]) -> None:
+    """Register operations dst = function(operands), by name."""
+    for name, choose in table.items():
+        made = elementwise(tuple(operands.split()), choose)
+        kernel(f"pto.{name}", over=f"dst {operands}")(made)
 
 
 def _leaky(values: np.ndarray, slopes: np.ndarray) -> np.ndarray:
@@ -123,37 +128,14 @@ _ONE_TILE: dict[str, Choice] = {
     "tnot": always(np.invert),
 }
 
-_FAMILIES: tuple[tuple[tuple[str, ...], dict[str, Choice]], ...] = (
-    (("src0", "src1"), _TWO_TILES),
-    (("src", "scalar"), _TILE_SCALAR),
-    (("src",), _ONE_TILE),
-)
+_THREE = {
+    "add": always(stored(lambda first, second, third: first + second + third)),
+    "sub": always(stored(lambda first, second, third: first - second + third)),
+}
+"""Each step rounded: the order of the CPU simulator, the only implementation."""
 
-for _operands, _table in _FAMILIES:
-    for _name, _choose in _table.items():
-        kernel(f"pto.{_name}")(elementwise(_operands, _choose))
-
-
-# -- three tiles -----------------------------------------------------------------------------------
-
-
-def _chain(first: np.ufunc, operands: tuple[str, ...]) -> Kernel:
-    """(a first b) + c, each rounded: the order of the CPU simulator, the only implementation."""
-
-    def bind(op: Binding) -> Commit:
-        out, one, two, three = op.array_operands(("dst", *operands))
-        if op.is_empty:
-            return nothing
-
-        def compute() -> None:
-            out[...] = first(one, two) + three
-
-        return compute
-
-    return bind
-
-
-for _name, _first in (("taddc", np.add), ("tsubc", np.subtract)):
-    kernel(f"pto.{_name}")(_chain(_first, ("src0", "src1", "src2")))
-for _name, _first in (("taddsc", np.add), ("tsubsc", np.subtract)):
-    kernel(f"pto.{_name}")(_chain(_first, ("src0", "scalar", "src1")))
+register("src0 src1", _TWO_TILES)
+register("src scalar", _TILE_SCALAR)
+register("src", _ONE_TILE)
+register("src0 src1 src2", {f"t{name}c": choose for name, choose in _THREE.items()})
+register("src0 scalar src1", {f"t{name}sc": choose for name, choose in _THREE.items()})

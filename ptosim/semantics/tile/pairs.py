@@ -9,22 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.functions import Commit, kernel
 
-_TILES = ("src0", "src1", "dst0", "dst1")
+_TILES = "src0 src1 dst0 dst1"
 
 
 def _regions(op: Binding) -> list[np.ndarray]:
     first = op.tile("dst0")
-    return [op.region(name, first.v_row, first.v_col) for name in _TILES]
+    return [op.region(name, first.v_row, first.v_col) for name in _TILES.split()]
 
 
-@kernel("pto.tinterleave")
+@kernel("pto.tinterleave", over=_TILES)
 def tinterleave(op: Binding) -> Commit:
     """Elements of src0 and src1 alternate along each row of dst0, then along that of dst1."""
     src0, src1, dst0, dst1 = _regions(op)
-    if op.is_empty:
-        return nothing
     cols = dst0.shape[1]
 
     def merge() -> None:
@@ -35,12 +33,10 @@ def tinterleave(op: Binding) -> Commit:
     return merge
 
 
-@kernel("pto.tdeinterleave")
+@kernel("pto.tdeinterleave", over=_TILES)
 def tdeinterleave(op: Binding) -> Commit:
     """Of each row of src0 and then src1, even places go to dst0, odd places to dst1."""
     src0, src1, dst0, dst1 = _regions(op)
-    if op.is_empty:
-        return nothing
 
     def split() -> None:
         joined = np.concatenate((src0, src1), axis=1)

@@ -81,31 +81,23 @@ def _check_counts(op: Binding, given: list[np.ndarray], size: int) -> None:
             )
 
 
-@kernel("pto.ttrans")
+@kernel("pto.ttrans", over="src")
 def ttrans(op: Binding) -> Commit:
     """dst[c, r] = src[r, c], for the valid region of src or its whole static shape (switch
     `ttrans.extent`), as far as dst has room for the latter."""
     src, dst = op.tile("src"), op.tile("dst")
-    if src.is_empty:
-        return nothing
     rows, cols = src.v_row, src.v_col
     if op.switch("ttrans.extent") == "static":
         rows, cols = max(rows, min(src.rows, dst.cols)), max(cols, min(src.cols, dst.rows))
     warn_shared(op, "dst", "src")
     source, out = op.region("src", rows, cols), op.region("dst", cols, rows)
-
-    def transpose() -> None:
-        out[...] = source.T.copy()
-
-    return transpose
+    return lambda: np.copyto(out, source.T.copy())
 
 
-@kernel("pto.tpack")
+@kernel("pto.tpack", over="dst")
 def tpack(op: Binding) -> Commit:
     """dst = the low bits of each element of src."""
     src, dst = op.tile("src"), op.tile("dst")
-    if dst.is_empty:
-        return nothing
     source, out = (op.region(n, dst.v_row, dst.v_col) for n in ("src", "dst"))
     wide, narrow = f"u{src.dtype.itemsize}", f"u{dst.dtype.itemsize}"
     return lambda: np.copyto(out.view(narrow), source.view(wide).astype(narrow))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from ptosim.api import check
 from ptosim.ground.ir.types import (
     ErrorType,
     HandleType,
@@ -219,3 +220,39 @@ def test_no_valid_rows_is_a_legal_tile():
     tile = parse_type("!pto.tile_buf<vec, 16x64xf32, valid=0x-1>").type
     assert isinstance(tile, TileType)
     assert (tile.v_row, tile.v_col) == (0, None)
+
+
+def findings(text: str, date: str) -> list[tuple[str, str]]:
+    """What a date says of a function that takes a value of a type."""
+    program = f"module {{\n  func.func @f(%a: {text}) {{\n    return\n  }}\n}}\n"
+    return [(d.code, d.message) for d in check(program, compat=date) if d.is_error]
+
+
+LATER = (
+    "!pto.ptr<!pto.hif8>", "!pto.ptr<vector<2xf16>>", "!pto.ptr<!pto.bf16x2>",
+    "!pto.tensor_view<4x4x!pto.f4E2M1x2>", "!pto.prefetch_async_context", "!pto.vmi.vreg<64xf32>",
+    "!pto.tile_buf<vec, 16x64x!pto.f8E8M0>", "!llvm.ptr",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", LATER)
+def test_april_refuses_what_came_later_and_names_the_date(text):
+    found = findings(text, "2026-04")
+    assert [code for code, _ in found] == ["PTO1006"]
+    assert "needs PTOAS 2026-08" in found[0][1]
+    assert "PTO1006" not in [code for code, _ in findings(text, "2026-08")]
+
+
+def test_a_fractal_of_16_is_aprils():
+    text = "!pto.tile_buf<vec, 16x64xf16, slayout=row_major, fractal=16>"
+    assert findings(text, "2026-04") == []
+    ((code, message),) = findings(text, "2026-08")
+    assert code == "PTO1006"
+    assert message == "unsupported s_fractal_size: 16, must be one of 32, 512, 1024"
+
+
+def test_a_bare_snippet_reads_the_types_of_every_date():
+    text = "pto.tadd ins(%a, %a : T, T) outs(%a : T)".replace(
+        "T", "!pto.tile_buf<vec, 16x64xf16, slayout=row_major, fractal=16>"
+    )
+    assert not [d for d in check(text, compat="2026-08") if d.code == "PTO1006"]
