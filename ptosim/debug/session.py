@@ -126,9 +126,9 @@ class Debugger:
             return None
         return self.launch.program.insts[core.pc]
 
-    def current_op(self) -> Operation | None:
+    def current_op(self, core: Core | None = None) -> Operation | None:
         """Return the operation of `current`."""
-        inst = self.current()
+        inst = self.current(core)
         return inst.op if inst is not None else None
 
     def line(self) -> int | None:
@@ -286,17 +286,12 @@ class Debugger:
         def arrived() -> bool:
             if self.walker.turn is not core or depth(core) > level:
                 return False
-            op = self.current_op_of(core)
+            op = self.current_op(core)
             if in_function:
                 return depth(core) < level
             return op is not frame and not self.names.is_inside(op, frame)
 
         return arrived
-
-    def current_op_of(self, core: Core) -> Operation | None:
-        """Return the operation that a core executes next."""
-        inst = self.current(core)
-        return inst.op if inst is not None else None
 
     # -- breakpoints ------------------------------------------------------------------------------
 

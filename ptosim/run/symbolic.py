@@ -87,20 +87,13 @@ class SymbolicLaunch(Launch):
         """Tiles have no content."""
 
 
+@dataclass(eq=False)
 class TimedLaunch(SymbolicLaunch):
-    """A launch of which only the time is asked for."""
+    """A launch of which only the time is asked for, with figures of a chip and buffers to add."""
 
     depth = Depth.SHAPES
 
-    def __init__(
-        self,
-        front: Front,
-        profile: Profile,
-        options: RunOptions,
-        figures: tuple[CostTable, int],
-    ) -> None:
-        super().__init__(front, profile, options)
-        self.figures = figures
+    figures: tuple[CostTable, int]
 
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
