@@ -115,7 +115,7 @@ def _without(program: LoadedProgram, candidate: _Candidate) -> LoadedProgram | N
     text = front.source.text
     for op in sorted(candidate.ops, key=lambda o: -o.start):
         text = text[: op.start] + text[op.end :]
-    options = FrontOptions(front.chip, front.level, "manual", front.compat)
+    options = FrontOptions(front.chip, front.level, "manual", front.compat, front.entry)
     other = run_frontend(Source(front.source.name, text), options)
     return None if other.sink.is_rejected else LoadedProgram(other, program.profile)
 

@@ -23,8 +23,16 @@ from ptosim.ground.isa.targets import (
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.bind.unknown import syntax_of_coming
-from ptosim.passes.place.cores import Plan, plans
-from ptosim.passes.verify.checks import addresses, fifos, functions, quantised, shapes, vecscope
+from ptosim.passes.place.cores import Plan, peer_functions, plans, reached_functions
+from ptosim.passes.verify.checks import (
+    addresses,
+    fifos,
+    functions,
+    quantised,
+    shapes,
+    units,
+    vecscope,
+)
 from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse
 
@@ -40,6 +48,7 @@ class FrontOptions:
     level: int | None = None
     sync: str | None = None
     compat: str | None = None
+    entry: str | None = None  # check only this function and what it calls
 
 
 @dataclass(slots=True)
@@ -55,6 +64,7 @@ class Front:
     sync: str
     sink: Sink = field(default_factory=Sink)
     plans: dict[str, Plan] = field(default_factory=dict)
+    entry: str | None = None  # the only function that was checked, with what it calls
 
     @property
     def compat(self) -> str:
@@ -102,11 +112,39 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
+    if options.entry is not None:
+        _only(resolved, options.entry, sink)
     made = {} if sink.is_rejected else plans(resolved, sink)
-    return Front(source, module, resolved, resolved.target, resolved.chip, level, sync, sink, made)
+    target, chip = resolved.target, resolved.chip
+    return Front(source, module, resolved, target, chip, level, sync, sink, made, options.entry)
+
+
+def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
+    """Forget what is found inside functions that an entry does not reach, and the other entries.
+    Text that cannot be read stays a fault of the whole file."""
+    named = resolved.entries_named(entry.removeprefix("@"))
+    if len(named) != 1:
+        return  # said where the entry is looked up
+    resolved.entries = named
+    launched = peer_functions(resolved, resolved.functions[named[0]])
+    reached = reached_functions(resolved, launched)
+    others = [f.op for f in resolved.functions.values() if f not in reached]
+
+    def is_meant(found: Diagnostic) -> bool:
+        span = found.span
+        if span is None or found.code < "PTO1":
+            return True
+        return not any(op.start <= span.start < op.end for op in others)
+
+    sink.keep(is_meant)
 
 
 _CHECKS = (
+    (units.attributes, None),
+    (units.marks, None),
+    (units.kinds, {"section"}),
+    (units.references, {"unit"}),
+    (units.containers, {"unit"}),
     (functions.entries, None),
     (functions.calls, None),
     (functions.regions, None),

@@ -54,7 +54,8 @@ class Choices:
     def front(self) -> Front:
         """Return the program as the static checks leave it."""
         source = open_source(self.file)
-        return run_frontend(source, FrontOptions(self.target, self.level, self.sync, self.compat))
+        asked = FrontOptions(self.target, self.level, self.sync, self.compat, self.entry)
+        return run_frontend(source, asked)
 
     def program(self) -> LoadedProgram:
         """Return the program, ready to run. Raises ProgramError if it is wrong.

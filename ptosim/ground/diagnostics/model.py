@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -156,7 +156,14 @@ class Sink:
 
     def cut(self, count: int) -> None:
         """Forget all but the first `count` findings."""
-        del self.diagnostics[count:]
+        self._set(self.diagnostics[:count])
+
+    def keep(self, wanted: Callable[[Diagnostic], bool]) -> None:
+        """Forget the findings that are not wanted."""
+        self._set([d for d in self.diagnostics if wanted(d)])
+
+    def _set(self, diagnostics: list[Diagnostic]) -> None:
+        self.diagnostics[:] = diagnostics
         self._seen = {_key(d) for d in self.diagnostics}
         self.has_errors = any(d.is_error for d in self.diagnostics)
         self.is_rejected = any(d.is_rejection for d in self.diagnostics)

@@ -23,7 +23,7 @@ from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.structured import Structured
-from ptosim.passes.bind.units import declare, symbol_of
+from ptosim.passes.bind.units import declare, entries_of, symbol_of
 from ptosim.passes.bind.unknown import unknown_operation
 from ptosim.passes.bind.written import Written, collect
 from ptosim.passes.verify.rule_views import attribute, condition_holds
@@ -69,9 +69,7 @@ class _Resolver(Structured):
         for function in resolved.functions.values():
             function.ops = function.op.walk()
             function.body = function.op.regions[0].ops if function.has_body else []
-            is_empty = function.implicit and not self.module.ops
-            if function.has_body and not function.private and not is_empty:
-                resolved.entries.append(function.name)
+        resolved.entries = entries_of(resolved)
         return resolved
 
     # -- functions ------------------------------------------------------------------------------
