@@ -8,7 +8,7 @@ from typing import Any
 from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
 from ptosim.effects.operands import written_name
 from ptosim.engine.core.records import Inst
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Label, Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import MachineDef
@@ -54,16 +54,6 @@ class Reporter:
         extent: tuple[int, int],
     ) -> None:
         """Two conflicting accesses that nothing orders."""
-        self.sink.emit(self._race(kind, earlier, later, print_, extent))
-
-    def _race(
-        self,
-        kind: str,
-        earlier: tuple[Any, ...],
-        later: tuple[Any, ...],
-        print_: Footprint,
-        extent: tuple[int, int],
-    ) -> Diagnostic:
         code, verb, did, may = _RACES[kind]
         one, two = earlier[2], later[2]
         source, target = self._pipe(earlier[0]), self._pipe(later[0])
@@ -78,7 +68,7 @@ class Reporter:
             f"data race: '{two.inst.op.name}' {verb} {where}, which '{one.inst.op.name}' {may}"
         )
         repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
-        return finding(
+        self.sink.report(
             code,
             message,
             self.span(two.inst.op),
