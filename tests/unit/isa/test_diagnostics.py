@@ -159,7 +159,7 @@ def test_advice_is_never_an_error_of_a_program() -> None:
 
 def test_a_code_may_be_worse_at_a_level(monkeypatch) -> None:
     known = {**catalogue.standings()}
-    known["PTO5301"] = catalogue.Standing("note", "assembler", {"3": "error"})
+    known["PTO5301"] = catalogue.Standing("note", "assembler", {"3": "error"}, {})
     monkeypatch.setattr("ptosim.ground.diagnostics.model.standings", lambda: known)
     severities = []
     for level in (None, "2", "3", "inferred 3"):
