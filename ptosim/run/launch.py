@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Depth
 from ptosim.engine.core.retire import RetireEngine
-from ptosim.engine.timed.engine import TimedEngine
-from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ground.ir.core import Value
@@ -28,7 +26,6 @@ from ptosim.ground.ir.types import (
     TileType,
     VectorType,
 )
-from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.machine.core import (
@@ -54,7 +51,9 @@ from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics.scalar.global_views import default_value, memref_view
-from ptosim.timing.report.totals import CostReport
+
+if TYPE_CHECKING:
+    from ptosim.timing.report.totals import CostReport
 
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
@@ -111,6 +110,7 @@ class Launch:
     machine: Machine = field(init=False)
     program: DecodedProgram = field(init=False)
     engine: Engine = field(init=False)
+    is_timed: bool = field(default=False, init=False)  # cycles are counted beside the values
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.options.seed)
@@ -315,7 +315,11 @@ class Launch:
         if self.options.commit == "retire":
             self.engine = RetireEngine(*parts, observers, in_order=in_order)
         elif self.options.timing:
-            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=self.bridge())
+            from ptosim.engine.timed.engine import TimedEngine  # brings the laws of time
+            from ptosim.run.costing import bridge_of
+
+            self.is_timed = True
+            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=bridge_of(self))
         else:
             self.engine = Engine(*parts, observers, in_order=in_order)
 
@@ -326,12 +330,13 @@ class Launch:
         try:
             self.engine.run(self.options.max_instructions)
         except Trap as trap:
-            cycle = self.cost.cycles if self.cost is not None else None
+            cost = self._cost()
             findings = [*self.front.sink, *self.sink]
+            cycle = cost.cycles if cost is not None else None
             raise Trap(findings, pc=trap.pc, cycle=cycle, pipe=trap.pipe) from trap.__cause__
         if monitor is not None:
             monitor.finish()
-        cost = self.cost
+        cost = self._cost()
         return results.Result(
             outputs=self.outputs(),
             findings=[*self.front.sink, *self.sink],
@@ -342,24 +347,12 @@ class Launch:
             cost=cost,
         )
 
-    def bridge(self, table: CostTable | None = None, buffers: int = 0) -> TimingBridge:
-        """Return the timing model of the launch, fed from its instructions."""
-        return TimingBridge(
-            self.program,
-            self.resolved,
-            self.machine,
-            table or cost_table(self.front.chip),
-            is_ordered=self.front.sync == "auto",
-            buffers=buffers,
-        )
-
-    @property
-    def cost(self) -> CostReport | None:
-        """What the launch costs so far; None if no cycles are counted."""
-        if not isinstance(self.engine, TimedEngine):
+    def _cost(self) -> CostReport | None:
+        if not self.is_timed:
             return None
-        bridge = self.engine.bridge
-        return CostReport(bridge.model, bridge.table, self.function.name)
+        from ptosim.run.costing import report_of
+
+        return report_of(self)
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""

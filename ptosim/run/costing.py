@@ -1,0 +1,30 @@
+"""From a launch to what it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptosim.engine.timed.timing_bridge import TimingBridge
+from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.timing.report.totals import CostReport
+
+if TYPE_CHECKING:
+    from ptosim.run.launch import Launch
+
+
+def bridge_of(launch: Launch, table: CostTable | None = None, buffers: int = 0) -> TimingBridge:
+    """Return the timing model of a launch, fed from its instructions."""
+    return TimingBridge(
+        launch.program,
+        launch.resolved,
+        launch.machine,
+        table or cost_table(launch.front.chip),
+        is_ordered=launch.front.sync == "auto",
+        buffers=buffers,
+    )
+
+
+def report_of(launch: Launch) -> CostReport:
+    """Return the cost of a launch that was executed with timing."""
+    bridge = launch.engine.bridge  # type: ignore[union-attr]
+    return CostReport(bridge.model, bridge.table, launch.function.name)
