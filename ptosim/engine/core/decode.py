@@ -258,7 +258,7 @@ class _Decoder:
             op.attributes,
             self.slots.new,
             lambda code, message, help=None: self.report(op, code, message, help),
-            self.places.get(op),
+            self.places.get(op) or RegionPlace(),
         )
         if self.depth is Depth.PLACES:
             maker = partial(instruction, maker, self._unknown_results(op)[1])
