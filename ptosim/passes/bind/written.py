@@ -195,6 +195,8 @@ class _Items:
 
     def _indexed(self, item: Node) -> list[Operand]:
         base, *indices = item.parts
+        if indices[-1].type == "TYPE":  # of the index, as in `%v[%i : i32]`
+            del indices[-1]
         if self._with_indices:
             return [self._operand(base), *map(self._operand, indices)]
         return [self._operand(base), *(self._use(index, None) for index in indices)]
