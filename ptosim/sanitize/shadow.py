@@ -18,7 +18,10 @@ UNIT = 32
 MAX_UNITS = 1 << 20
 """Units of a fresh map; larger memories begin with larger units."""
 
-ORIGIN = (0, 0, None, 0)
+Entry = tuple[int, int, Any, int]
+"""An access of an atom: agent, time, what accessed it (an Access; None before the program began),
+and which execution of its instruction that was."""
+ORIGIN: Entry = (0, 0, None, 0)
 """The writer of bytes that were there before the program began: agent 0 at time 0."""
 
 
@@ -33,8 +36,8 @@ class Atom:
         self.label = label
         self.size = size  # in units
         self.defined = defined
-        self.write: tuple[Any, ...] = ORIGIN
-        self.reads: dict[int, tuple[Any, ...]] = {}
+        self.write: Entry = ORIGIN
+        self.reads: dict[int, Entry] = {}
         self.owner: Any = None
         self.lost: Any = None
 
