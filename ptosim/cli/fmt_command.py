@@ -9,14 +9,15 @@ from pathlib import Path
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, text
 from ptosim.cli.terminal import Terminal, write_file
-from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.diagnostics.model import Diagnostic, Sink
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions
 from ptosim.passes.rewrite.dates import to_date
-from ptosim.run.sources import open_source, source_path
+from ptosim.run.parts import by_part
+from ptosim.run.sources import open_file, source_path
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 
@@ -63,27 +64,36 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     # No profile changes a text, but one that does not exist is a mistake here as everywhere.
     make_profile(options.profile or "hw", "a5", shared.switches(options.set))
     texts: list[str] = []
-    changed = left = 0
+    lost: list[Diagnostic] = []  # what another date has no form for
+    changed = 0
     for name in options.files:
-        source = open_source(name)
-        if options.compat_to:
-            moved = to_date(source, _front_options(options, options.sync), options.compat_to)
-            terminal.findings(list(moved.left))
-            left += len(moved.left)
-            source = Source(source.name, moved.text)
-        text = formatted(source, options, terminal)
-        changed += text != source.text
+        source = open_file(name)
+        text = by_part(source, lambda part: _made_of(part, options, terminal, lost))
+        changed += text != source.own
         if options.diff:
             texts.append(_diff(source, text))
         elif options.in_place:
-            if text != source.text:
-                write_file(source_path(name), text)
+            if text != source.own:
+                before, after = source.around
+                write_file(source_path(name), f"{before}{text}{after}")
         elif options.check:
-            texts.append(f"{source.name}: not canonical\n" if text != source.text else "")
+            texts.append(f"{source.label}: not canonical\n" if text != source.own else "")
         else:
             texts.append(text)
     terminal.report(texts)
-    return 1 if left or (changed and options.check) else 0
+    return 1 if lost or (changed and options.check) else 0
+
+
+def _made_of(
+    source: Source, options: argparse.Namespace, terminal: Terminal, lost: list[Diagnostic]
+) -> str:
+    """The text of a program; what another date has no form for goes to `lost`."""
+    if options.compat_to:
+        moved = to_date(source, _front_options(options, options.sync), options.compat_to)
+        terminal.findings(list(moved.left))
+        lost += moved.left
+        source = source.changed(moved.text)
+    return formatted(source, options, terminal)
 
 
 def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -> str:
@@ -112,16 +122,16 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
         def simpler(type_: object) -> str:
             return str(normalized(type_) if isinstance(type_, UniformType) else type_)
 
-        source = Source(source.name, rewritten(source.text, simpler))
+        source = source.changed(rewritten(source.text, simpler))
     if options.strip_quant:
         from ptosim.passes.rewrite.strip_quant import stripped_signatures
 
-        source = Source(source.name, stripped_signatures(source))
+        source = source.changed(stripped_signatures(source))
     if options.lower_quant:
         from ptosim.interop.quant_dialect import lowered
 
         asked = _front_options(options, options.sync)
-        source = Source(source.name, lowered(source, asked, options.quant_form))
+        source = source.changed(lowered(source, asked, options.quant_form))
     return source
 
 
@@ -134,7 +144,7 @@ def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) 
     asked = _front_options(options, None)
     text, notes = rewritten(source, asked, plan=options.plan, insert_sync=options.insert_sync)
     terminal.findings(list(notes))
-    return Source(source.name, text)
+    return source.changed(text)
 
 
 def _front_options(options: argparse.Namespace, sync: str | None) -> FrontOptions:
@@ -143,7 +153,7 @@ def _front_options(options: argparse.Namespace, sync: str | None) -> FrontOption
 
 def _diff(source: Source, text: str) -> str:
     lines = difflib.unified_diff(
-        source.text.splitlines(keepends=True),
+        source.own.splitlines(keepends=True),
         text.splitlines(keepends=True),
         source.name,
         f"{Path(source.name).name} (formatted)",

@@ -30,7 +30,9 @@ def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> N
     """The argument that names a program (or with `files` several), and how it is read."""
     if file is not None:
         several = "+" if file == "files" else None
-        parser.add_argument(file, nargs=several, metavar="FILE", help="path, `-`, or `@name`")
+        parser.add_argument(
+            file, nargs=several, metavar="FILE", help="path, `-`, or `@name`; `#part`"
+        )
     group = parser.add_argument_group("program")
     group.add_argument(
         "--target",
