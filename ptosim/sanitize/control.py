@@ -7,7 +7,7 @@ from typing import Any
 
 from ptosim.effects.row import access_entry
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.ground.diagnostics.model import Label, finding
+from ptosim.ground.diagnostics.model import Label
 from ptosim.machine.core import Core
 from ptosim.sanitize.report import Reporter
 
@@ -78,18 +78,16 @@ class ControlBook:
         setter = self._setters[core.index]
         names = sorted({_BITS.get(n, f"bit {n}") for n in range(64) if bits >> n & 1})
         span = self._report.span
-        self._report.sink.emit(
-            finding(
-                "PTO7106",
-                f"'{inst.operation.name}' runs without the mode that was set ({', '.join(names)}): "
-                f"'{clearing.operation.name}' has cleared the control register",
-                span(inst.operation),
-                more=(
-                    Label(span(clearing.operation), "leaves bit 50 set and no other"),
-                    Label(span(setter.operation), "the mode is set here"),
-                ),
-                notes=("a microscaling TQUANT on A5 writes the control register as a whole",),
-                help="set the mode again after it, or quantise first",
-                context={"bits": bits},
-            )
+        self._report.sink.report(
+            "PTO7106",
+            f"'{inst.operation.name}' runs without the mode that was set ({', '.join(names)}): "
+            f"'{clearing.operation.name}' has cleared the control register",
+            span(inst.operation),
+            more=(
+                Label(span(clearing.operation), "leaves bit 50 set and no other"),
+                Label(span(setter.operation), "the mode is set here"),
+            ),
+            notes=("a microscaling TQUANT on A5 writes the control register as a whole",),
+            help="set the mode again after it, or quantise first",
+            context={"bits": bits},
         )
