@@ -34,6 +34,7 @@ from ptosim.passes.verify.operands import (
     check_type_lists,
     check_words,
     no_member,
+    other_date,
     other_enum,
 )
 from ptosim.passes.verify.rule_views import OperandView, environment, evaluate
@@ -55,6 +56,8 @@ def verify(resolved: ResolvedModule, sink: Sink) -> None:
 class _Verifier:
     def __init__(self, resolved: ResolvedModule) -> None:
         self.target = resolved.target
+        snippet = resolved.module.kind == "snippet"
+        self.date = None if snippet else resolved.date  # a snippet reads what any date has
         self.source: Source = resolved.module.source
         self.found: list[Diagnostic] = []
 
@@ -71,7 +74,7 @@ class _Verifier:
         if op.variant is None:
             return
         faults = [
-            *check_words(op, self.source),
+            *check_words(op, self.source, self.date),
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
         ]
@@ -155,6 +158,10 @@ class _Verifier:
                 return False
             if op.attributes[known.name] is None:
                 self.found.append(no_member(op, (known.type,), value, span))
+                return False
+            other = other_date(op, (known.type,), str(op.attributes[known.name]), span, self.date)
+            if other is not None:
+                self.found.append(other)
                 return False
         elif not _has_type(value, known.type):
             self._report(
