@@ -18,7 +18,8 @@ from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
-from ptosim.run.sources import open_source
+from ptosim.run.parts import parts
+from ptosim.run.sources import open_file
 from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line
 
@@ -64,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="follow the program without values (default: if it has flags or barriers)",
     )
     group.add_argument(
+        "--redundant",
         "--needless",
         action="store_true",
         help="also name redundant flags and barriers, with their price in cycles",
@@ -96,16 +98,17 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     unreadable = 0
     for name in options.files:
         try:
-            source = open_source(name)
+            sources = parts(open_file(name))
         except UsageError as problem:
             if len(options.files) == 1:
                 raise
             terminal.error(str(problem), problem.help)
             unreadable += 1
             continue
-        if options.fix or options.diff:
-            source = fixing.fix(name, source, _checker(options, chosen), terminal, options)
-        reports += [_check(source, t, options, chosen) for t in shared.targets(options.target)]
+        for source in sources:
+            if options.fix or options.diff:
+                source = fixing.fix(name, source, _checker(options, chosen), terminal, options)
+            reports += [_check(source, t, options, chosen) for t in shared.targets(options.target)]
     _write(reports, options, terminal)
     return UsageError.exit_code if unreadable else _code(reports, options)
 
@@ -115,8 +118,8 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     for one, two in pairs:
         if getattr(options, one) and getattr(options, two):
             raise UsageError(f"--{one} and --{two} contradict each other", help="give one of them")
-    if options.dry_run is False and (options.arg or options.needless):
-        word = "--arg" if options.arg else "--needless"
+    if options.dry_run is False and (options.arg or options.redundant):
+        word = "--arg" if options.arg else "--redundant"
         raise UsageError(f"{word} is for the dry run, which --no-dry-run switches off")
 
 
@@ -134,12 +137,13 @@ def _check(
         options.level,
         options.sync,
         compat=options.compat,
+        legacy=options.legacy,
         profile=options.profile or "hw",
         switches=shared.switches(options.set),
         entry=options.entry,
         args=_arguments(options),
         dry_run=options.dry_run,
-        needless=options.needless,
+        redundant=options.redundant,
     )
     found = _strict(checked.findings) if options.strict else checked.findings
     return _File(source, checked, *chosen.split(found))
@@ -181,7 +185,7 @@ def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal
 def _found(report: _Report) -> Findings:
     about = {"programs": [_fields(r, report.options) for r in report.files]}
     suites = [
-        (f"{r.source.name} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
+        (f"{r.source.label} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
         for r in report.files
     ]
     options = report.options
@@ -203,7 +207,7 @@ FORMATS: Formats[_Report] = {
 def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
     front = report.checked.front
     return {
-        "file": report.source.name,
+        "file": report.source.label,
         "target": front.target,
         "chip": front.chip,
         "level": front.level,

@@ -23,23 +23,32 @@ from ptosim.ground.isa.targets import (
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.bind.unknown import syntax_of_coming
-from ptosim.passes.place.cores import Plan, plans
-from ptosim.passes.verify.checks import addresses, fifos, functions, quantised, shapes, vecscope
+from ptosim.passes.place.cores import Plan, peer_functions, plans, reached_functions
+from ptosim.passes.verify.checks import (
+    addresses,
+    fifos,
+    functions,
+    quantised,
+    shapes,
+    units,
+    vecscope,
+)
 from ptosim.passes.verify.verify import verify
 from ptosim.syntax.parser import parse
-
-LEGACY_CODE = "PTO0010"
 
 
 @dataclass(frozen=True, slots=True)
 class FrontOptions:
     """What the caller asks for; None leaves the choice to the program. The target is a word for an
-    architecture or a chip, `compat` a date of the language."""
+    architecture or a chip, `compat` a date of the language; with
+    `legacy` spellings of other dates are read too."""
 
     target: str | None = None
     level: int | None = None
     sync: str | None = None
     compat: str | None = None
+    entry: str | None = None  # check only this function and what it calls
+    legacy: bool = False
 
 
 @dataclass(slots=True)
@@ -55,6 +64,8 @@ class Front:
     sync: str
     sink: Sink = field(default_factory=Sink)
     plans: dict[str, Plan] = field(default_factory=dict)
+    entry: str | None = None  # the only function that was checked, with what it calls
+    legacy: bool = False  # spellings of other dates were read
 
     @property
     def compat(self) -> str:
@@ -79,7 +90,7 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     """Parse and check a source. Findings are in the result's sink; raises UsageError for options
     that mean nothing."""
     date = check_date(options.compat or DEFAULT_DATE)
-    sink = Sink()
+    sink = Sink(date=date, reads_old=options.legacy)
     module = parse(source, sink)
     if sink.has_errors:
         syntax_of_coming(source, sink, date)
@@ -94,7 +105,9 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
 
 
 def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
-    resolved = resolve(module, target, sink, date=options.compat or DEFAULT_DATE)
+    resolved = resolve(
+        module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
+    )
     resolved.insert_sync = options.sync == "auto"
     level = options.level or _level(resolved.ops)
     sink.level = "inferred 3" if options.level is None and level == 3 else str(level)
@@ -102,11 +115,51 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
+    if options.entry is not None:
+        _only(resolved, options.entry, sink)
     made = {} if sink.is_rejected else plans(resolved, sink)
-    return Front(source, module, resolved, resolved.target, resolved.chip, level, sync, sink, made)
+    target, chip = resolved.target, resolved.chip
+    return Front(
+        source,
+        module,
+        resolved,
+        target,
+        chip,
+        level,
+        sync,
+        sink,
+        made,
+        options.entry,
+        options.legacy,
+    )
+
+
+def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
+    """Forget what is found inside functions that an entry does not reach, and the other entries.
+    Text that cannot be read stays a fault of the whole file."""
+    named = resolved.entries_named(entry.removeprefix("@"))
+    if len(named) != 1:
+        return  # said where the entry is looked up
+    resolved.entries = named
+    launched = peer_functions(resolved, resolved.functions[named[0]])
+    reached = reached_functions(resolved, launched)
+    others = [f.op for f in resolved.functions.values() if f not in reached]
+
+    def is_meant(found: Diagnostic) -> bool:
+        span = found.span
+        if span is None or found.is_syntax_error:
+            return True
+        return not any(op.start <= span.start < op.end for op in others)
+
+    sink.keep(is_meant)
 
 
 _CHECKS = (
+    (units.attributes, None),
+    (units.marks, None),
+    (units.kinds, {"section"}),
+    (units.references, {"unit"}),
+    (units.containers, {"unit"}),
     (functions.entries, None),
     (functions.calls, None),
     (functions.regions, None),
@@ -135,15 +188,13 @@ def _checks(resolved: ResolvedModule, level: int) -> list[Diagnostic]:
 
 
 def _has_syntax_errors(sink: Sink) -> bool:
-    return any(d.is_error and d.code < "PTO1" for d in sink)
+    return any(d.is_syntax_error for d in sink)
 
 
 def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
     """A program that names no target runs if both targets accept it; one that only one target
     accepts must say so."""
-    default_sink, other_sink = Sink(), Sink()
-    default_sink.extend(sink)
-    other_sink.extend(sink)
+    default_sink, other_sink = sink.like(), sink.like()
     other = _check(module, source, "a5", options, other_sink)
     front = _check(module, source, DEFAULT_TARGET, options, default_sink)
     if default_sink.is_rejected == other_sink.is_rejected:

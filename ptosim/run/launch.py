@@ -85,7 +85,7 @@ class RunOptions:
 
 
 Args = Mapping[str, Any] | Sequence[Any] | None
-"""Arguments by name, or in the order of the entry; what is left out is made up or unknown."""
+"""Arguments by name, or in the order of the entry; what is left out is generated or unknown."""
 
 
 class Launch:
@@ -108,7 +108,7 @@ class Launch:
         self.profile = profile
         self.options = options
         self.sink = Sink()
-        self.made_up: dict[str, str] = {}
+        self.generated: dict[str, str] = {}
         self.tile_inputs: dict[str, np.ndarray] = {}
         self.rng = np.random.default_rng(options.seed)
 
@@ -149,7 +149,7 @@ class Launch:
         given = arguments.match(launched, args)
         if known is None and has_abstract(function):
             self.resolved, assumed = abstract.concrete(self.front, given, self.sink)
-            self.made_up.update(assumed)
+            self.generated.update(assumed)
             self._reject_errors()
         return given, known
 
@@ -199,14 +199,14 @@ class Launch:
         if value.name in given:
             return arguments.scalar_argument(value.name, type_, given[value.name])
         chosen = arguments.random_scalar(type_)
-        self.made_up[value.name] = f"{chosen}"
+        self.generated[value.name] = f"{chosen}"
         return chosen
 
     def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> np.ndarray:
         """A tensor is an array; only operations of other dialects (quant) work on it."""
         if value.name not in given:
             shape = tuple(4 if d is None else d for d in type_.dims)
-            self.made_up[value.name] = f"random elements of {type_}"
+            self.generated[value.name] = f"random elements of {type_}"
             return arguments.random_array(type_.elem, shape, self.rng)
         array = arguments.array_argument(value.name, type_.elem, given[value.name])
         if array.ndim != len(type_.dims) or any(
@@ -239,7 +239,7 @@ class Launch:
         else:
             array = arguments.random_array(elem, needed.shape, self.rng)
             shape = "x".join(map(str, needed.shape))
-            self.made_up[value.name] = f"{shape} random elements of {elem.name}"
+            self.generated[value.name] = f"{shape} random elements of {elem.name}"
         self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
 
     def _add_buffer(
@@ -270,7 +270,7 @@ class Launch:
             if type_.dtype.is_float and results.is_scale(self.function, value):
                 array = arguments.positive(array)
                 kind = "positive random"
-            self.made_up[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
+            self.generated[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
         self.tile_inputs[value.name] = array
 
     # -- run --------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class Launch:
             outputs=self.outputs(),
             findings=[*self.front.sink, *self.sink],
             prints=self.engine.prints,
-            made_up=self.made_up,
+            generated=self.generated,
             executed=self.engine.executed,
             cycles=cost.cycles if cost is not None else None,
             cost=cost,

@@ -86,7 +86,10 @@ class LoadedProgram:
     def entry(self, name: str | None = None) -> str:
         """Return the function to run; raises UsageError if it must be named or does not exist."""
         entries = self.entries
-        found = entries if name is None else self._entries_named(name.removeprefix("@"))
+        found = entries
+        if name is not None:
+            name = name.removeprefix("@")
+            found = self._front.resolved.entries_named(name)
         if len(found) == 1:
             return found[0]
         if name is not None:
@@ -99,12 +102,6 @@ class LoadedProgram:
             f"the program has {len(entries)} entries; name one with --entry",
             help=f"entries: {', '.join(entries)}",
         )
-
-    def _entries_named(self, name: str) -> list[str]:
-        """The entries of a name, with or without their unit."""
-        functions = [self._front.resolved.functions[e] for e in self.entries]
-        exact = [f.name for f in functions if name in (f.name, f.unit.qualified(f.symbol))]
-        return exact or [f.name for f in functions if f.symbol == name]
 
     def signature(self, entry: str | None = None) -> list[Arg]:
         """Return what an entry takes."""
@@ -164,5 +161,6 @@ class LoadedProgram:
         if target is None or check_target_word(target) in names:
             return self
         sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
-        other = run_frontend(front.source, FrontOptions(target, front.level, sync, front.compat))
+        asked = FrontOptions(target, front.level, sync, front.compat, front.entry, front.legacy)
+        other = run_frontend(front.source, asked)
         return self.of(other, self._profile.name)

@@ -69,7 +69,7 @@ def _valid(text: str) -> Dim:
 
 
 def unique(pairs: list[tuple[str, Any]], where: str = "") -> Fields:
-    """Return the keys of a body, `valid` as the two that it stands for; none may be there twice."""
+    """Return the keys of a body, `valid` as the two that it means; none may be there twice."""
     fields: Fields = {}
     for key, value in pairs:
         if key in fields:

@@ -221,7 +221,7 @@ def test_junit(cli, write):
     failure = suites["bad.pto [a5]"].find("testcase/failure")
     assert failure is not None
     assert "set_flag" in (failure.text or "")
-    warned = cli("check", write(program(LEGACY), "warn.pto"), "--format", "junit")
+    warned = cli("check", write(program(LEGACY), "warn.pto"), "--legacy", "--format", "junit")
     assert ElementTree.fromstring(warned.out).get("failures") == "0"
 
 

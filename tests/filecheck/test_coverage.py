@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import OpDef, Status
@@ -20,8 +21,10 @@ from ptosim.passes.verify import verify
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rule_views import attribute
 from tests.filecheck.conftest import sections
+from tests.sanitize.test_races import ORDERED
 from tests.semantics.operands import BUILDERS, Situation, case, preferred
 from tests.semantics.rows import executed
+from tests.semantics.test_sync import program
 
 FOLDER = Path(__file__).parent
 MICRO = "micro_"
@@ -67,12 +70,18 @@ def _fronts(folder: str) -> Iterator[Front]:
         for text, options in sections(path.read_text(encoding="utf-8")):
             level = int(options["level"]) if "level" in options else None
             for target in options["target"].split() or [None]:
-                choice = FrontOptions(target, level, options.get("sync"))
+                legacy = options.get("legacy") == "true"
+                choice = FrontOptions(
+                    target, level, options.get("sync"), options["compat"], legacy=legacy
+                )
                 yield run_frontend(Source(path.name, text), choice)
 
 
 def _fronts_of_cases() -> Iterator[Front]:
-    """Programs in which the tests of semantics execute operations."""
+    """Programs in which tests execute operations: their semantics, and what they order."""
+    for name, text in ORDERED.items():
+        for target in TARGETS:
+            yield run_frontend(Source(name, program(text, target)), FrontOptions(target))
     for op in BUILDERS:
         for target in TARGETS:
             if executed(op, target):
@@ -82,8 +91,8 @@ def _fronts_of_cases() -> Iterator[Front]:
 
 
 def tile_rows() -> Iterator[OpDef]:
-    for name in isa().names():
-        row = isa().get(name)
+    for date, name in ((d, name) for d in DATES for name in isa(d).names()):
+        row = isa(date).get(name)
         assert row is not None
         if not row.family.startswith(MICRO) and row.family not in OTHERS:
             yield row

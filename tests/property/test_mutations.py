@@ -243,7 +243,7 @@ def shipped() -> Iterator[Case]:
 
 
 def generated(seed: int, target: str) -> str:
-    """Loads, sums, fills and stores on three tiles, in order, in a loop and behind it."""
+    """Loads, sums, fills and stores on three tiles, in order, in a loop and after it."""
     rng = random.Random(seed)
 
     def line() -> str:

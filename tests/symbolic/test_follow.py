@@ -141,8 +141,8 @@ pto.barrier <PIPE_ALL>
 pto.tload ins(%py : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)"""
     text = program(body, args=", %r: index")
     with pytest.raises(ptosim.UsageError, match="not checked: what depends on argument `r`"):
-        checked(text, needless=True)
-    assert "PTO5301" not in codes(checked(text, needless=True, args={"r": 0}))
+        checked(text, redundant=True)
+    assert "PTO5301" not in codes(checked(text, redundant=True, args={"r": 0}))
 
 
 @pytest.mark.parametrize("operation", ["load", "store"])

@@ -71,6 +71,7 @@ def test_it_costs_what_the_same_program_on_views_costs(arch):
     [
         ["run"],
         ["check", "--dry-run"],
+        ["check", "--redundant"],
         ["check", "--needless"],
         ["cost"],
         ["map"],
@@ -116,7 +117,7 @@ def test_a_window_of_a_memref_that_leaves_it_is_refused():
 
 
 def test_a_memref_with_gaps_is_as_large_as_it_reaches():
-    """Rows of 64 elements at a distance of 128: 15 * 128 + 64 elements, made up or given."""
+    """Rows of 64 elements at a distance of 128: 15 * 128 + 64 elements, generated or given."""
     strided = "memref<16x64xf32, strided<[128, 1]>, #pto.address_space<gm>>"
     text = copy("a5").replace(GM, strided)
     result = ptosim.load(text).run()

@@ -22,6 +22,7 @@ class Unit:
     op: Operation | None = None
     parent: Unit | None = None
     kernel_kind: str | None = None  # its own, or that of the module around it
+    backend: str | None = None  # likewise: emitc or vpto
     functions: dict[str, Function] = field(default_factory=dict)  # by the name in the text
     children: list[Unit] = field(default_factory=list)
 
@@ -80,8 +81,17 @@ class ResolvedModule:
     insert_sync: bool = False  # the caller asks for automatic synchronisation
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
     entries: list[str] = field(default_factory=list)
-    """Names of the functions that can be run: those with a body that are not private; a snippet
-    without operations is none."""
+    """Names of the functions that can be run (see `bind.units.entries_of`)."""
+
+    def home(self, op: Operation) -> Function | None:
+        """Return the function that an operation is in."""
+        return next((f for f in self.functions.values() if f.op is op.function), None)
+
+    def entries_named(self, name: str) -> list[str]:
+        """Return the entries of a name, which is written with or without its unit."""
+        functions = [self.functions[e] for e in self.entries]
+        exact = [f.name for f in functions if name in (f.name, f.unit.qualified(f.symbol))]
+        return exact or [f.name for f in functions if f.symbol == name]
 
     def visible(self, unit: Unit, symbol: str) -> Function | None:
         """Return what a call in a unit reaches by a name: a function of the unit, where that is a
@@ -95,7 +105,7 @@ class ResolvedModule:
         """Return the function that the attribute `peer_func` of an operation names: one of its own
         unit, else the only public one of that name in the others."""
         symbol = attribute_of(op, "peer_func")
-        home = next((f for f in self.functions.values() if f.op is op.function), None)
+        home = self.home(op)
         if home is None or not isinstance(symbol, Symbol):
             return None
         own = self.visible(home.unit, symbol.name)

@@ -35,7 +35,8 @@ _ROW_KEYS = frozenset(
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "terminator", "scratch", "mismatch", "absent",
-        "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library", )
+        "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
+        "clause", "kept", )
 )  # fmt: skip
 
 
@@ -59,7 +60,7 @@ class _Row(NamedTuple):
         found = {}
         for key in ("since", "until"):
             word = _inherited(self.table, self.templates, key)
-            if word is not None:
+            if word:
                 found[key] = word
         return found
 
@@ -165,9 +166,11 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
         access=merged.get("access", {}),
         since=merged.get("since"),
-        until=merged.get("until"),
+        until=merged.get("until") or None,
         modern=merged.get("modern"),
         library=merged.get("library", False),
+        clause=merged.get("clause"),
+        kept=frozenset(merged.get("kept", ())),
     )
 
 
@@ -251,6 +254,7 @@ def _variants(row: TomlTable, where: str) -> tuple[Variant, ...]:
                     _constraint(r) for r in (*row.get("rules", ()), *table.get("rules", ()))
                 ),
                 when=table.get("when"),
+                modern=table.get("modern"),
             )
         )
     return tuple(variants)

@@ -89,7 +89,7 @@ class Scope:
 
     def use(self, tok: Tok, declared: Type | None) -> Value:
         """Return the value that a token names; reports an undefined one and goes on with a
-        stand-in."""
+        placeholder."""
         name = tok.value[1:]
         value = self._values.get(name)
         if value is None and "#" in name and name.endswith("#0"):
@@ -298,7 +298,7 @@ class Naming(ABC):
             "PTO0010",
             f"legacy spelling: {reason}",
             span,
-            notes=("the assembler of today does not read this spelling",),
+            notes=(f"PTOAS {self.date} does not read this spelling",),
             help=f"write `{modern}`",
             fixes=(Fix(span, modern),),
         )

@@ -16,14 +16,14 @@ from ptosim.ground.ir.types import (
     TileType,
     Type,
 )
-from ptosim.ground.isa.dates import DEFAULT_DATE
+from ptosim.ground.isa.dates import DEFAULT_DATE, comes_later, holds
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
 from ptosim.passes.bind.structured import Structured
-from ptosim.passes.bind.units import declare, symbol_of
+from ptosim.passes.bind.units import declare, entries_of, symbol_of
 from ptosim.passes.bind.unknown import unknown_operation
 from ptosim.passes.bind.written import Written, collect
 from ptosim.passes.verify.rule_views import attribute, condition_holds
@@ -39,13 +39,17 @@ def resolve(
     types: Mapping[str, Type] | None = None,
     *,
     date: str = DEFAULT_DATE,
+    legacy: bool = False,
 ) -> ResolvedModule:
     """Bind every name, type and operand of a module for a chip, or for the usual one of an
     architecture, as a date of the language reads it; faults go to `sink`.
+    With `legacy` names of other dates are read too.
 
     `types` gives values whose type is abstract in the text a tile type.
     """
-    return _Resolver(module, target, sink, types or {}, date).run()
+    resolver = _Resolver(module, target, sink, types or {}, date)
+    resolver.reads_all = legacy or module.kind == "snippet"
+    return resolver.run()
 
 
 class _Resolver(Structured):
@@ -54,6 +58,7 @@ class _Resolver(Structured):
     ) -> None:
         super().__init__(module, target, sink, types, date)
         self.isa = isa(date)
+        self.reads_all = False
         self._function: Function | None = None
         self._handlers = {"module": self._module, "func.func": self._func, **self._structured}
 
@@ -69,9 +74,7 @@ class _Resolver(Structured):
         for function in resolved.functions.values():
             function.ops = function.op.walk()
             function.body = function.op.regions[0].ops if function.has_body else []
-            is_empty = function.implicit and not self.module.ops
-            if function.has_body and not function.private and not is_empty:
-                resolved.entries.append(function.name)
+        resolved.entries = entries_of(resolved)
         return resolved
 
     # -- functions ------------------------------------------------------------------------------
@@ -110,7 +113,7 @@ class _Resolver(Structured):
         self.scope.restore(outer)
 
     def _not_in_a_function(self, problem: str, start: int, end: int) -> None:
-        if any(d.code < "PTO1" for d in self.sink):
+        if any(d.is_syntax_error for d in self.sink):
             return  # a missing brace makes everything after it a part of the function
         self.sink.report(
             "PTO1020",
@@ -217,13 +220,18 @@ class _Resolver(Structured):
             and self.module.kind != "snippet"
         ):
             self.sink.emit(unknown_operation(op, self.source, self.date))
+        if not holds(definition.dates, self.date) and self.module.kind != "snippet":
+            self.sink.emit(unknown_operation(op, self.source, self.date))
         op.name = definition.name
         return definition
 
     def _row(self, name: str) -> OpDef | None:
-        """The row of a name at the date; a snippet reads what any date has."""
+        """The row of a name at the date; a snippet reads what older ones have too."""
         row = self.isa.get(name)
-        return isa().get(name) if row is None and self.module.kind == "snippet" else row
+        if row is not None or not self.reads_all:
+            return row
+        row = isa().get(name)
+        return None if row is None or comes_later(row.dates, self.date) else row
 
     def _bind(self, op: Operation, definition: OpDef, written: Written) -> None:
         def holds(variant: Variant, condition: str) -> bool:

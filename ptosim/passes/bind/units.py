@@ -12,6 +12,7 @@ from ptosim.ground.ir.attributes import Enum, attribute_of, token_value
 from ptosim.ground.ir.core import Operation, Tok, Value
 from ptosim.ground.ir.program import Function, ResolvedModule, Unit
 from ptosim.ground.ir.types import Type
+from ptosim.ground.isa.units import UnitRules, unit_rules
 
 TypeOf = Callable[[Tok], Type]
 
@@ -42,6 +43,7 @@ class _Declarer:
                 name = "" if is_all else _module_name(op) or str(modules.index(op))
                 path = self._path(unit, name)
                 inner = Unit(path, op, unit, kernel_kind_of(op) or unit.kernel_kind)
+                inner.backend = backend_of(op) or unit.backend
                 unit.children.append(inner)
                 self.units[op] = inner
                 for region in op.regions:
@@ -106,6 +108,27 @@ def _named(file: Unit) -> dict[str, Function]:
     return {f.name: f for f in functions}
 
 
+def entries_of(resolved: ResolvedModule) -> list[str]:
+    """Return the functions that can be run: those with a body that are marked as entries; where
+    none is marked, or the date does not ask for it, those that are not private. A snippet without
+    operations is none."""
+    rules = unit_rules(resolved.date)
+    bodies = [f for f in resolved.functions.values() if f.has_body and not _is_empty(f)]
+    marked = [f.name for f in bodies if mark_of(f.op, rules)]
+    if marked and "every_public_function" not in rules.rules:
+        return marked
+    return [f.name for f in bodies if not f.private]
+
+
+def mark_of(op: Operation, rules: UnitRules) -> str | None:
+    """Return the attribute that makes a function an entry, None where it has none."""
+    return next((mark for mark in rules.marks if mark in op.attrs), None)
+
+
+def _is_empty(function: Function) -> bool:
+    return function.implicit and not function.body
+
+
 def _module_name(op: Operation) -> str:
     symbol = next((t for t in op.items if t.type == "SYMBOL"), None)
     return token_value(symbol).name if symbol is not None else ""
@@ -120,3 +143,9 @@ def kernel_kind_of(op: Operation) -> str | None:
     """Return the kind of core that a function or module names."""
     value = attribute_of(op, "pto.kernel_kind")
     return value.member if isinstance(value, Enum) else None
+
+
+def backend_of(op: Operation) -> str | None:
+    """Return the back end that a module names, in small letters."""
+    value = attribute_of(op, "pto.backend")
+    return value.lower() if isinstance(value, str) else None

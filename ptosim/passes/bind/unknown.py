@@ -14,7 +14,7 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.source import Source, Span
 
-_LINE_THAT_ENDS = re.compile(r"[^\s,(\[{<:=>][ \t]*\n")
+_LINE_THAT_ENDS = re.compile(r"(?:[^\s,(\[{<:=>]|(?<!-)>)[ \t]*\n")
 _NEAR = 500
 """Characters before a syntax error in which its statement begins."""
 
@@ -29,16 +29,14 @@ def unknown_operation(op: Operation, source: Source, date: str) -> Diagnostic:
 def unknown_name(name: str, span: Span, date: str) -> Diagnostic:
     """Return the finding on the name of an operation that a date does not have."""
     row = isa().get(name)
-    if row is not None and row.dates and comes_later(row.dates, date):
+    about = coming(name)
+    if row is not None and comes_later(row.dates, date):
         return _later(name, span, row.dates["since"])
+    if about is not None and not comes_later(about.dates, date):
+        return _not_yet(name, span, about)
     if row is not None and row.until is not None:
         return _gone(name, span, row, date)
-    about = coming(name)
-    if about is None:
-        return _no_name(name, span, date)
-    if comes_later(about.dates, date):
-        return _later(name, span, about.since)
-    return _not_yet(name, span, about)
+    return _later(name, span, about.since) if about is not None else _no_name(name, span, date)
 
 
 def _later(name: str, span: Span, since: str) -> Diagnostic:
@@ -58,11 +56,11 @@ def _gone(name: str, span: Span, row: OpDef, date: str) -> Diagnostic:
         why = f"PTOAS {row.until} has it no more"
     known = modern is not None and (isa(date).get(modern) or coming(modern)) is not None
     return finding(
-        "PTO0010" if not row.library else "PTO1003",
+        "PTO0010",
         f"unknown operation `{name}`: {why}",
         span,
         help=f"write `{modern}`" if known else "`ptosim ops` lists every operation",
-        fixes=(Fix(span, modern),) if known and modern is not None and not row.library else (),
+        fixes=(Fix(span, modern),) if known and modern is not None and row.clause is None else (),
     )
 
 

@@ -19,7 +19,7 @@ from ptosim.passes.bind.written import count_indices, count_values, is_literal, 
 
 
 def enum_member(operand: Operand, definition: OperandDef) -> str | None:
-    """Return the member that a word stands for, in its canonical spelling; None if it is none."""
+    """Return the member that a word names, in its canonical spelling; None if it is none."""
     value = operand.const
     for name in definition.enums:
         enum = enums().get(name)

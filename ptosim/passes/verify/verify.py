@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Sink, finding
 from ptosim.ground.ir.attributes import Enum, TypeText, attr_value
-from ptosim.ground.ir.core import Operand, Operation, Tok, Value
+from ptosim.ground.ir.core import Attr, Operand, Operation, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import (
     AbstractTileType,
@@ -56,8 +56,9 @@ def verify(resolved: ResolvedModule, sink: Sink) -> None:
 class _Verifier:
     def __init__(self, resolved: ResolvedModule) -> None:
         self.target = resolved.target
+        self.date = resolved.date
         snippet = resolved.module.kind == "snippet"
-        self.date = None if snippet else resolved.date  # a snippet reads what any date has
+        self.word_date = None if snippet else resolved.date  # a snippet reads words of any date
         self.source: Source = resolved.module.source
         self.found: list[Diagnostic] = []
 
@@ -74,7 +75,7 @@ class _Verifier:
         if op.variant is None:
             return
         faults = [
-            *check_words(op, self.source, self.date),
+            *check_words(op, self.source, self.word_date),
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
         ]
@@ -108,12 +109,22 @@ class _Verifier:
 
     def _legacy(self, op: Operation, what: str) -> None:
         old, _, modern = what.partition("; ")
+        name = op.variant.modern if op.variant is not None else None
+        span = Span(self.source, op.name_end - len(op.name), op.name_end)
         self._report(
             "PTO0010",
             f"legacy spelling: {old}",
             op.span(self.source),
-            notes=("the assembler of today does not read this spelling",),
+            notes=(f"PTOAS {self.date} does not read this spelling",),
             help=modern or None,
+            fixes=(Fix(span, name),) if name is not None and op.form != "generic" else (),
+        )
+
+    def _kept(self, op: Operation, key: str, attr: Attr) -> None:
+        self._report(
+            "PTO0012",
+            f"'{op.name}' op: attribute '{key}' is an older form that is still read",
+            self._attr_span(op, attr),
         )
 
     # -- attributes -----------------------------------------------------------------------------
@@ -123,6 +134,8 @@ class _Verifier:
         fit = True
         for key, attr in op.attrs.items():
             known = definition.attrs.get(key)
+            if known is not None and key in definition.kept:
+                self._kept(op, key, attr)
             if known is not None:
                 fit = self._attribute(op, known, attr) and fit
             elif "." not in key and key not in _QUIET_KEYS and not _has_operand(op, key):
@@ -159,7 +172,7 @@ class _Verifier:
             if op.attributes[known.name] is None:
                 self.found.append(no_member(op, (known.type,), value, span))
                 return False
-            other = other_date(op, (known.type,), str(op.attributes[known.name]), span, self.date)
+            other = other_date(op, (known.type,), str(op.attributes[known.name]), span, self.word_date)
             if other is not None:
                 self.found.append(other)
                 return False

@@ -4,7 +4,7 @@ The library of A5 addresses its tiles by the static width S of the source, not b
 element (r, c) of the result is byte r*S + c (two elements a byte for MXFP4). The exponent tile's
 shape chooses between two paths for groups along rows: with one row all groups are dense, with
 more rows each has a row of its own. Scratch tiles get results too: the group maxima, and the
-scales, for 16-bit sources as bf16 patterns. What surplus lanes of a store leave behind is marked as
+scales, for 16-bit sources as bf16 patterns. What surplus lanes of a store leave is marked as
 undefined.
 """
 

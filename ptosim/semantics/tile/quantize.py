@@ -104,7 +104,7 @@ def _flat(tile: Tile, shape: tuple[int, int], strides: tuple[int, int]) -> Param
     return lambda: view
 
 
-# -- what A2/A3 leaves behind ----------------------------------------------------------------------
+# -- what A2/A3 overwrite --------------------------------------------------------------------------
 
 
 def _clobber(op: Binding, src: Tile) -> Callable[[affine.Int8Result], None] | None:

@@ -158,33 +158,33 @@ devices = ["Ascend955X"]
 bytes = 196608
 planner = 196608
 safe = 196608
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [cores]
 cube = 4
 vector = 8
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [events]
 ids = 2
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [cost.machine.clock]
 mhz = 1000
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [cost.machine.read_total]
 gib_per_second = 10
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [cost.machine.write_total]
 gib_per_second = 10
-source = "made up"
+source = "invented"
 confidence = "assumed"
 """
 
@@ -314,14 +314,14 @@ def test_inserted_flags_obey(folder: Path) -> None:
 
 def test_it_is_listed(folder: Path) -> None:
     spaces = data_of("targets")["a5"]["chips"]["955X"]["spaces"]
-    assert (spaces["vec"]["bytes"], spaces["vec"]["source"]) == (192 * KIB, "made up")
+    assert (spaces["vec"]["bytes"], spaces["vec"]["source"]) == (192 * KIB, "invented")
     assert spaces["mat"]["bytes"] == machine("a5").spaces["mat"].bytes
     assert re.search(r"955X +955x +a5 +4 +8 +1000 +192 +assumed", told("targets")[1])
     assert re.search(r"955X +space\.vec +bytes 196,608 bytes", told("targets")[1])
 
 
 BROKEN = {
-    "no source": ('source = "made up"', 'source = ""', "has no source"),
+    "no source": ('source = "invented"', 'source = ""', "has no source"),
     "no confidence": ('confidence = "assumed"', 'confidence = "sure"', "or confidence"),
     "more than there is": ("planner = 196608", "planner = 253952", "space.vec"),
     "no such architecture": ('architecture = "a5"', 'architecture = "a9"', "no architecture a9"),

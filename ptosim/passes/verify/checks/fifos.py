@@ -313,7 +313,7 @@ def _signals(function: Function, target: str, source: Source) -> Iterator[Diagno
         return
     if _is_mixed(function):
         yield finding(
-            "PTO0010",
+            "PTO0013",
             "legacy spelling: mixed cube/vector body without sections",
             function.op.span(source),
             notes=("cube and vector cores run different code; signals between them need both",),

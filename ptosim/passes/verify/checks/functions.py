@@ -9,26 +9,31 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operand, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
+from ptosim.ground.isa.units import UnitRules, unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.names import compatible
+from ptosim.passes.bind.units import mark_of
 from ptosim.passes.verify.operands import constant, operand_span
 
 
 def entries(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report entry functions with results and recursive calls."""
-    source = resolved.module.source
+    source, rules = resolved.module.source, unit_rules(resolved.date)
     calls = {f.name: _callees(f) for f in resolved.functions.values() if f.has_body}
     called = {callee for callees in calls.values() for callee, _ in callees}
     for function in resolved.functions.values():
-        if function.results and _is_entry(function, called):
+        if function.results and _is_entry(function, called, rules):
             yield _nonvoid(function, source)
     yield from _recursion(calls, source)
 
 
-def _is_entry(function: Function, called: set[str]) -> bool:
-    if not function.has_body or function.private or function.implicit:
+def _is_entry(function: Function, called: set[str], rules: UnitRules) -> bool:
+    if not function.has_body or function.implicit:
         return False
-    return "pto.entry" in function.op.attrs or function.name not in called
+    is_marked = mark_of(function.op, rules) is not None
+    if "every_public_function" in rules.rules:
+        return not function.private and (is_marked or function.name not in called)
+    return is_marked
 
 
 def _callees(function: Function) -> list[tuple[str, Operation]]:
