@@ -172,7 +172,9 @@ class _Verifier:
             if op.attributes[known.name] is None:
                 self.found.append(no_member(op, (known.type,), value, span))
                 return False
-            other = other_date(op, (known.type,), str(op.attributes[known.name]), span, self.word_date)
+            other = other_date(
+                op, (known.type,), str(op.attributes[known.name]), span, self.word_date
+            )
             if other is not None:
                 self.found.append(other)
                 return False
@@ -203,7 +205,8 @@ class _Verifier:
                 self._report(
                     "PTO2017",
                     f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
-                    f"shape[{axis}]",
+                    f"shape[{axis}]: tile_buf valid_{('row', 'col')[axis]} ({valid}) exceeds "
+                    f"{('rows', 'cols')[axis]} ({size})",
                     value.span(self.source),
                     label=f"valid {valid} of {size}",
                     notes=("the valid region is inside the static shape of the tile",),
