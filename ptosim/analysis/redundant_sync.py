@@ -14,8 +14,8 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source, Span
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.run.following import follow
 from ptosim.run.program import LoadedProgram
-from ptosim.run.symbolic import follow
 
 MAX_CANDIDATES = 200
 

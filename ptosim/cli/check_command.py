@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -19,13 +20,15 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.parts import parts
-from ptosim.run.sources import open_file
+from ptosim.run.sidecar import sidecar_of
+from ptosim.run.sources import open_file, source_path
 from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line
 
-_EPILOG = """A program with synchronisation of its own is followed without values (a dry run) as far
-as its scalars are known: races, deadlocks and flags need no data. `--arg n=64` gives a scalar.
-A program that the static checks reject exits with 3, whether or not --select shows why."""
+_EPILOG = """A program is followed without values (a dry run) as far as its scalars are known, and
+within a number of instructions: races, deadlocks, flags and bounds need no data. `--arg n=64` gives
+a scalar. Exit code 3: the assembler refuses the program, or it cannot be placed, whether or not
+--select shows why; 1: any other error."""
 
 
 @dataclass(slots=True)
@@ -62,7 +65,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dry-run",
         action=argparse.BooleanOptionalAction,
-        help="follow the program without values (default: if it has flags or barriers)",
+        help="follow the program without values: to its end, or not at all (default: within a "
+        "number of instructions)",
     )
     group.add_argument(
         "--redundant",
@@ -92,6 +96,7 @@ def _count(text: str) -> int:
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Check every file on every target asked for."""
     _refuse_contradictions(options)
+    gc.freeze()  # what was imported stays; the collector need not go through it for every file
     shared.switches(options.set)
     chosen = selection(options.select, options.ignore)
     reports: list[_File] = []
@@ -107,8 +112,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             continue
         for source in sources:
             if options.fix or options.diff:
-                source = fixing.fix(name, source, _checker(options, chosen), terminal, options)
-            reports += [_check(source, t, options, chosen) for t in shared.targets(options.target)]
+                check = _checker(name, options, chosen)
+                source = fixing.fix(name, source, check, terminal, options)
+            reports += [_check(source, t, options, chosen) for t in _targets(name, options)]
     _write(reports, options, terminal)
     return UsageError.exit_code if unreadable else _code(reports, options)
 
@@ -123,8 +129,18 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
         raise UsageError(f"{word} is for the dry run, which --no-dry-run switches off")
 
 
-def _checker(options: argparse.Namespace, chosen: Selection):
-    target = shared.targets(options.target)[0]
+def _targets(name: str, options: argparse.Namespace) -> list[str | None]:
+    """The targets that are asked for; else the one that `run` takes for a program with a sidecar,
+    which may name none itself."""
+    asked = shared.targets(options.target)
+    sidecar = (
+        sidecar_of(source_path(name)) if asked == [None] and not name.startswith("-") else None
+    )
+    return list(sidecar.targets[:1]) or asked if sidecar is not None else asked
+
+
+def _checker(name: str, options: argparse.Namespace, chosen: Selection):
+    target = _targets(name, options)[0]
     return lambda source: _check(source, target, options, chosen).shown
 
 
@@ -232,7 +248,8 @@ def _line(report: _File, options: argparse.Namespace) -> str:
     line = (
         f"ptosim {__version__} · {fields['file']} · {choices}: {count_line(report.shown)}{hidden}"
     )
-    return line + (f"\n  dry run {fields['dry_run']}" if fields["dry_run"] else "")
+    told = fields["dry_run"] and not report.checked.is_open  # else a note says it
+    return line + (f"\n  dry run {fields['dry_run']}" if told else "")
 
 
 # -- exit code ------------------------------------------------------------------------------------
@@ -252,6 +269,6 @@ def _code(reports: list[_File], options: argparse.Namespace) -> int:
 
 
 def _is_rejected(report: _File, options: argparse.Namespace) -> bool:
-    static = list(report.checked.front.sink)
-    errors = _strict(static) if options.strict else static
-    return any(d.is_rejection for d in errors)
+    """True if one finding, shown or not, is the assembler's refusal."""
+    found = report.checked.findings
+    return any(d.is_rejection for d in (_strict(found) if options.strict else found))

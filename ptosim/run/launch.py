@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from ptosim.engine.core.decode import decode
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Depth
 from ptosim.engine.core.retire import RetireEngine
-from ptosim.engine.timed.engine import TimedEngine
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ground.ir.core import Value
@@ -48,11 +47,13 @@ from ptosim.passes.place.cores import CoreRole, Plan, has_abstract, peer_functio
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results
-from ptosim.run.costing import bridge_of, report_of
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics.scalar.global_views import default_value, memref_view
+
+if TYPE_CHECKING:
+    from ptosim.timing.report.totals import CostReport
 
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
@@ -102,6 +103,8 @@ class Launch:
     machine: Machine
     program: DecodedProgram
     engine: Engine
+    is_timed = False
+    """True if cycles are counted beside the values."""
 
     def __init__(self, front: Front, profile: Profile, options: RunOptions) -> None:
         self.front = front
@@ -320,6 +323,10 @@ class Launch:
         if self.options.commit == "retire":
             self.engine = RetireEngine(*parts, observers, in_order=in_order)
         elif self.options.timing:
+            from ptosim.engine.timed.engine import TimedEngine  # brings the laws of time
+            from ptosim.run.costing import bridge_of
+
+            self.is_timed = True
             self.engine = TimedEngine(*parts, bridge_of(self), observers, in_order=in_order)
         else:
             self.engine = Engine(*parts, observers, in_order=in_order)
@@ -331,12 +338,13 @@ class Launch:
         try:
             self.engine.run(self.options.max_instructions)
         except Trap as trap:
-            cycle = report_of(self).cycles if self.is_timed else None
+            cost = self._cost()
             findings = [*self.front.sink, *self.sink]
+            cycle = cost.cycles if cost is not None else None
             raise Trap(findings, pc=trap.pc, cycle=cycle, pipe=trap.pipe) from trap.__cause__
         if monitor is not None:
             monitor.finish()
-        cost = report_of(self) if self.is_timed else None
+        cost = self._cost()
         return results.Result(
             outputs=self.outputs(),
             findings=[*self.front.sink, *self.sink],
@@ -347,10 +355,12 @@ class Launch:
             cost=cost,
         )
 
-    @property
-    def is_timed(self) -> bool:
-        """True if cycles are counted beside the values."""
-        return isinstance(self.engine, TimedEngine)
+    def _cost(self) -> CostReport | None:
+        if not self.is_timed:
+            return None
+        from ptosim.run.costing import report_of
+
+        return report_of(self)
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError, rejected
@@ -15,9 +15,10 @@ from ptosim.run import arguments
 from ptosim.run.arguments import Arg
 from ptosim.run.launch import MAX_INSTRUCTIONS, Args, Launch, RunOptions
 from ptosim.run.results import Result
-from ptosim.run.symbolic import cost_of
 from ptosim.semantics.base import families
-from ptosim.timing.report.totals import CostReport
+
+if TYPE_CHECKING:
+    from ptosim.timing.report.totals import CostReport
 
 families.load()
 
@@ -149,6 +150,8 @@ class LoadedProgram:
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError if it
         has not ended after `max_instructions`.
         """
+        from ptosim.run.cost import cost_of  # brings the laws of time
+
         program = self.on_target(target)
         options = RunOptions(block_num=block_num, max_instructions=max_instructions)
         return cost_of(program.front, program.profile, program.entry(entry), args, options, what_if)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import ptosim
@@ -68,14 +69,27 @@ def test_equality_with_an_argument_that_is_not_given_is_open(predicate):
 
 
 def test_what_leaves_a_buffer_is_told_and_the_race_after_it_is_found():
-    """The real argument may be larger than the views imply, and the program goes on."""
+    """All views of the argument are static, so it has no more than they reach."""
     body = f"""%p2 = pto.partition_view %vx, offsets = [%r, %c0], sizes = [%c16, %c64] : {VIEW} -> {PART}
 pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)
 STORE"""
     result = checked(program(body, args=", %r: index"), args={"r": 16})
-    assert "PTO6019" in codes(result)
+    assert "PTO6001" in codes(result)
     assert "PTO5201" in codes(result)
     assert "to its end" in result.dry_run
+
+
+def test_what_leaves_a_buffer_of_unknown_size_is_a_warning():
+    """A second view, whose size is an argument, may reach further: so may the buffer."""
+    body = f"""%w = pto.make_tensor_view %x, shape = [%n, %c64], strides = [%c64, %c1] : !pto.tensor_view<?x64xf32>
+%p2 = pto.partition_view %w, offsets = [%r, %c0], sizes = [%c16, %c64] : !pto.tensor_view<?x64xf32> -> {PART}
+pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)"""
+    text = program(body, args=", %r: index, %n: index")
+    warned = {d.code: d.severity.word for d in checked(text, args={"r": 16, "n": 32}).findings}
+    assert "PTO6001" not in warned
+    assert warned["PTO6019"] == "warning"
+    given = checked(text, args={"r": 16, "n": 32, "x": np.zeros((16, 64), np.float32)})
+    assert "PTO6001" in codes(given), "what is given has its size"
 
 
 def test_a_scalar_without_a_result_is_told_and_the_race_after_it_is_found():
@@ -95,8 +109,9 @@ def test_a_window_at_an_unknown_place_orders_the_tile_that_it_fills():
 pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)
 STORE"""
     result = checked(program(body, args=", %r: index"))
-    assert codes(result) == ["PTO5201"]
+    assert codes(result) == ["PTO5201", "PTO6050"]
     assert "to its end; not checked: what depends on argument `r`" in result.dry_run
+    assert result.dry_run in result.findings[-1].message
 
 
 def test_a_view_of_unknown_size_is_followed_into_its_windows():
@@ -104,14 +119,14 @@ def test_a_view_of_unknown_size_is_followed_into_its_windows():
 %p2 = pto.partition_view %w, offsets = [%c0, %c0], sizes = [%c16, %c64] : !pto.tensor_view<?x64xf32> -> {PART}
 pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)
 STORE"""
-    assert codes(checked(program(body, args=", %n: index"))) == ["PTO5201"]
+    assert codes(checked(program(body, args=", %n: index"))) == ["PTO5201", "PTO6050"]
 
 
 def test_an_unknown_event_ends_it():
     body = f"pto.set_flag_dyn[<PIPE_MTE2>, <PIPE_MTE3>, %n]\n{RACE}"
     result = checked(program(body, args=", %n: index"))
     assert "'pto.set_flag_dyn' depends on argument `n`" in result.dry_run
-    assert codes(result) == []
+    assert codes(result) == ["PTO6050"]
 
 
 def test_a_tile_without_a_place_ends_it_where_it_is_used():
@@ -128,7 +143,7 @@ def test_a_tile_without_a_place_ends_it_where_it_is_used():
 }}
 """
     result = checked(text, args={"n": 8})
-    assert codes(result) == ["PTO4354"]
+    assert codes(result) == ["PTO6027", "PTO6050"]
     assert "'pto.texpands' depends on the result of 'pto.alloc_tile' in line 4" in result.dry_run
 
 

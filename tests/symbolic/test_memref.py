@@ -113,7 +113,7 @@ def test_a_window_of_a_memref_that_leaves_it_is_refused():
     with pytest.raises(ptosim.Trap) as stopped:
         ptosim.load(text).run({"x": X, "y": np.zeros_like(X)})
     assert stopped.value.findings[-1].code == "PTO6001"
-    assert "PTO6019" in [d.code for d in ptosim.check(text)]
+    assert "PTO6001" in [d.code for d in ptosim.check(text)], "the type says its size"
 
 
 def test_a_memref_with_gaps_is_as_large_as_it_reaches():

@@ -127,7 +127,7 @@ class _Decoder:
         self.current = decoded
         for value in function.args:
             self._place_argument(value)
-        self.ops(function.body)
+        self.flow.region(function.op.regions[0], [])
         if not self.insts or self.insts[-1].kind is not Kind.BRANCH or not _ends(function.body):
             self.flow.emit_return(function.op, [])
 
@@ -258,7 +258,7 @@ class _Decoder:
             op.attributes,
             self.slots.new,
             lambda code, message, help=None: self.report(op, code, message, help),
-            self.places.get(op),
+            self.places.get(op) or RegionPlace(),
         )
         if self.depth is Depth.PLACES:
             maker = partial(instruction, maker, self._unknown_results(op)[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Sink, finding
 from ptosim.ground.ir.core import Operation
@@ -23,7 +24,28 @@ def unknown_operation(op: Operation, source: Source, date: str) -> Diagnostic:
     """Return the finding on an operation without a row at a date: a name of another date, one that
     this version does not have yet, or no name at all."""
     start = op.name_end - len(op.name) if op.form != "generic" else op.start
-    return unknown_name(op.name, Span(source, start, op.name_end), date)
+    found = unknown_name(op.name, Span(source, start, op.name_end), date)
+    row = isa().get(op.name)
+    if row is None or row.clause is None or op.form != "dps":
+        return found
+    return replace(found, fixes=tuple(_with_clause(op, row, row.clause, source)))
+
+
+def _with_clause(op: Operation, row: OpDef, clause: str, source: Source) -> list[Fix]:
+    """Edits to the newer name, which takes one of the inputs as a clause after their types:
+    `ins(%a, %f : A, F)` becomes `ins(%a : A fp %f : F)`."""
+    at = next(i for i, d in enumerate(row.variants[0].ins) if d.name == clause)
+    values, types = op.ins, op.ins_types
+    if row.modern is None or not len(values) == len(types) > at > 0:
+        return []
+    end = types[-1].end
+    text = f" {clause} {values[at].value} : {types[at].value}"
+    return [
+        Fix(Span(source, op.name_end - len(op.name), op.name_end), row.modern),
+        Fix(Span(source, values[at - 1].end, values[at].end), ""),
+        Fix(Span(source, types[at - 1].end, types[at].end), ""),
+        Fix(Span(source, end, end), text),
+    ]
 
 
 def unknown_name(name: str, span: Span, date: str) -> Diagnostic:

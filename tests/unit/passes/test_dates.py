@@ -95,7 +95,7 @@ def test_a_file_moves_to_august() -> None:
     text, left = moved(module("// kept", SUBSET, *fills))
     assert text == module("// kept", SUBVIEW, FILL, FILL)
     assert left == []
-    assert codes(text, compat=AUGUST) == []
+    assert codes(text, compat=AUGUST, dry_run=False) == []
 
 
 def test_what_cannot_be_moved_is_said() -> None:
@@ -104,3 +104,49 @@ def test_what_cannot_be_moved_is_said() -> None:
     assert text == module(SUBVIEW, pack)
     assert left == ["unknown operation `pto.tpack`: PTOAS 2026-08 has it no more"]
     assert moved(text) == (text, left), "moving again changes nothing"
+
+
+ACC = "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>"
+SCALES = "!pto.tile_buf<scaling, 1x16xi64>"
+OUT = "!pto.partition_tensor_view<16x16xi8>"
+
+
+def store(text: str) -> str:
+    return f"""module attributes {{"pto.target_arch" = "a5"}} {{
+func.func @f(%p: !pto.ptr<i8>) attributes {{pto.kernel_kind = #pto.kernel_kind<cube>}} {{
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%c16 = arith.constant 16 : index
+%v = pto.make_tensor_view %p, shape = [%c16, %c16], strides = [%c16, %c1] : !pto.tensor_view<16x16xi8>
+%w = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c16, %c16] : !pto.tensor_view<16x16xi8> -> {OUT}
+%a = pto.alloc_tile : {ACC}
+%s = pto.alloc_tile : {SCALES}
+{text}
+return
+}}
+}}
+"""
+
+
+OLD_STORE = f"pto.tstore_fp ins(%a, %s : {ACC}, {SCALES}) outs(%w : {OUT})"
+NEW_STORE = f"pto.tstore ins(%a : {ACC} fp %s : {SCALES}) outs(%w : {OUT})"
+
+
+def test_an_operand_moves_into_the_clause_of_the_newer_name() -> None:
+    assert codes(store(OLD_STORE), compat=APRIL) == []
+    assert codes(store(NEW_STORE), compat=AUGUST) == []
+    text, left = moved(store(OLD_STORE))
+    assert (text, left) == (store(NEW_STORE), [])
+    assert codes(store(NEW_STORE), compat=APRIL) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (NEW_STORE.replace(" fp %s", " fp %a").replace(SCALES, ACC), "fp to use loc=scaling"),
+        (NEW_STORE + " {stPhase = #pto<st_phase partial>}", "use the default stPhase"),
+    ],
+)
+def test_what_the_clause_of_a_store_takes(text: str, words: str) -> None:
+    found = ptosim.check(store(text), compat=AUGUST)
+    assert any(words in d.message for d in found), [d.message for d in found]
