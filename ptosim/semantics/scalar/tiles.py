@@ -101,6 +101,8 @@ def tassign(ctx: ValueContext) -> Action:
     def run(core: Core) -> None:
         slots = core.slots
         old: TileRef = slots[source]
+        if not isinstance(old, TileRef):
+            raise OpFault("PTO8002", f"'{ctx.op.name}' places tiles; {name[5:]} is none")
         at = slots[addr]
         if not isinstance(at, (int, Unknown)):
             raise OpFault(
