@@ -37,6 +37,7 @@ from ptosim.passes.verify.operands import (
     check_words,
     no_member,
     operand_span,
+    other_date,
     other_enum,
 )
 from ptosim.passes.verify.rule_views import OperandView, environment, holds
@@ -61,6 +62,8 @@ class _Verifier:
     def __init__(self, resolved: ResolvedModule) -> None:
         self.target = resolved.target
         self.date = resolved.date
+        snippet = resolved.module.kind == "snippet"
+        self.word_date = None if snippet else resolved.date  # a snippet reads words of any date
         self.source: Source = resolved.module.source
         self.facts = resolved.facts
         self.backends = {f.op: f.unit.backend for f in resolved.functions.values()}
@@ -86,7 +89,7 @@ class _Verifier:
             return
         faults = [
             *self._unlisted(op),
-            *check_words(op, self.source),
+            *check_words(op, self.source, self.word_date),
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
         ]
@@ -198,6 +201,12 @@ class _Verifier:
             if op.attributes[known.name] is None:
                 self.found.append(no_member(op, (known.type,), value, span))
                 return False
+            other = other_date(
+                op, (known.type,), str(op.attributes[known.name]), span, self.word_date
+            )
+            if other is not None:
+                self.found.append(other)
+                return False
         elif not _has_type(value, known.type):
             self._report(
                 "PTO2006",
@@ -225,7 +234,8 @@ class _Verifier:
                 self._report(
                     "PTO2017",
                     f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
-                    f"shape[{axis}]",
+                    f"shape[{axis}]: tile_buf valid_{('row', 'col')[axis]} ({valid}) exceeds "
+                    f"{('rows', 'cols')[axis]} ({size})",
                     value.span(self.source),
                     label=f"valid {valid} of {size}",
                     notes=("the valid region is inside the static shape of the tile",),
