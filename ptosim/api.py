@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,12 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.run.parts import parts, the_only
 from ptosim.run.sources import read_source
 
 if TYPE_CHECKING:
     from ptosim.debug.program import Program
+    from ptosim.run.program import LoadedProgram
 
 
 def load(
@@ -26,15 +28,17 @@ def load(
     sync: str | None = None,
     filename: str | None = None,
     compat: str | None = None,
+    legacy: bool = False,
     switches: Mapping[str, str] | None = None,
 ) -> Program:
     """Parse and check a program (a path, or its text) and return it ready to run.
 
-    `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`. Raises
+    `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`; with
+    `legacy` what other dates spell is read too. Raises
     ProgramError, which carries every finding, if the program is wrong, UsageError for options that
     mean nothing or a file that cannot be read."""
-    text = read_source(source, filename)
-    front = run_frontend(text, FrontOptions(target, level, sync, compat))
+    text = the_only(read_source(source, filename))
+    front = run_frontend(text, FrontOptions(target, level, sync, compat, legacy=legacy))
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
     return Program.of(front, profile, switches)
@@ -42,12 +46,18 @@ def load(
 
 @dataclass(slots=True)
 class Checked:
-    """A program and every finding that needs no values; how far the dry run came, '' if there was
-    none."""
+    """A program and every finding that needs no values; how far it was followed, '' if it was
+    not. `is_open` is True if one of the findings says what could not be followed."""
 
     front: Front
     findings: list[Diagnostic]
     dry_run: str = ""
+    is_open: bool = False
+
+    @property
+    def is_rejected(self) -> bool:
+        """True if the assembler refuses the program, or it cannot be placed."""
+        return any(d.is_rejection for d in self.findings)
 
 
 def check_source(
@@ -57,40 +67,69 @@ def check_source(
     sync: str | None = None,
     *,
     compat: str | None = None,
+    legacy: bool = False,
     profile: str = "hw",
     switches: Mapping[str, str] | None = None,
     entry: str | None = None,
     args: Mapping[str, Any] | None = None,
     dry_run: bool | None = None,
-    needless: bool = False,
+    redundant: bool = False,
 ) -> Checked:
-    """Check a source: what its text says and, where it has synchronisation of its own (or `dry_run`
-    asks for it), what following it without values brings out; with `needless` also what its
-    synchronisation could do without. Raises UsageError for options and arguments that mean
-    nothing."""
-    front = run_frontend(source, FrontOptions(target, level, sync, compat))
+    """Check a source: what its text says and, unless `dry_run` is False, what following it without
+    values brings out: within a number of instructions, or (True) to the end; with `redundant` also
+    what its synchronisation could do without. Raises UsageError for options and arguments that
+    mean nothing."""
+    front = run_frontend(source, FrontOptions(target, level, sync, compat, legacy=legacy))
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))
-    wanted = needless or (front.sync == "manual" if dry_run is None else dry_run)
-    if not wanted or front.sink.is_rejected:
+    if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
-    from ptosim.run.program import LoadedProgram  # brings NumPy; most checks do without
-    from ptosim.run.symbolic import follow
+    from ptosim.run.program import LoadedProgram  # brings NumPy; a check of the text does without
 
     program = LoadedProgram.of(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
-    ends = []
-    for name in entries:
-        outcome = follow(front, program.profile, name, args)
-        checked.findings += [d for d in outcome.findings if d not in checked.findings]
-        ends.append(f"@{name}: {outcome}")
-        if needless and front.sync == "manual":
-            from ptosim.analysis.redundant_sync import needless as needless_of
+    _follow(checked, program, entries, args or {}, to_the_end=bool(dry_run))
+    if redundant and front.sync == "manual":
+        from ptosim.analysis.redundant_sync import redundant_sync
 
-            checked.findings += needless_of(program, name, args)
-    checked.dry_run = "; ".join(ends)
+        for name in entries:
+            checked.findings += redundant_sync(program, name, args)
     return checked
+
+
+def _follow(
+    checked: Checked,
+    program: LoadedProgram,
+    entries: Sequence[str],
+    args: Mapping[str, Any],
+    *,
+    to_the_end: bool,
+) -> None:
+    """Add what following the entries brings out, and one note on what could not be followed. Of
+    several entries each takes the arguments that it has."""
+    from ptosim.run.following import BUDGET, follow, left_open
+
+    taken = {name: {a.name for a in program.signature(name)} for name in entries}
+    unknown = args.keys() - set().union(*taken.values())
+    known = {_fault(d) for d in checked.findings}
+    outcomes = {}
+    for name in entries:
+        given = {n: v for n, v in args.items() if n in taken[name] or n in unknown}
+        budget = None if to_the_end else BUDGET
+        outcome = follow(program.front, program.profile, name, given, budget=budget)
+        outcomes[name] = outcome
+        new = (d for d in outcome.findings if _fault(d) not in known)
+        checked.findings += [d for d in new if d not in checked.findings]
+    note = left_open(outcomes)
+    checked.findings += [note] if note is not None else []
+    checked.is_open = note is not None
+    checked.dry_run = "; ".join(f"@{name}: {outcome}" for name, outcome in outcomes.items())
+
+
+def _fault(found: Diagnostic) -> tuple[str, object]:
+    """What the text says already is not told again where the program is followed."""
+    return found.code, found.span.line if found.span is not None else found.message
 
 
 def check(
@@ -102,7 +141,28 @@ def check(
     sync: str | None = None,
     filename: str | None = None,
     compat: str | None = None,
+    legacy: bool = False,
+    dry_run: bool | None = None,
+    entry: str | None = None,
+    args: Mapping[str, Any] | None = None,
 ) -> list[Diagnostic]:
-    """Return every finding about a program that needs no values; never raises for its faults."""
-    text = read_source(source, filename)
-    return check_source(text, target, level, sync, compat=compat, profile=profile).findings
+    """Return every finding about a program that needs no values; never raises for its faults.
+
+    The program is followed as far as its scalars (those of `args` among them) are known: within a
+    number of instructions, with `dry_run=True` to the end, with False not at all. Raises
+    UsageError for options, an entry or arguments that mean nothing."""
+    found: list[Diagnostic] = []
+    for text in parts(read_source(source, filename)):
+        found += check_source(
+            text,
+            target,
+            level,
+            sync,
+            compat=compat,
+            legacy=legacy,
+            profile=profile,
+            entry=entry,
+            args=args,
+            dry_run=dry_run,
+        ).findings
+    return found

@@ -27,7 +27,7 @@ from ptosim.passes.place.liveness import lifetimes
 from ptosim.passes.place.planner import Placed, place
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments
-from ptosim.run.symbolic import follow
+from ptosim.run.following import follow
 
 Span = tuple[int, int]
 """First and last step."""

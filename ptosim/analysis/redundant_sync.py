@@ -14,8 +14,8 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source, Span
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.run.following import follow
 from ptosim.run.program import LoadedProgram
-from ptosim.run.symbolic import follow
 
 MAX_CANDIDATES = 200
 
@@ -30,7 +30,7 @@ class _Candidate:
     what: str
 
 
-def needless(
+def redundant_sync(
     program: LoadedProgram, entry: str, args: Mapping[str, Any] | None
 ) -> list[Diagnostic]:
     """Return a note for every barrier and pair of flags of an entry that nothing needs, and for
@@ -39,11 +39,11 @@ def needless(
     front = program.front
     before = follow(front, program.profile, entry, args)
     if not before.is_whole:
-        raise UsageError(f"needless synchronisation cannot be told of @{entry}: {before}")
+        raise UsageError(f"redundant synchronisation cannot be told of @{entry}: {before}")
     wrong = next((d for d in before.findings if d.is_error), None)
     if wrong is not None:
         raise UsageError(
-            f"needless synchronisation cannot be told of @{entry} while it has {wrong.code}",
+            f"redundant synchronisation cannot be told of @{entry} while it has {wrong.code}",
             help="repair the races first (`ptosim check --fix`)",
         )
     known = {(d.code, d.message) for d in before.findings}
@@ -115,7 +115,9 @@ def _without(program: LoadedProgram, candidate: _Candidate) -> LoadedProgram | N
     text = front.source.text
     for op in sorted(candidate.ops, key=lambda o: -o.start):
         text = text[: op.start] + text[op.end :]
-    options = FrontOptions(front.chip, front.level, "manual", front.compat)
+    options = FrontOptions(
+        front.chip, front.level, "manual", front.compat, front.entry, front.legacy
+    )
     other = run_frontend(Source(front.source.name, text), options)
     return None if other.sink.is_rejected else LoadedProgram(other, program.profile)
 
@@ -169,7 +171,9 @@ def _pressure(front: Front, function: Operation) -> Iterator[Diagnostic]:
     most = machine(front.chip).event_ids
     for (source, target), uses in _uses(function).items():
         ids = {number for numbers in uses.values() for number in numbers}
-        last = max((op for numbers in uses.values() for op in numbers.values()), key=_start)
+        last = max(
+            (op for numbers in uses.values() for op in numbers.values()), key=lambda op: op.start
+        )
         loops = {
             front.source.line_column(loop.start)[0]: sorted(numbers)
             for loop, numbers in uses.items()
@@ -215,10 +219,6 @@ def _uses(function: Operation) -> dict[tuple[str, str], dict[Operation, dict[str
                 uses = found.setdefault((source, target), {}).setdefault(around, {})
                 uses.setdefault(number, op)
     return found
-
-
-def _start(op: Operation) -> int:
-    return op.start
 
 
 def _listed(ids: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -18,13 +19,16 @@ from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
-from ptosim.run.sources import open_source
+from ptosim.run.parts import parts
+from ptosim.run.sidecar import sidecar_of
+from ptosim.run.sources import open_file, source_path
 from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line
 
-_EPILOG = """A program with synchronisation of its own is followed without values (a dry run) as far
-as its scalars are known: races, deadlocks and flags need no data. `--arg n=64` gives a scalar.
-A program that the static checks reject exits with 3, whether or not --select shows why."""
+_EPILOG = """A program is followed without values (a dry run) as far as its scalars are known, and
+within a number of instructions: races, deadlocks, flags and bounds need no data. `--arg n=64` gives
+a scalar. Exit code 3: the assembler refuses the program, or it cannot be placed, whether or not
+--select shows why; 1: any other error."""
 
 
 @dataclass(slots=True)
@@ -61,9 +65,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dry-run",
         action=argparse.BooleanOptionalAction,
-        help="follow the program without values (default: if it has flags or barriers)",
+        help="follow the program without values: to its end, or not at all (default: within a "
+        "number of instructions)",
     )
     group.add_argument(
+        "--redundant",
         "--needless",
         action="store_true",
         help="also name redundant flags and barriers, with their price in cycles",
@@ -90,22 +96,25 @@ def _count(text: str) -> int:
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Check every file on every target asked for."""
     _refuse_contradictions(options)
+    gc.freeze()  # what was imported stays; the collector need not go through it for every file
     shared.switches(options.set)
     chosen = selection(options.select, options.ignore)
     reports: list[_File] = []
     unreadable = 0
     for name in options.files:
         try:
-            source = open_source(name)
+            sources = parts(open_file(name))
         except UsageError as problem:
             if len(options.files) == 1:
                 raise
             terminal.error(str(problem), problem.help)
             unreadable += 1
             continue
-        if options.fix or options.diff:
-            source = fixing.fix(name, source, _checker(options, chosen), terminal, options)
-        reports += [_check(source, t, options, chosen) for t in shared.targets(options.target)]
+        for source in sources:
+            if options.fix or options.diff:
+                check = _checker(name, options, chosen)
+                source = fixing.fix(name, source, check, terminal, options)
+            reports += [_check(source, t, options, chosen) for t in _targets(name, options)]
     _write(reports, options, terminal)
     return UsageError.exit_code if unreadable else _code(reports, options)
 
@@ -115,13 +124,23 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     for one, two in pairs:
         if getattr(options, one) and getattr(options, two):
             raise UsageError(f"--{one} and --{two} contradict each other", help="give one of them")
-    if options.dry_run is False and (options.arg or options.needless):
-        word = "--arg" if options.arg else "--needless"
+    if options.dry_run is False and (options.arg or options.redundant):
+        word = "--arg" if options.arg else "--redundant"
         raise UsageError(f"{word} is for the dry run, which --no-dry-run switches off")
 
 
-def _checker(options: argparse.Namespace, chosen: Selection):
-    target = shared.targets(options.target)[0]
+def _targets(name: str, options: argparse.Namespace) -> list[str | None]:
+    """The targets that are asked for; else the one that `run` takes for a program with a sidecar,
+    which may name none itself."""
+    asked = shared.targets(options.target)
+    sidecar = (
+        sidecar_of(source_path(name)) if asked == [None] and not name.startswith("-") else None
+    )
+    return list(sidecar.targets[:1]) or asked if sidecar is not None else asked
+
+
+def _checker(name: str, options: argparse.Namespace, chosen: Selection):
+    target = _targets(name, options)[0]
     return lambda source: _check(source, target, options, chosen).shown
 
 
@@ -134,12 +153,13 @@ def _check(
         options.level,
         options.sync,
         compat=options.compat,
+        legacy=options.legacy,
         profile=options.profile or "hw",
         switches=shared.switches(options.set),
         entry=options.entry,
         args=_arguments(options),
         dry_run=options.dry_run,
-        needless=options.needless,
+        redundant=options.redundant,
     )
     found = _strict(checked.findings) if options.strict else checked.findings
     return _File(source, checked, *chosen.split(found))
@@ -181,7 +201,7 @@ def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal
 def _found(report: _Report) -> Findings:
     about = {"programs": [_fields(r, report.options) for r in report.files]}
     suites = [
-        (f"{r.source.name} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
+        (f"{r.source.label} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
         for r in report.files
     ]
     options = report.options
@@ -203,7 +223,7 @@ FORMATS: Formats[_Report] = {
 def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
     front = report.checked.front
     return {
-        "file": report.source.name,
+        "file": report.source.label,
         "target": front.target,
         "chip": front.chip,
         "level": front.level,
@@ -228,7 +248,8 @@ def _line(report: _File, options: argparse.Namespace) -> str:
     line = (
         f"ptosim {__version__} · {fields['file']} · {choices}: {count_line(report.shown)}{hidden}"
     )
-    return line + (f"\n  dry run {fields['dry_run']}" if fields["dry_run"] else "")
+    told = fields["dry_run"] and not report.checked.is_open  # else a note says it
+    return line + (f"\n  dry run {fields['dry_run']}" if told else "")
 
 
 # -- exit code ------------------------------------------------------------------------------------
@@ -248,6 +269,6 @@ def _code(reports: list[_File], options: argparse.Namespace) -> int:
 
 
 def _is_rejected(report: _File, options: argparse.Namespace) -> bool:
-    static = list(report.checked.front.sink)
-    errors = _strict(static) if options.strict else static
-    return any(d.is_rejection for d in errors)
+    """True if one finding, shown or not, is the assembler's refusal."""
+    found = report.checked.findings
+    return any(d.is_rejection for d in (_strict(found) if options.strict else found))

@@ -17,8 +17,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Both run on the same arguments (generated ones are seeded); exit code 1 if B has new "
         "findings, other values, a broken budget, or is slower than --slower allows."
     )
-    parser.add_argument("first", metavar="A", help="path, `-`, or `@name`")
-    parser.add_argument("second", metavar="B", help="path, `-`, or `@name`")
+    parser.add_argument("first", metavar="A", help="path, `-`, or `@name`; `#part`")
+    parser.add_argument("second", metavar="B", help="path, `-`, or `@name`; `#part`")
     shared.add_program(parser, None)
     differing.add_options(parser)
 

@@ -18,7 +18,7 @@ Operations without an expansion stay, and comments at the end say why."""
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = _EPILOG
-    parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`")
+    parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`; `#part`")
     parser.add_argument("--target", metavar="T", help="a5 (950); default: the module's")
     shared.add_output(parser, FORMATS)
 

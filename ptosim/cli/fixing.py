@@ -10,7 +10,7 @@ from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.fix import Check, repair
 from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
-from ptosim.run.sources import source_path
+from ptosim.run.sources import open_file, source_path
 
 
 def fix(
@@ -18,6 +18,8 @@ def fix(
 ) -> Source:
     """Show what the fix-its of a file change, write it with --fix, and return the text to report
     on. Raises UsageError for what is no file of the user's, or one that changed meanwhile."""
+    if source.part and not name.endswith(f"#{source.part}"):
+        source = open_file(f"{name}#{source.part}")  # the parts before it may have changed
     if name == "-" or name.startswith("@"):
         what = "standard input" if name == "-" else "a shipped program"
         if options.fix:
@@ -27,21 +29,21 @@ def fix(
         place = f" in line {finding.span.line}" if finding.span is not None else ""
         terminal.remark(f"the fix-it of {finding.code}{place} does not apply: {reason}")
     if not repaired.fixed:
-        terminal.remark(f"{source.name}: no fix-its to apply")
+        terminal.remark(f"{source.label}: no fix-its to apply")
         return source
     terminal.aside(_diff(source, repaired.source))
     if options.diff:
         return source
     path = source_path(name)
     _refuse_changed(path, source)
-    write_file(path, repaired.source.text)
+    write_file(path, repaired.source.whole)
     count = len(repaired.fixed)
-    terminal.remark(f"{source.name}: {count} fix-it{'s' if count != 1 else ''} applied")
+    terminal.remark(f"{source.label}: {count} fix-it{'s' if count != 1 else ''} applied")
     return repaired.source
 
 
 def _refuse_changed(path: Path, source: Source) -> None:
-    if path.read_bytes().decode("utf-8", "replace") != source.text:
+    if path.read_bytes().decode("utf-8", "replace") != source.whole:
         raise UsageError(
             f"{path} changed while it was checked: its fix-its no longer apply",
             help="nothing was written; run the command again",
@@ -51,8 +53,8 @@ def _refuse_changed(path: Path, source: Source) -> None:
 def _diff(before: Source, after: Source) -> str:
     """As git writes it: `patch -p1` takes it in the folder that the names begin in."""
     lines = difflib.unified_diff(
-        before.text.splitlines(keepends=True),
-        after.text.splitlines(keepends=True),
+        before.whole.splitlines(keepends=True),
+        after.whole.splitlines(keepends=True),
         f"a/{before.name.lstrip('/')}",
         f"b/{after.name.lstrip('/')}",
     )

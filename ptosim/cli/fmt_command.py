@@ -9,11 +9,15 @@ from pathlib import Path
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, text
 from ptosim.cli.terminal import Terminal, write_file
-from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.diagnostics.model import Diagnostic, Sink
 from ptosim.ground.errors import ProgramError, UsageError
+from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
-from ptosim.run.sources import open_source, source_path
+from ptosim.passes.frontend import FrontOptions
+from ptosim.passes.rewrite.dates import to_date
+from ptosim.run.parts import by_part
+from ptosim.run.sources import open_file, source_path
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 
@@ -23,6 +27,9 @@ FORMATS: Formats[list[str]] = {"text": text("".join)}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.add_argument("--to", choices=("ssa", "dps"), help="convert tile operations to this form")
+    parser.add_argument(
+        "--compat-to", choices=DATES, help="move the program to this date of the language"
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 if a file is not canonical")
     parser.add_argument("--diff", action="store_true", help="show what would change")
     parser.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
@@ -57,22 +64,36 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     # No profile changes a text, but one that does not exist is a mistake here as everywhere.
     make_profile(options.profile or "hw", "a5", shared.switches(options.set))
     texts: list[str] = []
+    lost: list[Diagnostic] = []  # what another date has no form for
     changed = 0
     for name in options.files:
-        source = open_source(name)
-        text = formatted(source, options, terminal)
-        changed += text != source.text
+        source = open_file(name)
+        text = by_part(source, lambda part: _made_of(part, options, terminal, lost))
+        changed += text != source.own
         if options.diff:
             texts.append(_diff(source, text))
         elif options.in_place:
-            if text != source.text:
-                write_file(source_path(name), text)
+            if text != source.own:
+                before, after = source.around
+                write_file(source_path(name), f"{before}{text}{after}")
         elif options.check:
-            texts.append(f"{source.name}: not canonical\n" if text != source.text else "")
+            texts.append(f"{source.label}: not canonical\n" if text != source.own else "")
         else:
             texts.append(text)
     terminal.report(texts)
-    return 1 if changed and options.check else 0
+    return 1 if lost or (changed and options.check) else 0
+
+
+def _made_of(
+    source: Source, options: argparse.Namespace, terminal: Terminal, lost: list[Diagnostic]
+) -> str:
+    """The text of a program; what another date has no form for goes to `lost`."""
+    if options.compat_to:
+        moved = to_date(source, _front_options(options, options.sync), options.compat_to)
+        terminal.findings(list(moved.left))
+        lost += moved.left
+        source = source.changed(moved.text)
+    return formatted(source, options, terminal)
 
 
 def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -> str:
@@ -101,36 +122,38 @@ def _quantised(source: Source, options: argparse.Namespace) -> Source:
         def simpler(type_: object) -> str:
             return str(normalized(type_) if isinstance(type_, UniformType) else type_)
 
-        source = Source(source.name, rewritten(source.text, simpler))
+        source = source.changed(rewritten(source.text, simpler))
     if options.strip_quant:
         from ptosim.passes.rewrite.strip_quant import stripped_signatures
 
-        source = Source(source.name, stripped_signatures(source))
+        source = source.changed(stripped_signatures(source))
     if options.lower_quant:
         from ptosim.interop.quant_dialect import lowered
-        from ptosim.passes.frontend import FrontOptions
 
-        asked = FrontOptions(options.target, options.level, options.sync, options.compat)
-        source = Source(source.name, lowered(source, asked, options.quant_form))
+        asked = _front_options(options, options.sync)
+        source = source.changed(lowered(source, asked, options.quant_form))
     return source
 
 
 def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) -> Source:
     """The program with addresses and synchronisation."""
     from ptosim.analysis.insert_sync.write import rewritten
-    from ptosim.passes.frontend import FrontOptions
 
     if options.to == "ssa":
         raise UsageError("addresses and flags are written into the DPS form", help="drop --to ssa")
-    asked = FrontOptions(options.target, options.level, None, options.compat)
+    asked = _front_options(options, None)
     text, notes = rewritten(source, asked, plan=options.plan, insert_sync=options.insert_sync)
     terminal.findings(list(notes))
-    return Source(source.name, text)
+    return source.changed(text)
+
+
+def _front_options(options: argparse.Namespace, sync: str | None) -> FrontOptions:
+    return FrontOptions(options.target, options.level, sync, options.compat, legacy=options.legacy)
 
 
 def _diff(source: Source, text: str) -> str:
     lines = difflib.unified_diff(
-        source.text.splitlines(keepends=True),
+        source.own.splitlines(keepends=True),
         text.splitlines(keepends=True),
         source.name,
         f"{Path(source.name).name} (formatted)",

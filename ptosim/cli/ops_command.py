@@ -12,6 +12,7 @@ from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import OpDef
 from ptosim.passes.bind.bind import describe
@@ -31,15 +32,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status", metavar="S", help="only operations with this status on a target"
     )
+    parser.add_argument("--compat", choices=DATES, help="only operations of this date")
+    parser.add_argument("--since", choices=DATES, help="only operations that are new in this date")
     shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Print one operation in detail, or the table of all."""
     if options.name:
-        terminal.report(_one(options.name))
+        terminal.report(_one(options.name, options.compat))
         return 0
-    rows = [d for d in map(isa().get, isa().names()) if d is not None and _wanted(d, options)]
+    date = options.compat or options.since
+    rows = [
+        d for d in map(isa(date).get, isa(date).names()) if d is not None and _wanted(d, options)
+    ]
     if not rows:
         families = sorted({d.family for d in map(isa().get, isa().names()) if d is not None})
         raise UsageError("no operation fits", help=f"families: {', '.join(families)}")
@@ -48,22 +54,26 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _wanted(definition: OpDef, options: argparse.Namespace) -> bool:
+    if options.since and definition.since != options.since:
+        return False
     if options.family and definition.family != options.family:
         return False
     return not options.status or options.status in definition.status.values()
 
 
-def definition_of(name: str) -> OpDef | None:
-    """Return the row of an operation, named with or without its dialect; None if there is none."""
-    return isa().get(name) or isa().get(f"pto.{name}") or isa().get(f"pto.{name.lower()}")
+def definition_of(name: str, date: str | None = None) -> OpDef | None:
+    """Return the row of an operation (of a date), named with or without its dialect; None if there
+    is none."""
+    rows = isa(date)
+    return rows.get(name) or rows.get(f"pto.{name}") or rows.get(f"pto.{name.lower()}")
 
 
-def _one(name: str) -> OpDef:
-    definition = definition_of(name)
+def _one(name: str, date: str | None) -> OpDef:
+    definition = definition_of(name, date)
     if definition is None:
-        close = difflib.get_close_matches(f"pto.{name}", isa().names(), n=1)
+        close = difflib.get_close_matches(f"pto.{name}", isa(date).names(), n=1)
         raise UsageError(
-            f"unknown operation `{name}`",
+            f"unknown operation `{name}`{f' of {date}' if date else ''}",
             help=f"did you mean `{close[0].removeprefix('pto.')}`?" if close else None,
         )
     return definition
@@ -74,6 +84,7 @@ def _facts(definition: OpDef) -> dict[str, object]:
         "name": definition.name,
         "family": definition.family,
         "summary": definition.summary,
+        **definition.dates,
         "status": {t: str(definition.status[t]) for t in TARGETS},
         "basis": definition.basis,
         "forms": [describe(v, definition) for v in definition.variants],

@@ -30,7 +30,9 @@ def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> N
     """The argument that names a program (or with `files` several), and how it is read."""
     if file is not None:
         several = "+" if file == "files" else None
-        parser.add_argument(file, nargs=several, metavar="FILE", help="path, `-`, or `@name`")
+        parser.add_argument(
+            file, nargs=several, metavar="FILE", help="path, `-`, or `@name`; `#part`"
+        )
     group = parser.add_argument_group("program")
     group.add_argument(
         "--target",
@@ -44,6 +46,9 @@ def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> N
         "--compat",
         choices=DATES,
         help=f"the date of the language that the text is read as (default: {DEFAULT_DATE})",
+    )
+    group.add_argument(
+        "--legacy", action="store_true", help="read spellings that the date does not have"
     )
     group.add_argument("--profile", metavar="P", help="semantic profile: hw (default), page, cpu")
     group.add_argument(

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Runs the program on both targets: what becomes illegal, which races appear, which bits, "
         "budgets and cycles change. Exit code 3 if the new target rejects it, 1 if it is worse."
     )
-    parser.add_argument("file", metavar="FILE", help="path, or `@name`")
+    parser.add_argument("file", metavar="FILE", help="path, or `@name`; `#part`")
     parser.add_argument(
         "--from", dest="source", required=True, metavar="T", help="a target, or a chip"
     )

@@ -54,14 +54,14 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     for pair in options.arg:
         name, spec = split(pair, "--arg")
         values[name] = np.asarray(parse_spec(spec))
-    feeds, made_up = onnx_model.feeds(graph, values, options.seed)
+    feeds, generated = onnx_model.feeds(graph, values, options.seed)
     outcome = onnx_run.run(graph, feeds, targets, options.oracle)
     if options.emit:
         _emit(Path(options.emit), outcome)
     _write_outputs(options.out, outcome)
     if terminal.format == "text" and outcome.findings:
         terminal.findings(outcome.findings)
-    terminal.report(_Report(options.model, graph.opset, outcome, made_up))
+    terminal.report(_Report(options.model, graph.opset, outcome, generated))
     if options.fail_on == "never":
         return 0
     return 0 if outcome.identical() else 1
@@ -103,7 +103,7 @@ class _Report(NamedTuple):
     model: str
     opset: int
     outcome: Outcome
-    made_up: list[str]
+    generated: list[str]
 
 
 def _renderables(report: _Report) -> list[Part]:
@@ -123,8 +123,8 @@ def _renderables(report: _Report) -> list[Part]:
         Text(f"{head}{outcome.source}", style="bold"), table("", columns, rows),
         Text(_totals(outcome)),
     ]  # fmt: skip
-    if report.made_up:
-        parts.append(Text(f"inputs left out, data generated: {', '.join(report.made_up)}"))
+    if report.generated:
+        parts.append(Text(f"inputs left out, data generated: {', '.join(report.generated)}"))
     return [*parts, *(Text(f"note: {note}") for note in outcome.notes)]
 
 
@@ -155,7 +155,8 @@ def _fields(report: _Report) -> dict[str, object]:
         "oracle": outcome.oracle,
         "compared_with": outcome.source,
         "identical": {form: outcome.identical(form) for form in ("exact", "fast")},
-        "made_up": report.made_up,
+        "generated": report.generated,
+        "made_up": report.generated,  # its earlier name
         "notes": outcome.notes,
         "findings": outcome.findings,
         "nodes": [_line_fields(line) for line in outcome.lines],

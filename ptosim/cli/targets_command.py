@@ -41,7 +41,8 @@ def _renderables(errors: Accuracies | None) -> list[Part]:
         return renderables(*errors)
     sources = _Sources()
     parts = [part for name in architectures() for part in _architecture(name, sources)]
-    return [*parts, table("sources", (">", "source"), [(n, s) for s, n in sources.items()])]
+    named = table("sources", (">", "source"), [(n, s) for s, n in sources.items()])
+    return [_chips(), *parts, named]
 
 
 def _fields(errors: Accuracies | None) -> dict[str, object]:
@@ -67,6 +68,26 @@ def _architecture_fields(name: str) -> dict[str, object]:
 
 
 FORMATS: Formats[Accuracies | None] = {"text": tables(_renderables), "json": data(_fields)}
+
+
+def _chips() -> Part:
+    """Every chip with the figures that tell it apart."""
+    columns = (
+        "chip",
+        "words",
+        "target",
+        ">cube cores",
+        ">vector cores",
+        ">MHz",
+        ">UB KiB",
+        "clock is",
+    )
+    rows = []
+    for chip in map(machine, chips()):
+        clock, size = chip.figures["cost.machine.clock"], chip.spaces["vec"].bytes // 1024
+        words, numbers = ", ".join(chip.words), (*chip.cores, clock["mhz"], size)
+        rows.append((chip.name, words, chip.architecture, *map(str, numbers), clock["confidence"]))
+    return table("chips", columns, rows)
 
 
 class _Sources(dict[str, int]):

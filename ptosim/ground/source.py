@@ -14,12 +14,36 @@ class Source:
     """One program text with the name it is reported under.
 
     Lines and columns are counted from 1, columns in characters; the line table is made on first use
-    because a program without findings never needs it.
+    because a program without findings never needs it. Of one part of a file `text` has blanks where
+    the others are, so that its places are those of the file, and `around` is what is there.
     """
 
     name: str
     text: str
+    part: str = ""
+    around: tuple[str, str] = ("", "")
     _line_starts: list[int] | None = field(default=None, repr=False)
+
+    @property
+    def label(self) -> str:
+        """The name, with that of the part."""
+        return f"{self.name}#{self.part}" if self.part else self.name
+
+    @property
+    def own(self) -> str:
+        """The text without the blanks around a part."""
+        before, after = self.around
+        return self.text[len(before) : len(self.text) - len(after)]
+
+    @property
+    def whole(self) -> str:
+        """The text of the file."""
+        before, after = self.around
+        return f"{before}{self.own}{after}"
+
+    def changed(self, text: str) -> Source:
+        """Return another text in the place of this one."""
+        return Source(self.name, text, self.part, self.around)
 
     def _starts(self) -> list[int]:
         if self._line_starts is None:

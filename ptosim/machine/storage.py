@@ -76,8 +76,6 @@ def from_bytes(data: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> np.nda
 
 
 def _codes(array: np.ndarray) -> np.ndarray:
-    if array.dtype in (np.dtype(np.uint8), np.dtype(np.int8)):
-        return array.view(np.uint8) & 15
     return array.view(np.uint8) & 15  # ml_dtypes keeps a 4-bit element in the low bits of a byte
 
 

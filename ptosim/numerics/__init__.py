@@ -5,13 +5,13 @@ Nothing here knows tiles, memory or programs, and nothing here imports another p
 =================  ==============================================================================
 module             job
 =================  ==============================================================================
-`formats`          element formats, the arrays that hold them, two 4-bit elements in a byte
+`formats`          element formats, the arrays that hold them
 `codes`            decode and encode of the 8- and 4-bit floats
 `rounding`         round to integral values, narrow to a smaller float in any rounding mode
 `integers`         float to integer and integer to integer with saturation or wrap-around
 `convert`          TCVT: one function per (source, destination, mode, saturation, target)
 `mx`               MX TQUANT: group maxima, shared exponents, scales, element codes
-`stochastic`       stochastic rounding of the MX elements and its random words
+`stochastic`       stochastic rounding of the MX elements, random words, Philox 4x32
 `affine`           INT8 TQUANT and TDEQUANT
 `transcendental`   exp, log, square root and relatives with one final rounding
 `elementwise`      integer division, modulo, and the two NaN rules of max and min

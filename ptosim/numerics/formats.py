@@ -8,7 +8,7 @@ Array form, one rule for every format:
   codes, one element per entry, a 4-bit code in the low nibble;
 * 4-bit integers: `int8`, one element per entry; `i1`: `bool`.
 
-Two 4-bit elements share a byte only in memory; `pack_nibbles` and `unpack_nibbles` convert.
+Two 4-bit elements share a byte only in memory.
 """
 
 from __future__ import annotations
@@ -92,31 +92,3 @@ def lookup(name: str) -> Format:
     except KeyError:
         known = " ".join(FORMATS)
         raise ValueError(f"unknown element format {name!r}; known: {known}") from None
-
-
-def pack_nibbles(codes: np.ndarray) -> np.ndarray:
-    """Bytes of 4-bit `codes` [..., n]: [..., n/2], even column in the low nibble.
-
-    Accepts uint8 codes and int8 4-bit integers; only the low nibble of an entry counts.
-    `ValueError` if n is odd.
-    """
-    if codes.shape[-1] % 2:
-        raise ValueError(f"cannot pack an odd number of 4-bit columns ({codes.shape[-1]})")
-    nibbles = codes.view(np.uint8)
-    packed = nibbles[..., 1::2] << 4
-    packed |= nibbles[..., 0::2] & 0xF
-    return packed
-
-
-def unpack_nibbles(packed: np.ndarray, *, signed: bool = False) -> np.ndarray:
-    """Entries of `packed` bytes [..., n]: [..., 2n], low nibble first.
-
-    uint8 codes 0..15, or with `signed` int8 values -8..7.
-    """
-    entries = np.empty((*packed.shape[:-1], packed.shape[-1] * 2), dtype=np.uint8)
-    np.bitwise_and(packed, 0xF, out=entries[..., 0::2])
-    np.right_shift(packed, 4, out=entries[..., 1::2])
-    if not signed:
-        return entries
-    shifted = entries << 4
-    return shifted.view(np.int8) >> 4

@@ -8,7 +8,7 @@ block are added in f64). Integer products are exact modulo 2^32.
 
 With `sat` a NaN operand counts as 0 and an infinite one as the largest finite value of its type;
 the result likewise. tf32 operands are rounded to 10 bits of mantissa, to nearest, ties to even or
-away (PTO micro-instruction specification, cube)."""
+away (PTO micro-instruction specification, cube): `rounding.keep_mantissa`."""
 
 from __future__ import annotations
 
@@ -33,15 +33,6 @@ def operand(values: np.ndarray, name: str, *, saturate: bool = False) -> np.ndar
     if saturate:
         wide = np.nan_to_num(wide, nan=0.0, posinf=form.highest, neginf=form.lowest)
     return wide
-
-
-def tf32(values: np.ndarray, mode: str) -> np.ndarray:
-    """Round f32 to 10 bits of mantissa: `round_even` or `round_away`."""
-    require("tf32 mode", mode, ("round_even", "round_away"))
-    bits = values.view(np.uint32)
-    half = np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
-    step = half if mode == "round_even" else np.uint32(0x1000)
-    return np.where(np.isnan(values), bits, (bits + step) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def scaled(values: np.ndarray, scales: np.ndarray) -> np.ndarray:

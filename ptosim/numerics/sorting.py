@@ -1,8 +1,9 @@
 """Sorting and merging of records by a float score: downwards, equal scores in the order they come.
 
 The order of scores is that of numbers, +0 and -0 are equal. No public document says where the sort
-units put a NaN; two rules are offered: `sign` (a positive NaN above +infinity, a negative one below
--infinity, as their patterns read as signed magnitudes) and `last` (every NaN below everything).
+units put a NaN; three rules are offered: `sign` (a positive NaN above +infinity, a negative one
+below -infinity, as their patterns read as signed magnitudes), `first` and `last` (every NaN above,
+or below, everything).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def keys(scores: np.ndarray, nan: str) -> np.ndarray:
     if missing.any():
         above = np.uint32(0)
         below = np.uint32(0xFFFFFFFF)
-        negative = np.signbit(scores) if nan == "sign" else True
+        negative = np.signbit(scores) if nan == "sign" else nan == "last"
         downwards = np.where(missing, np.where(negative, below, above), downwards)
     return downwards
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import LimitError, UsageError
-from ptosim.ground.ir.core import Operand, Value
+from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import (
     AbstractTileType,
@@ -156,10 +156,12 @@ def _from_numbers(name: str, dtype: DType, value: np.ndarray, expected: np.dtype
 @dataclass(frozen=True, slots=True)
 class Needed:
     """How much of a pointer argument a program's views reach: elements, and the shape where all
-    views with constant shape and strides agree on one and are contiguous."""
+    views with constant shape and strides agree on one and are contiguous. `is_whole` is True where
+    nothing else uses the pointer, so that it needs no more."""
 
     elements: int
     shape: tuple[int, ...]
+    is_whole: bool = True
 
 
 def needed_elements(function: Function) -> dict[str, Needed]:
@@ -167,16 +169,26 @@ def needed_elements(function: Function) -> dict[str, Needed]:
     pointers without such a view are missing."""
     needed: dict[str, Needed] = {}
     pointers = {value: value.name for value in function.args if isinstance(value.type, PtrType)}
+    elsewhere: set[str] = set()
     for op in function.ops:
-        if "view" not in op.traits or not op.bound:
+        used = {pointers[value] for value in op.operand_values() if value in pointers}
+        if not used:
             continue
-        pointer = op.bound.get("ptr")
-        value = pointer.value if isinstance(pointer, Operand) else None
-        name = pointers.get(value) if value is not None else None
-        reach = _reach(op) if name is not None else None
+        name, reach = _viewed(op, pointers), None
+        if name is not None:
+            reach = _reach(op)
         if name is not None and reach is not None:
             needed[name] = _larger(needed.get(name), reach)
-    return needed
+        else:
+            elsewhere |= used
+    return {n: replace(reach, is_whole=n not in elsewhere) for n, reach in needed.items()}
+
+
+def _viewed(op: Operation, pointers: Mapping[Value, str]) -> str | None:
+    """The pointer argument that an operation makes a view of."""
+    pointer = op.bound.get("ptr") if "view" in op.traits and op.bound else None
+    value = pointer.value if isinstance(pointer, Operand) else None
+    return pointers.get(value) if value is not None else None
 
 
 def _larger(known: Needed | None, reach: Needed) -> Needed:
@@ -186,7 +198,7 @@ def _larger(known: Needed | None, reach: Needed) -> Needed:
     return Needed(elements, known.shape if known.shape == reach.shape else (elements,))
 
 
-def _reach(op: Any) -> Needed | None:
+def _reach(op: Operation) -> Needed | None:
     sizes = _constants(op.bound.get("shape"))
     strides = _constants(op.bound.get("strides"))
     if sizes is None or strides is None or len(sizes) != len(strides) or not sizes:

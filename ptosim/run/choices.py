@@ -28,6 +28,7 @@ class Choices:
     level: int | None = None
     sync: str | None = None
     compat: str | None = None
+    legacy: bool = False
     profile: str | None = None
     switches: Mapping[str, str] = field(default_factory=dict)
     entry: str | None = None
@@ -54,7 +55,10 @@ class Choices:
     def front(self) -> Front:
         """Return the program as the static checks leave it."""
         source = open_source(self.file)
-        return run_frontend(source, FrontOptions(self.target, self.level, self.sync, self.compat))
+        asked = FrontOptions(
+            self.target, self.level, self.sync, self.compat, self.entry, self.legacy
+        )
+        return run_frontend(source, asked)
 
     def program(self) -> LoadedProgram:
         """Return the program, ready to run. Raises ProgramError if it is wrong.

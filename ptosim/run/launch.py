@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ptosim.engine.core.decode import decode
+from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Depth
 from ptosim.engine.core.retire import RetireEngine
-from ptosim.engine.timed.engine import TimedEngine
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedError, UsageError
 from ptosim.ground.ir.core import Value
@@ -48,11 +47,13 @@ from ptosim.passes.place.cores import CoreRole, Plan, has_abstract, peer_functio
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results
-from ptosim.run.costing import bridge_of, report_of
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
 from ptosim.semantics.scalar.global_views import default_value, memref_view
+
+if TYPE_CHECKING:
+    from ptosim.timing.report.totals import CostReport
 
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
@@ -85,32 +86,34 @@ class RunOptions:
 
 
 Args = Mapping[str, Any] | Sequence[Any] | None
-"""Arguments by name, or in the order of the entry; what is left out is made up or unknown."""
+"""Arguments by name, or in the order of the entry; what is left out is generated or unknown."""
 
 
+@dataclass(eq=False)
 class Launch:
     """One run: arguments in buffers and tiles, cores, an engine."""
 
     depth = Depth.VALUES
     """How much of the program is executed."""
 
-    resolved: ResolvedModule
-    function: Function
-    launched: Sequence[Function]
-    roles: Sequence[CoreRole]
-    placement: Placement
-    machine: Machine
-    program: DecodedProgram
-    engine: Engine
+    front: Front
+    profile: Profile
+    options: RunOptions
+    sink: Sink = field(default_factory=Sink, init=False)
+    generated: dict[str, str] = field(default_factory=dict, init=False)
+    tile_inputs: dict[str, np.ndarray] = field(default_factory=dict, init=False)
+    resolved: ResolvedModule = field(init=False)
+    function: Function = field(init=False)
+    launched: Sequence[Function] = field(init=False)
+    roles: Sequence[CoreRole] = field(init=False)
+    placement: Placement = field(init=False)
+    machine: Machine = field(init=False)
+    program: DecodedProgram = field(init=False)
+    engine: Engine = field(init=False)
+    is_timed: bool = field(default=False, init=False)  # cycles are counted beside the values
 
-    def __init__(self, front: Front, profile: Profile, options: RunOptions) -> None:
-        self.front = front
-        self.profile = profile
-        self.options = options
-        self.sink = Sink()
-        self.made_up: dict[str, str] = {}
-        self.tile_inputs: dict[str, np.ndarray] = {}
-        self.rng = np.random.default_rng(options.seed)
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.options.seed)
 
     def prepare(self, entry: str, args: Args) -> Self:
         """Place and decode an entry, bind its arguments and make the cores. Raises UsageError for
@@ -124,16 +127,8 @@ class Launch:
             self.sink.extend(known.findings)
             self._reject_errors()
         self.launched, self.roles, self.placement = known.launched, known.roles, known.placement
-        self.program = decode(
-            self.resolved,
-            self.launched,
-            self.placement,
-            self.machine,
-            self.profile,
-            self._warn,
-            self.sink,
-            depth=self.depth,
-        )
+        parts = (self.resolved, self.placement, self.machine, self.profile, self._warn, self.sink)
+        self.program = Decoder(*parts, self.depth).run(self.launched)
         self._refuse_unsupported()
         self._bind_arguments(given)
         self._make_cores()
@@ -149,7 +144,7 @@ class Launch:
         given = arguments.match(launched, args)
         if known is None and has_abstract(function):
             self.resolved, assumed = abstract.concrete(self.front, given, self.sink)
-            self.made_up.update(assumed)
+            self.generated.update(assumed)
             self._reject_errors()
         return given, known
 
@@ -199,14 +194,14 @@ class Launch:
         if value.name in given:
             return arguments.scalar_argument(value.name, type_, given[value.name])
         chosen = arguments.random_scalar(type_)
-        self.made_up[value.name] = f"{chosen}"
+        self.generated[value.name] = f"{chosen}"
         return chosen
 
     def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> np.ndarray:
         """A tensor is an array; only operations of other dialects (quant) work on it."""
         if value.name not in given:
             shape = tuple(4 if d is None else d for d in type_.dims)
-            self.made_up[value.name] = f"random elements of {type_}"
+            self.generated[value.name] = f"random elements of {type_}"
             return arguments.random_array(type_.elem, shape, self.rng)
         array = arguments.array_argument(value.name, type_.elem, given[value.name])
         if array.ndim != len(type_.dims) or any(
@@ -239,7 +234,7 @@ class Launch:
         else:
             array = arguments.random_array(elem, needed.shape, self.rng)
             shape = "x".join(map(str, needed.shape))
-            self.made_up[value.name] = f"{shape} random elements of {elem.name}"
+            self.generated[value.name] = f"{shape} random elements of {elem.name}"
         self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
 
     def _add_buffer(
@@ -270,7 +265,7 @@ class Launch:
             if type_.dtype.is_float and results.is_scale(self.function, value):
                 array = arguments.positive(array)
                 kind = "positive random"
-            self.made_up[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
+            self.generated[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
         self.tile_inputs[value.name] = array
 
     # -- run --------------------------------------------------------------------------------------
@@ -320,7 +315,11 @@ class Launch:
         if self.options.commit == "retire":
             self.engine = RetireEngine(*parts, observers, in_order=in_order)
         elif self.options.timing:
-            self.engine = TimedEngine(*parts, bridge_of(self), observers, in_order=in_order)
+            from ptosim.engine.timed.engine import TimedEngine  # brings the laws of time
+            from ptosim.run.costing import bridge_of
+
+            self.is_timed = True
+            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=bridge_of(self))
         else:
             self.engine = Engine(*parts, observers, in_order=in_order)
 
@@ -331,26 +330,29 @@ class Launch:
         try:
             self.engine.run(self.options.max_instructions)
         except Trap as trap:
-            cycle = report_of(self).cycles if self.is_timed else None
+            cost = self._cost()
             findings = [*self.front.sink, *self.sink]
+            cycle = cost.cycles if cost is not None else None
             raise Trap(findings, pc=trap.pc, cycle=cycle, pipe=trap.pipe) from trap.__cause__
         if monitor is not None:
             monitor.finish()
-        cost = report_of(self) if self.is_timed else None
+        cost = self._cost()
         return results.Result(
             outputs=self.outputs(),
             findings=[*self.front.sink, *self.sink],
             prints=self.engine.prints,
-            made_up=self.made_up,
+            generated=self.generated,
             executed=self.engine.executed,
             cycles=cost.cycles if cost is not None else None,
             cost=cost,
         )
 
-    @property
-    def is_timed(self) -> bool:
-        """True if cycles are counted beside the values."""
-        return isinstance(self.engine, TimedEngine)
+    def _cost(self) -> CostReport | None:
+        if not self.is_timed:
+            return None
+        from ptosim.run.costing import report_of
+
+        return report_of(self)
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""

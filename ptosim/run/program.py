@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError, rejected
@@ -15,19 +16,22 @@ from ptosim.run import arguments
 from ptosim.run.arguments import Arg
 from ptosim.run.launch import MAX_INSTRUCTIONS, Args, Launch, RunOptions
 from ptosim.run.results import Result
-from ptosim.run.symbolic import cost_of
 from ptosim.semantics.base import families
-from ptosim.timing.report.totals import CostReport
+
+if TYPE_CHECKING:
+    from ptosim.timing.report.totals import CostReport
 
 families.load()
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class LoadedProgram:
     """A program that was parsed and checked: what it takes, its values, its cost."""
 
-    def __init__(self, front: Front, profile: Profile) -> None:
-        self._front = front
-        self._profile = profile
+    front: Front
+    """The checked module."""
+    profile: Profile
+    """The semantic profile."""
 
     @classmethod
     def of(cls, front: Front, profile: str, switches: Mapping[str, str] | None = None) -> Self:
@@ -39,72 +43,63 @@ class LoadedProgram:
         return cls(front, chosen)
 
     @property
-    def front(self) -> Front:
-        """The checked module."""
-        return self._front
-
-    @property
     def target(self) -> str:
         """The architecture that it runs on: a2a3 or a5."""
-        return self._front.target
+        return self.front.target
 
     @property
     def chip(self) -> str:
         """The chip that it runs on, for example 910B1: sizes, cores, clock and bandwidths."""
-        return self._front.chip
+        return self.front.chip
 
     @property
     def level(self) -> int:
         """The assembler level: 2 plans memory, 3 takes the program's addresses."""
-        return self._front.level
+        return self.front.level
 
     @property
     def compat(self) -> str:
         """The date of the language that it was read as."""
-        return self._front.compat
+        return self.front.compat
 
     @property
     def sync(self) -> str:
         """`manual`: the program's flags are all there is; `auto`: they are inserted."""
-        return self._front.sync
-
-    @property
-    def profile(self) -> Profile:
-        """The semantic profile."""
-        return self._profile
+        return self.front.sync
 
     @property
     def findings(self) -> list[Diagnostic]:
         """What the static checks found."""
-        return list(self._front.sink)
+        return list(self.front.sink)
 
     @property
     def entries(self) -> list[str]:
         """Names of the functions that can be run."""
-        return self._front.resolved.entries
+        return self.front.resolved.entries
 
     def entry(self, name: str | None = None) -> str:
         """Return the function to run; raises UsageError if it must be named or does not exist."""
         entries = self.entries
+        found = entries
         if name is not None:
             name = name.removeprefix("@")
-            if name not in entries:
-                raise UsageError(
-                    f"there is no entry `{name}`", help=f"entries: {', '.join(entries) or 'none'}"
-                )
-            return name
+            found = self.front.resolved.entries_named(name)
+        if len(found) == 1:
+            return found[0]
+        if name is not None:
+            problem = f"{len(found)} entries are called" if found else "there is no entry"
+            listed = ", ".join(found or entries) or "none"
+            raise UsageError(f"{problem} `{name}`", help=f"entries: {listed}")
         if not entries:
             raise UsageError("the program has no function with a body to run")
-        if len(entries) > 1:
-            raise UsageError(
-                f"the program has {len(entries)} entries; name one with --entry",
-                help=f"entries: {', '.join(entries)}",
-            )
-        return entries[0]
+        raise UsageError(
+            f"the program has {len(entries)} entries; name one with --entry",
+            help=f"entries: {', '.join(entries)}",
+        )
 
     def signature(self, entry: str | None = None) -> list[Arg]:
         """Return what an entry takes."""
-        resolved = self._front.resolved
+        resolved = self.front.resolved
         return arguments.signature(peer_functions(resolved, resolved.functions[self.entry(entry)]))
 
     def run(
@@ -128,7 +123,7 @@ class LoadedProgram:
         not ended after `max_instructions`.
         """
         options = RunOptions(block_num, sanitize, timing, commit, uninit, seed, max_instructions)
-        launch = Launch(self._front, self._profile, options).prepare(self.entry(entry), args)
+        launch = Launch(self.front, self.profile, options).prepare(self.entry(entry), args)
         return launch.run(observers)
 
     def cost(
@@ -148,6 +143,8 @@ class LoadedProgram:
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError if it
         has not ended after `max_instructions`.
         """
+        from ptosim.run.cost import cost_of  # brings the laws of time
+
         program = self.on_target(target)
         options = RunOptions(block_num=block_num, max_instructions=max_instructions)
         return cost_of(program.front, program.profile, program.entry(entry), args, options, what_if)
@@ -155,10 +152,11 @@ class LoadedProgram:
     def on_target(self, target: str | None) -> Self:
         """Return the program for a target: itself, or checked anew. Raises ProgramError if the
         other target rejects it."""
-        front = self._front
+        front = self.front
         names = TargetName(front.target, None), TargetName(front.target, front.chip)
         if target is None or check_target_word(target) in names:
             return self
         sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
-        other = run_frontend(front.source, FrontOptions(target, front.level, sync, front.compat))
-        return self.of(other, self._profile.name)
+        asked = FrontOptions(target, front.level, sync, front.compat, front.entry, front.legacy)
+        other = run_frontend(front.source, asked)
+        return self.of(other, self.profile.name)

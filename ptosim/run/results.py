@@ -21,16 +21,21 @@ class Result:
     """What is left of a run.
 
     `outputs`: the final content of every pointer and memref argument and of every output tile, by
-    name. `made_up` names the arguments that the caller left out and what they were filled with.
+    name. `generated` names the arguments that the caller left out and what they were filled with.
     """
 
     outputs: dict[str, np.ndarray]
     findings: list[Diagnostic]
     prints: list[str] = field(default_factory=list)
-    made_up: dict[str, str] = field(default_factory=dict)
+    generated: dict[str, str] = field(default_factory=dict)
     cycles: int | None = None
     cost: Any = None
     executed: int = 0
+
+    @property
+    def made_up(self) -> dict[str, str]:
+        """`generated`, by its earlier name."""
+        return self.generated
 
     def trace(self) -> list[dict[str, Any]]:
         """Return the run as Chrome trace events; none if timing was off."""

@@ -1,5 +1,5 @@
 """Texts of programs, and FILE arguments: a path, `-` for standard input, `@name` for a shipped
-program."""
+program, each with `#part` where the file has several."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import BinaryIO
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source
+from ptosim.run.parts import part_named, the_only
 
 
 def read_source(source: str | Path | Source, filename: str | None = None) -> Source:
@@ -26,26 +27,47 @@ def read_source(source: str | Path | Source, filename: str | None = None) -> Sou
     if isinstance(source, Source):
         return source
     if isinstance(source, Path) or _names_file(source):
-        path = Path(source)
+        file, part = split_part(str(source))
+        path = Path(file)
         try:
             text = path.read_bytes().decode("utf-8-sig")
         except OSError as problem:
             raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
         except UnicodeDecodeError as problem:
             raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
-        return Source(filename or str(path), text)
+        whole = Source(filename or str(path), text)
+        return part_named(whole, part) if part else whole
     return Source(filename or "<text>", source)
 
 
 def _names_file(text: str) -> bool:
     if not text or "\n" in text or len(text) > 4096:
         return False
-    return text.endswith(".pto") or os.path.exists(text)  # `Path.exists` raises for long names
+    return (
+        text.endswith(".pto") or ".pto#" in text or os.path.exists(text)
+    )  # `Path.exists` raises for long names
 
 
 def open_source(name: str) -> Source:
-    """Return the source that a FILE argument names; raises UsageError if it cannot be read."""
-    return _text_of(sys.stdin.buffer) if name == "-" else read_source(source_path(name))
+    """Return the program that a FILE argument names: of a file of several parts `FILE#part`. Raises
+    UsageError if it cannot be read, or which part is meant is not said."""
+    source = open_file(name)
+    return source if source.part else the_only(source)
+
+
+def open_file(name: str) -> Source:
+    """Return the file, or the part of one, that a FILE argument names; raises UsageError if it
+    cannot be read or has no such part."""
+    file, part = split_part(name)
+    source = _text_of(sys.stdin.buffer) if file == "-" else read_source(_path(file))
+    return part_named(source, part) if part else source
+
+
+def split_part(name: str) -> tuple[str, str]:
+    """Return the file and the part of a FILE argument; the part is "" where the name has none, or
+    is itself that of a file."""
+    file, hash_, part = name.rpartition("#")
+    return (file, part) if hash_ and file and not os.path.exists(name) else (name, "")
 
 
 @lru_cache(maxsize=1)
@@ -58,8 +80,12 @@ def _text_of(stream: BinaryIO) -> Source:
 
 
 def source_path(name: str) -> Path:
-    """Return the path of a FILE argument other than `-`."""
-    return shipped(name[1:]) if name.startswith("@") else Path(name)
+    """Return the path of a FILE argument other than `-`, without its part."""
+    return _path(split_part(name)[0])
+
+
+def _path(file: str) -> Path:
+    return shipped(file[1:]) if file.startswith("@") else Path(file)
 
 
 def shipped(name: str) -> Path:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
 from ptosim.effects.operands import written_name
 from ptosim.engine.core.records import Inst
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Label, Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
+from ptosim.sanitize.access import Access
 from ptosim.sanitize.clocks import Clocks
 from ptosim.sanitize.nesting import Nesting
 from ptosim.sanitize.repair import Repairs
-from ptosim.sanitize.shadow import Atom, Footprint
+from ptosim.sanitize.shadow import Atom, Entry, Footprint
+
+FlagKey = tuple[int, str, str, int]
+"""A flag of a core: the core, the pipes that set and wait for it, its event id."""
 
 _RACES = {
     "read": ("PTO5201", "reads", "wrote", "may not have written yet"),
@@ -25,18 +30,18 @@ _RACES = {
 }
 
 
+@dataclass(eq=False)
 class Reporter:
     """Makes findings and hands them on."""
 
-    def __init__(
-        self, resolved: ResolvedModule, machine: Machine, sink: Sink, clocks: Clocks
-    ) -> None:
-        self.resolved = resolved
-        self.machine = machine
-        self.sink = sink
-        self.clocks = clocks
-        self.nesting = Nesting(resolved)
-        self.repairs = Repairs(resolved, self.nesting)
+    resolved: ResolvedModule
+    machine: Machine
+    sink: Sink
+    clocks: Clocks
+
+    def __post_init__(self) -> None:
+        self.nesting = Nesting(self.resolved)
+        self.repairs = Repairs(self.resolved, self.nesting)
 
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
@@ -47,22 +52,12 @@ class Reporter:
     def race(
         self,
         kind: str,
-        earlier: tuple[Any, ...],
-        later: tuple[Any, ...],
+        earlier: Entry,
+        later: Entry,
         print_: Footprint,
         extent: tuple[int, int],
     ) -> None:
         """Two conflicting accesses that nothing orders."""
-        self.sink.emit(self._race(kind, earlier, later, print_, extent))
-
-    def _race(
-        self,
-        kind: str,
-        earlier: tuple[Any, ...],
-        later: tuple[Any, ...],
-        print_: Footprint,
-        extent: tuple[int, int],
-    ) -> Diagnostic:
         code, verb, did, may = _RACES[kind]
         one, two = earlier[2], later[2]
         source, target = self._pipe(earlier[0]), self._pipe(later[0])
@@ -77,7 +72,7 @@ class Reporter:
             f"data race: '{two.inst.op.name}' {verb} {where}, which '{one.inst.op.name}' {may}"
         )
         repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
-        return finding(
+        self.sink.report(
             code,
             message,
             self.span(two.inst.op),
@@ -106,19 +101,19 @@ class Reporter:
         agent = self.clocks.by_index[index]
         return "S" if agent is None or agent.pipe.startswith("S") else agent.pipe
 
-    def _when(self, access: Any, execution: int, pipe: str) -> str:
+    def _when(self, access: Access, execution: int, pipe: str) -> str:
         core = f", core {access.core.index}" if len(self.machine.cores) > 1 else ""
-        loops = self.nesting.iterations(access.inst.op, execution) or ()
+        loops = self.nesting.iterations(access.inst.operation, execution) or ()
         count = f", execution {execution}" if execution > 1 else ""
         if loops:
             count = f"{count or ', execution 1'}: {', '.join(map(str, loops))}"
         return f" (PIPE_{pipe}{core}{count})"
 
-    def _side(self, access: Any, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
+    def _side(self, access: Access, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
         low, high = print_.span
-        loops = self.nesting.iterations(access.inst.op, execution)
+        loops = self.nesting.iterations(access.inst.operation, execution)
         return {
-            "op": access.inst.op.name,
+            "op": access.inst.operation.name,
             "core": access.core.index,
             "pipe": pipe,
             "execution": execution,
@@ -130,10 +125,10 @@ class Reporter:
 
     # -- undefined bytes --------------------------------------------------------------------------
 
-    def undefined(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+    def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """A read of bytes without a meaningful value."""
         access = entry[2]
-        op = access.inst.op
+        op = access.inst.operation
         low, high = print_.shadow.extent(atom)
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
         name = operand_name(access, print_)
@@ -143,20 +138,18 @@ class Reporter:
         more = ()
         if writer is not None:
             more = (Label(self.span(writer.inst.op), "left them so"),)
-        self.sink.emit(
-            finding(
-                code,
-                f"'{op.name}' {what}",
-                self.span(op),
-                label=f"operand {print_.name}{self._when(access, entry[3], self._pipe(entry[0]))}",
-                more=more,
-                notes=notes,
-                help=cure,
-                context={"operand": print_.name, "space": print_.shadow.name, "bytes": [low, high]},
-            )
+        self.sink.report(
+            code,
+            f"'{op.name}' {what}",
+            self.span(op),
+            label=f"operand {print_.name}{self._when(access, entry[3], self._pipe(entry[0]))}",
+            more=more,
+            notes=notes,
+            help=cure,
+            context={"operand": print_.name, "space": print_.shadow.name, "bytes": [low, high]},
         )
 
-    def overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+    def overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """A read of a buffer of which another one has overwritten a part."""
         access, writer = entry[2], atom.write[2]
         low, high = print_.shadow.extent(atom)
@@ -165,76 +158,65 @@ class Reporter:
         more = ()
         if writer is not None:  # not the values that an input has from the start
             more = (Label(self.span(writer.inst.op), f"{other} overwrites them here"),)
-        self.sink.emit(
-            finding(
-                "PTO7104",
-                f"'{access.inst.op.name}' reads {mine} in {print_.shadow.name} "
-                f"[{low:#x}, {high:#x}), which {other} has overwritten",
-                self.span(access.inst.op),
-                label=f"operand {print_.name} still needs its bytes",
-                more=more,
-                notes=(
-                    "the two overlap and are in use at the same time",
-                    *(() if writer is not None else (f"{other} has its values from the start",)),
-                ),
-                help=f"place {other} and {mine} apart, or leave out the addresses (level 2 plans "
-                "them)",
-                context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
-            )
+        self.sink.report(
+            "PTO7104",
+            f"'{access.inst.operation.name}' reads {mine} in {print_.shadow.name} "
+            f"[{low:#x}, {high:#x}), which {other} has overwritten",
+            self.span(access.inst.operation),
+            label=f"operand {print_.name} still needs its bytes",
+            more=more,
+            notes=(
+                "the two overlap and are in use at the same time",
+                *(() if writer is not None else (f"{other} has its values from the start",)),
+            ),
+            help=f"place {other} and {mine} apart, or leave out the addresses (level 2 plans them)",
+            context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
         )
 
     # -- flags ------------------------------------------------------------------------------------
 
-    def set_twice(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
+    def set_twice(self, core: Core, inst: Inst, earlier: Inst, key: FlagKey) -> None:
         """A flag is set that is set already."""
-        self.sink.emit(
-            finding(
-                "PTO5210",
-                f"{_flag(key)} is set while it is still set",
-                self.span(inst.op),  # type: ignore[arg-type]
-                label="set again",
-                more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
-                notes=(
-                    "a flag is one bit: what a second set does before the wait is undocumented",
-                ),
-                help="wait for the flag first, or use another event id",
-            )
+        self.sink.report(
+            "PTO5210",
+            f"{_flag(key)} is set while it is still set",
+            self.span(inst.operation),
+            label="set again",
+            more=(Label(self.span(earlier.operation), "set here, not waited for yet"),),
+            notes=("a flag is one bit: what a second set does before the wait is undocumented",),
+            help="wait for the flag first, or use another event id",
         )
 
-    def left_set(self, inst: Inst, key: tuple[Any, ...], count: int) -> None:
+    def left_set(self, inst: Inst, key: FlagKey, count: int) -> None:
         """A flag is set when the program ends."""
         times = f" ({count} times)" if count > 1 else ""
         _, source, target, number = key
-        self.sink.emit(
-            finding(
-                "PTO5211",
-                f"{_flag(key)} is left set{times}",
-                self.span(inst.op),  # type: ignore[arg-type]
-                label="set here, never waited for",
-                notes=("a flag that stays set can satisfy a wait of the next kernel",),
-                help=f"add `pto.wait_flag[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]`, "
-                "or drop the set",
-            )
+        self.sink.report(
+            "PTO5211",
+            f"{_flag(key)} is left set{times}",
+            self.span(inst.operation),
+            label="set here, never waited for",
+            notes=("a flag that stays set can satisfy a wait of the next kernel",),
+            help=f"add `pto.wait_flag[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]`, "
+            "or drop the set",
         )
 
-    def library_flag(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
+    def library_flag(self, core: Core, inst: Inst, earlier: Inst, key: FlagKey) -> None:
         """The library uses a flag inside an operation that the program has set."""
-        self.sink.emit(
-            finding(
-                "PTO5212",
-                f"'{inst.op.name}' uses {_flag(key)} itself while the program has it set",  # type: ignore[union-attr]
-                self.span(inst.op),  # type: ignore[arg-type]
-                more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
-                notes=(
-                    "the library's code for this operation sets and waits for EVENT_ID0 between "
-                    "the vector pipe and the scalar unit",
-                ),
-                help="use another event id between these pipes",
-            )
+        self.sink.report(
+            "PTO5212",
+            f"'{inst.operation.name}' uses {_flag(key)} itself while the program has it set",
+            self.span(inst.operation),
+            more=(Label(self.span(earlier.operation), "set here, not waited for yet"),),
+            notes=(
+                "the library's code for this operation sets and waits for EVENT_ID0 between "
+                "the vector pipe and the scalar unit",
+            ),
+            help="use another event id between these pipes",
         )
 
 
-def _flag(key: tuple[Any, ...]) -> str:
+def _flag(key: FlagKey) -> str:
     _, source, target, number = key
     return f"PIPE_{source} -> PIPE_{target} EVENT_ID{number}"
 
@@ -288,7 +270,7 @@ def _undefined_text(
     )
 
 
-def _operand_at(access: Any, print_: Footprint, extent: tuple[int, int]) -> Footprint:
+def _operand_at(access: Access, print_: Footprint, extent: tuple[int, int]) -> Footprint:
     """The operand of an access that the bytes belong to."""
     every = [*access.writes, *access.reads, *(p for p, _ in access.spoils)]
     for found in every:
@@ -298,9 +280,9 @@ def _operand_at(access: Any, print_: Footprint, extent: tuple[int, int]) -> Foot
     return every[0]
 
 
-def operand_name(access: Any, print_: Footprint) -> str:
+def operand_name(access: Access, print_: Footprint) -> str:
     """Return the name that the program gives an operand, or its own."""
-    return written_name(access.inst.op, print_.name)
+    return written_name(access.inst.operation, print_.name)
 
 
 def _range(print_: Footprint) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.ir.core import Attr, Block, Node, Operation, Region, Tok
+from ptosim.syntax.dps import sorted_list
+from ptosim.syntax.quoted import to_core
 
 Callback = Callable[[Any, list[Any]], Node]
 
@@ -75,44 +77,40 @@ class Builder:
         name: Tok = parts[0]
         op = self._op(name, "dps")
         op.ins, op.ins_types, op.outs, op.outs_types = [], [], [], []
-        sides = {"INS": (op.ins, op.ins_types), "OUTS": (op.outs, op.outs_types)}
-        values, types = sides["INS"]
+        values, types = op.outs, op.outs_types
         for part in parts[1:]:
             if part.__class__ is not Tok:
-                _dps_part(op, part, values, types)
+                _dps_part(op, part)
             elif part.type == "TYPE":
                 types.append(part)
-            elif part.type in sides:
-                values, types = sides[part.type]
-            elif not types or part.type != "SSA":
-                values.append(part)  # a name repeated in front of its type says nothing new
+            elif part.type != "OUTS":
+                values.append(part)
         return op
 
+    def ins_list(self, parts: list[Any]) -> Node:
+        return Node("ins_list", sorted_list(parts[1:]), parts[0].start)
+
+    ins_word = placed("ins_word")
     dps_clause = placed("dps_clause")
+    dps_word = placed("dps_word")
 
     def item_op(self, parts: list[Any]) -> Operation:
         name: Tok = parts[0]
         op = self._op(name, "items")
         for part in parts[1:]:
-            kind = part.kind
-            if kind == "items":
-                op.items = part.parts
-            elif kind == "types":
-                if part.parts[-1].__class__ is dict:
-                    op.attrs.update(part.parts.pop())
-                op.type_list = part.parts
-                op.types = _flatten(part.parts)
+            if part.__class__ is Node:
+                _item_part(op, part)
             else:
-                arrow = part.parts
-                if arrow and arrow[-1].__class__ is dict:
-                    op.attrs.update(arrow.pop())
-                op.arrow = arrow
+                _regions_and_types(op, (part,))
         for item in op.items:
             if item.__class__ is dict:
                 op.attrs.update(item)
         return op
 
-    items = node("items")
+    def items(self, parts: list[Any]) -> Node:
+        return Node("items", _with_flags(parts), 0)
+
+    after_types = node("after_types")
     types = node("types")
     word_types = placed("word_types")
 
@@ -124,6 +122,9 @@ class Builder:
     indexed = placed("indexed")
     keyword = placed("keyword")
     clause = placed("clause")
+
+    def launch(self, parts: list[Any]) -> Node:
+        return Node("launch", [p for p in parts if p.type in ("SSA", "INT")], parts[0].start)
 
     def list(self, parts: list[Any]) -> Node:
         return Node("list", parts, parts[0].start if parts else self.end)
@@ -144,10 +145,13 @@ class Builder:
                 op.attrs.update(part.parts[0])
             elif part.kind == "regions":
                 op.regions = part.parts
+            elif part.kind == "succs":
+                op.items = part.parts
             else:
                 op.ins_types, op.arrow = part.parts
-        return op
+        return to_core(op)
 
+    succs = node("succs")
     prop_dict = node("props")
     regions = node("regions")
 
@@ -260,7 +264,8 @@ class Builder:
         return op
 
     def iter_args(self, parts: list[Any]) -> Node:
-        return Node("iter_args", [parts[1].parts, parts[2].parts], 0)
+        types = parts[2].parts if parts[2].__class__ is Node else [parts[2]]
+        return Node("iter_args", [parts[1].parts, types], 0)
 
     inits = node("inits")
     init = node("init")
@@ -319,6 +324,42 @@ class Builder:
 
     case = node("case")
 
+    # -- branches between blocks ------------------------------------------------------------------
+
+    def br_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        for part in parts[1:]:
+            if part.__class__ is dict:
+                op.attrs.update(part)
+            elif part.__class__ is Tok:
+                op.ins = [part]
+            else:
+                op.clauses = [*op.clauses, part]
+        return op
+
+    cond_br_op = br_op
+
+    def cf_switch_op(self, parts: list[Any]) -> Operation:
+        op = self._core(parts[0])
+        op.ins, op.ins_types = [parts[1]], [parts[2]]
+        for part in parts[3:]:
+            if part.__class__ is dict:
+                op.attrs.update(part)
+            elif part.__class__ is Node:
+                if part.kind == "cf_case":
+                    number, part = part.parts
+                    op.items = [*op.items, number]
+                op.clauses = [*op.clauses, part]
+        return op
+
+    cf_case = node("cf_case")
+
+    def succ(self, parts: list[Any]) -> Node:
+        """A label with the values, and their types, that go to its arguments."""
+        typed = parts[1].parts if len(parts) > 1 else []
+        values = [p for p in typed if p.type == "SSA"]
+        return Node("succ", [parts[0], values, typed[len(values) :]], parts[0].start)
+
     def region_op(self, parts: list[Any]) -> Operation:
         op = self._core(parts[0])
         _regions_and_types(op, parts[1:])
@@ -350,7 +391,7 @@ class Builder:
         ops = [p for p in parts if p.__class__ is Operation]
         labelled = [p for p in parts if p.__class__ is Block]
         blocks = [Block(ops, [])] if ops or not labelled else []
-        return Region(blocks + labelled)
+        return Region(blocks + labelled, self.end)
 
     def block(self, parts: list[Any]) -> Block:
         args: list[tuple[Tok, Tok | None]] = []
@@ -358,7 +399,8 @@ class Builder:
         if len(parts) > 1 and parts[1].__class__ is Node:
             args = [(a.parts[0], a.parts[1]) for a in parts[1].parts]
             first = 2
-        return Block(parts[first:], args, parts[0])
+        ops = [p for p in parts[first:] if p.__class__ is Operation]
+        return Block(ops, args, parts[0])
 
     block_args = node("block_args")
     block_arg = node("block_arg")
@@ -382,24 +424,64 @@ class Builder:
         return attr
 
     def attr_value(self, parts: list[Any]) -> Attr:
-        return Attr(None, parts[0], parts[1] if len(parts) > 1 else None)
+        atom = parts[0]
+        if atom.__class__ is Node and atom.kind == "func_type":
+            atom.parts = [Node("paren_types", types, 0) for types in atom.parts]
+        return Attr(None, atom, parts[1] if len(parts) > 1 else None)
 
     def attr_list(self, parts: list[Any]) -> list[Attr]:
         return parts
 
 
-def _dps_part(op: Operation, part: Any, values: list[Any], types: list[Any]) -> None:
-    """Add one part of a DPS operation: attributes, a clause, an arrow's types, or a value."""
+def _dps_part(op: Operation, part: Any) -> None:
+    """Add one part of a DPS operation: inputs, attributes, a clause, an arrow's types."""
     if part.__class__ is dict:
         op.attrs.update(part)
-        if values is op.ins and not types:
-            values.append(part)
-    elif part.kind == "dps_clause":
-        op.clauses = [*op.clauses, part]
+    elif part.kind == "ins_list":
+        values, types, words = part.parts
+        op.ins, op.ins_types, op.clauses = values, types, words
+        for value in values:
+            if value.__class__ is dict:
+                op.attrs.update(value)
     elif part.kind == "arrow":
         op.arrow = part.parts
+    elif part.kind in ("dps_clause", "dps_word", "clause"):
+        op.clauses = [*op.clauses, part]
     else:
-        values.append(part)
+        op.outs = [*op.outs, part]
+
+
+def _item_part(op: Operation, part: Node) -> None:
+    kind = part.kind
+    if kind == "items":
+        op.items = part.parts
+    elif kind == "types":
+        if part.parts[-1].__class__ is dict:
+            op.attrs.update(part.parts.pop())
+        op.type_list = part.parts
+        op.types = _flatten(part.parts)
+    elif kind == "after_types":
+        op.outs_types = _flatten(part.parts)
+    else:
+        arrow = part.parts
+        if arrow and arrow[-1].__class__ is dict:
+            op.attrs.update(arrow.pop())
+        op.arrow = arrow
+
+
+def _with_flags(parts: list[Any]) -> list[Any]:
+    """Put a word and the `<…>` that touches it together: `overflow<nsw, nuw>` is one item."""
+    kinds = [getattr(p, "type", "") for p in parts]
+    if "ANGLE_ENUM" not in kinds:
+        return parts
+    found: list[Any] = []
+    for part, kind in zip(parts, kinds, strict=True):
+        last = found[-1] if kind == "ANGLE_ENUM" and found else None
+        if last.__class__ is Tok and last.type == "BARE_ID" and last.end == part.start:
+            found[-1] = Node("flags", [last, part], last.start)
+        else:
+            found.append(part)
+    return found
 
 
 def _key(tok: Tok | None) -> str:

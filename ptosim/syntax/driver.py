@@ -15,7 +15,7 @@ from ptosim.syntax.tables import Rule, Tables
 MAX_DEPTH = 256
 MAX_SYNTAX_ERRORS = 50
 
-_OPENING = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
+_OPENING = frozenset(("LPAR", "LSQB", "LBRACE", "REGION_OPEN"))
 _CLOSING = frozenset(("RPAR", "RSQB", "RBRACE"))
 
 
@@ -58,7 +58,9 @@ class Driver:
         self._start = tables.start
         self._end = tables.end
 
-    def parse(self, source: Source, scanner: Scanner, sink: Sink) -> tuple[Any, list[Tok]]:
+    def parse(  # noqa: C901 - hot loop
+        self, source: Source, scanner: Scanner, sink: Sink
+    ) -> tuple[Any, list[Tok]]:
         """Parse a source. Return the value of the start rule (None after an error that nothing
         could be read after) and the RESULTS tokens of the statements that were skipped."""
         run = _Run(self._actions, self._gotos, self._start, source, sink, self._recovery)
@@ -71,6 +73,7 @@ class Driver:
         scan = scanner.scan
         while True:
             kind, token, start, after = scan(text, at, row)
+            scanned = row
             action = row.get(kind)
             while action.__class__ is tuple:
                 size, reduce, origin = action  # type: ignore[misc]
@@ -88,6 +91,8 @@ class Driver:
                 states.append(state)
                 row = actions[state]
                 action = row.get(kind)
+            if action is None and row is not scanned:
+                continue  # after what was reduced the text may be read as something else
             if action is None:
                 at = run.recover(scanner, kind, token, start, after)
                 if at < 0:
@@ -188,7 +193,7 @@ class _Run:
                 if kind in starters and kind in row and _begins_line(text, start):
                     self._close_open_to(start)
                     return start
-            if kind == "LBRACE":
+            if kind in ("LBRACE", "REGION_OPEN"):
                 nested += 1
             elif kind == "RBRACE":
                 nested = max(nested - 1, 0)

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink, finding
-from ptosim.ground.ir.core import Attr, Module
+from ptosim.ground.ir.core import Attr, Module, Tok
 from ptosim.ground.isa.cache import cached
 from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.source import Source, Span
@@ -45,6 +45,9 @@ _NAMES = {
     "AFFINE": "an affine map",
     "NL": "the end of the line",
     "$END": "the end of the file",
+    "REGION_OPEN": "`{`",
+    "TRIPLE_OPEN": "`<<<`",
+    "TRIPLE_CLOSE": "`>>>`",
     "TRUE": "`true`",
     "FALSE": "`false`",
     **{
@@ -58,7 +61,7 @@ _STARTING_KEYWORDS = frozenset(
     (
         "MODULE", "FUNC", "RETURN", "FUNC_RETURN", "CALL", "FUNC_CALL", "CONSTANT", "FOR", "IF",
         "WHILE", "CONDITION", "YIELD", "EXECUTE_REGION", "INDEX_SWITCH", "VECSCOPE", "SECTION_CUBE",
-        "SECTION_VECTOR", "STRICT_VECSCOPE", "REINTERPRET", )
+        "SECTION_VECTOR", "STRICT_VECSCOPE", "REINTERPRET", "BR", "COND_BR", "CF_SWITCH", )
 )  # fmt: skip
 _LINE_ORDER = (
     "COMMENT", "NL", "RESULTS", "SSA", "HASHKV", "ATTR", "TYPE", "ANGLE_ENUM", "SYMBOL", "STRING",
@@ -134,7 +137,7 @@ def _take_aliases(module: Module, aliases: list[tuple[Any, Any]]) -> None:
         key = name.value[:-1].strip()
         if isinstance(value, Attr):
             module.attr_aliases[key] = value
-        else:
+        elif isinstance(value, Tok):
             module.type_aliases[key] = value.value
 
 
@@ -156,7 +159,7 @@ _STRUCTURED = re.compile(
 )
 _LINE_STATEMENT = re.compile(
     r"^[ \t]*(?:%[\w$.\-, :]+=[ \t]*)?"
-    r"(?:(?!(?:return|call|module)\b)[A-Za-z_]\w*(?![\w.])"
+    r"(?:(?!(?:return|call|module|case|default|else|do)\b)[A-Za-z_]\w*(?![\w.])"
     r"|(?!arith\.|scf\.|func\.|memref\.|builtin\.)[A-Za-z_]\w*(?:\.\w+)+"
     r"[^\n]*#[A-Za-z_]\w*[ \t]*=)",
     re.MULTILINE,

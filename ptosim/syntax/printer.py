@@ -6,6 +6,7 @@ indentation are not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.ir.core import Attr, Block, Module, Node, Operation, Region, Tok
@@ -22,43 +23,55 @@ class _Printer:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.lines: list[str] = []
-        self.comments = sorted(module.comments, key=lambda c: c.start)
-        self.next_comment = 0
+        beside = [(c.start, c) for c in module.comments]
+        beside += [(name.start, (name, value)) for name, value in module.aliases]
+        self.beside = sorted(beside, key=lambda entry: entry[0])
+        self.next_beside = 0
         self.depth = 0
 
     def run(self) -> str:
-        for name, value in self.module.aliases:
-            self._comments_before(name.start)
-            text = _attr_text(value) if isinstance(value, Attr) else value.value
-            self._line(f"{name.value[:-1].strip()} = {text}")
         for op in self.module.ops:
             self._operation(op)
-        self._comments_before(len(self.module.source.text) + 1)
+        self._before(len(self.module.source.text) + 1)
         return "\n".join(self.lines) + "\n" if self.lines else ""
 
-    # -- lines and comments -----------------------------------------------------------------------
+    # -- lines, aliases and comments --------------------------------------------------------------
 
     def _line(self, text: str) -> None:
         self.lines.append(_INDENT * self.depth + text if text else "")
 
-    def _comments_before(self, offset: int) -> None:
-        """Comments on lines of their own keep theirs; one after code stays after that line."""
-        source = self.module.source.text
-        while self.next_comment < len(self.comments):
-            comment = self.comments[self.next_comment]
-            if comment.start >= offset:
+    def _before(self, offset: int) -> None:
+        """Print the aliases and comments in front of an offset. Comments on lines of their own
+        keep theirs; one after code stays after that line."""
+        while self.next_beside < len(self.beside):
+            start, beside = self.beside[self.next_beside]
+            if start >= offset:
                 return
-            self.next_comment += 1
-            start = source.rfind("\n", 0, comment.start) + 1
-            if source[start : comment.start].strip() and self.lines:
-                self.lines[-1] += "  " + comment.value.rstrip()
+            self.next_beside += 1
+            if isinstance(beside, Tok):
+                self._comment(beside)
             else:
-                self._line(comment.value.rstrip())
+                self._line(self._alias(*beside))
+
+    def _comment(self, comment: Tok) -> None:
+        source = self.module.source.text
+        start = source.rfind("\n", 0, comment.start) + 1
+        if source[start : comment.start].strip() and self.lines:
+            self.lines[-1] += "  " + comment.value.rstrip()
+        else:
+            self._line(comment.value.rstrip())
+
+    def _alias(self, name: Tok, value: Any) -> str:
+        if isinstance(value, tuple):  # a location
+            text = " ".join(self.module.source.text[slice(*value)].split())
+        else:
+            text = _attr_text(value) if isinstance(value, Attr) else value.value
+        return f"{name.value[:-1].strip()} = {text}"
 
     # -- operations -------------------------------------------------------------------------------
 
     def _operation(self, op: Operation) -> None:
-        self._comments_before(op.start)
+        self._before(op.start)
         head = f"{_results(op)} = " if op.result_tokens else ""
         text = head + _BODIES[op.form](op)
         self._with_regions(op, text)
@@ -94,10 +107,12 @@ class _Printer:
         self.depth += 1
         for block in region.blocks:
             self._block(block)
+        self._before(region.end)
         self.depth -= 1
 
     def _block(self, block: Block) -> None:
         if block.label is not None:
+            self._before(block.label.start)
             args = ", ".join(f"{tok.value}: {type_.value}" for tok, type_ in block.args if type_)
             suffix = f"({args})" if args else ""
             self.depth -= 1
@@ -166,20 +181,27 @@ def _item(item: Any) -> str:
         return item.value
     if isinstance(item, dict):
         return _dict(item)
-    parts = item.parts
-    if item.kind == "indexed":
-        return f"{parts[0].value}[{', '.join(map(_item, parts[1:]))}]"
-    if item.kind == "keyword":
-        return f"{parts[0].value} = {_item(parts[1])}"
-    if item.kind == "clause":
-        return parts[0].value + _item(parts[1])
-    if item.kind == "list":
-        return f"[{_sequence(parts)}]"
-    if item.kind == "symbol":
-        return f"{parts[0].value}({parts[1].value})"
-    return f"({_sequence(parts)})"
+    return _NODES[item.kind](item.parts)
 
 
+def _indexed(parts: Any) -> str:
+    base, *indices = parts
+    type_ = f" : {indices.pop().value}" if indices[-1].type == "TYPE" else ""
+    return f"{base.value}[{', '.join(map(_item, indices))}{type_}]"
+
+
+_NODES: dict[str, Callable[[Any], str]] = {
+    "indexed": _indexed,
+    "keyword": lambda parts: f"{parts[0].value} = {_item(parts[1])}",
+    "clause": lambda parts: parts[0].value + _item(parts[1]),
+    "list": lambda parts: f"[{_sequence(parts)}]",
+    "paren": lambda parts: f"({_sequence(parts)})",
+    "symbol": lambda parts: f"{parts[0].value}({parts[1].value})",
+    "flags": lambda parts: parts[0].value + parts[1].value,
+    "launch": lambda parts: f"<<<{', '.join(map(_item, parts))}>>>",
+    "func_type": lambda parts: f"({_types(parts[0].parts)}) -> {_arrow(parts[1].parts)}",
+    "dps_word": lambda parts: parts[0].value,
+}
 _ATTACHED = frozenset((":", "->"))
 
 
@@ -208,7 +230,8 @@ def _dps(op: Operation) -> str:
         for extra in (v for v in op.ins if isinstance(v, dict)):
             inner += f" {_dict(extra)}" if inner else _dict(extra)
         types = f" : {_types(op.ins_types)}" if op.ins_types else ""
-        parts.append(f"ins({inner}{types})")
+        words = "".join(f" {_ins_word(c)}" for c in op.clauses if c.kind == "ins_word")
+        parts.append(f"ins({inner}{types}{words})")
     if op.outs:
         types = f" : {_types(op.outs_types)}" if op.outs_types else ""
         parts.append(f"outs({', '.join(map(_item, op.outs))}{types})")
@@ -216,10 +239,18 @@ def _dps(op: Operation) -> str:
         parts.append(f"outs : {_types(op.outs_types)}")
     text = " ".join(parts) + _trailing(op, op.ins)
     for clause in op.clauses:
+        if clause.kind != "dps_clause":
+            text += "" if clause.kind == "ins_word" else f" {_item(clause)}"
+            continue
         key, value, *type_ = clause.parts
         shown = _atom(value) if not isinstance(value, Tok) else value.value
         text += f" {key.value} = {shown}" + (f" : {type_[0].value}" if type_ else "")
-    return text + (f" -> {_arrow(op.arrow)}" if op.arrow else "")
+    return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
+
+
+def _ins_word(word: Node) -> str:
+    key, value, *type_ = word.parts
+    return f"{key.value} {_item(value)}" + (f" : {type_[0].value}" if type_ else "")
 
 
 def _items(op: Operation) -> str:
@@ -228,10 +259,10 @@ def _items(op: Operation) -> str:
     for item in op.items:
         text += _separator(op, previous, item) + _item(item)
         previous = item
-    if op.types:
+    if op.type_list:
         text += " : " + _type_items(op)
-    text += _trailing(op, op.items)
-    return text + (f" -> {_arrow(op.arrow)}" if op.arrow else "")
+    text += "" if op.regions else _trailing(op, op.items)
+    return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 
 
 def _separator(op: Operation, previous: Any, item: Any) -> str:
@@ -239,8 +270,16 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
     dictionaries follow a space; brackets and parentheses directly after the name touch it."""
     kind = item.kind if isinstance(item, Node) else ""
     if previous is None:
-        return "" if kind in ("list", "paren") else " "
-    if isinstance(item, dict) or isinstance(previous, dict):
+        return "" if kind in ("list", "paren", "launch") else " "
+    before = previous.kind if isinstance(previous, Node) else ""
+    if kind == "launch" or (before == "launch" and kind == "paren"):
+        return ""
+    if (
+        before == "launch"
+        or kind == "flags"
+        or isinstance(item, dict)
+        or isinstance(previous, dict)
+    ):
         return " "
     if kind == "clause" or (kind == "list" and _is_word(previous)):
         return " "
@@ -250,9 +289,7 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
         return ""
     if kind == "paren" or _is_word(item) or _is_word(previous):
         return _word_separator(previous, item)
-    if isinstance(previous, Node) and previous.kind == "clause":
-        return " "
-    return ", "
+    return " " if before == "clause" else ", "
 
 
 _COMMA_KEYWORDS = frozenset(("pto.make_tensor_view", "pto.partition_view", "pto.subview"))
@@ -299,7 +336,7 @@ def _line_form(op: Operation) -> str:
     text = f"{op.name} {parts}".rstrip() + _trailing(op)
     if op.types:
         text += f" : ({_types(op.types)})" if op.arrow else f" : {_types(op.types)}"
-    return text + (f" -> {_arrow(op.arrow)}" if op.arrow else "")
+    return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 
 
 def _generic(op: Operation) -> str:
@@ -378,6 +415,23 @@ def _for(op: Operation) -> str:
     return text + (f" : {op.types[0].value}" if op.types else "")
 
 
+def _succ(node: Node) -> str:
+    label, values, types = node.parts
+    given = f"({', '.join(v.value for v in values)} : {_types(types)})" if values else ""
+    return label.value + given
+
+
+def _branch(op: Operation) -> str:
+    parts = [*(v.value for v in op.ins), *map(_succ, op.clauses)]
+    return f"{op.name} {', '.join(parts)}{_trailing(op)}"
+
+
+def _cf_switch(op: Operation) -> str:
+    keys = ["default", *(t.value for t in op.items)]
+    cases = ", ".join(f"{k}: {_succ(s)}" for k, s in zip(keys, op.clauses, strict=True))
+    return f"{op.name} {op.ins[0].value} : {op.ins_types[0].value}, [{cases}]{_trailing(op)}"
+
+
 def _if(op: Operation) -> str:
     head = " ".join([op.name, *(t.value for t in op.ins)])
     if op.name == "scf.index_switch":
@@ -419,6 +473,9 @@ def _after_regions(op: Operation) -> str:
         return f" : ({_types(op.ins_types)}) -> {_arrow(op.arrow or [])}"
     if op.name in ("scf.for", "scf.if", "scf.while", "scf.execute_region") or op.name in _SCOPES:
         return _trailing(op)
+    if op.form == "items":
+        types = f" : {_types(op.outs_types)}" if op.outs_types else ""
+        return _trailing(op, op.items) + types
     return ""
 
 
@@ -436,6 +493,9 @@ _CORE = {
     "scf.while": _while,
     "scf.condition": _condition,
     "scf.yield": lambda op: _typed_values(op, "scf.yield"),
+    "cf.br": _branch,
+    "cf.cond_br": _branch,
+    "cf.switch": _cf_switch,
     "pto.strict_vecscope": _strict,
     "memref.reinterpret_cast": _reinterpret,
 }

@@ -29,6 +29,7 @@ PUNCTUATION = {
     "=": "EQUAL",
     "->": "ARROW",
 }
+_BRACES = {"REGION_OPEN": "LBRACE", "LBRACE": "REGION_OPEN"}
 BRACKETED = frozenset(("TYPE", "ATTR", "DENSE", "ARRAY", "AFFINE"))
 """Terminals that go on to the end of the bracket after them."""
 END = "$END"
@@ -46,12 +47,10 @@ class Scanner(Protocol):
 
     def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""
-        ...
 
     @property
     def comments(self) -> list[Tok]:
         """The comments passed over so far."""
-        ...
 
 
 class ProgramScanner:
@@ -71,10 +70,12 @@ class ProgramScanner:
         self._typed_word = re.compile(tables.patterns["TYPE"]).fullmatch
         self._special = group("DENSE", "ARRAY", "AFFINE", "TYPE")
         self._value = re.compile(tables.patterns["SSA"]).match
-        self._angle = group("TYPE", "ANGLE_ENUM", "LESSTHAN")
+        self._angle = group("TRIPLE_OPEN", "TYPE", "ANGLE_ENUM", "LESSTHAN")
         self._by_first = {
             **dict.fromkeys("0123456789-", numbers),
             "%": group("RESULTS", "SSA"),
+            ">": group("TRIPLE_CLOSE", "MORETHAN"),
+            "{": group("REGION_OPEN", "LBRACE"),
             "!": group("TYPE_ALIAS_LHS", "TYPE"),
             "#": group("HASHCOMMENT", "ALIAS_LHS", "ATTR"),
             '"': group("GENERIC_OP", "STRING"),
@@ -82,9 +83,11 @@ class ProgramScanner:
             "^": group("BLOCK_ID"),
             "/": group("COMMENT"),
         }
-        self._punctuation = {c: n for c, n in PUNCTUATION.items() if c not in ("<", "->")}
+        self._punctuation = {c: n for c, n in PUNCTUATION.items() if c not in ("<", ">", "{", "->")}
 
-    def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
+    def scan(  # noqa: C901 - hot loop
+        self, text: str, at: int, acceptable: Container[str]
+    ) -> Scanned:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""
         while True:
             first = text[at : at + 1]
@@ -104,6 +107,10 @@ class ProgramScanner:
             if found is None:
                 return UNKNOWN, Tok(UNKNOWN, first, at), at, at + 1
             kind = found.lastgroup or UNKNOWN
+            if first == "{":
+                if kind not in acceptable and _BRACES[kind] in acceptable:
+                    kind = _BRACES[kind]
+                return kind, None, at, at + 1
             if kind == "RESULTS" and kind not in acceptable:
                 found = self._value(text, at) or found
                 kind = "SSA"
@@ -118,11 +125,11 @@ class ProgramScanner:
             return kind, token, at, after
 
     def _scan_angle(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
-        """A type without its name, words of an enum, or only the character."""
+        """A type without its name, words of an enum, launch dimensions, or only the character."""
         found = self._angle(text, at)
         kind = (found.lastgroup if found is not None else None) or UNKNOWN
         after = closing(text, at) if kind == "TYPE" else at + 1
-        if found is not None and kind == "ANGLE_ENUM":
+        if found is not None and kind in ("ANGLE_ENUM", "TRIPLE_OPEN"):
             after = found.end()
         if after < 0:
             kind, after = "LESSTHAN", at + 1
@@ -171,7 +178,7 @@ class PatternScanner:
         self._bracketed = bracketed
         self._keyword = tables.keywords.get
         self._skip = cast("_Match", re.compile(f"(?:{blank})*").match)
-        self._match = _group_maker({**tables.patterns, "DIALECT_WORD": r"!\w+\.\w+"})(*order)
+        self._match = _group_maker(tables.patterns)(*order)
 
     def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""

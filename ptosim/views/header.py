@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from rich.text import Text
 
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
+from ptosim.passes.frontend import Front
 from ptosim.run.program import LoadedProgram
-
-
-class Configured(Protocol):
-    """A program, or a checked module."""
-
-    @property
-    def target(self) -> str:
-        """The architecture it is for."""
-        ...
-
-    @property
-    def chip(self) -> str:
-        """The chip it is for."""
-        ...
-
-    @property
-    def level(self) -> int:
-        """The assembler level."""
-        ...
-
-    @property
-    def sync(self) -> str:
-        """Who places flags and barriers."""
-        ...
 
 
 def header(program: LoadedProgram, entry: str) -> dict[str, object]:
@@ -41,7 +16,7 @@ def header(program: LoadedProgram, entry: str) -> dict[str, object]:
     return header_fields(program, program.profile, entry)
 
 
-def header_fields(chosen: Configured, profile: Profile, entry: str) -> dict[str, object]:
+def header_fields(chosen: LoadedProgram | Front, profile: Profile, entry: str) -> dict[str, object]:
     """Return the choices of a program or a checked module."""
     return {
         "version": __version__,

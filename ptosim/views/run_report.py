@@ -28,9 +28,9 @@ def renderables(
 ) -> list[Part]:
     """Return the report as rich renderables."""
     parts: list[Part] = [heading(program, entry)]
-    if result.made_up:
+    if result.generated:
         parts += [Text(), Text("left out, data generated:")]
-        parts += [Text(f"  {name}: {what}") for name, what in result.made_up.items()]
+        parts += [Text(f"  {name}: {what}") for name, what in result.generated.items()]
     if result.prints:
         parts += [
             Text(),
@@ -103,7 +103,8 @@ def to_json(
     """Return the report as JSON data."""
     return {
         **header(program, entry),
-        "made_up": result.made_up,
+        "generated": result.generated,
+        "made_up": result.generated,  # its earlier name
         "prints": result.prints,
         "outputs": {name: _summary(array) for name, array in result.outputs.items()},
         "dumps": {d.title: {**_summary(d.array), "count": d.count} for d in dumps},

@@ -12,7 +12,7 @@ from ptosim.cli.main import main
 
 @dataclass
 class Outcome:
-    """What a command left behind."""
+    """What a command left."""
 
     code: int
     out: str

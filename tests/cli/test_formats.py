@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib
+import json
+import shlex
+from collections.abc import Callable
+from html.parser import HTMLParser
+from xml.etree import ElementTree
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto
 
 from ptosim.cli.main import COMMANDS, main
+from tests.lower.models import one
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
@@ -43,3 +53,76 @@ def test_every_format_has_its_writer(name):
 def test_a_format_without_a_writer_is_refused(name, capsys):
     assert main([*name.split(), "--format", "yaml"]) == 2
     assert "invalid choice: 'yaml'" in capsys.readouterr().err
+
+
+X = np.zeros((4, 6), np.float32)
+SAMPLES = {
+    "run": "@basics/vadd",
+    "check": "@basics/vadd",
+    "cost": "@basics/vadd",
+    "map": "@basics/vadd",
+    "diff": "@basics/vadd @basics/vadd",
+    "port": "@basics/vadd --from a2a3 --to a5",
+    "expand": "@basics/vadd --target a5",
+    "fmt": "@basics/vadd",
+    "ops": "tadd",
+    "targets": "",
+    "explain": "PTO5201",
+    "quant diff": "randn:f32:4x64",
+    "quant explore": "randn:f32:8x64 --target a5",
+    "quant onnx": "{folder}/model.onnx --target a5",
+    "quant plan": "--src randint:i8:4x4 --weights randint:i8:4x4 --target a5",
+    "quant types": "{folder}/types.mlir",
+    "quant schemes": "",
+    "stats": "@basics/vadd",
+    "help": "cost",
+}
+"""What each command is asked for; `selftest` runs all of the programs."""
+
+
+def lines_of_json(text: str) -> object:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def table(text: str) -> object:
+    rows = list(csv.DictReader(text.splitlines()))
+    assert all(None not in row and None not in row.values() for row in rows)
+    return rows
+
+
+def page(text: str) -> object:
+    reader = HTMLParser()
+    reader.feed(text)
+    return "</html>" in text
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "text": str.strip,
+    "json": json.loads,
+    "jsonl": lines_of_json,
+    "sarif": lambda text: json.loads(text)["runs"],
+    "junit": lambda text: ElementTree.fromstring(text).tag.startswith("testsuite"),
+    "csv": table,
+    "html": page,
+    "markdown": lambda text: text.startswith(("#", "|")),
+}
+"""Whether the text of a form can be read as that form, and has something in it."""
+EMPTY = {("check", "jsonl"), ("run", "jsonl")}
+"""Forms with a line for each finding."""
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [(n, f) for n in WITH_FORMAT if n != "selftest" for f in PARSERS[n].get_default("writers")],
+)
+def test_every_form_can_be_read_again(name, form, capsys, tmp_path):
+    (tmp_path / "types.mlir").write_text("!quant.uniform<i8:f32, 0.5>\n")
+    scaled = one(
+        "QuantizeLinear", {"x": X, "s": np.float32(0.1)}, TensorProto.UINT8, [4, 6], ("x",)
+    )
+    onnx.save(scaled, tmp_path / "model.onnx")
+    words = shlex.split(SAMPLES[name].format(folder=tmp_path))
+    code = main([*name.split(), *words, "--format", form])
+    told = capsys.readouterr()
+    assert code in (0, 1), told.err
+    assert READERS[form](told.out) or (name, form) in EMPTY

@@ -1,6 +1,6 @@
 """n steps forward, k back, k forward: the same bytes, on every target, with and without synchronisation.
 
-The programs are made up: loads, vector operations, stores, flags and barriers in any order, in loops and
+The programs are generated: loads, vector operations, stores, flags and barriers in any order, in loops and
 on several cores, most of them racy, some of them stuck."""
 
 from __future__ import annotations

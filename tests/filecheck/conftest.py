@@ -5,6 +5,7 @@ the first section hold for the whole file unless another section says otherwise:
 
     // target: a5            or several (`a2a3 a5`), one test for each; none: the program names it
     // level: 3              // sync: auto              // strict: true (legacy spellings reject)
+    // compat: 2026-08       none: 2026-04              // legacy: true (they are read)
 
     // expected-error {{words}}        a finding on this line has these words
     // expected-warning@+1 {{words}}   on the next line; `@-2`: two lines above
@@ -27,7 +28,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.source import Source
 
 _SPLIT = re.compile(r"^// -----\s*$", re.MULTILINE)
-_HEADER = re.compile(r"^// (target|level|sync|strict): *(.+?)\s*$", re.MULTILINE)
+_HEADER = re.compile(r"^// (target|level|sync|strict|compat|legacy): *(.+?)\s*$", re.MULTILINE)
 _EXPECTED = re.compile(r"expected-(error|warning|note)(?:@(\*|[+-]\d+))? *\{\{(.*?)\}\}")
 
 
@@ -62,7 +63,7 @@ def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> PtoFile | 
 
 def sections(text: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the sections of a file, each with its options."""
-    shared: dict[str, str] = {"target": ""}
+    shared: dict[str, str] = {"target": "", "compat": "2026-04"}
     for number, section in enumerate(_SPLIT.split(text)):
         own = {**shared, **dict(_HEADER.findall(section))}
         if number == 0:
@@ -101,6 +102,8 @@ class Section(pytest.Item):
             self.options["target"] or None,
             int(level) if level else None,
             self.options.get("sync"),
+            compat=self.options["compat"],
+            legacy=self.options.get("legacy") == "true",
             dry_run=False,  # these programs are there for what their text says
         ).findings
         missing = list(_expectations(self.text))

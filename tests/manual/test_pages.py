@@ -14,7 +14,6 @@ from ptosim.cli import main as command_line
 from ptosim.cli.quant_command import SUBCOMMANDS
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import PtosimError
-from ptosim.ground.isa.targets import chips, machine
 from ptosim.views import manual
 from tests.manual.pages import README, ROOT, blocks, inline, texts
 from tests.unit.test_layering import ORDER
@@ -104,18 +103,6 @@ def all_blocks(text: str) -> list[str]:
     return [
         b for language in ("", "json", "mlir", "python", "toml") for b in blocks(text, language)
     ]
-
-
-def test_the_table_of_chips_is_that_of_the_data():
-    table = re.findall(r"^\| (`\w+` \|.* KiB) \|$", texts()["targets"], re.MULTILINE)
-    found = []
-    for chip in map(machine, chips()):
-        clock = chip.figures["cost.machine.clock"]
-        cube, vector = chip.cores
-        size = chip.spaces["vec"].bytes // 1024
-        speed = f"{clock['mhz']} MHz, {clock['confidence']}"
-        found.append(f"`{chip.words[0]}` | {cube} | {vector} | {speed} | {size} KiB")
-    assert table == found
 
 
 def test_exit_codes_are_told():

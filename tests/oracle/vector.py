@@ -321,7 +321,7 @@ def _deinterleave(call: Call) -> None:
 
 MODELS: dict[str, Model] = {
     **{f"t{name}": two_tiles(word) for name, word in _TWO.items()},
-    **{f"t{n}s": tile_scalar(w) for n, w in _TWO.items() if n not in ("div", "prelu")},
+    **{f"t{name}s": tile_scalar(word) for name, word in _TWO.items()},
     **{f"t{name}": one_tile(function) for name, function in _ONE.items()},
     **{f"tpart{name}": _partial(name) for name in _GAPS},
     **{f"tpartarg{name}": _partial_argument(name) for name in ("max", "min")},

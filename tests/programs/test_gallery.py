@@ -25,7 +25,7 @@ GALLERY: dict[str, tuple[str, str, str] | str] = {
     "operand an operation cannot take": ("left_operand_in_vec", "PTO2015", "left"),
     "valid regions and padding": ("stale_padding", "PTO7101", "valid region smaller"),
     "simulator and board disagree": ("no_such_conversion", "PTO8002", ""),
-    "needless synchronisation": ("needless_barrier", "PTO5301", "remove"),
+    "redundant synchronisation": ("needless_barrier", "PTO5301", "remove"),
     "why is it slow": "no fault of a program: `ptosim cost` names the bound and the stalls",
     "short transfers": "slow, not wrong: `ptosim cost` gives the cycles of each transfer",
     "FIFO protocol": ("freed_twice", "PTO5106", "pop"),
@@ -46,7 +46,7 @@ def findings(name: str) -> list:
     args = {n: values.parse_spec(s, beside.folder) for n, s in beside.args.items()}
     if "PTO5301" in beside.codes:
         source = Source(str(path), path.read_text(encoding="utf-8"))
-        return check_source(source, beside.targets[0], needless=True).findings
+        return check_source(source, beside.targets[0], redundant=True).findings
     try:
         loaded = ptosim.load(path, target=beside.targets[0], level=beside.options.get("level"))
         result = loaded.run(args, entry=beside.options.get("entry"))

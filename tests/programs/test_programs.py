@@ -42,7 +42,7 @@ def test_program(name, target, capsys):
     code, report = run(name, target, capsys)
     codes = [f["code"] for f in report["findings"]]
     assert code == beside.exit_code, report
-    by_check = {"PTO5301"}  # what `check --needless` is for
+    by_check = {"PTO5301"}  # what `check --redundant` is for
     assert sorted(set(codes)) == sorted(set(beside.codes) - by_check)
     if beside.expect:
         compared = {c["name"]: c for c in report["expected"]}

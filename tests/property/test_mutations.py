@@ -30,10 +30,10 @@ from ptosim.ground.source import Source
 from ptosim.machine.core import CUBE_SPACES
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.run import values
+from ptosim.run.following import follow
 from ptosim.run.program import LoadedProgram
 from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import shipped_names, source_path
-from ptosim.run.symbolic import follow
 from ptosim.sanitize.access import access_of
 from ptosim.sanitize.shadow import Shadow
 from ptosim.semantics.micro.hazards import places_of
@@ -243,7 +243,7 @@ def shipped() -> Iterator[Case]:
 
 
 def generated(seed: int, target: str) -> str:
-    """Loads, sums, fills and stores on three tiles, in order, in a loop and behind it."""
+    """Loads, sums, fills and stores on three tiles, in order, in a loop and after it."""
     rng = random.Random(seed)
 
     def line() -> str:

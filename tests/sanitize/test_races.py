@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import OpDef
 from tests.cli.programs import TILE
 from tests.semantics.test_sync import X, program
 
@@ -52,6 +56,44 @@ def test_a_chain_of_flags_orders_everything_behind_it(arch):
 )
 def test_the_three_conflicts(body, expected):
     assert codes(body) == [expected]
+
+
+KINDS = "#pto.pipe_event_type<TLOAD>, #pto.pipe_event_type<TSTORE_VEC>, #pto.event<EVENT_ID3>"
+DYNAMIC = "[<PIPE_MTE2>, <PIPE_MTE3>, %c1]"
+ORDERED = {
+    "flags": f"LOAD\n{pair('MTE2', 'MTE3')}\nSTORE",
+    "computed flags": f"LOAD\npto.set_flag_dyn{DYNAMIC}\npto.wait_flag_dyn{DYNAMIC}\nSTORE",
+    "events": f"LOAD\npto.record_event[{KINDS}]\npto.wait_event[{KINDS}]\nSTORE",
+    "tokens": """pto.get_buf[<PIPE_MTE2>, 0]\nLOAD\npto.rls_buf[<PIPE_MTE2>, 0]
+pto.get_buf[<PIPE_MTE3>, 0]\nSTORE\npto.rls_buf[<PIPE_MTE3>, 0]""",
+    "a barrier": "LOAD\npto.barrier <PIPE_ALL>\nSTORE",
+    "a barrier of an operation's pipe": f"{ONE}{FILL}\npto.barrier_sync[<TVEC>]\n{ADD}",
+    "a barrier of tiles": f"LOAD\npto.tsync ins(%a : {T})\nSTORE",
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_what_synchronises_orders_and_nothing_else_does(name):
+    """Without the operations that synchronise, the same program has a race."""
+    text = ORDERED[name]
+    assert codes(text, "a2a3") == []
+    assert codes("\n".join(line for line in text.split("\n") if not orders(line)), "a2a3")
+
+
+def test_every_operation_that_synchronises_is_in_such_a_program():
+    known = {name for name in isa().names() if "sync" in row(name).traits}
+    assert known == {word for text in ORDERED.values() for word in orders(text)}
+
+
+def orders(text: str) -> list[str]:
+    """The operations of a text that synchronise."""
+    return [n for n in re.findall(r"pto\.\w+", text) if isa().get(n) and "sync" in row(n).traits]
+
+
+def row(name: str) -> OpDef:
+    found = isa().get(name)
+    assert found is not None
+    return found
 
 
 def test_a_finding_names_both_sides_and_the_lines_to_insert():

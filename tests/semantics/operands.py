@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import Status
 from tests.oracle.tile import FLOATS, width_of
 from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture
 from tests.semantics.rows import types
@@ -62,6 +63,8 @@ class Situation:
 Made = dict[str, Operand]
 Builder = Callable[[Situation], Made]
 BUILDERS: dict[str, Builder] = {}
+USUAL: dict[tuple[str, ...], Builder] = {}
+FAMILIES = ("elementwise", "tile_scalar", "convert")
 ATTRS: dict[str, dict[str, Any]] = {"trandom": {"rounds": 10}}
 
 
@@ -75,20 +78,44 @@ def builder(*names: str) -> Callable[[Builder], Builder]:
     return register
 
 
+def usual(*operands: str) -> Callable[[Builder], Builder]:
+    """Register the builder of rows with these operands, where a row has none of its own."""
+
+    def register(function: Builder) -> Builder:
+        USUAL[operands] = function
+        return function
+
+    return register
+
+
+def fill_up() -> None:
+    """Give rows without a builder that of their operands: a new row has cases by itself."""
+    for name in isa().names():
+        row = isa().get(name)
+        assert row is not None
+        operands = tuple(o.name for o in row.variants[0].operands) if row.variants else ()
+        runs = {Status.EXACT, Status.APPROXIMATE} & set(row.status.values())
+        if row.family in FAMILIES and runs and operands in USUAL:
+            BUILDERS.setdefault(row.mnemonic, USUAL[operands])
+
+
+def made_by(*builders: Builder) -> list[str]:
+    """Return the operations whose operands one of the builders makes."""
+    return [name for name, builder in BUILDERS.items() if builder in builders]
+
+
 def result(at: Situation, dtype: str | None = None, width: int | None = None) -> Spec:
     """The destination: of its own, or in the place of a source."""
     return at.tile(8, dtype, width, same=at.same)
 
 
-@builder(
-    "tadd", "tsub", "tmul", "tdiv", "tmax", "tmin", "tand", "tor", "tfmod", "tsubrelu",
-    "tmuladddst", "tfusedmuladd", "tfusedmuladdrelu", "tpow",
-)  # fmt: skip
+@builder("tpow")
+@usual("src0", "src1", "dst")
 def two_tiles(at: Situation) -> Made:
     return {"src0": at.tile(1), "src1": at.tile(2), "dst": result(at)}
 
 
-@builder("txor", "trem", "tprelu")
+@usual("src0", "src1", "tmp", "dst")
 def two_tiles_and_scratch(at: Situation) -> Made:
     kind = "ui8" if at.op == "tprelu" and at.target == "a2a3" else at.dtype
     return {**two_tiles(at), "tmp": at.tile(7, kind)}
@@ -121,15 +148,14 @@ def dequantised(at: Situation) -> Made:
     return {**sources, **extra, "dst": result(at, "f16", width)}
 
 
-@builder("tabs", "tneg", "texp", "tlog", "tsqrt", "trsqrt", "trecip", "trelu", "tnot")
+@builder("trsqrt")
+@usual("src", "dst")
 def one_tile(at: Situation) -> Made:
     return {"src": at.tile(1), "dst": result(at)}
 
 
-@builder(
-    "tadds", "tsubs", "tmuls", "tdivs", "tmaxs", "tmins", "tfmods", "tands", "tors", "tshls",
-    "tshrs", "taxpy", "tpows",
-)  # fmt: skip
+@builder("tpows")
+@usual("src", "scalar", "dst")
 def tile_and_scalar(at: Situation) -> Made:
     return {"src": at.tile(1), "scalar": at.scalar(), "dst": result(at)}
 
@@ -139,7 +165,7 @@ def slope(at: Situation) -> Made:
     return {**tile_and_scalar(at), "scalar": Scalar("f32", -1.5)}
 
 
-@builder("trems", "txors")
+@usual("src", "scalar", "tmp", "dst")
 def tile_scalar_scratch(at: Situation) -> Made:
     return {**tile_and_scalar(at), "tmp": at.tile(7)}
 
@@ -309,6 +335,9 @@ def joined(at: Situation) -> Made:
 @builder("tsetval")
 def one_element(at: Situation) -> Made:
     return {"offset": Scalar("index", 5), "val": at.scalar(), "dst": at.tile(8)}
+
+
+fill_up()
 
 
 def switched(op: str, target: str, switch: str) -> str:

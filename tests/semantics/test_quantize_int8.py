@@ -1,4 +1,4 @@
-"""INT8 TQUANT: which parameter meets which element, what is left behind, operands and switches."""
+"""INT8 TQUANT: which parameter meets which element, what remains in other bytes, operands and switches."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_parameters_that_change_in_a_loop(target, parameter):
     np.testing.assert_array_equal(got.reshape(3, -1), np.full((3, 256), [[3], [6], [15]]))
 
 
-# -- what is left behind --------------------------------------------------------------------------
+# -- what remains in other bytes --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("asym", [False, True])

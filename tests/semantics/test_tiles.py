@@ -225,7 +225,7 @@ def test_addresses_of_the_text_are_checked_before_the_run(target, dtype, shape, 
 
 
 @pytest.mark.parametrize(
-    ("addr", "code"), [(262144 - 64, "PTO4353"), (-64, "PTO4353"), (40, "PTO4354")]
+    ("addr", "code"), [(262144 - 64, "PTO6026"), (-64, "PTO6026"), (40, "PTO6027")]
 )
 @pytest.mark.parametrize("by", ["alloc_tile", "tassign"])
 def test_addresses_of_the_run_are_checked(addr, code, by):

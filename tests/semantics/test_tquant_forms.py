@@ -65,7 +65,7 @@ def test_symmetric(text, target):
     result = run(text, {"x": X, "s": SCALE}, target=target)
     np.testing.assert_array_equal(result.outputs["y"], symmetric(X, SCALE))
     assert not codes(result)
-    assert "y" not in result.made_up or text.count("...")
+    assert "y" not in result.generated or text.count("...")
 
 
 @pytest.mark.parametrize("target", ["a5", "a2a3"])
@@ -157,7 +157,7 @@ def test_the_page_form_of_mxfp4():
     )
     result = run(text)
     assert result.outputs["y"].dtype == ml_dtypes.float4_e2m1fn
-    assert "bf16" in result.made_up["x"]
+    assert "bf16" in result.generated["x"]
 
 
 def test_microscaling_needs_a5():
@@ -246,7 +246,8 @@ def test_a_placement_outside_the_space():
 
 def test_what_was_assumed_is_reported():
     result = run(f"%dst = pto.tquant %src, %qp : ({ABSTRACT}, {ABSTRACT}) -> {ABSTRACT}")
-    assert result.made_up == {
+    assert result.made_up is result.generated
+    assert result.generated == {
         "src": "16x64 random elements of f32",
         "qp": "16x1 positive random elements of f32",
         "dst": "type !pto.tile<16x64xi8>",

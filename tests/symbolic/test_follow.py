@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import ptosim
@@ -68,14 +69,27 @@ def test_equality_with_an_argument_that_is_not_given_is_open(predicate):
 
 
 def test_what_leaves_a_buffer_is_told_and_the_race_after_it_is_found():
-    """The real argument may be larger than the views imply, and the program goes on."""
+    """All views of the argument are static, so it has no more than they reach."""
     body = f"""%p2 = pto.partition_view %vx, offsets = [%r, %c0], sizes = [%c16, %c64] : {VIEW} -> {PART}
 pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)
 STORE"""
     result = checked(program(body, args=", %r: index"), args={"r": 16})
-    assert "PTO6019" in codes(result)
+    assert "PTO6001" in codes(result)
     assert "PTO5201" in codes(result)
     assert "to its end" in result.dry_run
+
+
+def test_what_leaves_a_buffer_of_unknown_size_is_a_warning():
+    """A second view, whose size is an argument, may reach further: so may the buffer."""
+    body = f"""%w = pto.make_tensor_view %x, shape = [%n, %c64], strides = [%c64, %c1] : !pto.tensor_view<?x64xf32>
+%p2 = pto.partition_view %w, offsets = [%r, %c0], sizes = [%c16, %c64] : !pto.tensor_view<?x64xf32> -> {PART}
+pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)"""
+    text = program(body, args=", %r: index, %n: index")
+    warned = {d.code: d.severity.word for d in checked(text, args={"r": 16, "n": 32}).findings}
+    assert "PTO6001" not in warned
+    assert warned["PTO6019"] == "warning"
+    given = checked(text, args={"r": 16, "n": 32, "x": np.zeros((16, 64), np.float32)})
+    assert "PTO6001" in codes(given), "what is given has its size"
 
 
 def test_a_scalar_without_a_result_is_told_and_the_race_after_it_is_found():
@@ -95,8 +109,9 @@ def test_a_window_at_an_unknown_place_orders_the_tile_that_it_fills():
 pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)
 STORE"""
     result = checked(program(body, args=", %r: index"))
-    assert codes(result) == ["PTO5201"]
+    assert codes(result) == ["PTO5201", "PTO6050"]
     assert "to its end; not checked: what depends on argument `r`" in result.dry_run
+    assert result.dry_run in result.findings[-1].message
 
 
 def test_a_view_of_unknown_size_is_followed_into_its_windows():
@@ -104,14 +119,14 @@ def test_a_view_of_unknown_size_is_followed_into_its_windows():
 %p2 = pto.partition_view %w, offsets = [%c0, %c0], sizes = [%c16, %c64] : !pto.tensor_view<?x64xf32> -> {PART}
 pto.tload ins(%p2 : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)
 STORE"""
-    assert codes(checked(program(body, args=", %n: index"))) == ["PTO5201"]
+    assert codes(checked(program(body, args=", %n: index"))) == ["PTO5201", "PTO6050"]
 
 
 def test_an_unknown_event_ends_it():
     body = f"pto.set_flag_dyn[<PIPE_MTE2>, <PIPE_MTE3>, %n]\n{RACE}"
     result = checked(program(body, args=", %n: index"))
     assert "'pto.set_flag_dyn' depends on argument `n`" in result.dry_run
-    assert codes(result) == []
+    assert codes(result) == ["PTO6050"]
 
 
 def test_a_tile_without_a_place_ends_it_where_it_is_used():
@@ -128,7 +143,7 @@ def test_a_tile_without_a_place_ends_it_where_it_is_used():
 }}
 """
     result = checked(text, args={"n": 8})
-    assert codes(result) == ["PTO4354"]
+    assert codes(result) == ["PTO6027", "PTO6050"]
     assert "'pto.texpands' depends on the result of 'pto.alloc_tile' in line 4" in result.dry_run
 
 
@@ -141,8 +156,8 @@ pto.barrier <PIPE_ALL>
 pto.tload ins(%py : {PART}) outs(%a : !pto.tile_buf<vec, 16x64xf32>)"""
     text = program(body, args=", %r: index")
     with pytest.raises(ptosim.UsageError, match="not checked: what depends on argument `r`"):
-        checked(text, needless=True)
-    assert "PTO5301" not in codes(checked(text, needless=True, args={"r": 0}))
+        checked(text, redundant=True)
+    assert "PTO5301" not in codes(checked(text, redundant=True, args={"r": 0}))
 
 
 @pytest.mark.parametrize("operation", ["load", "store"])
@@ -252,3 +267,54 @@ def test_a_store_under_an_unknown_mask_may_write_all_of_its_register():
 
 def test_flags_are_followed_through_a_program_with_pairs():
     assert codes(checked(program(f"LOAD\n{pair('MTE2', 'MTE3')}\nSTORE"))) == []
+
+
+# -- which programs, and how far -------------------------------------------------------------------
+
+
+def counted(count: int, after: str = "") -> str:
+    body = f"%end = arith.constant {count} : index\nscf.for %i = %c0 to %end step %c1 {{\nLOAD\n}}"
+    return program(f"{body}\n{after}")
+
+
+def test_a_program_without_flags_is_followed_too():
+    """Nothing but following tells that the store takes what nothing wrote."""
+    assert [d.code for d in ptosim.check(program("STORE"))] == ["PTO7101"]
+    assert ptosim.check(program("STORE"), dry_run=False) == []
+
+
+def test_a_long_program_is_left_and_one_note_says_so():
+    (note,) = ptosim.check(counted(10**9))
+    assert (note.code, note.severity.word, note.origin.value) == ("PTO6050", "note", "lint")
+    assert "left after 20,000 instructions" in note.message
+    assert "`--dry-run` follows without a limit" in (note.help or "")
+
+
+def test_what_comes_after_a_long_loop_is_found_when_asked_for():
+    text = counted(8_000, "%q = arith.divsi %c1, %c0 : index")
+    assert [d.code for d in ptosim.check(text)] == ["PTO6050"]
+    assert [d.code for d in ptosim.check(text, dry_run=True)] == ["PTO6007"]
+
+
+TWO = """func.func @one(%n: index) attributes {pto.entry} { return }
+func.func @two(%m: index) attributes {pto.entry} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %m step %c1 { }
+  return
+}"""
+
+
+def test_one_note_names_every_entry_that_was_left():
+    text = TWO.replace("{ return }", "{ %z = arith.constant 0 : index scf.for %i = %z to %n step %n { } return }", 1)  # fmt: skip
+    (note,) = [d for d in ptosim.check(text, target="a5") if d.code == "PTO6050"]
+    assert "@one: 'scf.for' depends on argument `n`" in note.message
+    assert "@two: 'scf.for' depends on argument `m`" in note.message
+
+
+def test_of_several_entries_each_takes_its_own_arguments():
+    assert [d.code for d in ptosim.check(TWO, target="a5", args={"m": 2})] == []
+    assert [d.code for d in ptosim.check(TWO, target="a5", entry="one")] == []
+    for wrong in ({"args": {"k": 1}}, {"args": {"m": 1.5}}, {"entry": "three"}):
+        with pytest.raises(ptosim.UsageError):
+            ptosim.check(TWO, target="a5", **wrong)

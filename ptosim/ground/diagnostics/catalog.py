@@ -25,11 +25,12 @@ LEVELS = ("1", "2", "3", "inferred 3")
 
 class Standing(NamedTuple):
     """How bad the findings of a code are, whose verdict they are, and where a level differs:
-    severities by level."""
+    severities by level; `since` and `until` of a rule that not every date of the language has."""
 
     severity: str
     origin: str
     at_level: dict[str, str]
+    dates: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ def _plain_standing(code: str, row: TomlTable) -> tuple[Any, ...]:
             f"isa/{_FILE}, {code}: a code has a severity ({', '.join(sorted(SEVERITIES))}), an "
             f"origin ({', '.join(ORIGINS)}), and maybe severities by level ({', '.join(LEVELS)})"
         )
-    return severity, origin, at_level
+    dates = {key: row[key] for key in ("since", "until") if key in row}
+    return severity, origin, at_level, dates
 
 
 @lru_cache(maxsize=1)

@@ -88,7 +88,7 @@ def _step(
     text = applied(source.text, [fix for finding in batch for fix in finding.fixes])
     if text is None or text == source.text:
         return None
-    changed = Source(source.name, text)
+    changed = source.changed(text)
     after = list(check(changed))
     counts = Counter(map(_key, before))
     counts.subtract(Counter(map(_key, after)))

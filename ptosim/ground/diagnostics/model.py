@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
 
 from ptosim.ground.diagnostics.catalog import Standing, standings
 from ptosim.ground.errors import IsaDataError
+from ptosim.ground.isa.dates import DEFAULT_DATE, holds
 from ptosim.ground.source import Span
+
+OLD_SPELLINGS = ("PTO0010", "PTO0013")
+OLD_SPELLING_READ = "PTO0011"
 
 
 class Severity(IntEnum):
@@ -75,6 +79,11 @@ class Diagnostic:
         return Origin(_standing(self.code).origin)
 
     @property
+    def is_syntax_error(self) -> bool:
+        """True where the text cannot be read as statements at all."""
+        return self.is_error and self.code < OLD_SPELLINGS[0]
+
+    @property
     def is_rejection(self) -> bool:
         """True for the errors of the assembler: it refuses the program, or cannot place it."""
         return self.is_error and self.origin is Origin.ASSEMBLER
@@ -126,12 +135,15 @@ def _place(span: Span) -> dict[str, object]:
 @dataclass(slots=True, eq=False)
 class Sink:
     """Collects findings in the order in which they are made; equal findings are kept once. At the
-    assembler's `level`, a key of the catalogue, some are worse than elsewhere."""
+    assembler's `level`, a key of the catalogue, some are worse than elsewhere; what the language of
+    the `date` does not rule is no finding. `reads_old`: spellings of other dates are read."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     has_errors: bool = False  # true as soon as one finding is an error
     is_rejected: bool = False  # true as soon as one of them is the assembler's
     level: str | None = None
+    date: str = DEFAULT_DATE
+    reads_old: bool = False
     _seen: set[tuple[object, ...]] = field(default_factory=set, repr=False)
 
     def emit(self, diagnostic: Diagnostic) -> None:
@@ -140,6 +152,10 @@ class Sink:
         if key in self._seen:
             return
         self._seen.add(key)
+        if not holds(_standing(diagnostic.code).dates, self.date):
+            return
+        if self.reads_old and diagnostic.code in OLD_SPELLINGS:
+            diagnostic = recoded(diagnostic, OLD_SPELLING_READ)
         diagnostic = at_level(diagnostic, self.level)
         self.diagnostics.append(diagnostic)
         self.has_errors = self.has_errors or diagnostic.is_error
@@ -154,9 +170,22 @@ class Sink:
         for diagnostic in diagnostics:
             self.emit(diagnostic)
 
+    def like(self) -> Sink:
+        """Return another sink of the same choices with what this one has."""
+        other = Sink(level=self.level, date=self.date, reads_old=self.reads_old)
+        other.extend(self)
+        return other
+
     def cut(self, count: int) -> None:
         """Forget all but the first `count` findings."""
-        del self.diagnostics[count:]
+        self._set(self.diagnostics[:count])
+
+    def keep(self, wanted: Callable[[Diagnostic], bool]) -> None:
+        """Forget the findings that are not wanted."""
+        self._set([d for d in self.diagnostics if wanted(d)])
+
+    def _set(self, diagnostics: list[Diagnostic]) -> None:
+        self.diagnostics[:] = diagnostics
         self._seen = {_key(d) for d in self.diagnostics}
         self.has_errors = any(d.is_error for d in self.diagnostics)
         self.is_rejected = any(d.is_rejection for d in self.diagnostics)

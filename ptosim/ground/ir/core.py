@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptosim.ground.source import Source, Span
 
@@ -100,7 +100,8 @@ class Attr:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A composite item of an operation: an indexed value, clause, keyword, list or parenthesis."""
+    """A composite item of an operation: an indexed value, clause, keyword, list or parenthesis;
+    launch dimensions, flags, a block that a branch goes to."""
 
     kind: str
     parts: list[Any]
@@ -119,14 +120,28 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """Blocks in order; the first one may have no label."""
+    """Blocks in order; the first one may have no label. `end` is the offset after its `}`."""
 
     blocks: list[Block]
+    end: int = 0
 
     @property
     def ops(self) -> list[Operation]:
-        """The operations of the only block (control flow between blocks is not used by PTO)."""
+        """The operations of the first block: all of them where there are no labels."""
         return self.blocks[0].ops if self.blocks else []
+
+    @property
+    def last(self) -> Operation | None:
+        """The operation that ends the region."""
+        ops = self.blocks[-1].ops if self.blocks else []
+        return ops[-1] if ops else None
+
+
+class Jump(NamedTuple):
+    """A block that an operation names, and the values that go to its arguments."""
+
+    block: Block
+    values: Sequence[Operand]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -166,6 +181,7 @@ class Operation:
     variant: Variant | None = None
     bound: dict[str, Any] = field(default_factory=dict)  # a `Bound` for each name of the row
     attributes: dict[str, Any] = field(default_factory=dict)  # of the row: values or defaults
+    jumps: Sequence[Jump] = ()  # the blocks that it can go on in
     queue: str = ""  # the pipe in whose queue it waits, decided for operations that can be reached
     function: Operation | None = None
 

@@ -1,21 +1,59 @@
-"""What name resolution makes of a module: its functions and what the module says of itself."""
+"""What name resolution makes of a module: its units, their functions and what they say of
+themselves."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ptosim.ground.ir.attributes import Symbol, attribute_of
 from ptosim.ground.ir.core import Module, Operation, Value
 from ptosim.ground.ir.types import Type
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """A module with a symbol table of its own, or the file around them.
+
+    `path` names it among the others: the names, or the numbers from 0, of the modules that it is
+    in and its own, joined by `::`; "" for the file and for a module that is all there is in it."""
+
+    path: str
+    op: Operation | None = None
+    parent: Unit | None = None
+    kernel_kind: str | None = None  # its own, or that of the module around it
+    backend: str | None = None  # likewise: emitc or vpto
+    functions: dict[str, Function] = field(default_factory=dict)  # by the name in the text
+    children: list[Unit] = field(default_factory=list)
+
+    def qualified(self, symbol: str) -> str:
+        """Return the name of a function of the unit with the path before it."""
+        return f"{self.path}::{symbol}" if self.path else symbol
+
+    def walk(self) -> Iterator[Unit]:
+        """Yield this unit and all units in it, in program order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def is_container(self) -> bool:
+        """True for a module of modules: each of them is compiled on its own."""
+        return bool(self.children) and not self.functions
 
 
 @dataclass(slots=True, eq=False)
 class Function:
     """A function: its operation, arguments and result types.
 
-    `implicit` marks the function around the op lines of a snippet; its arguments are the values
-    that the lines use and never define."""
+    `name` names it among all functions of the file: `symbol`, its name in the text, and before it
+    the path of its unit where several units have a function of that name. `implicit` marks the
+    function around the op lines of a snippet; its arguments are the values that the lines use and
+    never define."""
 
     name: str
+    unit: Unit
+    symbol: str
     op: Operation
     args: list[Value]
     results: list[Type]
@@ -37,11 +75,57 @@ class ResolvedModule:
     target: str
     chip: str
     date: str  # of the language that it is read as
-    functions: dict[str, Function] = field(default_factory=dict)
+    unit: Unit = field(default_factory=lambda: Unit(""))  # the file
+    functions: dict[str, Function] = field(default_factory=dict)  # of all units
     ops: list[Operation] = field(default_factory=list)  # all of them, in program order
-    kernel_kind: str | None = None
+    facts: dict[str, object] = field(default_factory=dict)
+    """What rules can ask of the run of the assembler: `level`, `level_inferred` (nobody gave it),
+    `target_named` (the caller or the module names it: it is not the default)."""
     insert_sync: bool = False  # the caller asks for automatic synchronisation
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
     entries: list[str] = field(default_factory=list)
-    """Names of the functions that can be run: those with a body that are not private; a snippet
-    without operations is none."""
+    """Names of the functions that can be run (see `bind.units.entries_of`)."""
+
+    def home(self, op: Operation) -> Function | None:
+        """Return the function that an operation is in."""
+        return next((f for f in self.functions.values() if f.op is op.function), None)
+
+    def entries_named(self, name: str) -> list[str]:
+        """Return the entries of a name, which is written with or without its unit."""
+        functions = [self.functions[e] for e in self.entries]
+        exact = [f.name for f in functions if name in (f.name, f.unit.qualified(f.symbol))]
+        return exact or [f.name for f in functions if f.symbol == name]
+
+    def visible(self, unit: Unit, symbol: str) -> Function | None:
+        """Return what a call in a unit reaches by a name: a function of the unit, where that is a
+        declaration the public definition in another unit."""
+        own = unit.functions.get(symbol)
+        if own is None or own.has_body:
+            return own
+        return self._public(unit, symbol) or own
+
+    def peer(self, op: Operation) -> Function | None:
+        """Return the function that the attribute `peer_func` of an operation names: one of its own
+        unit, else the only public one of that name in the others."""
+        symbol = attribute_of(op, "peer_func")
+        home = self.home(op)
+        if home is None or not isinstance(symbol, Symbol):
+            return None
+        own = self.visible(home.unit, symbol.name)
+        return own if own is not None else self._public(home.unit, symbol.name)
+
+    def _public(self, unit: Unit, symbol: str) -> Function | None:
+        """The only public definition of a name, or of a logical name, outside a unit."""
+        others = [u.functions.values() for u in self.unit.walk() if u is not unit]
+        found = [f for fs in others for f in fs if f.has_body and not f.private]
+        for named in (
+            [f for f in found if f.symbol == symbol],
+            [f for f in found if attribute_of(f.op, LOGICAL_NAME) == symbol],
+        ):
+            if named:
+                return named[0] if len(named) == 1 else None
+        return None
+
+
+LOGICAL_NAME = "pto.ptodsl.logical_name"
+"""The attribute by which a unit that a front end made names what a function is for others."""

@@ -13,6 +13,17 @@ BLOCK_BYTES = 32
 """The unit of tile memory: rows of boxes, alignment of rows, bursts of transfers. Both
 architectures (PTO ISA documentation, tile layouts)."""
 BLOCK_BITS = 8 * BLOCK_BYTES
+SPACE_SYNONYMS = {
+    "vec": "ub",
+    "mat": "l1",
+    "left": "l0a",
+    "right": "l0b",
+    "acc": "l0c",
+    "bias": "bt",
+    "scaling": "fb",
+}
+"""Memory spaces of tiles, and the second word for each: what pointers are printed with."""
+
 REGISTER_BYTES = 256
 """A vector register of A5, a repeat of A2/A3 (PTO ISA documentation, vector instructions)."""
 
@@ -43,6 +54,16 @@ class DType:
         return self.name
 
 
+@dataclass(frozen=True, slots=True)
+class PackedDType(DType):
+    """An element of memory that is several numbers: a pair of low precision (`!pto.f4E2M1x2`), or a
+    small vector (`vector<2xf16>`). The first of the `count` numbers of type `part` is in the low
+    bits, at the lower address; `bits` are those of the whole."""
+
+    part: DType
+    count: int
+
+
 class Type:
     """Base of all types."""
 
@@ -67,19 +88,8 @@ class PtrType(Type):
     space: str = "gm"
 
     def __str__(self) -> str:
-        space = "" if self.space == "gm" else f", {_POINTER_SPACES.get(self.space, self.space)}"
+        space = "" if self.space == "gm" else f", {SPACE_SYNONYMS.get(self.space, self.space)}"
         return f"!pto.ptr<{self.elem}{space}>"
-
-
-_POINTER_SPACES = {
-    "vec": "ub",
-    "mat": "l1",
-    "left": "l0a",
-    "right": "l0b",
-    "acc": "l0c",
-    "bias": "bt",
-    "scaling": "fb",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +234,7 @@ class VectorType(Type):
 
 @dataclass(frozen=True, slots=True)
 class HandleType(Type):
-    """An opaque handle: pipe, align, async_session, async_event, or eventid_array with a length."""
+    """An opaque handle, one of `isa/types.toml`; eventid_array has a length."""
 
     kind: str
     length: int | None = None
@@ -232,6 +242,80 @@ class HandleType(Type):
     def __str__(self) -> str:
         suffix = "" if self.length is None else f"<{self.length}>"
         return f"!pto.{self.kind}{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class MultiTileType(Type):
+    """Several equal tiles, one after the other in one space; `count` of them."""
+
+    slot: TileType
+    count: int
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one tile to the next: its size, rounded up to the unit of its space."""
+        unit = 512 if self.slot.loc in ("left", "right", "acc") else BLOCK_BYTES
+        return -(-self.slot.bytes // unit) * unit
+
+    def __str__(self) -> str:
+        return f"!pto.multi_tile_buf<{self.slot}, count={self.count}>"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArrayType(Type):
+    """An array of scalars on the stack of the scalar unit."""
+
+    dims: tuple[int, ...]
+    elem: DType
+
+    def __str__(self) -> str:
+        return f"!pto.local_array<{_dims(self.dims)}{self.elem}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StructType(Type):
+    """A record on the stack of the scalar unit; fields are scalars or records. Equal lists of
+    fields are the same type."""
+
+    fields: tuple[ScalarType | StructType, ...]
+
+    def __str__(self) -> str:
+        return f"!pto.struct<{', '.join(map(str, self.fields))}>"
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualVRegType(Type):
+    """A vector of any length above the registers (`!pto.vmi.vreg`); `layout` as written: None in
+    program texts, dumps of the assembler have it."""
+
+    lanes: int
+    elem: DType
+    layout: str | None = None
+
+    def __str__(self) -> str:
+        return f"!pto.vmi.vreg<{self.lanes}x{self.elem}{_layout(self.layout)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualMaskType(Type):
+    """A predicate of any length (`!pto.vmi.mask`); `granule` is `pred` in program texts."""
+
+    lanes: int
+    granule: str
+    layout: str | None = None
+
+    def __str__(self) -> str:
+        return f"!pto.vmi.mask<{self.lanes}x{self.granule}{_layout(self.layout)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueType(Type):
+    """A type of another dialect of which only the name counts (`!llvm.ptr`)."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"!{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +330,10 @@ class ErrorType(Type):
 
 def _dim(value: Dim) -> str:
     return "?" if value is None else str(value)
+
+
+def _layout(layout: str | None) -> str:
+    return "" if layout is None else f", {layout}"
 
 
 def _dims(dims: tuple[Dim, ...]) -> str:

@@ -151,7 +151,7 @@ class CostClass:
 
 @dataclass(frozen=True, slots=True)
 class CostEntry:
-    """How an operation is made up: its class, the instructions of its stages on each target, and
+    """What an operation consists of: its class, the instructions of its stages on each target, and
     what else its law asks for."""
 
     mnemonic: str

@@ -19,6 +19,7 @@ DATES = ("2026-04", "2026-08")
 DEFAULT_DATE = "2026-04"
 NEWEST = DATES[-1]
 
+_NEVER = "9999"
 _PIECE = re.compile(r"\s+(since|until)\s+([\w-]+)")
 _LISTS = ("ins", "outs", "named", "attrs")
 
@@ -36,7 +37,7 @@ def _known() -> str:
 
 def holds(part: Mapping[str, Any], date: str) -> bool:
     """True if a date has a part: it does not begin later and has not ended by then."""
-    return part.get("since", DATES[0]) <= date and not part.get("until", "9999") <= date
+    return part.get("since", DATES[0]) <= date and not (part.get("until") or _NEVER) <= date
 
 
 def comes_later(part: Mapping[str, Any], date: str) -> bool:

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.dates import holds
 
 
 @dataclass(frozen=True, slots=True)
 class EnumDef:
-    """An enum: its members in order with their values, and the pipe of a member where it has
-    one."""
+    """An enum: its members in order with their values, the pipe of a member where it has one, other
+    words for members, and the rows that say which dates have a member or the whole."""
 
     name: str
     members: dict[str, int]
     pipes: dict[str, str]
+    words: dict[str, str] = field(default_factory=dict)
+    dates: Mapping[str, Any] = field(default_factory=dict)
+    dated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def member(self, text: str) -> str | None:
         """Return the canonical spelling of a member, None if there is none."""
         if text in self.members:
             return text
         folded = text.lower()
-        return next((m for m in self.members if m.lower() == folded), None)
+        found = next((m for m in self.members if m.lower() == folded), None)
+        return found if found is not None else self.words.get(folded)
+
+    def dates_of(self, member: str) -> Mapping[str, Any]:
+        """Return the row that says which dates have a member."""
+        return self.dated.get(member, self.dates)
+
+    def members_at(self, date: str) -> list[str]:
+        """Return the members that a date has."""
+        return [m for m in self.members if holds(self.dates_of(m), date)]
 
 
 @lru_cache(maxsize=1)
@@ -32,7 +47,14 @@ def enums() -> dict[str, EnumDef]:
     made = {}
     for name, row in table.items():
         full = table[row["same_as"]] if "same_as" in row else row
-        made[name] = EnumDef(name, full["members"], full.get("pipes", {}))
+        made[name] = EnumDef(
+            name,
+            full["members"],
+            full.get("pipes", {}),
+            full.get("words", {}),
+            {key: row[key] for key in ("since", "until") if key in row},
+            full.get("dated", {}),
+        )
     return made
 
 

@@ -22,7 +22,7 @@ from ptosim.ground.isa.schema import (
     Variant,
 )
 
-_OTHER_DIALECTS = ("arith", "scf", "func", "memref", "builtin", "quant", "module")
+_OTHER_DIALECTS = ("arith", "scf", "cf", "func", "memref", "builtin", "quant", "module")
 TARGETS = ("a2a3", "a5")
 OPERAND_KINDS = frozenset(
     (
@@ -35,7 +35,8 @@ _ROW_KEYS = frozenset(
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "terminator", "scratch", "mismatch", "absent",
-        "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library", )
+        "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
+        "clause", "kept", "quoted", )
 )  # fmt: skip
 
 
@@ -59,7 +60,7 @@ class _Row(NamedTuple):
         found = {}
         for key in ("since", "until"):
             word = _inherited(self.table, self.templates, key)
-            if word is not None:
+            if word:
                 found[key] = word
         return found
 
@@ -164,10 +165,13 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         absent=merged.get("absent"),
         hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
         access=merged.get("access", {}),
+        quoted=_quoted(merged),
         since=merged.get("since"),
-        until=merged.get("until"),
+        until=merged.get("until") or None,
         modern=merged.get("modern"),
         library=merged.get("library", False),
+        clause=merged.get("clause"),
+        kept=frozenset(merged.get("kept", ())),
     )
 
 
@@ -251,9 +255,16 @@ def _variants(row: TomlTable, where: str) -> tuple[Variant, ...]:
                     _constraint(r) for r in (*row.get("rules", ()), *table.get("rules", ()))
                 ),
                 when=table.get("when"),
+                modern=table.get("modern"),
             )
         )
     return tuple(variants)
+
+
+def _quoted(row: TomlTable) -> tuple[tuple[str, ...], ...]:
+    """`src|srcs, dst`: names of operands in the order of the quoted form; one that the row does not
+    have is left out there too."""
+    return tuple(tuple(piece.split("|")) for piece in pieces(row.get("quoted", "")))
 
 
 _SIGILS = {"~": Role.SCRATCH, "&": Role.INOUT, "^": Role.OUT}

@@ -95,6 +95,7 @@ class Variant:
     elements: tuple[ElementRule, ...] = ()
     rules: tuple[ConstraintDef, ...] = ()
     when: str | None = None
+    modern: str | None = None  # the name that the date has for an operation with these operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +151,15 @@ class OpDef:
     # destroys), `events` (by target: pairs of pipes between which it uses EVENT_ID0 itself),
     # `registers` (that it reads and writes, of those that several pipes use).
     access: Mapping[str, Any] = field(default_factory=dict)
+    # The operands of the quoted form in its order, which has one segment for each; of several names
+    # a variant has one.
+    quoted: tuple[tuple[str, ...], ...] = ()
     since: str | None = None  # the first date of the language that has it
     until: str | None = None  # the first date that has it no more
     modern: str | None = None  # the name that the newer date has for it
+    clause: str | None = None  # the operand that the newer name takes as a clause of `ins`
     library: bool = False  # a name of the C++ library only, which no date of the assembler reads
+    kept: frozenset[str] = frozenset()  # attributes that the newest date keeps reading
 
     @property
     def dates(self) -> dict[str, str]:

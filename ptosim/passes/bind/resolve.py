@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Label, Sink
-from ptosim.ground.ir.attributes import Enum, attribute_of, token_value
+from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Attr, Block, Module, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import (
@@ -17,13 +16,15 @@ from ptosim.ground.ir.types import (
     TileType,
     Type,
 )
-from ptosim.ground.isa.dates import DEFAULT_DATE
+from ptosim.ground.isa.dates import DEFAULT_DATE, comes_later, holds
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
+from ptosim.passes.bind.names import named_results
 from ptosim.passes.bind.structured import Structured
+from ptosim.passes.bind.units import declare, entries_of, symbol_of
 from ptosim.passes.bind.unknown import unknown_operation
 from ptosim.passes.bind.written import Written, collect
 from ptosim.passes.verify.rule_views import attribute, condition_holds
@@ -39,13 +40,17 @@ def resolve(
     types: Mapping[str, Type] | None = None,
     *,
     date: str = DEFAULT_DATE,
+    legacy: bool = False,
 ) -> ResolvedModule:
     """Bind every name, type and operand of a module for a chip, or for the usual one of an
     architecture, as a date of the language reads it; faults go to `sink`.
+    With `legacy` names of other dates are read too.
 
     `types` gives values whose type is abstract in the text a tile type.
     """
-    return _Resolver(module, target, sink, types or {}, date).run()
+    resolver = _Resolver(module, target, sink, types or {}, date)
+    resolver.reads_all = legacy or module.kind == "snippet"
+    return resolver.run()
 
 
 class _Resolver(Structured):
@@ -54,104 +59,67 @@ class _Resolver(Structured):
     ) -> None:
         super().__init__(module, target, sink, types, date)
         self.isa = isa(date)
+        self.reads_all = False
         self._function: Function | None = None
         self._handlers = {"module": self._module, "func.func": self._func, **self._structured}
 
     def run(self) -> ResolvedModule:
-        self._declare(self.module.ops)
+        resolved = self.resolved
+        self.units = declare(resolved, self.type_of, self.sink)
         if self.module.kind == "snippet":
             self._snippet()
         else:
             for op in self.module.ops:
                 self._operation(op)
-        resolved = self.resolved
         resolved.ops = self.module.walk()
         for function in resolved.functions.values():
             function.ops = function.op.walk()
-            function.body = function.op.regions[0].ops if function.has_body else []
-            is_empty = function.implicit and not self.module.ops
-            if function.has_body and not function.private and not is_empty:
-                resolved.entries.append(function.name)
+            blocks = function.op.regions[0].blocks if function.has_body else []
+            function.body = [op for block in blocks for op in block.ops]
+        resolved.entries = entries_of(resolved)
         return resolved
 
     # -- functions ------------------------------------------------------------------------------
-
-    def _declare(self, ops: Sequence[Operation]) -> None:
-        """Functions can be called before they are defined, so their names come first."""
-        for op in ops:
-            if op.name == "module":
-                self.resolved.kernel_kind = _kernel_kind(op) or self.resolved.kernel_kind
-                for region in op.regions:
-                    self._declare(region.ops)
-            elif op.name == "func.func":
-                self._declare_function(op)
-
-    def _declare_function(self, op: Operation) -> None:
-        symbol = next(t for t in op.items if t.type == "SYMBOL")
-        name = token_value(symbol).name
-        previous = self.resolved.functions.get(name)
-        if previous is not None:
-            self.sink.report(
-                "PTO1007",
-                f"redefinition of function `@{name}`",
-                symbol.span(self.source),
-                more=(Label(previous.op.span(self.source), "first defined here"),),
-                help="choose another name",
-            )
-            return
-        args = [
-            Value(
-                a.parts[0].value[1:] if a.parts[0] else f"arg{i}",
-                self.type_of(a.parts[1]),
-                op,
-                a.start,
-                is_argument=True,
-            )
-            for i, a in enumerate(op.ins)
-        ]
-        self.resolved.functions[name] = Function(
-            name,
-            op,
-            args,
-            [self.type_of(t) for t in op.arrow or ()],
-            private=any(t.type == "PRIVATE" for t in op.items),
-            has_body=bool(op.regions),
-            kernel_kind=_kernel_kind(op) or self.resolved.kernel_kind,
-        )
 
     def _module(self, op: Operation) -> None:
         if self._function is not None:
             self._not_in_a_function("a module is inside a function", op.start, op.name_end)
             return
+        outer, self.unit = self.unit, self.units[op]
         for region in op.regions:
             for inner in region.ops:
                 self._operation(inner)
+        self.unit = outer
 
     def _func(self, op: Operation) -> None:
-        symbol = next(t for t in op.items if t.type == "SYMBOL")
-        function = self.resolved.functions.get(token_value(symbol).name)
-        if function is None:
+        function = self.unit.functions.get(symbol_of(op))
+        if self._function is not None:
+            symbol = next(t for t in op.items if t.type == "SYMBOL")
             self._not_in_a_function(
                 f"function `{symbol.value}` is inside another function", symbol.start, symbol.end
             )
             return
-        if function.op is not op or not op.regions:
+        if function is None or function.op is not op or not op.regions:
             return
         outer = self.scope.isolate()
         self._function = function
         self.scope.enter()
-        block = op.regions[0].blocks[0] if op.regions[0].blocks else None
         for value in function.args:
             self._bind_argument(function, value)
-        if block is not None:
-            block.values = function.args
-            self._ops(block.ops)
+        region = op.regions[0]
+        with self._labels(region):
+            for block in self._in_order(region):
+                if block is region.blocks[0]:
+                    block.values = function.args
+                    self._ops(block.ops)
+                else:
+                    self._block(block, [])
         self.scope.leave()
         self._function = None
         self.scope.restore(outer)
 
     def _not_in_a_function(self, problem: str, start: int, end: int) -> None:
-        if any(d.code < "PTO1" for d in self.sink):
+        if any(d.is_syntax_error for d in self.sink):
             return  # a missing brace makes everything after it a part of the function
         self.sink.report(
             "PTO1020",
@@ -171,8 +139,8 @@ class _Resolver(Structured):
         arguments: list[Value] = []
         op = Operation("func.func", "core", 0, len(self.source.text), 0)
         op.regions = [Region([Block(list(self.module.ops), [])])]
-        function = Function("snippet", op, arguments, [], implicit=True)
-        self.resolved.functions["snippet"] = function
+        function = Function("snippet", self.unit, "snippet", op, arguments, [], implicit=True)
+        self.unit.functions["snippet"] = self.resolved.functions["snippet"] = function
         self._function = function
         self.scope.open_world = arguments
         self.scope.enter()
@@ -231,7 +199,7 @@ class _Resolver(Structured):
         for region in op.regions:
             self._region(region, [])
         if definition is None:
-            self._results(op, [ErrorType() for _ in op.result_tokens])
+            self._results(op, [ErrorType()] * named_results(op))
             return
         self._bind(op, definition, written)
         self._results(op, self._result_types(op, definition, written))
@@ -258,13 +226,18 @@ class _Resolver(Structured):
             and self.module.kind != "snippet"
         ):
             self.sink.emit(unknown_operation(op, self.source, self.date))
+        if not holds(definition.dates, self.date) and self.module.kind != "snippet":
+            self.sink.emit(unknown_operation(op, self.source, self.date))
         op.name = definition.name
         return definition
 
     def _row(self, name: str) -> OpDef | None:
-        """The row of a name at the date; a snippet reads what any date has."""
+        """The row of a name at the date; a snippet reads what older ones have too."""
         row = self.isa.get(name)
-        return isa().get(name) if row is None and self.module.kind == "snippet" else row
+        if row is not None or not self.reads_all:
+            return row
+        row = isa().get(name)
+        return None if row is None or comes_later(row.dates, self.date) else row
 
     def _bind(self, op: Operation, definition: OpDef, written: Written) -> None:
         def holds(variant: Variant, condition: str) -> bool:
@@ -281,35 +254,54 @@ class _Resolver(Structured):
         if op.arrow:
             types = [self.type_of(t) for t in op.arrow]
         else:
-            types = self._last_types(op, written, sum(n for _, n, _ in op.result_tokens))
+            types = self._last_types(op, written, named_results(op) or 1)
         names = [name for name, _, _ in op.result_tokens]
         named = [self.types.get(n, t) for n, t in zip(names, types, strict=False)]
         return [*named, *types[len(named) :]]
 
     def _result_types(self, op: Operation, definition: OpDef, written: Written) -> list[Type]:
-        count = sum(n for _, n, _ in op.result_tokens)
+        count = named_results(op) or self._unnamed_results(op, definition)
         if not count:
             return []
-        if op.arrow:
-            types = [self.type_of(t) for t in op.arrow]
-            if definition.result_type == "like:ptr":
-                types = [with_space_of(op, op.arrow[0], types[0])]
-        elif definition.result_type in (None, "last"):
-            types = self._last_types(op, written, count)
-        elif definition.result_type.startswith("like:"):
-            types = [operand_type(op, definition.result_type[5:])]
-        elif definition.result_type.startswith("window:"):
-            types = [window_type(op, definition.result_type[7:])]
-        elif definition.result_type == "pair":
-            types = [operand_type(op, "lhs")] * 2
-        elif definition.result_type == "extended":
-            types = [operand_type(op, "lhs"), ScalarType(dtype("i1"))]
-        else:
-            types = [parse_type(definition.result_type).type] * count
+        types = self._types_of_row(op, definition, written, count)
         if len(types) == count:
             return types
-        self._count_mismatch(op, f"{count} results but {len(types)} result types")
+        if op.variant is not None or not definition.variants[0].outs:  # else it is reported
+            self._count_mismatch(op, f"{count} results but {len(types)} result types")
         return [*types, *([ErrorType()] * count)][:count]
+
+    def _types_of_row(
+        self, op: Operation, definition: OpDef, written: Written, count: int
+    ) -> list[Type]:
+        """Return the types of the results: those after `->`, else as the row says."""
+        rule = definition.result_type or "last"
+        if op.arrow:
+            types = [self.type_of(t) for t in op.arrow]
+            return [with_space_of(op, op.arrow[0], types[0])] if rule == "like:ptr" else types
+        if rule == "last":
+            one = definition.result_type is not None and not op.free_outputs()
+            return self._last_types(op, written, 1 if one else count)
+        if rule.startswith("like:"):
+            return [operand_type(op, rule[5:])]
+        if rule.startswith("window:"):
+            return [window_type(op, rule[7:])]
+        if rule == "pair":
+            return [operand_type(op, "lhs")] * 2
+        if rule == "extended":
+            return [operand_type(op, "lhs"), ScalarType(dtype("i1"))]
+        return [parse_type(rule).type]
+
+    def _unnamed_results(self, op: Operation, definition: OpDef) -> int:
+        """Return how many results an operation has that names none of them."""
+        if op.form == "line" or self.module.kind == "snippet":
+            return 0
+        if op.arrow is not None:
+            return len(op.arrow)
+        if op.form == "dps":
+            return 0 if op.outs else len(op.outs_types)
+        if op.variant is None or op.variant.outs or definition.result_type is None:
+            return sum(1 for output in op.free_outputs() if not output.optional)
+        return 2 if definition.result_type in ("pair", "extended") else 1
 
     def _last_types(self, op: Operation, written: Written, count: int) -> list[Type]:
         if op.form == "dps" and op.outs_types and not op.outs:
@@ -318,11 +310,6 @@ class _Resolver(Structured):
         if tokens:
             return [self.type_of(tokens[-1])] * count
         return [written.types[-1]] * count if written.types else []
-
-
-def _kernel_kind(op: Operation) -> str | None:
-    value = attribute_of(op, "pto.kernel_kind")
-    return value.member if isinstance(value, Enum) else None
 
 
 def _qualified(op: Operation) -> str:

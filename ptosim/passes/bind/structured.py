@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Label
-from ptosim.ground.ir.attributes import attribute_of, token_value
-from ptosim.ground.ir.core import Operation, Tok
+from ptosim.ground.ir.attributes import Dense, attribute_of, token_value
+from ptosim.ground.ir.core import Block, Jump, Operand, Operation, Tok
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Span
-from ptosim.passes.bind.names import Naming
+from ptosim.passes.bind.blocks import jumps
+from ptosim.passes.bind.names import Naming, compatible
 
 _REGION_OPS = ("pto.section.cube", "pto.section.vector", "pto.vecscope")
 
@@ -35,6 +37,9 @@ class Structured(Naming):
             "scf.condition": self._condition,
             "func.return": self._values_only,
             "func.call": self._call,
+            "cf.br": self._jump,
+            "cf.cond_br": self._jump,
+            "cf.switch": self._jump,
             "memref.reinterpret_cast": self._reinterpret,
             "pto.strict_vecscope": self._strict,
             **dict.fromkeys(_REGION_OPS, self._regions_only),
@@ -98,11 +103,38 @@ class Structured(Naming):
             "values": self._uses(op.ins, op.ins_types),
         }
 
+    def _jump(self, op: Operation) -> None:
+        operands = self._uses(op.ins, op.ins_types)
+        op.bound = {"condition": operands[0]} if operands else {}
+        found: list[Jump] = []
+        for clause in jumps(op):
+            label, values, types = clause.parts
+            given = self._uses(values, types)
+            block = self.labels.get(label.value)
+            if block is None:
+                self._report_label(label, "there is no block with this label in the region")
+            else:
+                self._arguments(label, block, given)
+                found.append(Jump(block, given))
+        op.jumps = found
+        op.bound["values"] = [operand for jump in found for operand in jump.values]
+
+    def _arguments(self, label: Tok, block: Block, given: list[Operand]) -> None:
+        wanted = [self.type_of(type_) for _, type_ in block.args if type_ is not None]
+        fits = len(wanted) == len(given) and all(
+            compatible(g.type or ErrorType(), w) for g, w in zip(given, wanted, strict=True)
+        )
+        if not fits:
+            written = ", ".join(str(g.type) for g in given)
+            takes = ", ".join(map(str, wanted))
+            self._report_label(label, f"the block takes ({takes}), not ({written})")
+
     def _call(self, op: Operation) -> None:
         operands = self._uses(op.ins, op.ins_types)
         callee = _callee(op)
-        op.bound = {"callee": callee, "values": operands}
-        function = self.resolved.functions.get(callee)
+        function = self.resolved.visible(self.unit, callee)
+        name = function.name if function is not None else callee
+        op.bound = {"callee": name, "values": operands}
         if function is None:
             self._unknown_callee(op, callee)
         elif len(function.args) != len(operands):
@@ -114,7 +146,7 @@ class Structured(Naming):
             "PTO1009",
             f"call of undefined function `@{callee}`",
             Span(self.source, op.start, op.end),
-            help=nearest(callee, self.resolved.functions, sign="@"),
+            help=nearest(callee, self.unit.functions, sign="@"),
         )
 
     def _wrong_call(self, op: Operation, function: Function, given: int) -> None:
@@ -159,7 +191,7 @@ def constant_value(literal: Any, type_: Type) -> Any:
     sign. A hexadecimal literal of a float type is its bit pattern.
     """
     if isinstance(type_, VectorType):
-        return getattr(literal, "value", None)
+        return _vector_constant(literal, type_)
     if not isinstance(type_, ScalarType) or literal.__class__ is not Tok:
         return None
     element = type_.dtype
@@ -178,6 +210,18 @@ def constant_value(literal: Any, type_: Type) -> Any:
     if element.kind == "int" and wrapped >> (element.bits - 1):
         wrapped -= 1 << element.bits
     return wrapped
+
+
+def _vector_constant(literal: Any, type_: VectorType) -> Any:
+    """The numbers of a vector in order; of a tensor the text."""
+    if type_.kind != "vector" or literal.__class__ is not Tok:
+        return getattr(literal, "value", None)
+    value = token_value(literal)
+    literals = value.of(math.prod(d or 0 for d in type_.dims)) if isinstance(value, Dense) else None
+    if literals is None:
+        return None
+    numbers = tuple(constant_value(tok, ScalarType(type_.elem)) for tok in literals)
+    return None if None in numbers else numbers
 
 
 _FLOAT_PATTERNS = {16: ("<H", "<e"), 32: ("<I", "<f"), 64: ("<Q", "<d")}

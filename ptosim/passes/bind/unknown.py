@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Sink, finding
 from ptosim.ground.ir.core import Operation
@@ -14,7 +15,7 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.source import Source, Span
 
-_LINE_THAT_ENDS = re.compile(r"[^\s,(\[{<:=>][ \t]*\n")
+_LINE_THAT_ENDS = re.compile(r"(?:[^\s,(\[{<:=>]|(?<!-)>)[ \t]*\n")
 _NEAR = 500
 """Characters before a syntax error in which its statement begins."""
 
@@ -23,22 +24,45 @@ def unknown_operation(op: Operation, source: Source, date: str) -> Diagnostic:
     """Return the finding on an operation without a row at a date: a name of another date, one that
     this version does not have yet, or no name at all."""
     start = op.name_end - len(op.name) if op.form != "generic" else op.start
-    return unknown_name(op.name, Span(source, start, op.name_end), date)
+    found = unknown_name(op.name, Span(source, start, op.name_end), date)
+    row = isa().get(op.name)
+    if op.form == "generic" and row is None and found.code == "PTO1003":
+        dialect = op.name.partition(".")[0]
+        message = f"unregistered operation '{op.name}' found in dialect ('{dialect}')"
+        return replace(found, message=message)
+    if row is None or row.clause is None or op.form != "dps":
+        return found
+    return replace(found, fixes=tuple(_with_clause(op, row, row.clause, source)))
+
+
+def _with_clause(op: Operation, row: OpDef, clause: str, source: Source) -> list[Fix]:
+    """Edits to the newer name, which takes one of the inputs as a clause after their types:
+    `ins(%a, %f : A, F)` becomes `ins(%a : A fp %f : F)`."""
+    at = next(i for i, d in enumerate(row.variants[0].ins) if d.name == clause)
+    values, types = op.ins, op.ins_types
+    if row.modern is None or not len(values) == len(types) > at > 0:
+        return []
+    end = types[-1].end
+    text = f" {clause} {values[at].value} : {types[at].value}"
+    return [
+        Fix(Span(source, op.name_end - len(op.name), op.name_end), row.modern),
+        Fix(Span(source, values[at - 1].end, values[at].end), ""),
+        Fix(Span(source, types[at - 1].end, types[at].end), ""),
+        Fix(Span(source, end, end), text),
+    ]
 
 
 def unknown_name(name: str, span: Span, date: str) -> Diagnostic:
     """Return the finding on the name of an operation that a date does not have."""
     row = isa().get(name)
-    if row is not None and row.dates and comes_later(row.dates, date):
+    about = coming(name)
+    if row is not None and comes_later(row.dates, date):
         return _later(name, span, row.dates["since"])
+    if about is not None and not comes_later(about.dates, date):
+        return _not_yet(name, span, about)
     if row is not None and row.until is not None:
         return _gone(name, span, row, date)
-    about = coming(name)
-    if about is None:
-        return _no_name(name, span, date)
-    if comes_later(about.dates, date):
-        return _later(name, span, about.since)
-    return _not_yet(name, span, about)
+    return _later(name, span, about.since) if about is not None else _no_name(name, span, date)
 
 
 def _later(name: str, span: Span, since: str) -> Diagnostic:
@@ -58,11 +82,11 @@ def _gone(name: str, span: Span, row: OpDef, date: str) -> Diagnostic:
         why = f"PTOAS {row.until} has it no more"
     known = modern is not None and (isa(date).get(modern) or coming(modern)) is not None
     return finding(
-        "PTO0010" if not row.library else "PTO1003",
+        "PTO0010",
         f"unknown operation `{name}`: {why}",
         span,
         help=f"write `{modern}`" if known else "`ptosim ops` lists every operation",
-        fixes=(Fix(span, modern),) if known and modern is not None and not row.library else (),
+        fixes=(Fix(span, modern),) if known and modern is not None and row.clause is None else (),
     )
 
 

@@ -31,8 +31,14 @@ def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
     if op.form == "dps":
         written.ins = _typed(op.ins, op.ins_types, use, type_of)
         written.outs = _typed(op.outs, op.outs_types, use, type_of)
+        items = _Items(written, use, [], types_end_here=True)
         for clause in op.clauses:
-            _dps_clause(clause, written, use, type_of)
+            if clause.kind == "dps_word":
+                written.ins.append(use(clause.parts[0], None))
+            elif clause.kind == "clause":
+                items.add_all((clause,))
+            else:
+                _dps_clause(clause, written, use, type_of)
         return written
     if op.form == "generic":
         written.ins = _typed(op.ins, op.ins_types, use, type_of)
@@ -42,7 +48,7 @@ def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
         return written
     types = [type_of(t) for t in type_tokens(op)]
     written.types = types
-    _Items(written, use, types, types_end_here=not op.arrow).add_all(op.items)
+    _Items(written, use, types, types_end_here=op.arrow is None).add_all(op.items)
     return written
 
 
@@ -75,7 +81,9 @@ def _typed(entries: Any, types: Any, use: Use, type_of: Callable[[Tok], Type]) -
 def _dps_clause(clause: Node, written: Written, use: Use, type_of: Callable[[Tok], Type]) -> None:
     key, value = clause.parts[0].value, clause.parts[1]
     type_ = type_of(clause.parts[2]) if len(clause.parts) > 2 else None
-    if value.__class__ is Tok and value.type != "SSA":
+    if value.__class__ is Node:
+        written.named[key] = use(value, type_)
+    elif value.__class__ is Tok and value.type != "SSA":
         written.named[key] = Operand(value, None, type_, token_value(value))
     elif value.__class__ is Tok:
         written.named[key] = use(value, type_)
@@ -100,7 +108,7 @@ class _Items:
         self._literals = False  # do literals have types, too?
 
     def add_all(self, given: Any) -> None:
-        items = [i for i in given if not _is_keyword(i)]
+        items = [i for i in given if not is_named(i)]
         count = sum(map(count_values, items))
         indices = sum(map(count_indices, items))
         plain = not self._types_end_here and all(i.__class__ is Tok for i in items)
@@ -142,15 +150,24 @@ class _Items:
                 written.named[previous.value] = values
             else:
                 written.ins.extend(values)
-        elif kind == "clause":
-            written.named.setdefault(item.parts[0].value, []).append(self._clause(item))
-        elif kind == "keyword":
+        elif kind != "keyword":
+            self._add_named(item)
+        else:
             value = item.parts[1]
             key = item.parts[0].value
             is_list = value.__class__ is Node
             one_each, self._one_each = self._one_each, self._one_each and typed
             written.named[key] = self._operands(value.parts) if is_list else self._operand(value)
             self._one_each = one_each
+
+    def _add_named(self, item: Node) -> None:
+        named = self._written.named
+        if item.kind == "launch":
+            named[item.kind] = [self._use(part, None) for part in item.parts]
+        elif item.kind == "flags":
+            named[item.parts[0].value] = [self._use(f, None) for f in _flags(item)]
+        else:
+            named.setdefault(item.parts[0].value, []).append(self._clause(item))
 
     def _clause(self, item: Node) -> WrittenClause:
         word, paren = item.parts
@@ -178,6 +195,8 @@ class _Items:
 
     def _indexed(self, item: Node) -> list[Operand]:
         base, *indices = item.parts
+        if indices[-1].type == "TYPE":  # of the index, as in `%v[%i : i32]`
+            del indices[-1]
         if self._with_indices:
             return [self._operand(base), *map(self._operand, indices)]
         return [self._operand(base), *(self._use(index, None) for index in indices)]
@@ -192,8 +211,21 @@ class _Items:
         return self._use(tok, type_)
 
 
-def _is_keyword(item: Any) -> bool:
-    return item.__class__ is Node and item.kind == "keyword"
+def _flags(item: Node) -> list[Tok]:
+    """The words of `overflow<nsw, nuw>`, each as if it were alone in the brackets."""
+    words = item.parts[1]
+    found: list[Tok] = []
+    at = words.start
+    for piece in words.value[1:-1].split(","):
+        start = at + 1 + len(piece) - len(piece.lstrip())
+        found.append(Tok("ANGLE_ENUM", f"<{piece.strip()}>", start - 1))
+        at += len(piece) + 1
+    return found
+
+
+def is_named(item: Any) -> bool:
+    """True for an item whose value has no type in the list."""
+    return item.__class__ is Node and item.kind in ("keyword", "launch")
 
 
 def count_values(item: Any) -> int:

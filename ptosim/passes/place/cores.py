@@ -153,10 +153,10 @@ def _sharing(resolved: ResolvedModule, entry: Function) -> Function | None:
         for op in function.ops:
             if "imports" not in op.traits:
                 continue
-            name = getattr(attribute_of(op, "peer_func"), "name", "")
-            if function is entry and name in resolved.functions and name != entry.name:
-                return resolved.functions[name]
-            if name == entry.name and function is not entry:
+            peer = resolved.peer(op)
+            if function is entry and peer is not None and peer is not entry:
+                return peer
+            if peer is entry and function is not entry:
                 return function
     return None
 

@@ -11,13 +11,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ptosim.effects.operands import named_values
 from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, TileType
-from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.isa.schema import OpDef, Role
 from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Span
 from ptosim.passes.place.liveness import Lifetime, lifetimes
 from ptosim.passes.place.reuse import Buffer, pack
@@ -138,7 +140,7 @@ class _Placer:
     def imported(self, op: Operation) -> None:
         """A peer's slots are where the peer reserves them."""
         attrs = {name: attr_value(attr) for name, attr in op.attrs.items()}
-        peer = self.resolved.functions.get(getattr(attrs.get("peer_func"), "name", ""))
+        peer = self.resolved.peer(op)
         for other in peer.ops if peer is not None else ():
             if "reserves" in other.traits and other.results:
                 theirs = attr_value(other.attrs["name"])
@@ -160,14 +162,15 @@ class _Placer:
     def _check_address(self, op: Operation, name: str, type_: TileType, addr: int) -> None:
         space = self.machine.spaces[type_.loc]
         end = addr + type_.bytes
-        if addr < 0 or end > space.bytes:
+        limit = max(space.bytes, space.planner)  # all that the assembler knows of
+        if addr < 0 or end > limit:
             self._misplaced.add(type_.loc)
-        if type_.bytes > space.bytes:
+        if type_.bytes > limit:
             self._placement_error(
                 op, "PTO4352", "SA-0352", name,
                 f"takes {type_.bytes} bytes, more than {_titled(space)} has ({space.bytes})",
             )  # fmt: skip
-        elif addr < 0 or end > space.bytes:
+        elif addr < 0 or end > limit:
             self._placement_error(
                 op, "PTO4353", "SA-0353", name,
                 f"ends at {end:#x}, outside {_titled(space)} ({space.bytes} bytes)",
@@ -283,7 +286,10 @@ class _Placer:
         lives: dict[Owner, tuple[int, Lifetime]] | None = None
         for name, space in self.machine.spaces.items():
             planned = [(o, p) for o, p, _ in self._owners if p.space == name]
-            if max((p.addr + p.bytes for _, p in planned), default=0) <= space.planner:
+            end = max((p.addr + p.bytes for _, p in planned), default=0)
+            # Of a small memory there is less than the planner hands out: first into what there is.
+            limits = [limit for limit in _limits(space) if end > limit]
+            if not limits:
                 continue
             if lives is None:
                 lives = self._lifetimes()
@@ -292,9 +298,46 @@ class _Placer:
                 for p in self.placement.placed
                 if p.space == name and not p.planned
             ]
-            found = pack(_buffers(planned, space, lives), space.planner, taken)
+            buffers = _buffers(planned, space, lives)
+            tried = (pack(buffers, limit, taken) for limit in limits)
+            found = next((made for made in tried if made is not None), None)
             if found is not None:
                 self._move(planned, found)
+            else:
+                self._share_without_scratch(planned, buffers, taken, space)
+
+    def _share_without_scratch(
+        self,
+        planned: list[tuple[Owner, Placed]],
+        buffers: list[Buffer],
+        taken: list[tuple[int, int]],
+        space: SpaceDef,
+    ) -> None:
+        """Plan a space that overflows without the tiles that count nothing; they are at its start,
+        where nothing touches them."""
+        free = self._free_scratch()
+        counted = [buffer for buffer in buffers if buffer.owner not in free]
+        if len(counted) == len(buffers):
+            return
+        tried = (pack(counted, limit, taken) for limit in _limits(space))
+        found = next((made for made in tried if made is not None), None)
+        if found is not None:
+            self._move(planned, {owner: found.get(owner, 0) for owner, _ in planned})
+
+    def _free_scratch(self) -> set[Owner]:
+        """The tiles that are scratch in every use, where the planner counts those nothing."""
+        rules = unit_rules(self.resolved.date).rules
+        if f"free_scratch_{self.resolved.target}" not in rules:
+            return set()
+        scratch: set[Owner] = set()
+        others: set[Owner] = set()
+        for op in self.resolved.ops:
+            for _, role, value in named_values(op):
+                is_made = value in op.results and "makes_storage" in op.traits
+                is_free = role is Role.SCRATCH and "real_scratch" not in op.traits
+                if not is_made:
+                    (scratch if is_free else others).add(value)
+        return scratch - others
 
     def _lifetimes(self) -> dict[Owner, tuple[int, Lifetime]]:
         lives: dict[Owner, tuple[int, Lifetime]] = {}
@@ -326,6 +369,22 @@ class _Placer:
             end = max((p.addr + p.bytes for p in planned), default=0)
             if end > space.planner and name not in self._misplaced:
                 self.sink.emit(self._over_budget(space, planned, end))
+            elif name not in self._misplaced:
+                self._real_size(space)
+
+    def _real_size(self, space: SpaceDef) -> None:
+        """Report what the assembler places beyond the end of a memory that it takes for larger."""
+        for placed in self.placement.placed:
+            end = placed.addr + placed.bytes
+            if placed.space == space.name and end > space.bytes:
+                self.sink.report(
+                    "PTO4005",
+                    f"{placed.name} ends at {end:#x}, beyond the {space.bytes} bytes of "
+                    f"{_titled(space)}",
+                    self._word(placed.start),
+                    notes=(f"the assembler takes the memory for {space.planner} bytes",),
+                    help=f"free {end - space.bytes} bytes: shrink the tile, or use it in parts",
+                )
 
     def _over_budget(self, space: SpaceDef, planned: list[Placed], end: int):
         biggest = sorted(planned, key=lambda p: -p.bytes)[:5]
@@ -374,6 +433,12 @@ def _buffers(
         group, life = lives.get(owner, (-1, None))
         buffers.append(Buffer(owner, size, order, group, life))
     return buffers
+
+
+def _limits(space: SpaceDef) -> list[int]:
+    """Ends that placed tiles should not go beyond, the lowest first: that of the memory where the
+    planner does not know it, and the planner's own."""
+    return [space.bytes, space.planner] if space.bytes < space.planner else [space.planner]
 
 
 def _titled(space: SpaceDef) -> str:

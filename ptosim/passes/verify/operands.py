@@ -9,16 +9,23 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok
+from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.bind import operand_kinds
-from ptosim.passes.bind.written import count_indices, count_values, is_literal, type_tokens
+from ptosim.passes.bind.written import (
+    count_indices,
+    count_values,
+    is_literal,
+    is_named,
+    type_tokens,
+)
 
 
 def enum_member(operand: Operand, definition: OperandDef) -> str | None:
-    """Return the member that a word stands for, in its canonical spelling; None if it is none."""
+    """Return the member that a word names, in its canonical spelling; None if it is none."""
     value = operand.const
     for name in definition.enums:
         enum = enums().get(name)
@@ -35,12 +42,20 @@ def is_word(operand: Operand) -> bool:
     return operand.value is None and isinstance(operand.const, (str, Enum))
 
 
-def check_words(op: Operation, source: Source) -> Iterator[Diagnostic]:
-    """Report words that are not members of the enums that their operands name."""
+def check_words(op: Operation, source: Source, date: str | None) -> Iterator[Diagnostic]:
+    """Report words that are not members of the enums that their operands name, at a date (None:
+    at any)."""
     for definition, operand in _word_operands(op):
         free = "string" in definition.kinds or "word" in definition.kinds
-        if not free and enum_member(operand, definition) is None:
+        if free:
+            continue
+        member = enum_member(operand, definition)
+        if member is None:
             yield _unknown_member(op, definition, operand, source)
+            continue
+        other = other_date(op, definition.enums, member, _place(op, operand, source), date)
+        if other is not None:
+            yield other
 
 
 def _word_operands(op: Operation) -> Iterator[tuple[OperandDef, Operand]]:
@@ -61,13 +76,38 @@ def _word_operands(op: Operation) -> Iterator[tuple[OperandDef, Operand]]:
 def _unknown_member(
     op: Operation, definition: OperandDef, operand: Operand, source: Source
 ) -> Diagnostic:
-    tok = operand.tok
-    span = tok.span(source) if isinstance(tok, Tok) else op.span(source)
+    span = _place(op, operand, source)
     value = operand.const
     if isinstance(value, Enum) and value.kind not in (None, "enum", *definition.enums):
         what = f"'{definition.name}'"
         return other_enum(op, what, definition.enums, value, span, f"<{value.member}>")
     return no_member(op, definition.enums, value, span)
+
+
+def _place(op: Operation, operand: Operand, source: Source) -> Span:
+    tok = operand.tok
+    return tok.span(source) if isinstance(tok, Tok) else op.span(source)
+
+
+def other_date(
+    op: Operation, names: Sequence[str], member: str, span: Span, date: str | None
+) -> Diagnostic | None:
+    """Return the finding that no enum has a member at a date (None: at any date), if so."""
+    having = [
+        enums()[name] for name in names if name in enums() and member in enums()[name].members
+    ]
+    rows = [enum.dates_of(member) for enum in having]
+    if date is None or not rows or any(holds(row, date) for row in rows):
+        return None
+    since = rows[0].get("since")
+    return finding(
+        "PTO2004",
+        f"'{op.name}' op: `{member}` of {having[0].name} "
+        + (f"needs PTOAS {since}" if since else f"is not in PTOAS {date}"),
+        span,
+        notes=(f"members: {', '.join(having[0].members_at(date))}",),
+        help=f"run with `--compat {since}`" if since else None,
+    )
 
 
 def other_enum(
@@ -125,7 +165,7 @@ def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
     """Report entries of lists (sizes, strides, offsets) that are no integers."""
     for definition in op.variant.operands if op.variant is not None else ():
         bound: Any = op.bound.get(definition.name)
-        if "list" not in definition.kinds or not isinstance(bound, list):
+        if "list" not in definition.kinds or definition.enums or not isinstance(bound, list):
             continue
         for entry in bound:
             kinds = operand_kinds(entry)
@@ -156,7 +196,7 @@ def check_type_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
         return
     types = type_tokens(op)
     values = sum(map(count_values, op.items))
-    named = sum(count_values(item) for item in op.items if getattr(item, "kind", "") == "keyword")
+    named = sum(count_values(item) for item in op.items if is_named(item))
     indices = sum(map(count_indices, op.items))
     literals = sum(map(is_literal, op.items))
     if len(types) not in (values, values - indices, values - named, values + literals):

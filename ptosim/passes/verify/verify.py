@@ -7,11 +7,12 @@ accepted as it is. Dimensions known only at run time agree with everything.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Sink, finding
 from ptosim.ground.ir.attributes import Enum, TypeText, attr_value
-from ptosim.ground.ir.core import Operand, Operation, Tok, Value
+from ptosim.ground.ir.core import Attr, Operand, Operation, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import (
     AbstractTileType,
@@ -24,6 +25,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.clauses import is_complete
@@ -34,12 +36,16 @@ from ptosim.passes.verify.operands import (
     check_type_lists,
     check_words,
     no_member,
+    operand_span,
+    other_date,
     other_enum,
 )
-from ptosim.passes.verify.rule_views import OperandView, environment, evaluate
+from ptosim.passes.verify.rule_views import OperandView, environment, holds
 from ptosim.passes.verify.rules import PREDICATES
 
+MICRO_CODE = "PTO3006"
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
+_ALL_STAND_INS = {"memref": ("tile", "view")}  # bare operations are read alike at every date
 _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
 
 
@@ -55,13 +61,24 @@ def verify(resolved: ResolvedModule, sink: Sink) -> None:
 class _Verifier:
     def __init__(self, resolved: ResolvedModule) -> None:
         self.target = resolved.target
+        self.date = resolved.date
+        snippet = resolved.module.kind == "snippet"
+        self.word_date = None if snippet else resolved.date  # a snippet reads words of any date
         self.source: Source = resolved.module.source
+        self.facts = resolved.facts
+        self.backends = {f.op: f.unit.backend for f in resolved.functions.values()}
+        is_module = resolved.module.kind == "module"
+        rules = unit_rules(resolved.date)
+        self.takes_micro = is_module and "micro_on_every_target" in rules.rules
+        self.stand_ins = rules.stand_ins if is_module else _ALL_STAND_INS
         self.found: list[Diagnostic] = []
 
     def check(self, op: Operation, definition: OpDef) -> None:
         if definition.status[self.target] is Status.ABSENT:
-            self._absent(op, definition)
-            return
+            if not self._is_micro(definition):
+                self._absent(op, definition)
+                return
+            self._only_there(op, definition)
         self.found.extend(check_commas(op, self.source))
         self.found.extend(check_type_lists(op, self.source))
         attributes_fit = self._attributes(op, definition)
@@ -71,7 +88,8 @@ class _Verifier:
         if op.variant is None:
             return
         faults = [
-            *check_words(op, self.source),
+            *self._unlisted(op),
+            *check_words(op, self.source, self.word_date),
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
         ]
@@ -80,7 +98,9 @@ class _Verifier:
             return
         if not (op.variant.elements or op.variant.rules):
             return
-        names = environment(op, self.target)
+        names = (
+            environment(op, self.target) | self.facts | {"backend": self.backends.get(op.function)}
+        )
         if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
             return
         for rule in op.variant.elements:
@@ -91,9 +111,22 @@ class _Verifier:
     def _report(self, code: str, message: str, span: Span, **details: Any) -> None:
         self.found.append(finding(code, message, span, **details))
 
+    def _is_micro(self, definition: OpDef) -> bool:
+        """True for an operation that no verifier of the date ties to a target."""
+        return self.takes_micro and definition.family.startswith("micro")
+
+    def _only_there(self, op: Operation, definition: OpDef) -> None:
+        self._report(
+            MICRO_CODE,
+            f"'{op.name}' is accepted on {ARCH[self.target]}, and only {_archs_with(definition)} "
+            "executes it",
+            op.span(self.source),
+            help="run with `--target a5`, or use tile operations",
+        )
+
     def _absent(self, op: Operation, definition: OpDef) -> None:
         others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
-        where = " and ".join(others) or "no target"
+        where = _archs_with(definition)
         text = definition.absent or f"{definition.mnemonic} is only supported on {where}"
         self._report(
             "PTO3001",
@@ -105,12 +138,22 @@ class _Verifier:
 
     def _legacy(self, op: Operation, what: str) -> None:
         old, _, modern = what.partition("; ")
+        name = op.variant.modern if op.variant is not None else None
+        span = Span(self.source, op.name_end - len(op.name), op.name_end)
         self._report(
             "PTO0010",
             f"legacy spelling: {old}",
             op.span(self.source),
-            notes=("the assembler of today does not read this spelling",),
+            notes=(f"PTOAS {self.date} does not read this spelling",),
             help=modern or None,
+            fixes=(Fix(span, name),) if name is not None and op.form != "generic" else (),
+        )
+
+    def _kept(self, op: Operation, key: str, attr: Attr) -> None:
+        self._report(
+            "PTO0012",
+            f"'{op.name}' op: attribute '{key}' is an older form that is still read",
+            self._attr_span(op, attr),
         )
 
     # -- attributes -----------------------------------------------------------------------------
@@ -120,6 +163,8 @@ class _Verifier:
         fit = True
         for key, attr in op.attrs.items():
             known = definition.attrs.get(key)
+            if known is not None and key in definition.kept:
+                self._kept(op, key, attr)
             if known is not None:
                 fit = self._attribute(op, known, attr) and fit
             elif "." not in key and key not in _QUIET_KEYS and not _has_operand(op, key):
@@ -156,6 +201,12 @@ class _Verifier:
             if op.attributes[known.name] is None:
                 self.found.append(no_member(op, (known.type,), value, span))
                 return False
+            other = other_date(
+                op, (known.type,), str(op.attributes[known.name]), span, self.word_date
+            )
+            if other is not None:
+                self.found.append(other)
+                return False
         elif not _has_type(value, known.type):
             self._report(
                 "PTO2006",
@@ -183,10 +234,27 @@ class _Verifier:
                 self._report(
                     "PTO2017",
                     f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
-                    f"shape[{axis}]",
+                    f"shape[{axis}]: tile_buf valid_{('row', 'col')[axis]} ({valid}) exceeds "
+                    f"{('rows', 'cols')[axis]} ({size})",
                     value.span(self.source),
                     label=f"valid {valid} of {size}",
                     notes=("the valid region is inside the static shape of the tile",),
+                )
+
+    def _unlisted(self, op: Operation) -> Iterator[Diagnostic]:
+        """Report memrefs in the place of operands that the row does not have as such."""
+        accepted = self.stand_ins.get("memref", ())
+        for number, definition in enumerate(op.variant.operands if op.variant is not None else ()):
+            operand = op.bound.get(definition.name)
+            if not isinstance(operand, Operand) or not isinstance(operand.type, MemRefType):
+                continue
+            refused = {"tile", "view"}.difference(accepted)
+            if refused.issuperset(definition.kinds):
+                yield finding(
+                    "PTO2047",
+                    f"'{op.name}' op operand #{number} must be a {' or '.join(definition.kinds)}",
+                    operand_span(operand, op, self.source),
+                    label=f"it has type {operand.type}",
                 )
 
     def _has_only_tiles(self, op: Operation) -> bool:
@@ -209,7 +277,7 @@ class _Verifier:
     def _element_rule(
         self, op: Operation, definition: OpDef, rule: ElementRule, names: dict[str, Any]
     ) -> None:
-        if rule.when is not None and not evaluate(rule.when, names):
+        if rule.when is not None and not holds(rule.when, names, absent=False):
             return
         views = [names.get(name) for name in rule.operands]
         if any(v is None or v.dtype is None for v in views) or self.target not in rule.allowed:
@@ -254,9 +322,9 @@ class _Verifier:
     ) -> None:
         if rule.targets and self.target not in rule.targets:
             return
-        if rule.when is not None and not evaluate(rule.when, names):
+        if rule.when is not None and not holds(rule.when, names, absent=False):
             return
-        if evaluate(rule.expr, names):
+        if holds(rule.expr, names, absent=True):
             return
         self.found.append(self._violation(op, definition, rule, names))
 
@@ -368,6 +436,11 @@ def _brief(type_: Type | None) -> str:
     layout = "" if type_.blayout == "row_major" else f" {type_.blayout}"
     box = "" if type_.slayout == "none_box" else f" box {type_.slayout}"
     return f"{type_.loc} {type_.rows}x{type_.cols}x{type_.dtype}{valid}{layout}{box}"
+
+
+def _archs_with(definition: OpDef) -> str:
+    has = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
+    return " and ".join(has) or "no target"
 
 
 def _target_of(archs: list[str]) -> str:

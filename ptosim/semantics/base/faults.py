@@ -25,14 +25,14 @@ def check_place(core: Core, loc: str, addr: int, size: int, what: str) -> None:
     limit = space.bytes if space is not None else core.space(loc).size
     if addr < 0 or addr + size > limit:
         raise OpFault(
-            "PTO4353",
+            "PTO6026",
             f"{what} [{addr:#x}, {addr + size:#x}) is out of bounds of {loc} ({limit} bytes)",
             notes=("[SA-0353] TASSIGN: address plus tile bytes exceed the space",),
             help="choose another address, or a smaller tile",
         )
     if space is not None and addr % space.align:
         raise OpFault(
-            "PTO4354",
+            "PTO6027",
             f"{what} at {addr:#x} is not aligned to {space.align} bytes",
             notes=("[SA-0354] TASSIGN: address not aligned",),
             help=f"use a multiple of {space.align}",
@@ -58,6 +58,7 @@ def check_elements(who: str, buffer: str, first: int, end: int, count: int, **mo
         raise OpFault(
             "PTO6001",
             f"'{who}' reaches outside `{buffer}`: elements [{first}, {end}) of {count}",
+            context={"buffer": buffer},
             **more,
         )
 

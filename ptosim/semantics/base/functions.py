@@ -1,9 +1,8 @@
 """Functions of operations by name. The operation's row says what there is; this says what it does.
 
-Four kinds of function:
+Three kinds of function:
 
 - `kernel`: called when operands are bound; returns the effect as a function without arguments.
-- `arrays`: a kernel that only needs the valid regions of its tiles, by parameter name.
 - `value`: the maker of an operation of the scalar unit that gives a handle (view, tile, pointer).
 - `vector`: the maker of an operation on vector registers. It gets everything that the text fixes
   and returns the function of a core that executes it.
@@ -11,12 +10,12 @@ Four kinds of function:
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
 
@@ -55,37 +54,20 @@ def _registrar(table: dict[str, Any], names: tuple[str, ...]) -> Callable[[Funct
     return register
 
 
-def kernel(*names: str, events: bool = False) -> Callable[[Kernel], Kernel]:
-    """Register a function that binds an operation and returns its effect; `events` says that all
+def kernel(*names: str, over: str = "", events: bool = False) -> Callable[[Kernel], Kernel]:
+    """Register a function that binds an operation and returns its effect. `over` names the tiles
+    that it covers: where the valid region of one is empty nothing happens. `events` says that all
     its effect is on events, counters and handles (see EVENTS)."""
     if events:
         EVENTS.update(names)
-    return _registrar(KERNELS, names)
+    tiles, register = over.split(), _registrar(KERNELS, names)
+    return lambda function: register(_covering(tiles, function) if tiles else function)
 
 
-def arrays(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function of arrays: its positional parameters are operands of the row (tiles give
-    their valid region, scalars their value), keyword-only parameters are attributes."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        kernel(*names)(bind_arrays(function))
-        return function
-
-    return register
-
-
-def bind_arrays(function: Callable[..., Any]) -> Kernel:
-    """Return the kernel that calls a function of arrays."""
-    parameters = inspect.signature(function).parameters.values()
-    operands = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
-    attributes = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-
-    def bind(binding: Binding) -> Commit:
-        values = binding.array_operands(operands)
-        keywords = {name: binding.attr(name) for name in attributes}
-        if binding.is_empty:
-            return nothing
-        return partial(function, *values, **keywords)
+def _covering(tiles: list[str], function: Kernel) -> Kernel:
+    @wraps(function)
+    def bind(op: Binding) -> Commit:
+        return nothing if op.covers_nothing(tiles) else function(op)
 
     return bind
 
@@ -94,6 +76,15 @@ def support(*names: str) -> Callable[[Support], Support]:
     """Register a function of operation and profile that says, before the run, why an operation
     cannot be executed (None if it can)."""
     return _registrar(SUPPORT, names)
+
+
+def written_type(op: Operation, name: str) -> TileType | None:
+    """Return the tile type of an operand, or of the result in its place."""
+    operand = op.bound.get(name)
+    type_ = operand.type if isinstance(operand, Operand) else None
+    if type_ is None and name == "dst" and op.results:
+        type_ = op.results[0].type
+    return type_ if isinstance(type_, TileType) else None
 
 
 def value(*names: str) -> Callable[[ValueMaker], ValueMaker]:

@@ -3,8 +3,10 @@ of its operands and returns the function that executes it on a core."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from ptosim.ground.ir.core import Operation
@@ -13,6 +15,35 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core, Machine
 
 Action = Callable[[Core], None]
+
+
+def taker(sources: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    """Return what takes the values of slots, in one step of C code: of one slot by a slice, as an
+    item alone would come without its sequence."""
+    if len(sources) > 1:
+        return itemgetter(*sources)
+    first = sources[0] if sources else 0
+    return itemgetter(slice(first, first + len(sources)))
+
+
+def computed(function: Callable[..., Any], sources: Sequence[int], target: int) -> Action:
+    """Return the action: a slot becomes the function of the values in others."""
+    take = taker(sources)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = function(*take(slots))
+
+    return run
+
+
+def constant(value: object, target: int) -> Action:
+    """Return the action: a slot becomes a value."""
+    return partial(_put, target, value)
+
+
+def _put(slot: int, value: object, core: Core) -> None:
+    core.slots[slot] = value
 
 
 @dataclass(slots=True)
@@ -45,6 +76,14 @@ class ValueContext:
         type_ = self.result_type
         assert isinstance(type_, TileType)
         return type_
+
+    def computed(self, function: Callable[..., Any], *names: str) -> Action:
+        """Return the action: the result is the function of operands."""
+        return computed(function, [self.slots[name] for name in names], self.result)
+
+    def constant(self, value: object) -> Action:
+        """Return the action: the result is a value."""
+        return constant(value, self.result)
 
     def operand_type(self, name: str) -> Any:
         """Type of an operand."""

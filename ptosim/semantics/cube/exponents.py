@@ -14,12 +14,9 @@ from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.base.strided import flat_bytes, tile_array
 
 
-@kernel("pto.tmov:exponents")
+@kernel("pto.tmov:exponents", over="src dst")
 def tmov_exponents(op: Binding) -> Commit:
     """Exponents of groups along rows (grp_axis 1) or along columns (grp_axis 0)."""
-    src, dst = op.tile("src"), op.tile("dst")
-    if src.is_empty or dst.is_empty:
-        return nothing
     return _columns_to_zz(op) if op.attr("grp_axis") == 0 else _rows_to_zz(op)
 
 

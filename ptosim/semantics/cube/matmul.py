@@ -17,8 +17,8 @@ import numpy as np
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
-from ptosim.numerics.mantissa import keep_mantissa
 from ptosim.numerics.matmul import operand, product, scaled
+from ptosim.numerics.rounding import keep_mantissa
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.base.strided import tile_array

@@ -113,21 +113,14 @@ def shift_by_scalar(ctx: VectorContext) -> Run:
     lanes = ctx.lanes("src")
     raw, most = unsigned(lanes), lanes.itemsize * 8
     function = _shift(np.left_shift if ctx.op.name == "pto.vshls" else np.right_shift, lanes)
-    source, count, target = ctx.register("src", lanes), ctx["scalar"], ctx["dst"]
-    mask, inactive, wanted = ctx["mask"], ctx.inactive(lanes.itemsize), ctx.lanes("dst")
     amounts = [
         np.full(REGISTER_BYTES // lanes.itemsize, n, raw).view(lanes) for n in range(most + 1)
     ]
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        result = function(slots[source], amounts[min(slots[count] & 0xFFFF, most)])
-        off = inactive(slots[mask])
-        if off is not None:
-            result[off] = 0
-        slots[target] = result.view(wanted)
-
-    return ctx.made(run)
+    return ctx.masked(
+        lambda values, count: function(values, amounts[min(count & 0xFFFF, most)]),
+        [ctx.register("src", lanes), ctx["scalar"]],
+        lanes,
+    )
 
 
 @vector(*(f"pto.v{name}" for name in _SINGLES))
@@ -233,57 +226,47 @@ def vexpdif(ctx: VectorContext) -> Run:
         return ctx.lane_wise(numerics.exponential_of_difference, "lhs", "rhs")
     first = 1 if ctx.word("part") == "ODD" else 0
     lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
-    mask, target, inactive = ctx["mask"], ctx["dst"], ctx.inactive(lanes.itemsize)
+    inactive = ctx.inactive(lanes.itemsize)
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        result = numerics.exponential_of_difference(slots[lhs][first::2], slots[rhs][first::2])
-        off = inactive(slots[mask])
+    def compute(mask: Mask, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        result = numerics.exponential_of_difference(left[first::2], right[first::2])
+        off = inactive(mask)
         if off is not None:
             result[off[first::2]] = 0
-        slots[target] = result
+        return result
 
-    return ctx.made(run)
+    return ctx.computed(compute, ctx["mask"], lhs, rhs)
 
 
 # -- compare and select ----------------------------------------------------------------------------
 
 
 @vector("pto.vcmp", "pto.vcmps")
-def compare(ctx: VectorContext) -> Run:
+def vcmp(ctx: VectorContext) -> Run:
     """A mask of the lanes that compare as the word says, in active lanes; NaN is only unequal."""
     first, second = ("lhs", "rhs") if ctx.op.name == "pto.vcmp" else ("src", "scalar")
     lanes = ctx.lanes(first)
     lhs, rhs = ctx.register(first, lanes), ctx.register(second, lanes)
     function = COMPARISONS[ctx.word("predicate")]
-    mask, target = ctx["mask"], ctx["dst"]
     active, inactive = ctx.active(lanes.itemsize), ctx.inactive(lanes.itemsize)
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        result = function(slots[lhs], slots[rhs])
-        gate = slots[mask]
+    def compare(gate: Mask, left: np.ndarray, right: np.ndarray) -> Mask:
+        result = function(left, right)
         if inactive(gate) is not None:
             result &= active(gate)
-        slots[target] = Mask.of_lanes(result)
+        return Mask.of_lanes(result)
 
-    return ctx.made(run)
+    return ctx.computed(compare, ctx["mask"], lhs, rhs)
 
 
 @vector("pto.vsel")
 def vsel(ctx: VectorContext) -> Run:
     """dst = lhs where the mask is set, else rhs."""
     lanes = ctx.lanes("dst")
-    lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
-    mask, target = ctx["mask"], ctx["dst"]
     active, inactive = ctx.active(lanes.itemsize), ctx.inactive(lanes.itemsize)
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        gate = slots[mask]
-        if inactive(gate) is None:
-            slots[target] = slots[lhs]
-        else:
-            slots[target] = np.where(active(gate), slots[lhs], slots[rhs])
+    def select(gate: Mask, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return left if inactive(gate) is None else np.where(active(gate), left, right)
 
-    return ctx.made(run)
+    lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
+    return ctx.computed(select, ctx["mask"], lhs, rhs)

@@ -7,6 +7,7 @@ instruction, so that the instruction itself only ever works on registers."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -21,6 +22,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import Mask
 from ptosim.semantics.base.binding import typed_scalar
+from ptosim.semantics.base.scalar_unit import computed, taker
 from ptosim.semantics.micro.hazards import RegionPlace
 
 Run = Callable[[Core], None]
@@ -28,29 +30,19 @@ Function = Callable[..., np.ndarray]
 Inactive = Callable[[Mask], "np.ndarray | None"]
 
 
+@dataclass(slots=True, eq=False)
 class VectorContext:
-    """One vector instruction at decoding."""
+    """One vector instruction at decoding: slots of operands and results by the names of the row,
+    and its place in its region."""
 
-    __slots__ = ("_before", "attrs", "new_slot", "op", "place", "profile", "report", "slots")
-
-    def __init__(
-        self,
-        op: Operation,
-        profile: Profile,
-        slots: dict[str, Any],
-        attrs: dict[str, Any],
-        new_slot: Callable[[Any], int],
-        report: Callable[[str, str], None],
-        place: RegionPlace | None = None,
-    ) -> None:
-        self.op = op
-        self.profile = profile
-        self.slots = slots  # of operands and results, by the names of the row
-        self.attrs = attrs
-        self.report = report
-        self.place = place or RegionPlace()  # in its region
-        self.new_slot = new_slot
-        self._before: list[Run] = []
+    op: Operation
+    profile: Profile
+    slots: dict[str, Any]
+    attrs: dict[str, Any]
+    new_slot: Callable[[Any], int]
+    report: Callable[[str, str], None]
+    place: RegionPlace = field(default_factory=RegionPlace)
+    _before: list[Run] = field(default_factory=list)
 
     # -- what the text says -----------------------------------------------------------------------
 
@@ -180,76 +172,41 @@ class VectorContext:
         are 0. `lanes` is how the operands are seen, by default as the first one's type says."""
         lanes = lanes or self.lanes(names[0])
         sources = [self.register(name, lanes) for name in names]
-        target = self.slots[result]
+        return self.masked(function, sources, lanes, result)
+
+    def masked(
+        self, function: Function, sources: list[int], lanes: np.dtype, result: str = "dst"
+    ) -> Run:
+        """Return the instruction `result` = function of the values in slots, which gives a register
+        of `lanes`; inactive lanes are 0."""
         wanted = self.lanes(result)
         if wanted != lanes:
             function = _seen_as(function, wanted)
         if not self.has("mask"):
-            return self.made(_unmasked(function, sources, target))
-        inactive = self.inactive(wanted.itemsize)
-        return self.made(
-            _MASKED[len(sources)](function, sources, self.slots["mask"], inactive, target)
-        )
+            return self.computed(function, *sources, result=result)
+        inactive, mask = self.inactive(wanted.itemsize), self.slots["mask"]
+        return self.made(_masked(function, sources, mask, inactive, self.slots[result]))
+
+    def computed(self, function: Callable[..., Any], *sources: int, result: str = "dst") -> Run:
+        """Return the instruction `result` = function of the values in slots, whatever the mask."""
+        return self.made(computed(function, sources, self.slots[result]))
 
 
 def _seen_as(function: Function, lanes: np.dtype) -> Function:
     return lambda *registers: function(*registers).view(lanes)
 
 
-def _unmasked(function: Function, sources: list[int], target: int) -> Run:
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = function(*[slots[s] for s in sources])
-
-    return run
-
-
-def _masked_1(
+def _masked(
     function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
 ) -> Run:
-    (source,) = sources
+    take = taker(sources)
 
     def run(core: Core) -> None:
         slots = core.slots
-        result = function(slots[source])
+        result = function(*take(slots))
         off = inactive(slots[mask])
         if off is not None:
             result[off] = 0
         slots[target] = result
 
     return run
-
-
-def _masked_2(
-    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
-) -> Run:
-    first, second = sources
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        result = function(slots[first], slots[second])
-        off = inactive(slots[mask])
-        if off is not None:
-            result[off] = 0
-        slots[target] = result
-
-    return run
-
-
-def _masked_3(
-    function: Function, sources: list[int], mask: int, inactive: Inactive, target: int
-) -> Run:
-    first, second, third = sources
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        result = function(slots[first], slots[second], slots[third])
-        off = inactive(slots[mask])
-        if off is not None:
-            result[off] = 0
-        slots[target] = result
-
-    return run
-
-
-_MASKED = {1: _masked_1, 2: _masked_2, 3: _masked_3}

@@ -46,32 +46,26 @@ def set_ctrl(ctx: ValueContext) -> Action:
 @value("pto.sbitset0", "pto.sbitset1")
 def sbitset(ctx: ValueContext) -> Action:
     """dst = src with one bit cleared or set."""
-    source, bit, result = ctx.slots["src"], ctx.slots["bit"], ctx.result
     sets = ctx.op.name == "pto.sbitset1"
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        one = 1 << (slots[bit] & 63)
-        given = slots[source] & _WORD
-        slots[result] = signed64(given | one if sets else given & ~one)
+    def change(given: int, bit: int) -> int:
+        one = 1 << (bit & 63)
+        return signed64(given | one if sets else given & ~one)
 
-    return run
+    return ctx.computed(change, "src", "bit")
 
 
 @value("pto.tile_buf_addr")
 def tile_buf_addr(ctx: ValueContext) -> Action:
     """The address of a tile's first byte."""
-    source, result = ctx.slots["src"], ctx.result
     is_pointer = isinstance(ctx.result_type, PtrType)
 
-    def run(core: Core) -> None:
-        tile = core.slots[source]
+    def address(tile: TileRef | Pointer) -> TileRef | Pointer:
         if is_pointer and isinstance(tile, TileRef):
-            core.slots[result] = Pointer(tile.type.loc, tile.addr)
-        else:
-            core.slots[result] = tile
+            return Pointer(tile.type.loc, tile.addr)
+        return tile
 
-    return run
+    return ctx.computed(address, "src")
 
 
 @value("pto.get_vms4_sr")

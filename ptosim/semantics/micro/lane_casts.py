@@ -71,19 +71,14 @@ def _gate(ctx: VectorContext, src: np.dtype, dst: np.dtype) -> tuple:
 @vector("pto.vtrc")
 def vtrc(ctx: VectorContext) -> Run:
     """Each active lane rounded to an integral value of its own type."""
-    return ctx.lane_wise(truncation(ctx.lanes("src"), ctx.word("rnd")), "src")
+    return ctx.lane_wise(truncation(ctx.word("rnd")), "src")
 
 
 @vector("pto.vbitcast")
 def vbitcast(ctx: VectorContext) -> Run:
     """The same bytes as other lanes."""
-    source, target, lanes = ctx["src"], ctx["dst"], ctx.lanes("dst")
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = slots[source].view(lanes)
-
-    return run
+    lanes = ctx.lanes("dst")
+    return ctx.computed(lambda register: register.view(lanes), ctx["src"])
 
 
 @vector("pto.vaddreluconv")

@@ -16,6 +16,7 @@ from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.gm import reach
 from ptosim.machine.storage import unpack_nibbles, view_dtype
 from ptosim.numerics import matmul
+from ptosim.numerics.rounding import keep_mantissa
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.micro.blocks import (
@@ -261,7 +262,7 @@ def _operand(op: Binding, name: str, rows: int, depth: int) -> np.ndarray:
         raw = read_blocks(op, where, rows, depth, dtype, padded_rows(rows))
     tf32 = word(op, "tf32_mode.mode")
     if tf32 is not None:
-        raw = matmul.tf32(np.ascontiguousarray(raw), tf32)
+        raw = keep_mantissa(raw, 10, tf32)
     values = matmul.operand(raw, conversion_name(dtype), saturate=flag(op, "sat"))
     if not op.op.name.startswith("pto.mad_mx"):
         return values

@@ -11,6 +11,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
+from ptosim.machine.vector import Mask
 from ptosim.numerics.lanes import is_float
 from ptosim.semantics.base.binding import typed_scalar
 from ptosim.semantics.base.functions import vector
@@ -22,13 +23,7 @@ from ptosim.semantics.micro.context import Run, VectorContext
 @vector("pto.vbr")
 def vbr(ctx: VectorContext) -> Run:
     """A scalar in every lane."""
-    source, target = ctx.register("src", ctx.lanes("dst")), ctx["dst"]
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = slots[source]
-
-    return ctx.made(run)
+    return ctx.computed(lambda register: register, ctx.register("src", ctx.lanes("dst")))
 
 
 @vector("pto.vdup")
@@ -45,18 +40,17 @@ def vdup(ctx: VectorContext) -> Run:
 @vector("pto.vci")
 def vci(ctx: VectorContext) -> Run:
     """Lane i = scalar + i, or scalar - i; integers wrap, floats are rounded."""
-    lanes, target, source = ctx.lanes("dst"), ctx["dst"], ctx["src"]
+    lanes = ctx.lanes("dst")
     ramp = np.arange(REGISTER_BYTES // lanes.itemsize)
     if ctx.word("order") == "DESC":
         ramp = -ramp
     steps = ramp.astype(np.float32 if is_float(lanes) else lanes)
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        first = typed_scalar(slots[source], lanes)
-        slots[target] = (steps + first.astype(steps.dtype)).astype(lanes)
+    def count(scalar: float) -> np.ndarray:
+        first = typed_scalar(scalar, lanes)
+        return (steps + first.astype(steps.dtype)).astype(lanes)
 
-    return run
+    return ctx.computed(count, ctx["src"])
 
 
 # -- two registers ---------------------------------------------------------------------------------
@@ -90,17 +84,14 @@ def _two(ctx: VectorContext, function: Callable[[np.ndarray, np.ndarray], np.nda
 def vslide(ctx: VectorContext) -> Run:
     """The lanes amount .. amount + N - 1 of low and then high."""
     lanes = ctx.lanes("dst")
-    high, low = ctx.register("high", lanes), ctx.register("low", lanes)
-    amount, target = ctx["amount"], ctx["dst"]
+    low, high = ctx.register("low", lanes), ctx.register("high", lanes)
     count = REGISTER_BYTES // lanes.itemsize
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        first = slots[amount] % (count + 1)
-        both = np.concatenate((slots[low], slots[high]))
-        slots[target] = both[first : first + count].copy()
+    def slide(low: np.ndarray, high: np.ndarray, amount: int) -> np.ndarray:
+        first = amount % (count + 1)
+        return np.concatenate((low, high))[first : first + count].copy()
 
-    return ctx.made(run)
+    return ctx.computed(slide, low, high, ctx["amount"])
 
 
 # -- one register ----------------------------------------------------------------------------------
@@ -111,35 +102,27 @@ def vselr(ctx: VectorContext) -> Run:
     """Lane i = the lane that index i names, modulo the number of lanes."""
     lanes = ctx.lanes("dst")
     last = REGISTER_BYTES // lanes.itemsize - 1
-    source = ctx.register("src", lanes)
     indices = ctx.register("indices", np.dtype(f"u{ctx.width('indices')}"))
-    target = ctx["dst"]
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = slots[source][slots[indices] & last]
-
-    return ctx.made(run)
+    source = ctx.register("src", lanes)
+    return ctx.computed(lambda values, places: values[places & last], source, indices)
 
 
 @vector("pto.vshift")
 def vshift(ctx: VectorContext) -> Run:
     """Lane i = lane i - amount; lanes from outside are 0."""
     lanes = ctx.lanes("dst")
-    source, amount, target = ctx.register("src", lanes), ctx["amount"], ctx["dst"]
     count = REGISTER_BYTES // lanes.itemsize
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        by = max(-count, min(slots[amount], count))
+    def shift(values: np.ndarray, amount: int) -> np.ndarray:
+        by = max(-count, min(amount, count))
         result = np.zeros(count, lanes)
         if by >= 0:
-            result[by:] = slots[source][: count - by]
+            result[by:] = values[: count - by]
         else:
-            result[:by] = slots[source][-by:]
-        slots[target] = result
+            result[:by] = values[-by:]
+        return result
 
-    return ctx.made(run)
+    return ctx.computed(shift, ctx.register("src", lanes), ctx["amount"])
 
 
 @vector("pto.vsqz")
@@ -163,47 +146,43 @@ def vsqz(ctx: VectorContext) -> Run:
 @vector("pto.vusqz")
 def vusqz(ctx: VectorContext) -> Run:
     """Lane i = the number of active lanes in front of it; the source is not read."""
-    lanes, mask, target = ctx.lanes("dst"), ctx["mask"], ctx["dst"]
+    lanes = ctx.lanes("dst")
     active = ctx.active(lanes.itemsize)
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        on = active(slots[mask])
-        slots[target] = (np.cumsum(on) - on).astype(lanes)
+    def count(mask: Mask) -> np.ndarray:
+        on = active(mask)
+        return (np.cumsum(on) - on).astype(lanes)
 
-    return run
+    return ctx.computed(count, ctx["mask"])
 
 
 @vector("pto.vpack")
 def vpack(ctx: VectorContext) -> Run:
     """The lower half of each lane, in one half of the result; the other half is 0."""
-    lanes, target = ctx.lanes("dst"), ctx["dst"]
+    lanes = ctx.lanes("dst")
     source = ctx.register("src", lanes)  # each lane is two narrow ones, the lower half first
     half = REGISTER_BYTES // lanes.itemsize // 2
     place = slice(half, None) if ctx.word("half") == "HIGHER" else slice(half)
 
-    def run(core: Core) -> None:
-        slots = core.slots
+    def pack(values: np.ndarray) -> np.ndarray:
         result = np.zeros(2 * half, lanes)
-        result[place] = slots[source][::2]
-        slots[target] = result
+        result[place] = values[::2]
+        return result
 
-    return ctx.made(run)
+    return ctx.computed(pack, source)
 
 
 @vector("pto.vsunpack", "pto.vzunpack")
 def unpack(ctx: VectorContext) -> Run:
     """One half of the lanes, with sign or zeros extended to twice their width."""
-    wanted, target, part = ctx.lanes("dst"), ctx["dst"], ctx["part"]
-    width = ctx.lanes("src").itemsize
+    wanted, width = ctx.lanes("dst"), ctx.lanes("src").itemsize
     kind = "i" if ctx.op.name == "pto.vsunpack" else "u"
     source = ctx.register("src", np.dtype(f"{kind}{width}"))
     wide = np.dtype(f"{kind}{2 * width}")
     half = REGISTER_BYTES // width // 2
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        first = half if slots[part] else 0
-        slots[target] = slots[source][first : first + half].astype(wide).view(wanted)
+    def unpack(values: np.ndarray, upper: bool) -> np.ndarray:
+        first = half if upper else 0
+        return values[first : first + half].astype(wide).view(wanted)
 
-    return ctx.made(run)
+    return ctx.computed(unpack, source, ctx["part"])

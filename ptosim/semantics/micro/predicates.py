@@ -11,8 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.core import Core
-from ptosim.machine.vector import Mask, first_lanes, lane_count, mask_of_bits
+from ptosim.machine.vector import Mask, first_lanes, image_of, lane_count, lanes_of, mask_of_bits
 from ptosim.semantics.base.functions import vector
+from ptosim.semantics.base.scalar_unit import constant
 from ptosim.semantics.micro.context import Run, VectorContext
 
 _HALF = (1 << 128) - 1
@@ -46,12 +47,7 @@ def pattern(word: str, width: int) -> Mask:
 @vector("pto.pset_b8", "pto.pset_b16", "pto.pset_b32", "pto.pge_b8", "pto.pge_b16", "pto.pge_b32")
 def pset(ctx: VectorContext) -> Run:
     """The lanes that a word names."""
-    mask, target = pattern(ctx.word("pattern"), _width(ctx)), ctx["dst"]
-
-    def run(core: Core) -> None:
-        core.slots[target] = mask
-
-    return run
+    return constant(pattern(ctx.word("pattern"), _width(ctx)), ctx["dst"])
 
 
 @vector("pto.plt_b8", "pto.plt_b16", "pto.plt_b32")
@@ -91,62 +87,39 @@ _LOGIC: dict[str, Callable[[int, int, int], int]] = {
 def logic(ctx: VectorContext) -> Run:
     """Bit by bit on the images, under a governing mask."""
     function = _LOGIC[ctx.op.name]
-    lhs, rhs, gate, target = ctx["lhs"], ctx["rhs"], ctx["mask"], ctx["dst"]
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = mask_of_bits(function(slots[lhs].bits, slots[rhs].bits, slots[gate].bits))
-
-    return run
+    return ctx.computed(
+        lambda lhs, rhs, gate: mask_of_bits(function(lhs.bits, rhs.bits, gate.bits)),
+        ctx["lhs"],
+        ctx["rhs"],
+        ctx["mask"],
+    )
 
 
 @vector("pto.pnot")
 def pnot(ctx: VectorContext) -> Run:
     """Not, under a governing mask."""
-    source, gate, target = ctx["src"], ctx["mask"], ctx["dst"]
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = mask_of_bits(~slots[source].bits & slots[gate].bits)
-
-    return run
+    return ctx.computed(
+        lambda mask, gate: mask_of_bits(~mask.bits & gate.bits), ctx["src"], ctx["mask"]
+    )
 
 
 @vector("pto.pbitcast")
 def pbitcast(ctx: VectorContext) -> Run:
     """The same image."""
-    source, target = ctx["src"], ctx["dst"]
-
-    def run(core: Core) -> None:
-        core.slots[target] = core.slots[source]
-
-    return run
+    return ctx.computed(lambda mask: mask, ctx["src"])
 
 
 # -- rearrangement ---------------------------------------------------------------------------------
 
 
-def _bits_of(image: int) -> np.ndarray:
-    packed = np.frombuffer(image.to_bytes(32, "little"), np.uint8)
-    return np.unpackbits(packed, bitorder="little")
-
-
-def _image(bits: np.ndarray) -> int:
-    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
-
-
 def pack_image(image: int) -> int:
     """Return every second bit of an image, in its lower half."""
-    packed = np.zeros(256, np.uint8)
-    packed[:128] = _bits_of(image)[::2]
-    return _image(packed)
+    return image_of(lanes_of(image, 2), 1)
 
 
 def spread_image(image: int) -> int:
     """Return the lower half of an image spread to every second bit."""
-    spread = np.zeros(256, np.uint8)
-    spread[::2] = _bits_of(image & _HALF)[:128]
-    return _image(spread)
+    return image_of(lanes_of(image & _HALF, 1)[:128], 2)
 
 
 @vector("pto.ppack")
@@ -164,33 +137,19 @@ def punpack(ctx: VectorContext) -> Run:
 
 
 def _on_image(ctx: VectorContext, function: Callable[[int], int]) -> Run:
-    source, target = ctx["src"], ctx["dst"]
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = mask_of_bits(function(slots[source].bits))
-
-    return run
+    return ctx.computed(lambda mask: mask_of_bits(function(mask.bits)), ctx["src"])
 
 
 @vector("pto.pintlv_b8", "pto.pintlv_b16", "pto.pintlv_b32")
 def pintlv(ctx: VectorContext) -> Run:
     """The lanes of two masks in turn, as two masks."""
-
-    def interleave(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return np.stack((first, second), axis=1).reshape(2, -1)
-
-    return _on_lanes(ctx, interleave)
+    return _on_lanes(ctx, lambda a, b: np.stack((a, b), axis=1).reshape(2, -1))
 
 
 @vector("pto.pdintlv_b8", "pto.pdintlv_b16", "pto.pdintlv_b32")
 def pdintlv(ctx: VectorContext) -> Run:
     """The even and the odd lanes of two masks one after the other."""
-
-    def deinterleave(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return np.concatenate((first, second)).reshape(-1, 2).T
-
-    return _on_lanes(ctx, deinterleave)
+    return _on_lanes(ctx, lambda a, b: np.concatenate((a, b)).reshape(-1, 2).T)
 
 
 def _on_lanes(ctx: VectorContext, function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Run:

@@ -10,46 +10,46 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
-from ptosim.machine.core import Core
+from ptosim.machine.vector import Mask
 from ptosim.numerics.lanes import PairTree, highest, lowest, unsigned
 from ptosim.semantics.base.functions import vector
-from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.micro.context import Function, Run, VectorContext
+
+
+def _reduced(ctx: VectorContext, function: Function, fill: object) -> Run:
+    """dst = the function of a register whose inactive lanes are replaced."""
+    lanes, wanted = ctx.lanes("src"), ctx.lanes("dst")
+    inactive = ctx.inactive(lanes.itemsize)
+
+    def reduce(values: np.ndarray, mask: Mask) -> np.ndarray:
+        off = inactive(mask)
+        if off is not None:
+            values = values.copy()
+            values[off] = fill
+        return function(values).view(wanted)
+
+    return ctx.computed(reduce, ctx.register("src", lanes), ctx["mask"])
 
 
 @vector("pto.vcadd", "pto.vcgadd", "pto.vcpadd")
 def sums(ctx: VectorContext) -> Run:
     """Sums of all lanes, of each group, of each pair, in the first lanes."""
     lanes, wanted = ctx.lanes("src"), ctx.lanes("dst")
-    count = REGISTER_BYTES // lanes.itemsize
+    count, length = REGISTER_BYTES // lanes.itemsize, REGISTER_BYTES // wanted.itemsize
     results = {"pto.vcadd": 1, "pto.vcgadd": 8, "pto.vcpadd": count // 2}[ctx.op.name]
     tree = PairTree(wanted if wanted.itemsize > lanes.itemsize else lanes, count, results)
-    source, mask, target = ctx.register("src", lanes), ctx["mask"], ctx["dst"]
-    inactive, length = ctx.inactive(lanes.itemsize), REGISTER_BYTES // wanted.itemsize
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        values = filled(slots[source], inactive(slots[mask]), 0)
+    def add(values: np.ndarray) -> np.ndarray:
         result = np.zeros(length, wanted)
         result[:results] = tree(values)
-        slots[target] = result
+        return result
 
-    return ctx.made(run)
-
-
-def filled(values: np.ndarray, off: np.ndarray | None, fill: object) -> np.ndarray:
-    """Return a register with the inactive lanes replaced; the register itself stays as it is."""
-    if off is None:
-        return values
-    made = values.copy()
-    made[off] = fill
-    return made
+    return _reduced(ctx, add, 0)
 
 
 _EXTREMA = {
-    "pto.vcmax": (np.argmax, lowest, 1),
-    "pto.vcmin": (np.argmin, highest, 1),
-    "pto.vcgmax": (np.argmax, lowest, 8),
-    "pto.vcgmin": (np.argmin, highest, 8),
+    "max": (np.argmax, lowest),
+    "min": (np.argmin, highest),
 }
 
 
@@ -57,39 +57,30 @@ _EXTREMA = {
 def extremum(ctx: VectorContext) -> Run:
     """Lane 0: the extremum of the active lanes; lane 1: the index of the first one, as an
     integer."""
-    find, worst, _ = _EXTREMA[ctx.op.name]
+    find, worst = _EXTREMA[ctx.op.name.removeprefix("pto.vc")]
     lanes = ctx.lanes("src")
-    raw, fill, size = unsigned(lanes), worst(lanes), lanes.itemsize
-    source, mask, target = ctx.register("src", lanes), ctx["mask"], ctx["dst"]
-    inactive, wanted = ctx.inactive(size), ctx.lanes("dst")
+    raw = unsigned(lanes)
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        values = filled(slots[source], inactive(slots[mask]), fill)
-        result = np.zeros(REGISTER_BYTES // size, raw)
+    def best(values: np.ndarray) -> np.ndarray:
+        result = np.zeros(len(values), raw)
         at = int(find(values))
         result[0] = values.view(raw)[at]
         result[1] = at
-        slots[target] = result.view(wanted)
+        return result
 
-    return ctx.made(run)
+    return _reduced(ctx, best, worst(lanes))
 
 
 @vector("pto.vcgmax", "pto.vcgmin")
 def group_extrema(ctx: VectorContext) -> Run:
     """Lanes 0 to 7: the extrema of the active lanes of each group."""
-    find, worst, groups = _EXTREMA[ctx.op.name]
+    find, worst = _EXTREMA[ctx.op.name.removeprefix("pto.vcg")]
     lanes = ctx.lanes("src")
-    fill, count = worst(lanes), REGISTER_BYTES // lanes.itemsize
-    starts = np.arange(groups) * (count // groups)
-    source, mask, target = ctx.register("src", lanes), ctx["mask"], ctx["dst"]
-    inactive, wanted = ctx.inactive(lanes.itemsize), ctx.lanes("dst")
+    starts = np.arange(8) * (REGISTER_BYTES // lanes.itemsize // 8)
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        values = filled(slots[source], inactive(slots[mask]), fill)
-        result = np.zeros(count, lanes)
-        result[:groups] = values[find(values.reshape(groups, -1), axis=1) + starts]
-        slots[target] = result.view(wanted)
+    def best(values: np.ndarray) -> np.ndarray:
+        result = np.zeros_like(values)
+        result[:8] = values[find(values.reshape(8, -1), axis=1) + starts]
+        return result
 
-    return ctx.made(run)
+    return _reduced(ctx, best, worst(lanes))

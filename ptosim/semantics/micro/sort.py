@@ -3,7 +3,7 @@
 PTO micro-instruction specification, sorting. A record is 8 bytes: the score in the first 4 (f16:
 2), the index in the last 4. Ties keep the order of the input, and of two lists the lower one comes
 first. The merge compares f32 scores. No document says where NaN goes; here it is larger than every
-number."""
+number (in a merge as large as infinity)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
+from ptosim.numerics.sorting import merge_order, sorted_order, until_one_is_empty
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.micro.pointers import Place, place, reads, require, writes
@@ -40,20 +41,13 @@ def vbitsort(op: Binding) -> Commit:
 
 
 def _sort(keys: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    order = sorted_order(keys, "first")
     records = np.zeros(out.shape, np.uint8)
-    for r in range(len(keys)):
-        order = descending(keys[r])
-        chosen = np.ascontiguousarray(keys[r][order]).view(np.uint8).reshape(32, -1)
-        records[r, :, : chosen.shape[1]] = chosen
-        records[r, :, 4:] = values[r][order].view(np.uint8).reshape(32, 4)
+    for part, at in ((keys, 0), (values, 4)):
+        chosen = np.take_along_axis(part, order, -1)
+        size = chosen.itemsize
+        records[..., at : at + size] = chosen.view(np.uint8).reshape(*out.shape[:2], size)
     out[:] = records
-
-
-def descending(keys: np.ndarray) -> np.ndarray:
-    """Return the stable order of falling keys; NaN first."""
-    wide = keys.astype(np.float32)
-    rising = np.where(np.isnan(wide), -np.inf, -wide)
-    return np.lexsort((np.arange(len(wide)), rising, ~np.isnan(wide)))
 
 
 @kernel("pto.vmrgsort4")
@@ -98,20 +92,11 @@ def _records(where: Place, start: int, count: int) -> np.ndarray:
 
 def merge(lists: list[np.ndarray], *, suspends: bool) -> tuple[np.ndarray, list[int]]:
     """Return the merged records and how many of each list were taken."""
-    keys = [[_rank(r) for r in records[:, :4].copy().view(np.float32)[:, 0]] for records in lists]
-    taken = [0] * len(lists)
-    merged: list[np.ndarray] = []
-    while True:
-        heads = [k for k, list_ in enumerate(lists) if taken[k] < len(list_)]
-        if not heads:
-            break
-        best = max(heads, key=lambda k: (keys[k][taken[k]], -k))
-        merged.append(lists[best][taken[best]])
-        taken[best] += 1
-        if suspends and taken[best] == len(lists[best]):
-            break
-    return np.array(merged, np.uint8).reshape(-1, 8), taken
-
-
-def _rank(score: np.float32) -> float:
-    return np.inf if np.isnan(score) else float(score)
+    scores = [records[:, :4].copy().view(np.float32)[:, 0] for records in lists]
+    order = merge_order([np.where(np.isnan(s), np.float32(np.inf), s) for s in scores], "first")
+    lengths = [len(records) for records in lists]
+    if suspends and len(order):
+        order = order[: until_one_is_empty(order, [n for n in lengths if n])]
+    places = np.searchsorted(np.cumsum(lengths), order, "right")
+    taken = np.bincount(places, minlength=len(lists)).tolist()
+    return np.concatenate(lists)[order], taken

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.values import AsyncEvent, AsyncSession, GmView
 from ptosim.semantics.base.binding import Binding, GmAccess, OpFault
@@ -62,12 +61,7 @@ def _result(op: Binding) -> Callable[[Any], None]:
 @value("pto.build_async_session")
 def build_async_session(ctx: ValueContext) -> Action:
     """A handle; how the DMA engine cuts a transfer into blocks and queues changes no value."""
-    result, number = ctx.result, int(ctx.attrs.get("sync_id") or 0)
-
-    def run(core: Core) -> None:
-        core.slots[result] = AsyncSession(number)
-
-    return run
+    return ctx.constant(AsyncSession(int(ctx.attrs.get("sync_id") or 0)))
 
 
 @kernel("pto.tput_async", "pto.tget_async")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import ViewSpec, five_dims, strided_view, view_spec
+from ptosim.machine.gm import ViewSpec, five_dims, view_spec
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.values import GmView, Pointer
@@ -20,15 +20,12 @@ from ptosim.semantics.base.scalar_unit import Action, ValueContext
 @value("pto.addptr")
 def addptr(ctx: ValueContext) -> Action:
     """result = pointer + offset elements."""
-    pointer, offset, result = ctx.slots["ptr"], ctx.slots["offset"], ctx.result
     bits = ctx.operand_type("ptr").elem.bits
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        memory, at = slots[pointer]
-        slots[result] = Pointer(memory, at + slots[offset] * bits // 8)
+    def add(pointer: Pointer, offset: int) -> Pointer:
+        return Pointer(pointer.memory, pointer.byte + offset * bits // 8)
 
-    return run
+    return ctx.computed(add, "ptr", "offset")
 
 
 _GM_BASE = 1 << 48
@@ -39,19 +36,14 @@ offset."""
 @value("pto.castptr")
 def castptr(ctx: ValueContext) -> Action:
     """An integer is a byte address in the space of the result's type; a pointer keeps its place."""
-    source, result = ctx.slots["src"], ctx.result
     space = getattr(ctx.result_type, "space", None)
 
-    def run(core: Core) -> None:
-        given = core.slots[source]
+    def cast(given: int | Pointer | GmView) -> int | Pointer:
         if isinstance(given, int):
-            core.slots[result] = _pointer(space, given)
-        elif space is None:
-            core.slots[result] = _address(given)
-        else:
-            core.slots[result] = _start(given)
+            return _pointer(space, given)
+        return _address(given) if space is None else _start(given)
 
-    return run
+    return ctx.computed(cast, "src")
 
 
 def _start(given: Pointer | GmView) -> Pointer:
@@ -189,16 +181,14 @@ def _warn_outside(ctx: ValueContext, slots: list[Any], axes: Axes) -> None:
 @value("pto.get_tensor_view_dim")
 def get_tensor_view_dim(ctx: ValueContext) -> Action:
     """The size of a view along a dimension."""
-    source, index, result = ctx.slots["source"], ctx.slots["index"], ctx.result
     rank = len(ctx.operand_type("source").dims)
 
-    def run(core: Core) -> None:
-        axis = core.slots[index]
+    def size(view: GmView, axis: int) -> int:
         if not 0 <= axis < rank:
             raise OpFault("PTO6002", f"a view of {rank} dimensions has no dimension {axis}")
-        core.slots[result] = core.slots[source].spec.sizes[5 - rank + axis]
+        return view.spec.sizes[5 - rank + axis]
 
-    return run
+    return ctx.computed(size, "source", "index")
 
 
 @value("pto.load_scalar")
@@ -241,6 +231,7 @@ def _element(
         raise OpFault(
             "PTO6001",
             f"element {start // size} is outside `{name}` ({len(data) // size} elements)",
+            context={"buffer": name},
         )
     return np.ndarray((1,), view_dtype(dtype), data, start)
 
@@ -248,12 +239,7 @@ def _element(
 @value("builtin.unrealized_conversion_cast")
 def conversion_cast(ctx: ValueContext) -> Action:
     """The value itself."""
-    source, result = ctx.slots["source"], ctx.result
-
-    def run(core: Core) -> None:
-        core.slots[result] = core.slots[source]
-
-    return run
+    return ctx.computed(lambda given: given, "source")
 
 
 def default_value(type_: Type, number: int) -> Any:
@@ -274,9 +260,3 @@ def memref_view(type_: MemRefType, number: int) -> GmView:
     steps = _contiguous(sizes) if strides is None else tuple(s or 1 for s in strides)
     spec = view_spec(*five_dims(sizes, steps), type_.elem, "nd")
     return GmView(spec, number, type_.offset or 0)
-
-
-def view_bytes(machine: Machine, view: GmView) -> np.ndarray:
-    """Return the elements of a view that is known to be inside its buffer."""
-    spec, number, offset = view
-    return strided_view(machine.buffers[number], spec, offset)

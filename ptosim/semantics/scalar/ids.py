@@ -7,10 +7,9 @@ from ptosim.machine.core import (
     SLOT_BLOCK_NUM,
     SLOT_SUBBLOCK,
     SLOT_SUBBLOCK_NUM,
-    Core,
 )
 from ptosim.semantics.base.functions import value
-from ptosim.semantics.base.scalar_unit import Action, ValueContext
+from ptosim.semantics.base.scalar_unit import Action, ValueContext, computed
 
 _SLOTS = {
     "pto.get_block_idx": SLOT_BLOCK,
@@ -23,9 +22,4 @@ _SLOTS = {
 @value(*_SLOTS)
 def launch_index(ctx: ValueContext) -> Action:
     """Index and number of the core and of its vector sub-block."""
-    source, result = _SLOTS[ctx.op.name], ctx.result
-
-    def run(core: Core) -> None:
-        core.slots[result] = core.slots[source]
-
-    return run
+    return computed(lambda number: number, [_SLOTS[ctx.op.name]], ctx.result)

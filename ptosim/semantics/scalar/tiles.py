@@ -7,7 +7,6 @@ as tiles of the hardware do.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.unknown import Unknown
 from ptosim.semantics.base.faults import OpFault, check_place, check_window
 from ptosim.semantics.base.functions import value
-from ptosim.semantics.base.scalar_unit import Action, ValueContext
+from ptosim.semantics.base.scalar_unit import Action, ValueContext, computed
 from ptosim.semantics.scalar.global_views import partition_view
 
 
@@ -30,7 +29,7 @@ def alloc_tile(ctx: ValueContext) -> Action:
     result, planned, name = ctx.result, ctx.address, f"tile %{ctx.op.results[0].name}"
     if addr is None and valid_row is None and valid_col is None:
         tile = checked_tile(type_, planned, type_.v_row, type_.v_col)  # type: ignore[arg-type]
-        return partial(_put, result, tile)
+        return ctx.constant(tile)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -43,10 +42,6 @@ def alloc_tile(ctx: ValueContext) -> Action:
         slots[result] = checked_tile(type_, at, rows, cols)  # type: ignore[arg-type]
 
     return run
-
-
-def _put(slot: int, tile: TileRef, core: Core) -> None:
-    core.slots[slot] = tile
 
 
 def checked_tile(type_: TileType, addr: int, rows: int | None, cols: int | None) -> TileRef:
@@ -66,25 +61,18 @@ def checked_tile(type_: TileType, addr: int, rows: int | None, cols: int | None)
 def declare_tile(ctx: ValueContext) -> Action:
     """A tile without storage; an operation that hands out storage fills it in."""
     type_ = ctx.result_tile
-    result = ctx.result
-
-    def run(core: Core) -> None:
-        core.slots[result] = checked_tile(type_, 0, type_.v_row, type_.v_col)
-
-    return run
+    return ctx.constant(checked_tile(type_, 0, type_.v_row, type_.v_col))
 
 
 @value("pto.set_validshape")
 def set_validshape(ctx: ValueContext) -> Action:
     """The tile has new valid extents from here on."""
-    source, row, col = ctx.slots["source"], ctx.slots["valid_row"], ctx.slots["valid_col"]
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        old: TileRef = slots[source]
-        slots[source] = checked_tile(old.type, old.addr, slots[row], slots[col])
+    def resized(old: TileRef, rows: int, cols: int) -> TileRef:
+        return checked_tile(old.type, old.addr, rows, cols)
 
-    return run
+    slots = [ctx.slots[name] for name in ("source", "valid_row", "valid_col")]
+    return computed(resized, slots, slots[0])
 
 
 @value("pto.treshape", "pto.bitcast", "pto.talias")
@@ -113,6 +101,8 @@ def tassign(ctx: ValueContext) -> Action:
     def run(core: Core) -> None:
         slots = core.slots
         old: TileRef = slots[source]
+        if not isinstance(old, TileRef):
+            raise OpFault("PTO8002", f"'{ctx.op.name}' places tiles; {name[5:]} is none")
         at = slots[addr]
         if not isinstance(at, (int, Unknown)):
             raise OpFault(
@@ -129,15 +119,8 @@ def tassign(ctx: ValueContext) -> Action:
 @value("pto.subset")
 def subset(ctx: ValueContext) -> Action:
     """A window of a tile that shares its storage; strides stay those of the tile."""
-    source, row, col = ctx.slots["source"], ctx.slots["row"], ctx.slots["col"]
-    sizes, result = ctx.slots["sizes"], ctx.result
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        rows, cols = (slots[s] for s in sizes)
-        slots[result] = window(slots[source], slots[row], slots[col], rows, cols)
-
-    return run
+    slots = (ctx.slots["source"], ctx.slots["row"], ctx.slots["col"], *ctx.slots["sizes"])
+    return computed(window, slots, ctx.result)
 
 
 @value("pto.subview")
@@ -148,29 +131,20 @@ def subview(ctx: ValueContext) -> Action:
     if ctx.slots["sizes"] is not None:
         return subset(ctx)
     type_ = ctx.result_tile
-    source, row, col = ctx.slots["source"], ctx.slots["row"], ctx.slots["col"]
-    result = ctx.result
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[result] = window(slots[source], slots[row], slots[col], type_.rows, type_.cols)
+    def part(whole: TileRef, row: int, col: int) -> TileRef:
+        return window(whole, row, col, type_.rows, type_.cols)
 
-    return run
+    return ctx.computed(part, "source", "row", "col")
 
 
 @value("pto.tsubview")
 def tsubview(ctx: ValueContext) -> Action:
     """The destination becomes a window of the source; its static shape is its own. The address is
     that of element (row, col) in plain strides, also for boxed tiles."""
-    source, row, col = ctx.slots["source"], ctx.slots["row"], ctx.slots["col"]
     target = ctx.results[0] if ctx.results else ctx.slots["result"]
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        old: TileRef = slots[target]
-        slots[target] = _part(slots[source], old, slots[row], slots[col])
-
-    return run
+    source, row, col = (ctx.slots[name] for name in ("source", "row", "col"))
+    return computed(_part, [source, target, row, col], target)
 
 
 def _part(whole: TileRef, part: TileRef, row: int, col: int) -> TileRef:
@@ -224,18 +198,40 @@ def _check_boxes(
         )
 
 
+_MEMORIES = {"left": "left_scale", "right": "right_scale"}
+
+
+@value("pto.tget_scale_addr", "pto.get_scale_addr")
+def scale_address(ctx: ValueContext) -> Action:
+    """dst is in the scale memory of src's L0, at a sixteenth of its address."""
+    source, given = ctx.slots["src"], ctx.slots.get("dst")
+    target = given if given is not None else ctx.result
+    name = ctx.op.name
+
+    def run(core: Core) -> None:
+        src: TileRef = core.slots[source]
+        old: TileRef = core.slots[target]
+        memory = _MEMORIES.get(src.type.loc)
+        if memory is None or old is None:
+            raise OpFault(
+                "PTO6306",
+                f"'{name}': a tile of {src.type.loc} has no memory of block scales",
+                help="name the left or right tile that the scales belong to, and a tile for them",
+            )
+        addr = src.addr >> 4
+        check_place(core, memory, addr, old.type.bytes, "tile of scales")
+        core.slots[target] = tile_ref(replace(old.type, loc=memory), addr, old.v_row, old.v_col)
+
+    return run
+
+
 @value("memref.alloc")
 def memref_alloc(ctx: ValueContext) -> Action:
     """A local buffer, seen as an ND tile of its last dimension."""
     type_ = ctx.result_type
     assert isinstance(type_, MemRefType)
     tile = memref_tile(type_)
-    result, planned = ctx.result, ctx.address
-
-    def run(core: Core) -> None:
-        core.slots[result] = tile_ref(tile, planned or 0, tile.rows, tile.cols)
-
-    return run
+    return ctx.constant(tile_ref(tile, ctx.address or 0, tile.rows, tile.cols))
 
 
 def memref_tile(type_: MemRefType) -> TileType:

@@ -3,55 +3,45 @@
 from __future__ import annotations
 
 from ptosim.ground.ir.types import HandleType
-from ptosim.machine.core import Core
 from ptosim.machine.values import EventArray
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import value
-from ptosim.semantics.base.scalar_unit import Action, ValueContext
+from ptosim.semantics.base.scalar_unit import Action, ValueContext, computed
 
 
 @value("pto.declare_eventid_array")
 def declare(ctx: ValueContext) -> Action:
     """An array whose entries are not set yet."""
-    result = ctx.result
     type_ = ctx.result_type
     length = type_.length if isinstance(type_, HandleType) and type_.length else 0
-    empty = EventArray((None,) * length)
-
-    def run(core: Core) -> None:
-        core.slots[result] = empty
-
-    return run
+    return ctx.constant(EventArray((None,) * length))
 
 
 @value("pto.eventid_array_get")
 def get(ctx: ValueContext) -> Action:
     """The entry of an array; one that was never set is a fault."""
-    array, index, result = ctx.slots["array"], ctx.slots["index"], ctx.result
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        entries, at = slots[array].entries, slots[index]
-        _check(entries, at)
-        if entries[at] is None:
+    def entry(array: EventArray, at: int) -> int:
+        _check(array.entries, at)
+        found = array.entries[at]
+        if found is None:
             raise OpFault("PTO5008", f"entry {at} of the event array is read before it is set")
-        slots[result] = entries[at]
+        return found
 
-    return run
+    return ctx.computed(entry, "array", "index")
 
 
 @value("pto.eventid_array_set")
 def set_entry(ctx: ValueContext) -> Action:
     """Sets an entry; the array itself changes."""
-    array, index, given = ctx.slots["array"], ctx.slots["index"], ctx.slots["value"]
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        entries, at = slots[array].entries, slots[index]
+    def changed(array: EventArray, at: int, given: int) -> EventArray:
+        entries = array.entries
         _check(entries, at)
-        slots[array] = EventArray((*entries[:at], slots[given], *entries[at + 1 :]))
+        return EventArray((*entries[:at], given, *entries[at + 1 :]))
 
-    return run
+    slots = [ctx.slots[name] for name in ("array", "index", "value")]
+    return computed(changed, slots, slots[0])
 
 
 def _check(entries: tuple[int | None, ...], at: int) -> None:

@@ -42,12 +42,7 @@ Shares = Callable[[], list[Share]]
 @value("pto.reserve_buffer", "pto.import_reserved_buffer")
 def reserved_buffer(ctx: ValueContext) -> Action:
     """The address of a consumer's slots: the program's, or the planner's."""
-    result, address = ctx.result, ctx.address or 0
-
-    def run(core: Core) -> None:
-        core.slots[result] = address
-
-    return run
+    return ctx.constant(ctx.address or 0)
 
 
 @value(

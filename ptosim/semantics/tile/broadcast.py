@@ -14,27 +14,23 @@ import numpy as np
 
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import Commit, Kernel, kernel, nothing
+from ptosim.semantics.base.functions import Commit, Kernel, kernel
 from ptosim.semantics.base.strided import tile_array
 from ptosim.semantics.tile.arithmetic import WORDS, Function, word
 
 
-@kernel("pto.trowexpand")
+@kernel("pto.trowexpand", over="dst src")
 def trowexpand(op: Binding) -> Commit:
     """dst[r, c] = src[r, 0]."""
-    dst, _ = op.tile("dst"), op.tile("src")
-    if op.is_empty:
-        return nothing
+    dst = op.tile("dst")
     out, column = op.region("dst", dst.v_row, dst.v_col), op.region("src", dst.v_row, 1)
     return partial(np.copyto, out, column)
 
 
-@kernel("pto.tcolexpand")
+@kernel("pto.tcolexpand", over="dst src")
 def tcolexpand(op: Binding) -> Commit:
     """dst[r, c] = src[0, c]."""
-    dst, _ = op.tile("dst"), op.tile("src")
-    if op.is_empty:
-        return nothing
+    dst = op.tile("dst")
     out, row = op.region("dst", dst.v_row, dst.v_col), op.region("src", 1, dst.v_col)
     return partial(np.copyto, out, row)
 
@@ -46,9 +42,7 @@ def _row_form(name: str) -> Kernel:
     """dst = src0 <name> src1, in this order, one of which gives one value for each row."""
 
     def bind(op: Binding) -> Commit:
-        dst, first, _ = op.tile("dst"), op.tile("src0"), op.tile("src1")
-        if op.is_empty:
-            return nothing
+        dst, first = op.tile("dst"), op.tile("src0")
         rows, cols = dst.v_row, dst.v_col
         full, vector = ("src0", "src1") if _is_full(first, dst) else ("src1", "src0")
         matrix, out = op.region(full, rows, cols), op.region("dst", rows, cols)
@@ -118,10 +112,6 @@ def _warn(op: Binding, name: str, row: int, found: tuple[object, int, object]) -
     )
 
 
-for _name in WORDS:
-    kernel(f"pto.trowexpand{_name}")(_row_form(_name))
-
-
 # -- one row for all rows --------------------------------------------------------------------------
 
 
@@ -129,9 +119,7 @@ def _column_form(name: str) -> Kernel:
     """dst = src0 <name> row 0 of src1."""
 
     def bind(op: Binding) -> Commit:
-        dst, _, _ = op.tile("dst"), op.tile("src0"), op.tile("src1")
-        if op.is_empty:
-            return nothing
+        dst = op.tile("dst")
         function = word(op, name, dst.dtype)
         out = op.region("dst", dst.v_row, dst.v_col)
         values, row = op.region("src0", dst.v_row, dst.v_col), op.region("src1", 1, dst.v_col)
@@ -141,4 +129,5 @@ def _column_form(name: str) -> Kernel:
 
 
 for _name in WORDS:
-    kernel(f"pto.tcolexpand{_name}")(_column_form(_name))
+    kernel(f"pto.trowexpand{_name}", over="dst src0 src1")(_row_form(_name))
+    kernel(f"pto.tcolexpand{_name}", over="dst src0 src1")(_column_form(_name))

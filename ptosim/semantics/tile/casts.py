@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.types import DType, TileType
+from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.conversions import conversion, conversion_name, conversions
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.layout import round_up
@@ -16,7 +16,7 @@ from ptosim.numerics import affine
 from ptosim.numerics.convert import converter
 from ptosim.numerics.cpu_model import cpu_converter
 from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.base.functions import Commit, kernel, nothing, support
+from ptosim.semantics.base.functions import Commit, kernel, nothing, support, written_type
 
 _MODES = {"CAST_RINT": "rint", None: "rint"}
 
@@ -24,7 +24,7 @@ _MODES = {"CAST_RINT": "rint", None: "rint"}
 @support("pto.tcvt")
 def tcvt_support(op: Operation, profile: Profile) -> str | None:
     """Say why a pair of element types cannot be converted on the target; None if it can."""
-    src, dst = _tile_type(op, "src"), _tile_type(op, "dst")
+    src, dst = written_type(op, "src"), written_type(op, "dst")
     if src is None or dst is None or profile.name == "cpu":
         return None
     if conversion(src.dtype, dst.dtype, profile.target) is not None:
@@ -35,14 +35,6 @@ def tcvt_support(op: Operation, profile: Profile) -> str | None:
     if not known:
         return f"{target} converts {name} to no other type"
     return f"{target} converts {name} to {', '.join(known)}, not to {dst.dtype}"
-
-
-def _tile_type(op: Operation, name: str) -> TileType | None:
-    operand = op.bound.get(name)
-    type_ = operand.type if operand is not None else None
-    if type_ is None and op.results:
-        type_ = op.results[0].type
-    return type_ if isinstance(type_, TileType) else None
 
 
 @kernel("pto.tcvt")
@@ -61,11 +53,7 @@ def tcvt(op: Binding) -> Commit:
         source, target = src.flat(rows * cols), dst.flat(rows * cols)
     else:
         source, target = op.region("src", rows, cols), op.region("dst", rows, cols)
-
-    def run() -> None:
-        target[...] = convert(np.ascontiguousarray(source))
-
-    return run
+    return lambda: np.copyto(target, convert(np.ascontiguousarray(source)))
 
 
 def _with_nibbles(
@@ -111,13 +99,11 @@ def _converter(op: Binding, src: DType, dst: DType) -> Callable[[np.ndarray], np
     )
 
 
-@kernel("pto.tdequant")
+@kernel("pto.tdequant", over="src")
 def tdequant(op: Binding) -> Commit:
     """dst = (src - offset[r]) * scale[r] in f32, one rounding each; parameters from column 0."""
     src, dst = op.tile("src"), op.tile("dst")
     rows, cols = src.v_row, src.v_col
-    if not rows or not cols:
-        return nothing
     codes, values = op.region("src", rows, cols), op.region("dst", rows, cols)
     scale, offset = _parameter(op, "scale", rows, cols), _parameter(op, "offset", rows, cols)
     surplus = None

@@ -21,7 +21,7 @@ from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.tile import Tile
 from ptosim.numerics.elementwise import COMPARISONS
 from ptosim.semantics.base.binding import Binding, OpFault, typed_scalar
-from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.functions import Commit, kernel
 from ptosim.semantics.base.strided import tile_array
 
 _INT32 = (np.dtype(np.int32), np.dtype(np.uint32))
@@ -41,13 +41,10 @@ def _comparison(op: Binding, dtype: np.dtype) -> np.ufunc:
     return COMPARISONS[mode]
 
 
-@kernel("pto.tcmp")
+@kernel("pto.tcmp", over="src0 src1 dst")
 def tcmp(op: Binding) -> Commit:
     """Compare two tiles."""
     first, second = op.tile("src0"), op.tile("src1")
-    op.tile("dst")
-    if op.is_empty:
-        return nothing
     compare = _comparison(op, first.dtype)
     width, lanes = _extent(op, first)
     left, right = _lanes(op, "src0", first, lanes), _lanes(op, "src1", first, lanes)
@@ -62,12 +59,10 @@ def tcmp(op: Binding) -> Commit:
     return lambda: store(compare(left, right))
 
 
-@kernel("pto.tcmps")
+@kernel("pto.tcmps", over="src dst")
 def tcmps(op: Binding) -> Commit:
     """Compare a tile with a scalar."""
     src, dst = op.tile("src"), op.tile("dst")
-    if op.is_empty:
-        return nothing
     compare = _near(op, src) or _comparison(op, src.dtype)
     scalar = typed_scalar(op.scalar("scalar"), src.dtype)
     halves = op.switch("tcmps.i16") == "f16" and src.dtype in _INT16
@@ -182,23 +177,19 @@ def _linear(
         rows, cols = 1, rows * cols
     width = _group_bytes(cols, src.dtype.itemsize)
     target = tile_array(dst, (rows, width), (width, 1), np.uint8)
-
-    def store() -> None:
-        target[...] = _packed(compare(values, scalar).reshape(rows, cols), width)
-
-    return store
+    return lambda: np.copyto(target, _packed(compare(values, scalar).reshape(rows, cols), width))
 
 
 # -- selection -------------------------------------------------------------------------------------
 
 
-@kernel("pto.tsel")
+@kernel("pto.tsel", over="dst")
 def tsel(op: Binding) -> Commit:
     """dst = src0 where the bit of the mask is one, else src1."""
     return _select(op, "src0", "src1")
 
 
-@kernel("pto.tsels")
+@kernel("pto.tsels", over="dst")
 def tsels(op: Binding) -> Commit:
     """dst = src where the bit of the mask is one, else the scalar."""
     return _select(op, "src", "scalar")
@@ -206,8 +197,6 @@ def tsels(op: Binding) -> Commit:
 
 def _select(op: Binding, chosen: str, other: str) -> Commit:
     dst, mask = op.tile("dst"), op.tile("mask")
-    if dst.is_empty:
-        return nothing
     rows, cols = dst.v_row, dst.v_col
     out, first = op.region("dst", rows, cols), op.region(chosen, rows, cols)
     if isinstance(op.values[other], (int, float)):

@@ -17,7 +17,7 @@ import numpy as np
 from ptosim.numerics.elementwise import floor_modulo
 from ptosim.numerics.integers import float_to_int
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import Commit, Kernel, kernel, nothing
+from ptosim.semantics.base.functions import Commit, Kernel, kernel
 from ptosim.semantics.tile.arithmetic import Function, divide, stored
 from ptosim.semantics.tile.elementwise import elementwise
 
@@ -31,8 +31,6 @@ def _through_floats(
     """dst = the truncated function of the float images of integers; sources become those images, or
     with `back` what converting them back gives."""
     out, *values = op.array_operands(("dst", *names))
-    if op.is_empty:
-        return nothing
     image, form = _IMAGES[out.dtype], _FORMATS[out.dtype]
     op.report(
         "PTO7022",
@@ -81,17 +79,15 @@ def _quotient(names: tuple[str, str]) -> Kernel:
 
 
 _tile_by_scalar = _quotient(("src", "scalar"))
-kernel("pto.tdivs:scalar_tile")(_quotient(("scalar", "src")))
+kernel("pto.tdivs:scalar_tile", over="dst src")(_quotient(("scalar", "src")))
 
 
-@kernel("pto.tdivs:tile_scalar")
+@kernel("pto.tdivs:tile_scalar", over="dst src")
 def tdivs(op: Binding) -> Commit:
     """dst = src / scalar."""
     floats = op.tile("dst").dtype.kind not in "iu"
     if floats and op.switch("tdivs.in_place") == "reciprocal" and _shares_storage(op):
         out, values, divisor = op.array_operands(("dst", "src", "scalar"))
-        if op.is_empty:
-            return nothing
         op.report(
             "PTO7023",
             "multiplies by the rounded reciprocal, because source and destination are one",
@@ -128,5 +124,5 @@ def _remainder(names: tuple[str, str], *, scalar_fix: bool) -> Kernel:
     return bind
 
 
-kernel("pto.trem")(_remainder(("src0", "src1"), scalar_fix=True))
-kernel("pto.trems")(_remainder(("src", "scalar"), scalar_fix=False))
+kernel("pto.trem", over="dst src0 src1")(_remainder(("src0", "src1"), scalar_fix=True))
+kernel("pto.trems", over="dst src")(_remainder(("src", "scalar"), scalar_fix=False))

@@ -14,7 +14,7 @@ import numpy as np
 from ptosim.numerics import elementwise as numerics
 from ptosim.numerics import transcendental
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import Commit, Kernel, kernel, nothing
+from ptosim.semantics.base.functions import Commit, Kernel, kernel
 from ptosim.semantics.tile.arithmetic import (
     WORDS,
     Choice,
@@ -32,11 +32,16 @@ def elementwise(operands: tuple[str, ...], choose: Choice) -> Kernel:
 
     def bind(op: Binding) -> Commit:
         out, *values = op.array_operands(("dst", *operands))
-        if op.is_empty:
-            return nothing
         return partial(choose(op, out.dtype), *values, out=out)
 
     return bind
+
+
+def register(operands: str, table: dict[str, Choice]) -> None:
+    """Register operations dst = function(operands), by name."""
+    for name, choose in table.items():
+        made = elementwise(tuple(operands.split()), choose)
+        kernel(f"pto.{name}", over=f"dst {operands}")(made)
 
 
 def _leaky(values: np.ndarray, slopes: np.ndarray) -> np.ndarray:
@@ -87,11 +92,10 @@ def _trunc_modulo(op: Binding, dtype: np.dtype) -> Function:
     return stored(lambda dividends, divisors: np.fmod(dividends, divisors, dtype=np.float32))
 
 
-_TWO_TILES: dict[str, Choice] = {
+_ALSO_WITH_SCALAR: dict[str, Choice] = {
     "tadd": WORDS["add"],
     "tsub": WORDS["sub"],
     "tmul": WORDS["mul"],
-    "tdiv": WORDS["div"],
     "tmax": maximum,
     "tmin": minimum,
     "tand": always(np.bitwise_and),
@@ -100,12 +104,16 @@ _TWO_TILES: dict[str, Choice] = {
     "tshl": _shift(np.left_shift),
     "tshr": _shift(np.right_shift),
     "tfmod": _trunc_modulo,
-    "tprelu": always(stored(_leaky)),
     "tpow": _power,
 }
 
+_TWO_TILES: dict[str, Choice] = _ALSO_WITH_SCALAR | {
+    "tdiv": WORDS["div"],
+    "tprelu": always(stored(_leaky)),
+}
+
 _TILE_SCALAR: dict[str, Choice] = {
-    f"{name}s": _TWO_TILES[name] for name in _TWO_TILES if name not in ("tdiv", "tprelu")
+    f"{name}s": choose for name, choose in _ALSO_WITH_SCALAR.items()
 } | {"tlrelu": always(stored(_leaky))}
 
 _ONE_TILE: dict[str, Choice] = {
@@ -120,37 +128,14 @@ _ONE_TILE: dict[str, Choice] = {
     "tnot": always(np.invert),
 }
 
-_FAMILIES: tuple[tuple[tuple[str, ...], dict[str, Choice]], ...] = (
-    (("src0", "src1"), _TWO_TILES),
-    (("src", "scalar"), _TILE_SCALAR),
-    (("src",), _ONE_TILE),
-)
+_THREE = {
+    "add": always(stored(lambda first, second, third: first + second + third)),
+    "sub": always(stored(lambda first, second, third: first - second + third)),
+}
+"""Each step rounded: the order of the CPU simulator, the only implementation."""
 
-for _operands, _table in _FAMILIES:
-    for _name, _choose in _table.items():
-        kernel(f"pto.{_name}")(elementwise(_operands, _choose))
-
-
-# -- three tiles -----------------------------------------------------------------------------------
-
-
-def _chain(first: np.ufunc, operands: tuple[str, ...]) -> Kernel:
-    """(a first b) + c, each rounded: the order of the CPU simulator, the only implementation."""
-
-    def bind(op: Binding) -> Commit:
-        out, one, two, three = op.array_operands(("dst", *operands))
-        if op.is_empty:
-            return nothing
-
-        def compute() -> None:
-            out[...] = first(one, two) + three
-
-        return compute
-
-    return bind
-
-
-for _name, _first in (("taddc", np.add), ("tsubc", np.subtract)):
-    kernel(f"pto.{_name}")(_chain(_first, ("src0", "src1", "src2")))
-for _name, _first in (("taddsc", np.add), ("tsubsc", np.subtract)):
-    kernel(f"pto.{_name}")(_chain(_first, ("src0", "scalar", "src1")))
+register("src0 src1", _TWO_TILES)
+register("src scalar", _TILE_SCALAR)
+register("src", _ONE_TILE)
+register("src0 src1 src2", {f"t{name}c": choose for name, choose in _THREE.items()})
+register("src0 scalar src1", {f"t{name}sc": choose for name, choose in _THREE.items()})

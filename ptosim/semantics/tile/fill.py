@@ -7,19 +7,17 @@ from functools import partial
 
 import numpy as np
 
+from ptosim.ground.ir.types import DType, TileType
 from ptosim.machine.tile import Tile
-from ptosim.numerics.philox import counter_words, philox4x32
+from ptosim.numerics.stochastic import counter_words, philox4x32
 from ptosim.semantics.base.binding import Binding, typed_scalar
-from ptosim.semantics.base.functions import Commit, kernel, nothing
-from ptosim.semantics.tile.padding import pad_pattern
+from ptosim.semantics.base.functions import Commit, kernel
 
 
-@kernel("pto.texpands")
+@kernel("pto.texpands", over="dst")
 def texpands(op: Binding) -> Commit:
     """dst = the scalar: the valid region of a vec tile, the whole of a mat tile."""
     dst = op.tile("dst")
-    if op.is_empty:
-        return nothing
     value = typed_scalar(op.scalar("scalar"), dst.dtype)
     if dst.type.loc == "mat":
         return partial(dst.flat(dst.rows * dst.cols).fill, value)
@@ -28,14 +26,46 @@ def texpands(op: Binding) -> Commit:
 
 
 # -- padding ---------------------------------------------------------------------------------------
+#
+# A pad value is the bit pattern that a tile's pad code represents in its element type.
+# Codes: 1 zero, 2 max, 3 min; a code with bit 32 set carries the pattern itself in its lower bits.
+# Integers: the limits of the type. Floats: the largest finite value, or infinity, as the switch
+# `pad.float` says (finite in the assembler's goldens, infinite in the C++ library's table). 64-bit
+# and 8-bit float types have no pad value; the table gives zero.
+
+_FLOAT_MAX = {
+    ("f32", "finite"): 0x7F7FFFFF, ("f32", "inf"): 0x7F800000,
+    ("f16", "finite"): 0x7BFF, ("f16", "inf"): 0x7C00,
+    ("bf16", "finite"): 0x7F7F, ("bf16", "inf"): 0x7F80,
+}  # fmt: skip
 
 
-@kernel("pto.tfillpad", "pto.tfillpad_expand")
+def pad_pattern(op: Binding, type_: TileType) -> int:
+    """Return the bits of a tile's pad value."""
+    return pattern(type_.dtype, type_.pad, op.switch("pad.float"))
+
+
+def pattern(dtype: DType, code: int, floats: str) -> int:
+    """Return the bits of a pad code in an element type."""
+    if code >> 32 & 1:
+        return code & (1 << min(dtype.bits, 32)) - 1
+    if code < 2 or dtype.bits not in (8, 16, 32):
+        return 0
+    if dtype.is_float:
+        top = _FLOAT_MAX.get((dtype.family, floats), 0)
+        return top if code == 2 or top == 0 else top | 1 << (dtype.bits - 1)
+    if not dtype.is_integer:
+        return 0
+    if dtype.kind == "uint":
+        return (1 << dtype.bits) - 1 if code == 2 else 0
+    limit = 1 << (dtype.bits - 1)
+    return limit - 1 if code == 2 else limit
+
+
+@kernel("pto.tfillpad", "pto.tfillpad_expand", over="src dst")
 def tfillpad(op: Binding) -> Commit:
     """dst = the valid region of src, then the pad value of dst's type around it."""
     src, dst = op.tile("src"), op.tile("dst")
-    if op.is_empty:
-        return nothing
     pad = _padding(op, src, dst)
 
     def fill() -> None:
@@ -45,7 +75,7 @@ def tfillpad(op: Binding) -> Commit:
     return fill
 
 
-@kernel("pto.tfillpad_inplace")
+@kernel("pto.tfillpad_inplace", over="src dst")
 def tfillpad_inplace(op: Binding) -> Commit:
     """The pad value around the valid region of src, which shares its storage with dst."""
     src, dst = op.tile("src"), op.tile("dst")
@@ -55,7 +85,7 @@ def tfillpad_inplace(op: Binding) -> Commit:
             f"writes padding at {dst.addr:#x} and no content: src is at {src.addr:#x}",
             help="use tfillpad, or give both tiles the same address",
         )
-    return nothing if op.is_empty else _padding(op, src, dst)
+    return _padding(op, src, dst)
 
 
 def _padding(op: Binding, src: Tile, dst: Tile) -> Commit:
@@ -96,12 +126,10 @@ def _pad_boxed(dst: Tile, src: Tile, rows: int, bits: int) -> None:
 # -- ramps and triangles ---------------------------------------------------------------------------
 
 
-@kernel("pto.tci")
+@kernel("pto.tci", over="dst")
 def tci(op: Binding) -> Commit:
     """dst[0, c] = scalar + c, or scalar - c if descending; integers wrap."""
     dst = op.tile("dst")
-    if op.is_empty:
-        return nothing
     out = op.region("dst", 1, dst.v_col)[0]
     step = -1 if op.attr("descending") else 1
     start = int(op.scalar("scalar"))
@@ -109,12 +137,10 @@ def tci(op: Binding) -> Commit:
     return partial(np.copyto, out, values)
 
 
-@kernel("pto.ttri")
+@kernel("pto.ttri", over="dst")
 def ttri(op: Binding) -> Commit:
     """dst[r, c] = 1 where c <= r + diagonal (lower) or c >= r + diagonal (upper), else 0."""
     dst = op.tile("dst")
-    if op.is_empty:
-        return nothing
     out = op.region("dst", dst.v_row, dst.v_col)
     distance = np.arange(dst.v_col) - np.arange(dst.v_row)[:, None]
     inside = np.less_equal if op.attr("upperOrLower") == 0 else np.greater_equal
@@ -127,7 +153,7 @@ _LANES = 64
 _STRIDE = _LANES * 4
 
 
-@kernel("pto.trandom")
+@kernel("pto.trandom", over="dst")
 def trandom(op: Binding) -> Commit:
     """Philox 4x32 over a 128-bit counter; switch `trandom.order` says how blocks become columns.
 
@@ -136,8 +162,6 @@ def trandom(op: Binding) -> Commit:
     mod 64) + 1. `planar`: that word is column 256 k + 64 i + l, and the counter grows by a quarter
     of the row stride in every step."""
     dst = op.tile("dst")
-    if op.is_empty:
-        return nothing
     key = tuple(int(op.scalar(f"key{i}")) % (1 << 32) for i in range(2))
     counter = sum((int(op.scalar(f"counter{i}")) % (1 << 32)) << (32 * i) for i in range(4))
     out = op.region("dst", dst.v_row, dst.v_col)

@@ -20,8 +20,9 @@ from ptosim.numerics.formats import lookup
 from ptosim.numerics.integers import clamp_int, float_to_int
 from ptosim.numerics.rounding import narrow
 from ptosim.semantics.base.binding import Binding, typed_scalar
-from ptosim.semantics.base.functions import Commit, Kernel, kernel, nothing
-from ptosim.semantics.tile.arithmetic import maximum, relu, word
+from ptosim.semantics.base.functions import Commit, kernel
+from ptosim.semantics.tile.arithmetic import Function, maximum, relu, stored, word
+from ptosim.semantics.tile.elementwise import register
 
 MultiplyAdd = Callable[[Any, Any, Any], np.ndarray]
 
@@ -39,55 +40,40 @@ def multiply_add(op: Binding) -> MultiplyAdd:
     return _MULTIPLY_ADD[op.switch("muladd.rounding")]
 
 
-def _accumulate(names: tuple[str, str, str], *, clip: bool = False) -> Kernel:
-    """dst = first * second + addend, in the order of `names`; with `clip` negative results are
-    0."""
-
-    def bind(op: Binding) -> Commit:
-        out, *rest = op.array_operands(("dst", *names))
-        if op.is_empty:
-            return nothing
-        combine = multiply_add(op)
-        if not clip:
-            return lambda: np.copyto(out, combine(*rest))
-        activate = relu(op, out.dtype)
-        return lambda: activate(combine(*rest), out=out)
-
-    return bind
+def _accumulating(op: Binding, dtype: np.dtype) -> Function:
+    return stored(multiply_add(op))
 
 
-kernel("pto.tmuladddst")(_accumulate(("src0", "src1", "dst")))
-kernel("pto.tfusedmuladd")(_accumulate(("src0", "dst", "src1")))
-kernel("pto.tfusedmuladdrelu")(_accumulate(("src0", "dst", "src1"), clip=True))
+def _accumulating_relu(op: Binding, dtype: np.dtype) -> Function:
+    """Negative results are 0."""
+    combine, activate = multiply_add(op), relu(op, dtype)
+    return lambda *factors, out: activate(combine(*factors), out=out)
 
 
-@kernel("pto.taxpy")
+def _subtracting_relu(op: Binding, dtype: np.dtype) -> Function:
+    """max(0, a - b): zero is the first operand of the comparison."""
+    larger, zero = maximum(op, dtype), dtype.type(0)
+    return lambda first, second, out: larger(zero, np.subtract(first, second), out=out)
+
+
+register("src0 src1 dst", {"tmuladddst": _accumulating})
+register("src0 dst src1", {"tfusedmuladd": _accumulating, "tfusedmuladdrelu": _accumulating_relu})
+register("src0 src1", {"tsubrelu": _subtracting_relu})
+
+
+@kernel("pto.taxpy", over="dst src")
 def taxpy(op: Binding) -> Commit:
     """dst = scalar * src + dst. An f16 source can be added to an f32 destination; its scalar is
     f16."""
     out, values = op.array_operands(("dst", "src"))
-    if op.is_empty:
-        return nothing
     combine = multiply_add(op)
     factor = typed_scalar(op.scalar("scalar"), values.dtype)
     return lambda: np.copyto(out, combine(values, factor, out))
 
 
-@kernel("pto.tsubrelu")
-def tsubrelu(op: Binding) -> Commit:
-    """dst = max(0, src0 - src1): zero is the first operand of the comparison."""
-    out, first, second = op.array_operands(("dst", "src0", "src1"))
-    if op.is_empty:
-        return nothing
-    larger, zero = maximum(op, out.dtype), out.dtype.type(0)
-    return lambda: larger(zero, np.subtract(first, second), out=out)
-
-
 def _activated(name: str, op: Binding) -> Commit:
     """dst = convert(max(src0 +- src1, 0)), rounding half to even and saturating."""
     out, first, second = op.array_operands(("dst", "src0", "src1"))
-    if op.is_empty:
-        return nothing
     combine, activate = word(op, name, first.dtype), relu(op, first.dtype)
     source, destination = (conversion_name(op.tile(n).type.dtype) for n in ("src0", "dst"))
     convert = _saturating(source, destination)
@@ -112,17 +98,15 @@ def _saturating(source: str, destination: str) -> Callable[[np.ndarray], np.ndar
 
 
 for _name in ("add", "sub"):
-    kernel(f"pto.t{_name}reluconv")(partial(_activated, _name))
+    kernel(f"pto.t{_name}reluconv", over="dst src0 src1")(partial(_activated, _name))
 
 
-@kernel("pto.tadddeqrelu")
+@kernel("pto.tadddeqrelu", over="dst src0 src1")
 def tadddeqrelu(op: Binding) -> Commit:
     """dst = f16(max((src0 + src1) * scalar, 0)): the wrapped i32 sum goes to f32, is scaled by
     2^-17, by the scalar and by 2^17 with one rounding each, and is narrowed half to even,
     saturating."""
     out, first, second = op.array_operands(("dst", "src0", "src1"))
-    if op.is_empty:
-        return nothing
     scale = np.float32(op.scalar("scalar"))
     add = word(op, "add", first.dtype)
     spoiled = first.view(np.uint8) if op.switch("tadddeqrelu.src0") == "spoiled" else None

@@ -11,9 +11,9 @@ import numpy as np
 
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.functions import Commit, kernel
 from ptosim.semantics.base.strided import tile_array
-from ptosim.semantics.tile.index_checks import check_range, index_values, warn_shared
+from ptosim.semantics.tile.index_checks import check_range, warn_shared
 
 _BLOCK = 32
 
@@ -23,12 +23,10 @@ def _elements(tile: Tile) -> np.ndarray:
     return tile.flat(tile.rows * tile.cols)
 
 
-@kernel("pto.tgather:index")
+@kernel("pto.tgather:index", over="dst")
 def gather_by_index(op: Binding) -> Commit:
     """dst[r, c] = the element of src that indices[r, c] names."""
     src, dst = op.tile("src"), op.tile("dst")
-    if dst.is_empty:
-        return nothing
     rows, cols = dst.v_row, dst.v_col
     indices, out = op.region("indices", rows, cols), op.region("dst", rows, cols)
     warn_shared(op, "dst", "src")
@@ -37,7 +35,7 @@ def gather_by_index(op: Binding) -> Commit:
     count = len(elements)
 
     def gather() -> None:
-        places = index_values(indices)
+        places = indices.astype(np.int64)
         if stops:
             check_range(op, "PTO6402", places, count, "the elements of src")
             out[...] = elements[places]
@@ -56,12 +54,10 @@ _KEPT = {
 }  # fmt: skip
 
 
-@kernel("pto.tgather:mask")
+@kernel("pto.tgather:mask", over="src")
 def gather_by_mask(op: Binding) -> Commit:
     """The elements that the pattern keeps of each row, packed one row after the other."""
     src, dst = op.tile("src"), op.tile("dst")
-    if src.is_empty:
-        return nothing
     kept = _KEPT[str(op.attr("maskPattern"))]
     columns = [c for c in range(src.v_col) if c % 4 in kept]
     count, room = src.v_row * len(columns), dst.rows * dst.cols
@@ -73,20 +69,14 @@ def gather_by_mask(op: Binding) -> Commit:
         )
     source = op.region("src", src.v_row, src.v_col)
     out = tile_array(dst, (count,), (dst.dtype.itemsize,), src.dtype)
-
-    def gather() -> None:
-        out[...] = source[:, columns].reshape(-1)
-
-    return gather
+    return lambda: np.copyto(out, source[:, columns].reshape(-1))
 
 
-@kernel("pto.tgatherb")
+@kernel("pto.tgatherb", over="dst")
 def gather_blocks(op: Binding) -> Commit:
     """dst = blocks of 32 bytes of src at byte offsets, one offset for each block of a row. A2/A3
     write whole blocks, A5 the valid columns."""
     src, dst = op.tile("src"), op.tile("dst")
-    if dst.is_empty:
-        return nothing
     rows, width = dst.v_row, dst.v_col * dst.dtype.itemsize
     blocks = -(-width // _BLOCK)
     offsets = op.region("offset", rows, blocks)
@@ -98,7 +88,7 @@ def gather_blocks(op: Binding) -> Commit:
     out = tile_array(dst, (rows, written), (dst.row_bytes, 1), np.uint8)
 
     def gather() -> None:
-        places = index_values(offsets)
+        places = offsets.astype(np.int64)
         if (places % _BLOCK).any():
             raise OpFault(
                 "PTO6403",
@@ -113,13 +103,11 @@ def gather_blocks(op: Binding) -> Commit:
     return gather
 
 
-@kernel("pto.tscatter")
+@kernel("pto.tscatter", over="src")
 def scatter(op: Binding) -> Commit:
     """Zero the whole of dst (switch `tscatter.rest`), then store each valid element of src at the
     place that its index names; of equal indices the last in row order stays."""
     src, dst = op.tile("src"), op.tile("dst")
-    if src.is_empty:
-        return nothing
     values = op.region("src", src.v_row, src.v_col)
     indices = op.region("indices", src.v_row, src.v_col)
     elements = _elements(dst)
@@ -129,7 +117,7 @@ def scatter(op: Binding) -> Commit:
     def store() -> None:
         if zeroes:
             elements[...] = np.zeros((), dst.dtype)
-        places = index_values(indices).reshape(-1)
+        places = indices.astype(np.int64).reshape(-1)
         check_range(
             op, "PTO6402", places.reshape(indices.shape), len(elements), "the elements of dst"
         )

@@ -7,19 +7,17 @@ from functools import partial
 import numpy as np
 
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.functions import Commit, kernel
 from ptosim.semantics.base.strided import tile_array
 
 _BINS = 256
 
 
-@kernel("pto.thistogram")
+@kernel("pto.thistogram", over="src")
 def thistogram(op: Binding) -> Commit:
     """dst[r, b] = how many keys of row r have a byte not above b: the highest byte of every key, or
     a lower one of the keys whose higher bytes equal idx (pto-isa headers)."""
     src = op.tile("src")
-    if src.is_empty:
-        return nothing
     size = src.dtype.itemsize
     keys = op.region("src", src.v_row, src.v_col).view(f"u{size}")
     bins = op.region("dst", src.v_row, _BINS)

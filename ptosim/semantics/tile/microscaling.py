@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.types import TileType
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.tile import Tile
 from ptosim.numerics.mx import quantizer
 from ptosim.numerics.stochastic import noise
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import Commit, kernel, nothing, support
+from ptosim.semantics.base.functions import Commit, kernel, support, written_type
 from ptosim.semantics.tile.mx_layout import Columns, CpuColumns, CpuRows, Flat, Places, Rows
 
 CTRL_AFTER = 1 << 50
@@ -56,7 +55,7 @@ def tquant_support(op: Operation, profile: Profile) -> str | None:
         return _one_scale(op, profile)
     if op.bound.get("exp_zz") is not None:
         return "the library of A5 has no zigzag exponent store; rearrange the exponents with tmov"
-    src, dst = _tile_type(op, "src"), _tile_type(op, "dst")
+    src, dst = written_type(op, "src"), written_type(op, "dst")
     if src is None or dst is None:
         return None
     algorithm, kind = _member(op, "mx_alg", "mx_quant_alg"), _member(op, "quant_type", "quant_type")
@@ -66,7 +65,7 @@ def tquant_support(op: Operation, profile: Profile) -> str | None:
 
 
 def _one_scale(op: Operation, profile: Profile) -> str | None:
-    src, scale = _tile_type(op, "src"), _tile_type(op, "fp")
+    src, scale = written_type(op, "src"), written_type(op, "fp")
     if src is None or scale is None or profile.name == "page":
         return None
     if scale.rows * scale.cols == 1 and src.rows > 1 and src.v_row != 1:
@@ -84,20 +83,10 @@ def _member(op: Operation, name: str, enum: str) -> str | None:
     return enums()[enum].member(value.member if isinstance(value, Enum) else str(value))
 
 
-def _tile_type(op: Operation, name: str) -> TileType | None:
-    operand = op.bound.get(name)
-    type_ = operand.type if isinstance(operand, Operand) else None
-    if type_ is None and name == "dst" and op.results:
-        type_ = op.results[0].type
-    return type_ if isinstance(type_, TileType) else None
-
-
-@kernel("pto.tquant:mx", "pto.tquant:mx_page")
+@kernel("pto.tquant:mx", "pto.tquant:mx_page", over="src")
 def tquant_mx(op: Binding) -> Commit:
     """Group maxima, shared exponents and scales, scaled and narrowed elements."""
     src, dst = op.tile("src"), op.tile("dst")
-    if src.is_empty:
-        return nothing
     mode = mode_of(op.attr("mx_alg"), op.attr("quant_type"), op.attr("scale_alg"), dst.bits)
     axis = 0 if op.attr("grp_axis") == 0 else 1
     places = _places(op, axis)(op, mode.dst == _E2M1, mode.rule)

@@ -18,9 +18,9 @@ import numpy as np
 
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import Commit, Kernel, kernel, nothing
+from ptosim.semantics.base.functions import Commit, Kernel, kernel
 from ptosim.semantics.tile.arithmetic import word
-from ptosim.semantics.tile.padding import pattern
+from ptosim.semantics.tile.fill import pattern
 
 Combine = Callable[[list[np.ndarray], list[np.ndarray]], Any]
 """Called with the sources' parts and the destinations' parts of a rectangle that both cover."""
@@ -61,8 +61,6 @@ class PartialForm:
 def bind_partial(op: Binding, form: PartialForm, combine: Combine, pad_code: int) -> Commit:
     """Return the effect of a partial operation: one step for each rectangle."""
     first, second, dst = (op.tile(names[0]) for names in (form.first, form.second, form.dst))
-    if dst.is_empty:
-        return nothing
     steps = []
     stale = _bigger(op, form, first, second)
     for part in parts(first, second, dst):
@@ -143,7 +141,7 @@ def _arithmetic(name: str) -> Kernel:
 
 
 for _name in _PAD_CODES:
-    kernel(f"pto.tpart{_name}")(_arithmetic(_name))
+    kernel(f"pto.tpart{_name}", over="dst")(_arithmetic(_name))
 
 
 # -- values with their indices ---------------------------------------------------------------------
@@ -164,5 +162,5 @@ def _argument(better: np.ufunc, pad_code: int) -> Kernel:
     return lambda op: bind_partial(op, _INDEXED, combine, pad_code)
 
 
-kernel("pto.tpartargmax")(_argument(np.greater, 3))
-kernel("pto.tpartargmin")(_argument(np.less, 2))
+kernel("pto.tpartargmax", over="dst")(_argument(np.greater, 3))
+kernel("pto.tpartargmin", over="dst")(_argument(np.less, 2))

@@ -1,29 +1,28 @@
 """The MLIR quant dialect: casts of tiles, tensors and scalars, and views of stored values.
 
-A tensor is a NumPy array in a slot; a scalar of a quantised type is its stored integer.
+A tensor is a NumPy array in a slot; a scalar of a quantised type is its stored integer. The
+formulas are imported where a program has a cast: most have none, and every command would wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.profiles import Profile
-from ptosim.machine.core import Core
 from ptosim.machine.storage import argument_dtype
 from ptosim.machine.tile import Tile
-from ptosim.quant.fake_quant import fake_quant, fake_quant_type
-from ptosim.quant.mlir import semantics as casts
-from ptosim.quant.mlir.parser import parse_type
-from ptosim.quant.mlir.types import UniformType
 from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.base.functions import Commit, kernel, nothing, support, value
+from ptosim.semantics.base.functions import Commit, kernel, support, value
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.scalar.tiles import checked_tile
+
+if TYPE_CHECKING:
+    from ptosim.quant.mlir.types import UniformType
 
 Cast = Callable[[np.ndarray], np.ndarray]
 CASTS = ("quant.qcast", "quant.dcast")
@@ -39,6 +38,9 @@ def uniform(dtype: DType | None) -> UniformType | None:
     """Return the uniform type of a quantised element type, or None."""
     if dtype is None or dtype.kind != "quant":
         return None
+    from ptosim.quant.mlir.parser import parse_type
+    from ptosim.quant.mlir.types import UniformType
+
     found = parse_type(dtype.name).element
     return found if isinstance(found, UniformType) else None
 
@@ -52,12 +54,14 @@ def _sides(op: Operation) -> tuple[DType | None, DType | None]:
 @support(*CASTS)
 def supported(op: Operation, profile: Profile) -> str | None:
     """qcast and dcast compute with uniform types of the usual float types."""
+    from ptosim.quant.mlir.semantics import COMPUTED
+
     for dtype in _sides(op):
         if dtype is not None and dtype.kind == "quant":
             type_ = uniform(dtype)
             if type_ is None:
                 return f"{dtype} says nothing on how values are computed"
-            if type_.expressed not in casts.COMPUTED:
+            if type_.expressed not in COMPUTED:
                 return f"values expressed in {type_.expressed} are not computed"
     return None
 
@@ -65,14 +69,14 @@ def supported(op: Operation, profile: Profile) -> str | None:
 # -- tiles -----------------------------------------------------------------------------------------
 
 
-@kernel("quant.qcast:tile", "quant.dcast:tile")
+@kernel("quant.qcast:tile", "quant.dcast:tile", over="input dst")
 def cast_tile(op: Binding) -> Commit:
     """The valid region, element by element."""
     held, real = _sides(op.op)
     return _on_tile(op, _cast(op.op, held, real, op.attr("scheme") or op.switch("quant.scheme")))
 
 
-@kernel("quant.const_fake_quant:tile", "quant.const_fake_quant_per_axis:tile")
+@kernel(*(f"{name}:tile" for name in FAKE), over="input dst")
 def fake_tile(op: Binding) -> Commit:
     """Quantised and dequantised again."""
     return _on_tile(op, _fake(op.op, op.attr))
@@ -80,19 +84,13 @@ def fake_tile(op: Binding) -> Commit:
 
 def _on_tile(op: Binding, cast: Cast) -> Commit:
     source, target = op.tile("input"), op.tile("dst")
-    if source.is_empty or target.is_empty:
-        return nothing
     if (source.v_row, source.v_col) != (target.v_row, target.v_col):
         raise OpFault(
             "PTO6021",
             f"'{op.op.name}' covers {target.v_row}x{target.v_col} elements; input has "
             f"{source.v_row}x{source.v_col}",
         )
-
-    def run() -> None:
-        target.write(_to_memory(cast(_from_memory(source)), target))
-
-    return run
+    return lambda: target.write(_to_memory(cast(_from_memory(source)), target))
 
 
 def _from_memory(tile: Tile) -> np.ndarray:
@@ -115,6 +113,8 @@ def _to_memory(values: np.ndarray, tile: Tile) -> np.ndarray:
 
 
 def _cast(op: Operation, held: DType | None, real: DType | None, scheme: str) -> Cast:
+    from ptosim.quant.mlir import semantics as casts
+
     if op.name == "quant.qcast":
         type_ = uniform(real)
         assert type_ is not None
@@ -125,6 +125,8 @@ def _cast(op: Operation, held: DType | None, real: DType | None, scheme: str) ->
 
 
 def _fake(op: Operation, attr: Callable[[str], Any]) -> Cast:
+    from ptosim.quant.fake_quant import fake_quant, fake_quant_type
+
     dtype = _sides(op)[0]
     assert dtype is not None
     type_ = fake_quant_type(
@@ -145,41 +147,36 @@ def _fake(op: Operation, attr: Callable[[str], Any]) -> Cast:
 @value(*CASTS, *FAKE)
 def cast_value(ctx: ValueContext) -> Action:
     """On the scalar unit, at once."""
-    op, source, result = ctx.op, ctx.slots["input"], ctx.result
+    op = ctx.op
     held, real = _sides(op)
     if op.name in FAKE:
         cast = _fake(op, ctx.attrs.get)
     else:
         cast = _cast(op, held, real, ctx.attrs.get("scheme") or ctx.profile["quant.scheme"])
     kind = argument_dtype(held) if held is not None else np.dtype(np.float32)
+    is_stored = real is not None and real.kind == "quant"
 
-    def run(core: Core) -> None:
-        given = core.slots[source]
+    def compute(given: Any) -> Any:
         if isinstance(given, np.ndarray):
-            core.slots[result] = cast(given)
-            return
+            return cast(given)
         made = cast(np.asarray(given).astype(kind))
-        core.slots[result] = int(made) if real is not None and real.kind == "quant" else float(made)
+        return int(made) if is_stored else float(made)
 
-    return run
+    return ctx.computed(compute, "input")
 
 
 @value("quant.scast", "quant.stats", "quant.stats_ref", "quant.coupled_ref")
 def same_value(ctx: ValueContext) -> Action:
     """The operand, under the result's type."""
-    source = ctx.slots["input" if "input" in ctx.slots else "arg"]
-    type_, result = ctx.result_type, ctx.result
+    type_ = ctx.result_type
     dtype = element(type_)
     kind = argument_dtype(dtype) if dtype is not None else None
 
-    def run(core: Core) -> None:
-        given = core.slots[source]
+    def seen(given: Any) -> Any:
         if isinstance(type_, TileType):
-            given = checked_tile(type_, given.addr, given.v_row, given.v_col)
-        elif isinstance(given, np.ndarray) and kind is not None:
-            given = (
-                given.view(kind) if given.dtype.itemsize == kind.itemsize else given.astype(kind)
-            )
-        core.slots[result] = given
+            return checked_tile(type_, given.addr, given.v_row, given.v_col)
+        if not isinstance(given, np.ndarray) or kind is None:
+            return given
+        return given.view(kind) if given.dtype.itemsize == kind.itemsize else given.astype(kind)
 
-    return run
+    return ctx.computed(seen, "input" if "input" in ctx.slots else "arg")

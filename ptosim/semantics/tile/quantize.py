@@ -15,18 +15,16 @@ from ptosim.machine.space import POISON
 from ptosim.machine.tile import Tile
 from ptosim.numerics import affine
 from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.functions import Commit, kernel
 from ptosim.semantics.base.strided import flat_bytes, tile_array
 
 Parameter = Callable[[], np.ndarray]
 
 
-@kernel("pto.tquant:int8")
+@kernel("pto.tquant:int8", over="src")
 def tquant_int8(op: Binding) -> Commit:
     """q = saturate(round(x * scale[r] [+ offset[r]])), sum and product rounded to f32 each."""
     src = op.tile("src")
-    if src.is_empty:
-        return nothing
     values = op.region("src", src.v_row, src.v_col)
     codes = op.region("dst", src.v_row, src.v_col)
     scale, offset = _parameters(op, src)
@@ -106,7 +104,7 @@ def _flat(tile: Tile, shape: tuple[int, int], strides: tuple[int, int]) -> Param
     return lambda: view
 
 
-# -- what A2/A3 leaves behind ----------------------------------------------------------------------
+# -- what A2/A3 overwrite --------------------------------------------------------------------------
 
 
 def _clobber(op: Binding, src: Tile) -> Callable[[affine.Int8Result], None] | None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ptosim.numerics import elementwise as numerics
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import Commit, Kernel, kernel, nothing
+from ptosim.semantics.base.functions import Commit, Kernel, kernel
 from ptosim.semantics.tile.reduction_order import ORDERS, in_row_pairs, in_rows, tree
 
 Reduce = Callable[[np.ndarray], np.ndarray]
@@ -88,23 +88,17 @@ _ROWS: dict[str, Callable[[Binding], Reduce]] = {
 }
 
 
-def _reduction(choose: Callable[[Binding], Reduce], *, of_rows: bool) -> Kernel:
-    """Return the kernel that reduces each row to a column of results, or each column to a row."""
+def _reduction(choose: Callable[[Binding], Reduce], axis: int) -> Kernel:
+    """Return the kernel that reduces along an axis: each row to one result, or each column."""
 
     def bind(op: Binding) -> Commit:
-        src, _ = op.tile("src"), op.tile("dst")
-        if op.is_empty:
-            return nothing
+        src = op.tile("src")
         values = op.region("src", src.v_row, src.v_col)
-        out = op.region("dst", src.v_row, 1)[:, 0] if of_rows else op.region("dst", 1, src.v_col)[0]
+        out = _line(op, "dst", axis)
         reduce = choose(op)
         return lambda: np.copyto(out, reduce(values))
 
     return bind
-
-
-for _name, _choose in _ROWS.items():
-    kernel(f"pto.trow{_name}")(_reduction(_choose, of_rows=True))
 
 
 # -- along columns ---------------------------------------------------------------------------------
@@ -130,10 +124,6 @@ _COLUMNS: dict[str, Callable[[Binding], Reduce]] = {
 }
 
 
-for _name, _choose in _COLUMNS.items():
-    kernel(f"pto.tcol{_name}")(_reduction(_choose, of_rows=False))
-
-
 # -- arguments -------------------------------------------------------------------------------------
 
 
@@ -142,9 +132,7 @@ def _argument(axis: int, extreme: Extreme) -> Kernel:
     it."""
 
     def bind(op: Binding) -> Commit:
-        src, _ = op.tile("src"), op.tile("dst")
-        if op.is_empty:
-            return nothing
+        src = op.tile("src")
         values = op.region("src", src.v_row, src.v_col)
         indices = _line(op, "dst", axis)
         best = _line(op, "value", axis) if op.has("value") else None
@@ -167,20 +155,20 @@ def _line(op: Binding, name: str, axis: int) -> np.ndarray:
     return op.region(name, src.v_row, 1)[:, 0] if axis == 1 else op.region(name, 1, src.v_col)[0]
 
 
-for _axis, _side in ((1, "row"), (0, "col")):
-    kernel(f"pto.t{_side}argmax")(_argument(_axis, MAXIMUM))
-    kernel(f"pto.t{_side}argmin")(_argument(_axis, MINIMUM))
+for _axis, _side, _words in ((1, "row", _ROWS), (0, "col", _COLUMNS)):
+    for _name, _choose in _words.items():
+        kernel(f"pto.t{_side}{_name}", over="src dst")(_reduction(_choose, _axis))
+    for _name, _extreme in (("max", MAXIMUM), ("min", MINIMUM)):
+        kernel(f"pto.t{_side}arg{_name}", over="src dst")(_argument(_axis, _extreme))
 
 
 # -- neighbors -------------------------------------------------------------------------------------
 
 
-@kernel("pto.tpairreducesum")
+@kernel("pto.tpairreducesum", over="dst src")
 def tpairreducesum(op: Binding) -> Commit:
     """dst[r, c] = src[r, 2c] + src[r, 2c + 1]."""
-    dst, _ = op.tile("dst"), op.tile("src")
-    if op.is_empty:
-        return nothing
+    dst = op.tile("dst")
     out = op.region("dst", dst.v_row, dst.v_col)
     values = op.region("src", dst.v_row, 2 * dst.v_col)
     even, odd = values[:, 0::2], values[:, 1::2]

@@ -17,19 +17,17 @@ import numpy as np
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.numerics.integers import float_to_int
 from ptosim.semantics.base.binding import Binding, OpFault, typed_scalar
-from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.functions import Commit, kernel
 from ptosim.semantics.base.strided import tile_array
 
 _LANES = 64
 _RULES: dict[str, np.ufunc] = {"eq": np.equal, "gt": np.greater}
 
 
-@kernel("pto.tgather:compare")
+@kernel("pto.tgather:compare", over="src")
 def gather_hits(op: Binding) -> Commit:
     """Row r of dst = the indices of the hits of row r of src; element r of count = how many."""
     src, dst, count = op.tile("src"), op.tile("dst"), op.tile("count")
-    if src.is_empty:
-        return nothing
     rows, cols = src.v_row, src.v_col
     values, out = op.region("src", rows, cols), op.region("dst", rows, dst.cols)
     counts = _by_row(op, "count", count, rows)

@@ -21,13 +21,11 @@ _RECORD = 8
 _MAX_REPEATS = 255
 
 
-@kernel("pto.tsort32")
+@kernel("pto.tsort32", over="src")
 def tsort32(op: Binding) -> Commit:
     """Sort each 32 elements of a row. A partial last block is filled up with -infinity; its index
     words are those that follow in memory, because the sort unit reads 32 of them."""
     src, idx, dst = op.tile("src"), op.tile("idx"), op.tile("dst")
-    if src.is_empty:
-        return nothing
     rows, cols = src.v_row, src.v_col
     scores = op.region("src", rows, cols)
     lanes = -(-cols // _BLOCK) * _BLOCK
@@ -98,12 +96,10 @@ def _scores(records: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.ascontiguousarray(records[:, 0]).astype(f"u{dtype.itemsize}").view(dtype)
 
 
-@kernel("pto.tmrgsort:runs")
+@kernel("pto.tmrgsort:runs", over="src")
 def merge_runs(op: Binding) -> Commit:
     """Each four sorted runs of `blockLen` elements become one."""
     src, dst = op.tile("src"), op.tile("dst")
-    if src.is_empty:
-        return nothing
     length = int(op.scalar("blockLen"))
     groups = _groups(op, src, length)
     count = _count(op, src, "src")

@@ -21,7 +21,10 @@ from ptosim.ground.isa.rows import isa
 from tests.support.text import Kernel
 
 # Attributes, and an operation that the language does not have, which is what its example shows.
-OTHER_WORDS = {"entry", "target_arch", "device", "tadddd"}
+OTHER_WORDS = {
+    "entry", "target_arch", "device", "tadddd", "backend", "kernel_kind", "multi_buffer_addrs",
+    "ptodsl.logical_name",
+}  # fmt: skip
 _OPERATION = re.compile(r"(?<![!#])\bpto\.(\w+(?:\.\w+)*)")
 _CODE = re.compile(r"\bPTO\d{4}\b")
 
@@ -156,7 +159,7 @@ def test_advice_is_never_an_error_of_a_program() -> None:
 
 def test_a_code_may_be_worse_at_a_level(monkeypatch) -> None:
     known = {**catalogue.standings()}
-    known["PTO5301"] = catalogue.Standing("note", "assembler", {"3": "error"})
+    known["PTO5301"] = catalogue.Standing("note", "assembler", {"3": "error"}, {})
     monkeypatch.setattr("ptosim.ground.diagnostics.model.standings", lambda: known)
     severities = []
     for level in (None, "2", "3", "inferred 3"):

@@ -34,15 +34,15 @@ def module(attributes: str, body: str = "return") -> str:
 
 def test_the_chips() -> None:
     assert architectures() == ["a2a3", "a5"]
-    assert chips("a2a3") == ["910B1", "910B2", "910B3", "910B4", "910C"]
-    assert sorted(chips("a5")) == ["950DT", "950PR"]
+    assert {"910B1", "910B2", "910B3", "910B4", "910C"} <= set(chips("a2a3"))
+    assert {"950DT", "950PR"} <= set(chips("a5"))
     assert (machine("a2a3").name, machine("a5").name) == ("910B1", "950PR")
 
 
 def test_published_figures() -> None:
     """Clocks (MHz) and cores of the kernels and reports that pto-isa publishes."""
-    clocks = {chip: cost_table(chip).mhz for chip in chips("a2a3")}
-    assert clocks == {"910B1": 1850, "910B2": 1800, "910B3": 1800, "910B4": 1500, "910C": 1800}
+    published = {"910B1": 1850, "910B2": 1800, "910B3": 1800, "910B4": 1500, "910C": 1800}
+    assert {chip: cost_table(chip).mhz for chip in published} == published
     assert [machine(c).cores for c in ("910B2", "910B4")] == [(24, 48), (20, 40)]
     assert cost_table("950PR").mhz == 1650
 
@@ -158,33 +158,33 @@ devices = ["Ascend955X"]
 bytes = 196608
 planner = 196608
 safe = 196608
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [cores]
 cube = 4
 vector = 8
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [events]
 ids = 2
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [cost.machine.clock]
 mhz = 1000
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [cost.machine.read_total]
 gib_per_second = 10
-source = "made up"
+source = "invented"
 confidence = "assumed"
 
 [cost.machine.write_total]
 gib_per_second = 10
-source = "made up"
+source = "invented"
 confidence = "assumed"
 """
 
@@ -314,15 +314,16 @@ def test_inserted_flags_obey(folder: Path) -> None:
 
 def test_it_is_listed(folder: Path) -> None:
     spaces = data_of("targets")["a5"]["chips"]["955X"]["spaces"]
-    assert (spaces["vec"]["bytes"], spaces["vec"]["source"]) == (192 * KIB, "made up")
+    assert (spaces["vec"]["bytes"], spaces["vec"]["source"]) == (192 * KIB, "invented")
     assert spaces["mat"]["bytes"] == machine("a5").spaces["mat"].bytes
+    assert re.search(r"955X +955x +a5 +4 +8 +1000 +192 +assumed", told("targets")[1])
     assert re.search(r"955X +space\.vec +bytes 196,608 bytes", told("targets")[1])
 
 
 BROKEN = {
-    "no source": ('source = "made up"', 'source = ""', "has no source"),
+    "no source": ('source = "invented"', 'source = ""', "has no source"),
     "no confidence": ('confidence = "assumed"', 'confidence = "sure"', "or confidence"),
-    "more than there is": ("planner = 196608", "planner = 253952", "space.vec"),
+    "more than there is": ("safe = 196608", "safe = 253952", "space.vec"),
     "no such architecture": ('architecture = "a5"', 'architecture = "a9"', "no architecture a9"),
     "a row that is missing": ("[cores]", "[extra]", "cores"),
     "a field too many": ("safe = 196608", "safe = 196608\nrate = 1", "rate"),

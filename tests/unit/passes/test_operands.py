@@ -36,7 +36,7 @@ def bound(body: str, name: str) -> Operation:
 
 
 def codes(body: str) -> list[str]:
-    return [d.code for d in ptosim.check(FRAME.format(body=body), target="a5")]
+    return [d.code for d in ptosim.check(FRAME.format(body=body), target="a5", dry_run=False)]
 
 
 # -- notation -----------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator
     symbol, name = attribute_of(op, "peer_func"), attribute_of(op, "name")
     if not isinstance(symbol, Symbol):
         return  # the attribute is reported already
-    peer = resolved.functions.get(symbol.name)
+    peer = resolved.peer(op)
     if peer is None:
         yield finding(
             "PTO5019",

@@ -57,7 +57,7 @@ def ends(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
         yield from _handles(found, source)
         ends += _found_ends(found, function)
     for end in ends:
-        peer = _peer(end, ends)
+        peer = _peer(end, ends, resolved)
         name = end.op.name if end.is_lowered else _LOWERED[resolved.target]
         yield from _provenance(end, peer, name, source)
         yield from _splits(end, peer, name, source)
@@ -173,23 +173,23 @@ def _makes_handle(op: Operation) -> bool:
 _SLOTS = frozenset(("reserves", "imports"))
 
 
-def _buffer_key(end: _End) -> set[tuple[str, str]]:
+def _buffer_key(end: _End, resolved: ResolvedModule) -> set[tuple[str, str]]:
     """The reserved buffers of an end: (function that reserves it, name)."""
     keys = set()
     for owner in end.buffers:
         if owner is None or not owner.traits & _SLOTS:
             continue
-        home = end.function.name
+        home: Function | None = end.function
         if "imports" in owner.traits:
-            home = getattr(attribute_of(owner, "peer_func"), "name", "")
-        keys.add((home, str(attribute_of(owner, "name"))))
+            home = resolved.peer(owner)
+        keys.add((home.name if home is not None else "", str(attribute_of(owner, "name"))))
     return keys
 
 
-def _peer(end: _End, ends: list[_End]) -> _End | None:
-    keys = _buffer_key(end)
+def _peer(end: _End, ends: list[_End], resolved: ResolvedModule) -> _End | None:
+    keys = _buffer_key(end, resolved)
     for other in ends:
-        if other is not end and keys & _buffer_key(other):
+        if other is not end and keys & _buffer_key(other, resolved):
             return other
     return None
 
@@ -313,7 +313,7 @@ def _signals(function: Function, target: str, source: Source) -> Iterator[Diagno
         return
     if _is_mixed(function):
         yield finding(
-            "PTO0010",
+            "PTO0013",
             "legacy spelling: mixed cube/vector body without sections",
             function.op.span(source),
             notes=("cube and vector cores run different code; signals between them need both",),

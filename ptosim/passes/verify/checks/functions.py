@@ -9,26 +9,31 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operand, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
+from ptosim.ground.isa.units import UnitRules, unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.names import compatible
+from ptosim.passes.bind.units import mark_of
 from ptosim.passes.verify.operands import constant, operand_span
 
 
 def entries(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report entry functions with results and recursive calls."""
-    source = resolved.module.source
+    source, rules = resolved.module.source, unit_rules(resolved.date)
     calls = {f.name: _callees(f) for f in resolved.functions.values() if f.has_body}
     called = {callee for callees in calls.values() for callee, _ in callees}
     for function in resolved.functions.values():
-        if function.results and _is_entry(function, called):
+        if function.results and _is_entry(function, called, rules):
             yield _nonvoid(function, source)
     yield from _recursion(calls, source)
 
 
-def _is_entry(function: Function, called: set[str]) -> bool:
-    if not function.has_body or function.private or function.implicit:
+def _is_entry(function: Function, called: set[str], rules: UnitRules) -> bool:
+    if not function.has_body or function.implicit:
         return False
-    return "pto.entry" in function.op.attrs or function.name not in called
+    is_marked = mark_of(function.op, rules) is not None
+    if "every_public_function" in rules.rules:
+        return not function.private and (is_marked or function.name not in called)
+    return is_marked
 
 
 def _callees(function: Function) -> list[tuple[str, Operation]]:
@@ -110,7 +115,7 @@ def _call_results(op: Operation, function: Function, source: Source) -> Iterator
     fits = len(types) in (0, len(function.results)) and all(
         compatible(t, r) for t, r in zip(types, function.results, strict=False)
     )
-    if not fits:
+    if not fits and not any(isinstance(t, ErrorType) for t in types):
         yield finding(
             "PTO1013",
             f"`@{function.name}` returns {wanted}, not {given}",
@@ -134,6 +139,30 @@ def regions(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             yield from _step(op, source)
         if op.name in _WITH_REGIONS:
             yield from _regions(op, source)
+        for region in op.regions:
+            if len(region.blocks) > 1:
+                yield from _ends(op, region, source)
+
+
+def _ends(op: Operation, region: Region, source: Source) -> Iterator[Diagnostic]:
+    """Report blocks that end without saying where it goes on, and what comes after such an end."""
+    for block in region.blocks:
+        place = block.label.span(source) if block.label is not None else op.span(source)
+        if not block.ops or not _ends_block(block.ops[-1]):
+            yield finding(
+                "PTO1031",
+                "the block has no end",
+                place,
+                notes=("nothing falls through from one block to the next",),
+                help="end it with `cf.br`, `cf.cond_br`, `return` or `scf.yield`",
+            )
+        for inner in block.ops[:-1]:
+            if _ends_block(inner):
+                yield finding("PTO1031", f"'{inner.name}' ends its block", inner.span(source))
+
+
+def _ends_block(op: Operation) -> bool:
+    return op.has("jumps") or op.has("yields") or op.has("returns")
 
 
 def _truth(op: Operation, source: Source) -> Iterator[Diagnostic]:
@@ -154,7 +183,7 @@ def _step(op: Operation, source: Source) -> Iterator[Diagnostic]:
     if step is not None and step <= 0:
         yield finding(
             "PTO6006",
-            f"the step of scf.for is {step}; it must be positive",
+            f"'scf.for' op constant step operand must be positive, not {step}",
             operand_span(operand, op, source),
             help="count up, and compute the descending number from the loop's variable",
         )
@@ -184,7 +213,15 @@ def _end(
     op: Operation, region: Region, word: str, types: Sequence[Type | None], source: Source
 ) -> Iterator[Diagnostic]:
     """Compare what the last operation of a region hands on with what is wanted."""
-    last = region.ops[-1] if region.ops else None
+    for block in region.blocks or (None,):
+        last = block.ops[-1] if block is not None and block.ops else None
+        if last is None or not last.jumps:
+            yield from _handed_on(op, last, word, types, source)
+
+
+def _handed_on(
+    op: Operation, last: Operation | None, word: str, types: Sequence[Type | None], source: Source
+) -> Iterator[Diagnostic]:
     found = last is not None and last.name == word
     values = last.bound.get("values", ()) if last is not None and found else ()
     given = [operand.type for operand in values]

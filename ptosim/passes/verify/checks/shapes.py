@@ -76,18 +76,22 @@ def _subset(op: Operation, source: Source) -> Iterator[Diagnostic]:
         return
     offsets = [constant(op.bound["row"]), constant(op.bound["col"])]
     if any(s is None or s <= 0 for s in sizes):
-        yield _fault(op, "PTO2026", "subset sizes must be positive constants", source)
+        yield _fault(op, "PTO2026", f"{_name(op)} sizes must be positive constants", source)
         return
     if any(o is not None and o < 0 for o in offsets):
-        yield _fault(op, "PTO2026", "subset offsets must be non-negative", source)
+        yield _fault(op, "PTO2026", f"{_name(op)} offsets must be non-negative", source)
         return
     known = [s for s in sizes if s is not None]
     for offset, size, limit in zip(offsets, known, (type_.rows, type_.cols), strict=True):
         if (offset or 0) + size > limit:
-            text = f"subset window {offset or 0} + {size} exceeds the source's {limit}"
+            text = f"{_name(op)} window {offset or 0} + {size} exceeds the source's {limit}"
             yield _fault(op, "PTO2026", text, source)
     if type_.is_boxed:
         yield from _boxed_subset(op, type_, known, offsets, source)
+
+
+def _name(op: Operation) -> str:
+    return op.name.removeprefix("pto.")
 
 
 def _boxed_subset(
@@ -95,15 +99,15 @@ def _boxed_subset(
 ) -> Iterator[Diagnostic]:
     box = box_shape(type_.dtype, type_.slayout, type_.fractal)
     if any(n % b for n, b in zip((*sizes, *(o or 0 for o in offsets)), (*box, *box), strict=True)):
-        text = "boxed layout subset sizes/offsets must be multiples of inner shape "
+        text = f"boxed layout {_name(op)} sizes/offsets must be multiples of inner shape "
         text += f"{box[0]}x{box[1]}"
         yield _fault(op, "PTO2026", text, source)
     by_rows = type_.blayout == "row_major"
     axis, word, name = (1, "cols", "RowMajor") if by_rows else (0, "rows", "ColMajor")
     if sizes[axis] != (type_.rows, type_.cols)[axis]:
-        yield _fault(op, "PTO2026", f"boxed {name} subset must keep full {word}", source)
+        yield _fault(op, "PTO2026", f"boxed {name} {_name(op)} must keep full {word}", source)
     elif offsets[axis] != 0:
-        text = f"boxed {name} subset requires static {word[:-1]} offset = 0"
+        text = f"boxed {name} {_name(op)} requires static {word[:-1]} offset = 0"
         yield _fault(op, "PTO2026", text, source)
 
 
@@ -211,11 +215,22 @@ def _root(operand: object, roots: dict[Value, Operation]) -> Operation | None:
     return roots.get(value) if value is not None else None
 
 
+_SCALE_TABLES = ("mx_a_zz", "mx_b_nn")
+
+
 def _view_layout(
     op: Operation, resolved: ResolvedModule, ambiguous: dict[Operation, set[str]]
 ) -> Iterator[Diagnostic]:
     given = op.attributes["layout"]
     resolved.layouts[op] = given or "nd"
+    if given in _SCALE_TABLES:
+        yield finding(
+            "PTO8004",
+            f"'{op.name}' op: this version does not have views of layout {given} yet",
+            op.span(resolved.module.source),
+            notes=("it is the layout of the scale tables of MX matrix operations",),
+        )
+        return
     shape, strides = _static(op, "shape"), _static(op, "strides")
     if not shape or not strides or len(shape) != len(strides):
         return

@@ -16,7 +16,7 @@ BACK = flag("set", "MTE3", "MTE2"), flag("wait", "MTE3", "MTE2")
 
 def notes(body: str, code: str, target: str = "a5") -> list:
     source = Source("k", program(body, target))
-    found = check_source(source, target, sync="manual", needless=True).findings
+    found = check_source(source, target, sync="manual", redundant=True).findings
     return [d for d in found if d.code == code]
 
 

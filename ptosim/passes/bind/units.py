@@ -1,0 +1,151 @@
+"""The units of a file: modules with a symbol table each, and the functions that they declare.
+
+Functions can be called before they are defined, so their names come before their bodies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from ptosim.ground.diagnostics.model import Label, Sink
+from ptosim.ground.ir.attributes import Enum, attribute_of, token_value
+from ptosim.ground.ir.core import Operation, Tok, Value
+from ptosim.ground.ir.program import Function, ResolvedModule, Unit
+from ptosim.ground.ir.types import Type
+from ptosim.ground.isa.units import UnitRules, unit_rules
+
+TypeOf = Callable[[Tok], Type]
+
+
+def declare(resolved: ResolvedModule, type_of: TypeOf, sink: Sink) -> dict[Operation, Unit]:
+    """Fill the file's unit with the modules and functions of the text; return the unit of each
+    module. A name that a unit defines twice is reported."""
+    declarer = _Declarer(resolved, type_of, sink)
+    declarer.declare(resolved.module.ops, resolved.unit)
+    resolved.functions = _named(resolved.unit)
+    return declarer.units
+
+
+class _Declarer:
+    def __init__(self, resolved: ResolvedModule, type_of: TypeOf, sink: Sink) -> None:
+        self.source = resolved.module.source
+        self.type_of = type_of
+        self.sink = sink
+        self.units: dict[Operation, Unit] = {}
+
+    def declare(self, ops: Sequence[Operation], unit: Unit) -> None:
+        modules = [op for op in ops if op.name == "module"]
+        is_all = unit.op is None and len(ops) == 1
+        for op in ops:
+            if op.name == "func.func":
+                self._function(op, unit)
+            elif op.name == "module":
+                name = "" if is_all else _module_name(op) or str(modules.index(op))
+                path = self._path(unit, name)
+                inner = Unit(path, op, unit, kernel_kind_of(op) or unit.kernel_kind)
+                inner.backend = backend_of(op) or unit.backend
+                unit.children.append(inner)
+                self.units[op] = inner
+                for region in op.regions:
+                    self.declare(region.ops, inner)
+
+    @staticmethod
+    def _path(unit: Unit, name: str) -> str:
+        """The path of a module in a unit; a name that another one has gets a number."""
+        path = "::".join(filter(None, (unit.path, name)))
+        taken = {child.path for child in unit.children}
+        return path if path not in taken else f"{path}.{len(unit.children)}"
+
+    def _function(self, op: Operation, unit: Unit) -> None:
+        symbol = next(t for t in op.items if t.type == "SYMBOL")
+        name = token_value(symbol).name
+        previous = unit.functions.get(name)
+        if previous is not None:
+            self.sink.report(
+                "PTO1007",
+                f"redefinition of function `@{name}`",
+                symbol.span(self.source),
+                more=(Label(previous.op.span(self.source), "first defined here"),),
+                help="choose another name",
+            )
+            return
+        unit.functions[name] = Function(
+            name,
+            unit,
+            name,
+            op,
+            self._arguments(op),
+            [self.type_of(t) for t in op.arrow or ()],
+            private=any(t.type == "PRIVATE" for t in op.items),
+            has_body=bool(op.regions),
+            kernel_kind=kernel_kind_of(op) or unit.kernel_kind,
+        )
+
+    def _arguments(self, op: Operation) -> list[Value]:
+        return [
+            Value(
+                a.parts[0].value[1:] if a.parts[0] else f"arg{i}",
+                self.type_of(a.parts[1]),
+                op,
+                a.start,
+                is_argument=True,
+            )
+            for i, a in enumerate(op.ins)
+        ]
+
+
+def _named(file: Unit) -> dict[str, Function]:
+    """All functions by the names that tell them apart: a name that one unit alone defines is that
+    of the definition."""
+    functions = [f for unit in file.walk() for f in unit.functions.values()]
+    symbols = Counter(f.symbol for f in functions)
+    defined = Counter(f.symbol for f in functions if f.has_body)
+    for function in functions:
+        symbol = function.symbol
+        is_alone = symbols[symbol] == 1 or (function.has_body and defined[symbol] == 1)
+        if not is_alone:
+            function.name = function.unit.qualified(symbol)
+    return {f.name: f for f in functions}
+
+
+def entries_of(resolved: ResolvedModule) -> list[str]:
+    """Return the functions that can be run: those with a body that are marked as entries; where
+    none is marked, or the date does not ask for it, those that are not private. A snippet without
+    operations is none."""
+    rules = unit_rules(resolved.date)
+    bodies = [f for f in resolved.functions.values() if f.has_body and not _is_empty(f)]
+    marked = [f.name for f in bodies if mark_of(f.op, rules)]
+    if marked and "every_public_function" not in rules.rules:
+        return marked
+    return [f.name for f in bodies if not f.private]
+
+
+def mark_of(op: Operation, rules: UnitRules) -> str | None:
+    """Return the attribute that makes a function an entry, None where it has none."""
+    return next((mark for mark in rules.marks if mark in op.attrs), None)
+
+
+def _is_empty(function: Function) -> bool:
+    return function.implicit and not function.body
+
+
+def _module_name(op: Operation) -> str:
+    symbol = next((t for t in op.items if t.type == "SYMBOL"), None)
+    return token_value(symbol).name if symbol is not None else ""
+
+
+def symbol_of(op: Operation) -> str:
+    """Return the name of a function in the text."""
+    return token_value(next(t for t in op.items if t.type == "SYMBOL")).name
+
+
+def kernel_kind_of(op: Operation) -> str | None:
+    """Return the kind of core that a function or module names."""
+    value = attribute_of(op, "pto.kernel_kind")
+    return value.member if isinstance(value, Enum) else None
+
+
+def backend_of(op: Operation) -> str | None:
+    """Return the back end that a module names, in small letters."""
+    value = attribute_of(op, "pto.backend")
+    return value.lower() if isinstance(value, str) else None

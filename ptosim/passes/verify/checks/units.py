@@ -1,0 +1,211 @@
+"""Modules in modules and what modules and functions say of themselves: attributes of a few words,
+marks of entries, kinds of cores, references between units (`isa/units.toml`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
+from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.core import Attr, Operation
+from ptosim.ground.ir.program import LOGICAL_NAME, Function, ResolvedModule, Unit
+from ptosim.ground.isa.units import UnitRules, WordRule, unit_rules
+from ptosim.ground.source import Source, Span
+from ptosim.passes.bind.units import mark_of
+from ptosim.passes.place.cores import pipe_of
+
+
+def attributes(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report attributes whose text is none of their words, and reserved ones."""
+    rules, source = unit_rules(resolved.date), resolved.module.source
+    for op in resolved.ops:
+        if not op.attrs:
+            continue
+        for rule in rules.words:
+            if rule.where in op.traits and rule.attribute in op.attrs:
+                yield from _word(op, rule, source)
+        for name in rules.reserved.keys() & op.attrs.keys():
+            yield finding(
+                "PTO1022",
+                rules.reserved[name],
+                _place(op.attrs[name], op, source),
+                help="remove the attribute: the planner writes it",
+            )
+
+
+def _word(op: Operation, rule: WordRule, source: Source) -> Iterator[Diagnostic]:
+    value = attribute_of(op, rule.attribute)
+    if isinstance(value, str) and rule.holds(value):
+        return
+    what = rule.text.replace("{word}", value) if isinstance(value, str) else "Expected string value"
+    yield finding(
+        "PTO1021",
+        what,
+        _place(op.attrs[rule.attribute], op, source),
+        notes=(f"`{rule.attribute}` is one of: {', '.join(rule.words)}",),
+    )
+
+
+def _place(attr: Attr, op: Operation, source: Source) -> Span:
+    return attr.key.span(source) if attr.key is not None else op.span(source)
+
+
+def marks(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report declarations that are marked as entries."""
+    rules, source = unit_rules(resolved.date), resolved.module.source
+    text = rules.rules.get("marked_declaration")
+    for function in resolved.functions.values() if text is not None else ():
+        mark = mark_of(function.op, rules)
+        if mark is not None and not function.has_body:
+            yield finding(
+                "PTO1023",
+                str(text).replace("{mark}", mark),
+                function.op.span(source),
+                help="mark the function where it has its body",
+            )
+
+
+def kinds(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report sections for another kind of core than the one of their module."""
+    text = unit_rules(resolved.date).rules.get("kind_conflict")
+    for function in resolved.functions.values() if text is not None else ():
+        kind = function.unit.kernel_kind
+        for op in function.ops if kind is not None else ():
+            side = op.definition.side if op.definition is not None else None
+            if "section" in op.traits and side is not None and side != kind:
+                yield _kind_conflict(op, function, str(text), resolved.module.source)
+
+
+def _kind_conflict(op: Operation, function: Function, text: str, source: Source) -> Diagnostic:
+    module = function.unit.op
+    return finding(
+        "PTO5021",
+        f"'{op.name}' op {text}",
+        op.span(source),
+        more=(Label(module.span(source), f"of kind {function.unit.kernel_kind}"),)
+        if module
+        else (),
+        help="leave the kernel kind out, or move the section to a module of its own",
+    )
+
+
+# -- references between units ---------------------------------------------------------------------
+
+
+def references(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report declarations that stand for several functions of another unit, and for functions that
+    need others of theirs, in containers of more than one module."""
+    rules = unit_rules(resolved.date).rules
+    for unit in resolved.unit.walk():
+        if len(unit.children) < 2 or not unit.is_container:
+            continue
+        for child in unit.children:
+            for function in child.functions.values():
+                if not function.has_body:
+                    yield from _ambiguous(function, unit, rules, resolved)
+                    yield from _transitive(function, rules, resolved)
+
+
+def _ambiguous(
+    function: Function, unit: Unit, rules: dict[str, str], resolved: ResolvedModule
+) -> Iterator[Diagnostic]:
+    text = rules.get("ambiguous_reference")
+    if text is None or resolved.visible(function.unit, function.symbol) is not function:
+        return
+    for child in unit.children:
+        meant = [f for f in child.functions.values() if _is_called(f, function.symbol)]
+        if child is not function.unit and len(meant) > 1:
+            source = resolved.module.source
+            yield finding(
+                "PTO1024",
+                text.replace("{name}", function.symbol),
+                function.op.span(source),
+                more=tuple(Label(f.op.span(source), "one of them") for f in meant),
+                help="give each public function of a module its own logical name",
+            )
+
+
+def _is_called(function: Function, name: str) -> bool:
+    is_public = function.has_body and not function.private
+    return is_public and attribute_of(function.op, LOGICAL_NAME) == name
+
+
+def _transitive(
+    function: Function, rules: dict[str, str], resolved: ResolvedModule
+) -> Iterator[Diagnostic]:
+    text = rules.get("transitive_closure")
+    meant = resolved.visible(function.unit, function.symbol)
+    if text is None or meant is None or meant is function:
+        return
+    for op in meant.ops:
+        callee = resolved.functions.get(op.bound.get("callee", "")) if "call" in op.traits else None
+        if callee is not None and callee.unit is meant.unit and callee.has_body:
+            source = resolved.module.source
+            yield finding(
+                "PTO1024",
+                text.replace("{name}", meant.symbol).replace("{callee}", callee.symbol),
+                function.op.span(source),
+                more=(Label(op.span(source), "the call"),),
+                help="move what the function calls into its own body",
+            )
+            return
+
+
+# -- containers -----------------------------------------------------------------------------------
+
+
+def containers(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report functions beside modules of several back ends, and modules for the micro back end of
+    which nothing says the kind of core."""
+    rules, source = unit_rules(resolved.date), resolved.module.source
+    for unit in resolved.unit.walk():
+        yield from _mixed(unit, rules, source)
+        parent = unit.parent
+        is_member = parent is not None and parent.is_container and parent.op is not None
+        if is_member and unit.backend == "vpto" and unit.kernel_kind is None and not unit.children:
+            yield from _without_kind(unit, rules, resolved.target, source)
+
+
+def _mixed(unit: Unit, rules: UnitRules, source: Source) -> Iterator[Diagnostic]:
+    text = rules.rules.get("mixed_container")
+    backends = {child.backend for child in unit.children}
+    if text is not None and unit.functions and len(backends) > 1:
+        first = next(iter(unit.functions.values()))
+        yield finding(
+            "PTO1025",
+            text,
+            first.op.span(source),
+            help="move the function into a module of its own",
+        )
+
+
+def _without_kind(
+    unit: Unit, rules: UnitRules, target: str, source: Source
+) -> Iterator[Diagnostic]:
+    text = rules.rules.get("member_kind")
+    bodies = [f for f in unit.functions.values() if f.has_body]
+    if text is None or unit.op is None or any(_votes(op, target) for f in bodies for op in f.ops):
+        return
+    if any(f.kernel_kind is not None for f in bodies):
+        return
+    yield finding(
+        "PTO1026",
+        text,
+        unit.op.span(source),
+        notes=("no operation of its functions says which kind of core executes them",),
+        help="add `pto.kernel_kind = #pto.kernel_kind<vector>` (or cube) to the module",
+    )
+
+
+_VOTING_PIPES = frozenset(("M", "MTE1", "FIX", "V", "MTE3"))
+"""Pipes that one kind of core alone has; S and MTE2 are ambiguous."""
+
+
+def _votes(op: Operation, target: str) -> bool:
+    """True for an operation that says which kind of core it is for."""
+    row = op.definition
+    if row is None or "core" in row.family:
+        return False
+    if row.side is not None or "vector_region" in op.traits:
+        return True
+    return bool(op.bound) and pipe_of(op, target) in _VOTING_PIPES

@@ -1,0 +1,93 @@
+"""What a program costs, without values: time is executed, and only scalars that decide it count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptosim.engine.core.observers import Observer
+from ptosim.engine.core.records import Depth
+from ptosim.engine.core.symbolic import Undecided
+from ptosim.engine.timed.symbolic import TimedSymbolicEngine
+from ptosim.ground.errors import InternalError, UsageError
+from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.types import MemRefType, PtrType, TileType
+from ptosim.ground.isa.costs import CostTable
+from ptosim.ground.isa.profiles import Profile
+from ptosim.machine.unknown import Unknown
+from ptosim.passes.frontend import Front
+from ptosim.run import arguments
+from ptosim.run.costing import bridge_of, report_of
+from ptosim.run.launch import Args, RunOptions
+from ptosim.run.symbolic import SymbolicLaunch
+from ptosim.run.what_if import changed_table
+from ptosim.timing.report.totals import CostReport
+
+
+@dataclass(eq=False)
+class TimedLaunch(SymbolicLaunch):
+    """A launch of which only the time is asked for."""
+
+    depth = Depth.SHAPES
+
+    figures: tuple[CostTable, int]
+
+    def start(self, observers: Sequence[Observer] = ()) -> None:
+        """Make the engine; nothing is executed yet."""
+        self.engine = TimedSymbolicEngine(
+            *self.parts(), observers, timing=bridge_of(self, *self.figures)
+        )
+
+    def _not_given(self, value: Value) -> Unknown:
+        return Unknown(f"the scalar argument `{value.name}`", value.name)
+
+    def _buffer(
+        self,
+        value: Value,
+        type_: PtrType | MemRefType,
+        given: dict[str, Any],
+        needed: arguments.Needed | None,
+    ) -> None:
+        self._add_buffer(value, type_.elem, np.empty(0, np.uint8), (0,))
+
+    def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
+        """Content does not matter."""
+
+
+def cost_of(
+    front: Front,
+    profile: Profile,
+    entry: str,
+    args: Args,
+    options: RunOptions,
+    what_if: Mapping[str, float] | None = None,
+) -> CostReport:
+    """Return what an entry costs; see `Program.cost`. Raises Trap for a deadlock, UsageError for a
+    scalar that is needed and not known, InternalError if time stops where the program goes
+    on."""
+    figures = changed_table(front.chip, what_if or {})
+    launch = TimedLaunch(front, profile, options, figures).prepare(entry, args)
+    launch.start()
+    try:
+        launch.engine.run(options.max_instructions)
+    except Undecided as open_:
+        raise _asked(open_) from open_
+    report = report_of(launch)
+    stuck = ", ".join(core.name for core in report.model.stuck())
+    if stuck:
+        raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
+    return report
+
+
+def _asked(open_: Undecided) -> UsageError:
+    name = open_.unknown.argument
+    return UsageError(
+        f"PTO6501: {open_.what} of '{open_.op.name}' at line {open_.line} depends on "
+        f"{open_.unknown.origin}",
+        help=f"give it a value: `--arg {name}=…` (in Python args={{{name!r}: …}})"
+        if name
+        else "time it with a run on values (`ptosim run`), where the value is known",
+    )

@@ -1,0 +1,214 @@
+"""Operations with a syntax of their own, written in the quoted form: they become the same
+operations as the short form makes.
+
+The induction variable of `"scf.for"` is the first argument of its block, bounds and initial values
+are its operands in this order; branches name their blocks in brackets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ptosim.ground.ir.core import Attr, Block, Node, Operation, Tok
+
+_QUIET = ("operandSegmentSizes", "operand_segment_sizes")
+
+
+def to_core(op: Operation) -> Operation:
+    """Return the operation in its own form if it has one and the parts fit, else as it is."""
+    reader = _READERS.get(op.name)
+    if reader is None or not reader(op):
+        return op
+    op.form, op.props = "core", None
+    for key in _QUIET:
+        op.attrs.pop(key, None)
+    return op
+
+
+def _first_block(op: Operation, index: int = 0) -> Block | None:
+    blocks = op.regions[index].blocks if index < len(op.regions) else []
+    return blocks[0] if blocks else None
+
+
+def _unlabelled(op: Operation) -> None:
+    """The first block of a region needs no label where its operation names the arguments."""
+    for region in op.regions:
+        if region.blocks and not region.blocks[0].args:
+            region.blocks[0].label = None
+
+
+def _for(op: Operation) -> bool:
+    block = _first_block(op)
+    if len(op.ins) < 3 or block is None or len(block.args) != len(op.ins) - 2:
+        return False
+    block.label = None
+    op.outs = op.ins[3:]
+    op.ins = op.ins[:3]
+    variable = op.ins_types[0] if op.ins_types else None
+    op.types = [variable] if variable is not None and variable.value != "index" else []
+    op.ins_types = ()
+    op.arrow = op.arrow or None
+    return True
+
+
+def _if(op: Operation) -> bool:
+    if len(op.ins) != 1 or not op.regions:
+        return False
+    op.regions = [r for i, r in enumerate(op.regions) if i == 0 or r.blocks]
+    op.ins_types = ()
+    _unlabelled(op)
+    return True
+
+
+def _while(op: Operation) -> bool:
+    block = _first_block(op)
+    if len(op.regions) != 2 or block is None or len(block.args) != len(op.ins):
+        return False
+    block.label = None
+    return True
+
+
+def _execute(op: Operation) -> bool:
+    _unlabelled(op)
+    return len(op.regions) == 1 and not op.ins
+
+
+def _values(op: Operation) -> bool:
+    return not op.regions
+
+
+def _condition(op: Operation) -> bool:
+    if not op.ins:
+        return False
+    op.outs, op.ins, op.ins_types = op.ins[:1], op.ins[1:], op.ins_types[1:]
+    return True
+
+
+def _call(op: Operation) -> bool:
+    callee = op.attrs.get("callee")
+    if callee is None or not isinstance(callee.atom, Tok):
+        return False
+    op.items = [op.attrs.pop("callee").atom]
+    return True
+
+
+def _func(op: Operation) -> bool:
+    """The name and the type are properties; the arguments are those of the first block."""
+    name, type_ = op.attrs.get("sym_name"), op.attrs.get("function_type")
+    block = _first_block(op)
+    if block is not None and not block.ops:
+        block = None  # a declaration
+    if name is None or type_ is None or not isinstance(type_.atom, Node) or op.ins:
+        return False
+    if type_.atom.kind != "func_type" or not isinstance(name.atom, Tok):
+        return False
+    takes, gives = (part.parts for part in type_.atom.parts)
+    if block is not None and len(block.args) != len(takes):
+        return False
+    words = [op.attrs.pop(key) for key in ("sym_visibility",) if key in op.attrs]
+    op.items = [Tok(_word(w).upper(), _word(w), w.atom.start) for w in words]
+    op.items = [*op.items, Tok("SYMBOL", f"@{_word(name)}", name.atom.start)]
+    del op.attrs["sym_name"], op.attrs["function_type"]
+    values = [tok for tok, _ in block.args] if block is not None else [None] * len(takes)
+    op.ins = [Node("func_arg", [v, t, {}], t.start) for v, t in zip(values, takes, strict=True)]
+    op.arrow, op.ins_types = list(gives) or None, ()
+    if block is None:
+        op.regions = ()
+    else:
+        block.label = None
+    return True
+
+
+def _module(op: Operation) -> bool:
+    if len(op.regions) != 1 or op.ins:
+        return False
+    name = op.attrs.pop("sym_name", None)
+    op.items = [Tok("SYMBOL", f"@{_word(name)}", name.atom.start)] if name is not None else ()
+    op.name, op.arrow = "module", None
+    return True
+
+
+def _word(attr: Attr) -> str:
+    return str(attr.atom.value).strip('"')
+
+
+def _index_switch(op: Operation) -> bool:
+    """The first region is the default one; the property `cases` has a number for each other."""
+    cases = numbers(op.attrs.get("cases")) or []
+    if len(op.ins) != 1 or len(op.regions) != len(cases) + 1:
+        return False
+    start = op.attrs.pop("cases").atom.start if cases else op.start
+    op.items = [Tok("INT", str(case), start) for case in cases]
+    op.regions = [*op.regions[1:], op.regions[0]]
+    op.ins_types = ()
+    _unlabelled(op)
+    return True
+
+
+def _strict(op: Operation) -> bool:
+    block = _first_block(op)
+    return len(op.regions) == 1 and block is not None and len(block.args) == len(op.ins)
+
+
+def _scope(op: Operation) -> bool:
+    _unlabelled(op)
+    return len(op.regions) == 1 and not op.ins
+
+
+# -- branches between blocks ----------------------------------------------------------------------
+
+
+def _succ(label: Tok, op: Operation, first: int, count: int) -> Node:
+    values, types = op.ins[first : first + count], op.ins_types[first : first + count]
+    return Node("succ", [label, list(values), list(types)], label.start)
+
+
+def _br(op: Operation) -> bool:
+    if len(op.items) != 1:
+        return False
+    op.clauses = [_succ(op.items[0], op, 0, len(op.ins))]
+    op.items, op.ins, op.ins_types = (), (), ()
+    return True
+
+
+def _cond_br(op: Operation) -> bool:
+    sizes = numbers(op.attrs.get("operandSegmentSizes")) or [1, 0, 0]
+    if len(op.items) != 2 or len(sizes) != 3 or sizes[0] != 1 or sum(sizes) != len(op.ins):
+        return False
+    op.clauses = [
+        _succ(op.items[0], op, 1, sizes[1]),
+        _succ(op.items[1], op, 1 + sizes[1], sizes[2]),
+    ]
+    op.items, op.ins, op.ins_types = (), op.ins[:1], ()
+    return True
+
+
+def numbers(attr: Attr | None) -> list[int] | None:
+    """Return the numbers of `array<i32: 1, 0>`, None if it is not one."""
+    text = getattr(attr.atom, "value", "") if attr is not None else ""
+    _, colon, listed = text.rstrip("> ").partition(":")
+    words: Sequence[str] = listed.split(",") if colon else ()
+    if not words or not all(w.strip().lstrip("-").isdecimal() for w in words):
+        return None
+    return [int(w) for w in words]
+
+
+_READERS: dict[str, Callable[[Any], bool]] = {
+    "scf.for": _for,
+    "scf.if": _if,
+    "scf.while": _while,
+    "scf.execute_region": _execute,
+    "scf.yield": _values,
+    "scf.condition": _condition,
+    "func.return": _values,
+    "func.call": _call,
+    "cf.br": _br,
+    "cf.cond_br": _cond_br,
+    "func.func": _func,
+    "builtin.module": _module,
+    "scf.index_switch": _index_switch,
+    "pto.strict_vecscope": _strict,
+    "pto.vecscope": _scope,
+    "pto.section.cube": _scope,
+    "pto.section.vector": _scope,
+}

@@ -1,0 +1,124 @@
+"""Modules in modules: each has its own symbol table, and its functions reach those of its siblings
+through private declarations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.ground.errors import UnsupportedError
+from ptosim.run.program import LoadedProgram
+
+CALLER = """
+  module @caller attributes {pto.backend = "emitc"} {
+    func.func @k(%out: !pto.ptr<i32, gm>) attributes {pto.entry} {
+      %five = arith.constant 5 : i32
+      func.call @store(%five, %out) : (i32, !pto.ptr<i32, gm>) -> ()
+      return
+    }
+    func.func private @store(i32, !pto.ptr<i32, gm>)
+  }
+"""
+CALLEE = """
+  module attributes {pto.backend = "vpto"} {
+    func.func @k() { return }
+    func.func @store(%value: i32, %out: !pto.ptr<i32, gm>) {
+      %zero = arith.constant 0 : index
+      %twice = arith.addi %value, %value : i32
+      pto.store_scalar %twice, %out[%zero] : !pto.ptr<i32, gm>, i32
+      return
+    }
+  }
+"""
+
+
+def container(*units: str) -> str:
+    return f'module attributes {{pto.target_arch = "a5"}} {{{"".join(units)}}}'
+
+
+def codes(text: str) -> list[str]:
+    return [d.code for d in ptosim.check(text) if d.is_error]
+
+
+def outcome(text: str, entry: str) -> list[int]:
+    result = ptosim.load(text).run({"out": np.zeros(2, np.int32)}, entry=entry)
+    return result.outputs["out"].tolist()
+
+
+def test_the_same_name_in_sibling_modules_is_legal():
+    """A symbol lives in its own module."""
+    assert codes(container(CALLER, CALLEE)) == []
+
+
+def test_a_duplicate_inside_one_module_stays_an_error():
+    twice = "module { func.func @k() { return } func.func @k() { return } }"
+    assert "PTO1007" in codes(container(twice))
+    assert "PTO1007" in codes("func.func @k() { return } func.func @k() { return }")
+
+
+def test_a_declaration_refers_to_the_public_definition_of_a_sibling():
+    """A call between sibling units is written as a private declaration in the unit that calls; the
+    callee doubles 5."""
+    assert outcome(container(CALLER, CALLEE), "caller::k") == [10, 0]
+    assert outcome(container(CALLEE, CALLER), "caller::k") == [10, 0]
+
+
+def test_a_call_looks_into_its_own_unit_first():
+    own = """
+  module attributes {pto.backend = "emitc"} {
+    func.func @run(%out: !pto.ptr<i32, gm>) {
+      %five = arith.constant 5 : i32
+      func.call @store(%five, %out) : (i32, !pto.ptr<i32, gm>) -> ()
+      return
+    }
+    func.func private @store(%value: i32, %out: !pto.ptr<i32, gm>) {
+      %zero = arith.constant 0 : index
+      pto.store_scalar %value, %out[%zero] : !pto.ptr<i32, gm>, i32
+      return
+    }
+  }
+"""
+    assert outcome(container(own, CALLEE), "run") == [5, 0]
+
+
+@pytest.mark.parametrize("units", [(CALLER,), (CALLER, CALLEE.replace("@store", "private @store"))])
+def test_what_no_unit_defines_in_public_is_checked_and_not_run(units: tuple[str, ...]):
+    """A missing definition says nothing about the text; only a run needs the body."""
+    assert codes(container(*units)) == []
+    with pytest.raises(UnsupportedError, match="only declared"):
+        outcome(container(*units), "caller::k")
+
+
+def test_a_call_without_a_declaration_does_not_reach_a_sibling():
+    user = "module { func.func @run() { func.call @there() : () -> () return } }"
+    there = "module { func.func @there() { return } }"
+    assert codes(container(user, there)) == ["PTO1009"]
+
+
+def test_a_module_of_the_file_may_follow_another():
+    text = "module { func.func @k() { return } } module { func.func @k() { return } }"
+    program = ptosim.load(text, target="a5")
+    assert program.entries == ["0::k", "1::k"]
+
+
+def test_one_module_needs_no_path():
+    assert ptosim.load("module { func.func @k() { return } }", target="a5").entries == ["k"]
+
+
+def test_the_kernel_kind_of_a_module_is_the_default_of_its_functions_alone():
+    text = """module {
+      module attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {
+        func.func @a() { return }
+        func.func @b() attributes {pto.kernel_kind = #pto.kernel_kind<vector>} { return }
+      }
+      module { func.func @c() { return } }
+    }"""
+    functions = ptosim.load(text, target="a5").front.resolved.functions
+    assert [f.kernel_kind for f in functions.values()] == ["cube", "vector", None]
+
+
+@pytest.mark.parametrize("entry", ["caller::k", "@caller::k"])
+def test_an_entry_is_named_by_its_unit_where_the_name_is_not_enough(entry: str):
+    program: LoadedProgram = ptosim.load(container(CALLER, CALLEE))
+    assert program.entry(entry) == "caller::k"
