@@ -15,7 +15,13 @@ from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.bind import operand_kinds
-from ptosim.passes.bind.written import count_indices, count_values, is_literal, type_tokens
+from ptosim.passes.bind.written import (
+    count_indices,
+    count_values,
+    is_literal,
+    is_named,
+    type_tokens,
+)
 
 
 def enum_member(operand: Operand, definition: OperandDef) -> str | None:
@@ -190,7 +196,7 @@ def check_type_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
         return
     types = type_tokens(op)
     values = sum(map(count_values, op.items))
-    named = sum(count_values(item) for item in op.items if getattr(item, "kind", "") == "keyword")
+    named = sum(count_values(item) for item in op.items if is_named(item))
     indices = sum(map(count_indices, op.items))
     literals = sum(map(is_literal, op.items))
     if len(types) not in (values, values - indices, values - named, values + literals):

@@ -43,6 +43,7 @@ from ptosim.passes.verify.operands import (
 from ptosim.passes.verify.rule_views import OperandView, environment, holds
 from ptosim.passes.verify.rules import PREDICATES
 
+MICRO_CODE = "PTO3006"
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
 _ALL_STAND_INS = {"memref": ("tile", "view")}  # bare operations are read alike at every date
 _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
@@ -67,13 +68,17 @@ class _Verifier:
         self.facts = resolved.facts
         self.backends = {f.op: f.unit.backend for f in resolved.functions.values()}
         is_module = resolved.module.kind == "module"
-        self.stand_ins = unit_rules(resolved.date).stand_ins if is_module else _ALL_STAND_INS
+        rules = unit_rules(resolved.date)
+        self.takes_micro = is_module and "micro_on_every_target" in rules.rules
+        self.stand_ins = rules.stand_ins if is_module else _ALL_STAND_INS
         self.found: list[Diagnostic] = []
 
     def check(self, op: Operation, definition: OpDef) -> None:
         if definition.status[self.target] is Status.ABSENT:
-            self._absent(op, definition)
-            return
+            if not self._is_micro(definition):
+                self._absent(op, definition)
+                return
+            self._only_there(op, definition)
         self.found.extend(check_commas(op, self.source))
         self.found.extend(check_type_lists(op, self.source))
         attributes_fit = self._attributes(op, definition)
@@ -106,9 +111,22 @@ class _Verifier:
     def _report(self, code: str, message: str, span: Span, **details: Any) -> None:
         self.found.append(finding(code, message, span, **details))
 
+    def _is_micro(self, definition: OpDef) -> bool:
+        """True for an operation that no verifier of the date ties to a target."""
+        return self.takes_micro and definition.family.startswith("micro")
+
+    def _only_there(self, op: Operation, definition: OpDef) -> None:
+        self._report(
+            MICRO_CODE,
+            f"'{op.name}' is accepted on {ARCH[self.target]}, and only {_archs_with(definition)} "
+            "executes it",
+            op.span(self.source),
+            help="run with `--target a5`, or use tile operations",
+        )
+
     def _absent(self, op: Operation, definition: OpDef) -> None:
         others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
-        where = " and ".join(others) or "no target"
+        where = _archs_with(definition)
         text = definition.absent or f"{definition.mnemonic} is only supported on {where}"
         self._report(
             "PTO3001",
@@ -418,6 +436,11 @@ def _brief(type_: Type | None) -> str:
     layout = "" if type_.blayout == "row_major" else f" {type_.blayout}"
     box = "" if type_.slayout == "none_box" else f" box {type_.slayout}"
     return f"{type_.loc} {type_.rows}x{type_.cols}x{type_.dtype}{valid}{layout}{box}"
+
+
+def _archs_with(definition: OpDef) -> str:
+    has = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
+    return " and ".join(has) or "no target"
 
 
 def _target_of(archs: list[str]) -> str:
