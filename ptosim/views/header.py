@@ -6,6 +6,7 @@ from typing import Protocol
 
 from rich.text import Text
 
+from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
@@ -31,6 +32,11 @@ class Configured(Protocol):
         ...
 
     @property
+    def compat(self) -> str:
+        """The date of the language that it was read as."""
+        ...
+
+    @property
     def sync(self) -> str:
         """Who places flags and barriers."""
         ...
@@ -47,6 +53,7 @@ def header_fields(chosen: Configured, profile: Profile, entry: str) -> dict[str,
         "version": __version__,
         "target": chosen.target,
         "chip": chosen.chip,
+        "compat": chosen.compat,
         "level": chosen.level,
         "sync": chosen.sync,
         "profile": _profile(profile),
@@ -60,9 +67,14 @@ def _profile(profile: Profile) -> str:
 
 
 def header_line(fields: dict[str, object]) -> str:
-    """Return the first line of a report; the chip is left out where it is the usual one."""
+    """Return the first line of a report; the chip and the date of the language are left out where
+    they are the usual ones."""
     version, chip = fields["version"], machine(str(fields["chip"]))
-    left_out = ("version", "chip") if chip.is_usual else ("version",)
+    left_out = ["version"]
+    if chip.is_usual:
+        left_out.append("chip")
+    if fields["compat"] == DEFAULT_DATE:
+        left_out.append("compat")
     rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k not in left_out)
     return f"ptosim {version} · {rest}"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.dates import comes_later, holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,17 @@ class EnumDef:
     name: str
     members: dict[str, int]
     pipes: dict[str, str]
+    dates: dict[str, dict[str, str]]
+    """`since` and `until` of the members that not every date of the language has."""
+
+    def absent(self, member: str, date: str) -> str:
+        """Return in words why a date does not have a member, '' if it does."""
+        row = self.dates.get(member, {})
+        if holds(row, date):
+            return ""
+        if comes_later(row, date):
+            return f"`{member}` needs PTOAS {row['since']}"
+        return f"PTOAS {row['until']} has `{member}` no more"
 
     def member(self, text: str) -> str | None:
         """Return the canonical spelling of a member, None if there is none."""
@@ -32,7 +44,7 @@ def enums() -> dict[str, EnumDef]:
     made = {}
     for name, row in table.items():
         full = table[row["same_as"]] if "same_as" in row else row
-        made[name] = EnumDef(name, full["members"], full.get("pipes", {}))
+        made[name] = EnumDef(name, full["members"], full.get("pipes", {}), full.get("dates", {}))
     return made
 
 

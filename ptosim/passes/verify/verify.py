@@ -30,6 +30,7 @@ from ptosim.passes.bind.clauses import is_complete
 from ptosim.passes.verify.operands import (
     check_commas,
     check_lists,
+    check_member,
     check_results,
     check_type_lists,
     check_words,
@@ -72,7 +73,7 @@ class _Verifier:
         if op.variant is None:
             return
         faults = [
-            *check_words(op, self.source),
+            *check_words(op, self.source, self.date),
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
         ]
@@ -169,6 +170,8 @@ class _Verifier:
             if op.attributes[known.name] is None:
                 self.found.append(no_member(op, (known.type,), value, span))
                 return False
+            member = str(op.attributes[known.name])
+            self.found.extend(check_member(op, (known.type,), member, self.date, span))
         elif not _has_type(value, known.type):
             self._report(
                 "PTO2006",
