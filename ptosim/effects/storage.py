@@ -91,6 +91,11 @@ def _pairs(op: Operation) -> Iterable[tuple[Value | None, Value | None]]:
         return [(operand_value(op, "source"), result) for result in op.results]
     if op.has("selects"):
         return [(operand_value(op, n), op.results[0]) for n in ("true_value", "false_value")]
+    if op.jumps:
+        return chain.from_iterable(
+            ((o.value, v) for o, v in zip(jump.values, jump.block.values, strict=False))
+            for jump in op.jumps
+        )
     if op.regions and (op.has("loop") or op.has("branch")):
         return _of_regions(op)
     return ()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ptosim.analysis.insert_sync.accesses import Accesses, Touch
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Block, Operation
 
 
 @dataclass(slots=True, eq=False)
@@ -62,9 +62,14 @@ class Planner:
         self.plan = Plan()
         self._inside: dict[Operation, list[Touch]] = {}
 
-    def function(self, ops: Sequence[Operation]) -> None:
-        """Plan the body of a function."""
-        self._block(ops, None)
+    def function(self, ops: Sequence[Operation], blocks: Sequence[Block] = ()) -> None:
+        """Plan the body of a function. Between several blocks everything is done: nobody knows
+        which comes before which."""
+        if len(blocks) < 2:
+            self._block(ops, None)
+        for block in blocks if len(blocks) > 1 else ():
+            self._block(block.ops, None)
+            self.plan.walls_before.extend(block.ops[-1:])
         last = ops[-1] if ops else None
         if last is not None and last.has("returns"):
             self.plan.walls_before.append(last)

@@ -94,7 +94,7 @@ def _placement(front: Front, function: Function) -> Placement:
 def plan_of(front: Front, function: Function) -> Plan:
     """Return the synchronisation that a function needs."""
     planner = Planner(Accesses(front.resolved, _placement(front, function)), front.target)
-    planner.function(function.body)
+    planner.function(function.body, function.op.regions[0].blocks)
     number(planner.plan, machine(front.chip).event_ids)
     return planner.plan
 

@@ -9,7 +9,7 @@ from ptosim.engine.core import runners
 from ptosim.engine.core.records import DecodedFunction, Inst, Kind
 from ptosim.engine.core.slots import Slots
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Block, Jump, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.semantics.micro.hazards import RegionPlace, places_of
 
@@ -45,6 +45,8 @@ class ControlFlow:
         self.stream = stream
         self.slots = stream.slots
         self.calls: list[tuple[int, str]] = []
+        self._starts: dict[Block, int] = {}  # the pc of each block that is decoded
+        self._jumps: list[tuple[Inst, Block]] = []  # that wait for the start of their block
         self.handlers: dict[str, Callable[[Operation], None]] = {
             "arith.constant": lambda op: None,
             "scf.for": self._for,
@@ -54,6 +56,9 @@ class ControlFlow:
             # What these pass on is read with the operation that they end a region of.
             "scf.yield": lambda op: None,
             "scf.condition": lambda op: None,
+            "cf.br": self._br,
+            "cf.cond_br": self._cond_br,
+            "cf.switch": self._cf_switch,
             "scf.index_switch": self._index_switch,
             "func.call": self._call,
             "func.return": self._return,
@@ -82,6 +87,55 @@ class ControlFlow:
         test.run = runners.loop_test(variable, upper, body, after)
         self.stream.emit(Kind.SCALAR, op, runners.copier(carried, results))
 
+    # -- blocks ---------------------------------------------------------------------------------
+
+    def region(self, region: Region, results: list[int]) -> None:
+        """Decode a region; the values that its blocks yield go to the slots `results`."""
+        leaving: list[Inst] = []
+        for block in region.blocks:
+            self._starts[block] = len(self.stream.insts)
+            self.stream.ops(block.ops)
+            last = block.ops[-1] if block.ops else None
+            if last is not None and last.has("yields"):
+                run = runners.copier(self._yielded(block.ops), results)
+                self.stream.emit(Kind.SCALAR, last, run)
+                if block is not region.blocks[-1]:
+                    leaving.append(self.stream.emit(Kind.BRANCH, last))
+        for inst in leaving:
+            inst.run = runners.jump(len(self.stream.insts))
+        waiting, self._jumps = self._jumps, []
+        for inst, block in waiting:
+            if block in self._starts:
+                inst.run = runners.jump(self._starts[block])
+            else:
+                self._jumps.append((inst, block))
+
+    def _to(self, op: Operation, jump: Jump) -> int:
+        """Give the arguments of a block their values and go there; return where that begins."""
+        at = len(self.stream.insts)
+        sources = [self.slots.operand(o) for o in jump.values]
+        targets = [self.slots.value(v) for v in jump.block.values]
+        if sources:
+            self.stream.emit(Kind.SCALAR, op, runners.copier(sources, targets))
+        self._jumps.append((self.stream.emit(Kind.BRANCH, op), jump.block))
+        return at
+
+    def _br(self, op: Operation) -> None:
+        self._to(op, op.jumps[0])
+
+    def _cond_br(self, op: Operation) -> None:
+        condition = self.slots.operand(op.bound["condition"])
+        test = self.stream.emit(Kind.BRANCH, op)
+        then, otherwise = (self._to(op, jump) for jump in op.jumps)
+        test.run = runners.branch_test(condition, then, otherwise)
+
+    def _cf_switch(self, op: Operation) -> None:
+        selector = self.slots.operand(op.bound["condition"])
+        test = self.stream.emit(Kind.BRANCH, op)
+        default, *starts = (self._to(op, jump) for jump in op.jumps)
+        cases = dict(zip((int(tok.value) for tok in op.items), starts, strict=True))
+        test.run = runners.switch(selector, cases, default)
+
     def _yielded(self, ops: Any) -> list[int]:
         last = ops[-1] if ops else None
         if last is None or "yields" not in last.traits:
@@ -91,6 +145,9 @@ class ControlFlow:
     def _region_value(self, op: Operation, index: int, results: list[int]) -> None:
         """A region whose yielded values go to the results of its operation."""
         region = op.regions[index]
+        if len(region.blocks) > 1:
+            self.region(region, results)
+            return
         self.stream.ops(region.ops)
         self.stream.emit(Kind.SCALAR, op, runners.copier(self._yielded(region.ops), results))
 

@@ -127,7 +127,7 @@ class _Decoder:
         self.current = decoded
         for value in function.args:
             self._place_argument(value)
-        self.ops(function.body)
+        self.flow.region(function.op.regions[0], [])
         if not self.insts or self.insts[-1].kind is not Kind.BRANCH or not _ends(function.body):
             self.flow.emit_return(function.op, [])
 

@@ -45,7 +45,8 @@ class Undecided(Exception):
         """What of the operation is open: the path, the trip count, a shape or number."""
         if self.op.has("loop"):
             return "the trip count"
-        return "the path" if self.op.has("branch") else "a shape or number"
+        chooses = self.op.has("branch") or self.op.has("jumps")
+        return "the path" if chooses else "a shape or number"
 
     @property
     def left_out(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptosim.ground.source import Source, Span
 
@@ -137,6 +137,13 @@ class Region:
         return ops[-1] if ops else None
 
 
+class Jump(NamedTuple):
+    """A block that an operation names, and the values that go to its arguments."""
+
+    block: Block
+    values: Sequence[Operand]
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Operation:
     """One operation.
@@ -174,6 +181,7 @@ class Operation:
     variant: Variant | None = None
     bound: dict[str, Any] = field(default_factory=dict)  # a `Bound` for each name of the row
     attributes: dict[str, Any] = field(default_factory=dict)  # of the row: values or defaults
+    jumps: Sequence[Jump] = ()  # the blocks that it can go on in
     queue: str = ""  # the pipe in whose queue it waits, decided for operations that can be reached
     function: Operation | None = None
 

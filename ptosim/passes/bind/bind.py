@@ -26,6 +26,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
 from ptosim.ground.source import Source
 from ptosim.passes.bind.clauses import NamedBinder, quoted, shown, without_flags
+from ptosim.passes.bind.names import named_results
 from ptosim.passes.bind.written import Written
 
 _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
@@ -97,7 +98,7 @@ def choose(
 ) -> Variant | None:
     """Bind the operands to the variant that they fit and whose condition holds; return the variant,
     None if there is none. `holds` evaluates a condition when `op.bound` is set."""
-    count = sum(n for _, n, _ in op.result_tokens)
+    count = named_results(op) or len(op.arrow or ())
     for variant in definition.variants:
         bound = bind(op, variant, written)
         if bound is None or not _fits_results(variant, written, count):
@@ -168,7 +169,7 @@ def _assign_written(
     variant: Variant, op: Operation, values: list[Operand]
 ) -> dict[str, Any] | None:
     """PTO-AS lines without a result put the destinations first; quoted ops put them last."""
-    has_results = bool(op.result_tokens) or (op.form == "items" and bool(op.arrow))
+    has_results = bool(op.result_tokens) or (op.form != "line" and bool(op.arrow))
     if has_results or not variant.outs:
         bound = _assign(variant.ins, values)
         return None if bound is None else {**bound, **dict.fromkeys(o.name for o in variant.outs)}
@@ -188,6 +189,9 @@ def _assign_written(
         outs = _assign(variant.outs, values[at:])
         if outs is not None and ins is not None:
             return {**ins, **outs}
+    if op.form == "items" and len(op.types) > sum(1 for v in values if v.value is not None):
+        bound = _assign(variant.ins, values)  # the last type is that of a result without a name
+        return None if bound is None else {**bound, **dict.fromkeys(o.name for o in variant.outs)}
     return None
 
 
@@ -265,7 +269,7 @@ def report_mismatch(
     if any(operand_kinds(v) is None for v in (*written.ins, *(written.outs or ()))):
         return  # an operand is wrong already; its own finding says more
     forms = [describe(v, definition) for v in definition.variants]
-    count = sum(n for _, n, _ in op.result_tokens)
+    count = named_results(op) or len(op.arrow or ())
     fitting = [v for v in definition.variants if bind(op, v, written) is not None]
     if fitting and not any(_fits_results(v, written, count) for v in fitting):
         sink.emit(_wrong_results(op, fitting[0], source))
@@ -286,7 +290,7 @@ def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnosti
     """The operands fit, so it is the number of results that does not."""
     required = sum(1 for o in variant.outs if not o.optional)
     most = len(variant.outs)
-    count = sum(n for _, n, _ in op.result_tokens)
+    count = named_results(op) or len(op.arrow or ())
     return finding(
         "PTO2023",
         f"'{op.name}' op has {required if required == most else f'{required} to {most}'} results, "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Fix, Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value, token_value
-from ptosim.ground.ir.core import Module, Node, Operand, Operation, Region, Tok, Value
+from ptosim.ground.ir.core import Block, Module, Node, Operand, Operation, Region, Tok, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import (
     AbstractTileType,
@@ -25,6 +26,7 @@ from ptosim.ground.isa.dates import DATES, comes_later, holds
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
+from ptosim.passes.bind.blocks import dominated, labels_of
 from ptosim.syntax.type_parts import DatedPart
 from ptosim.syntax.types import ParsedType, parse_type
 
@@ -41,16 +43,20 @@ class Scope:
         self._sink = sink
         self._values: dict[str, Value] = {}
         self._undo: list[list[tuple[str, Value | None]]] = []
+        self._taken: list[dict[str, Value]] = []  # names that blocks share, seen from each or not
         self._ended: dict[str, Value] = {}
         self._skipped = skipped
         self.open_world: list[Value] | None = None
 
-    def enter(self) -> None:
-        """Begin a region."""
+    def enter(self, taken: dict[str, Value] | None = None) -> None:
+        """Begin a region or a block; `taken` are the names that the blocks of a region define
+        together, each once."""
         self._undo.append([])
+        self._taken.append({} if taken is None else taken)
 
     def leave(self) -> None:
         """End a region: its names are gone."""
+        self._taken.pop()
         for name, previous in reversed(self._undo.pop()):
             self._ended[name] = self._values[name]
             if previous is None:
@@ -72,6 +78,10 @@ class Scope:
         """Make a value visible; a name that is visible already is an error."""
         value = Value(name, type_, owner, start)
         previous = self._values.get(name)
+        if previous is None and self._taken and name in self._taken[-1]:
+            self._sink.emit(self._redefined(name, start, self._taken[-1][name]))
+        if self._taken:
+            self._taken[-1][name] = value
         if previous is not None and not isinstance(previous.type, ErrorType):
             self._sink.emit(self._redefined(name, start, previous))
         if self._undo:
@@ -156,6 +166,11 @@ def for_target(type_: Type, target: str) -> Type:
     return type_
 
 
+def named_results(op: Operation) -> int:
+    """Return how many results of an operation have names."""
+    return sum(count for _, count, _ in op.result_tokens)
+
+
 def compatible(actual: Type, declared: Type) -> bool:
     """True if a value of one type can be used where the other is written.
 
@@ -188,6 +203,7 @@ class Naming(ABC):
         self.sink = sink
         self.target = machine(target).architecture
         self.scope = Scope(module.source, sink, module.skipped_names)
+        self.labels: dict[str, Block] = {}  # of the innermost region
         self.resolved = ResolvedModule(module, self.target, machine(target).name, date)
         self.unit = self.resolved.unit  # whose operations are being resolved
 
@@ -306,9 +322,11 @@ class Naming(ABC):
     # -- results --------------------------------------------------------------------------------
 
     def _results(self, op: Operation, types: list[Type]) -> None:
+        """Define the results of an operation: as many as it has, with or without names."""
         if not op.result_tokens:
+            op.results = [Value("", type_, op, op.start) for type_ in types]
             return
-        count = sum(n for _, n, _ in op.result_tokens)
+        count = named_results(op)
         if count != len(types):
             self._count_mismatch(op, f"{count} results but {len(types)} result types")
         values: list[Value] = []
@@ -337,18 +355,54 @@ class Naming(ABC):
     # -- blocks ---------------------------------------------------------------------------------
 
     def _region(self, region: Region, arguments: list[Type]) -> None:
+        with self._labels(region):
+            for blocks in self._in_order(region):
+                self._block(blocks, arguments)
+
+    def _block(self, block: Block, arguments: list[Type]) -> None:
+        declared = [(t, self.type_of(ty) if ty is not None else None) for t, ty in block.args]
+        values = []
+        for i, (tok, type_) in enumerate(declared):
+            actual = type_ or (arguments[i] if i < len(arguments) else ErrorType())
+            value = self.scope.define(tok.value[1:], actual, None, tok.start)
+            value.is_argument = True
+            values.append(value)
+        block.values = values
+        self._ops(block.ops)
+
+    @contextmanager
+    def _labels(self, region: Region) -> Iterator[None]:
+        """Operations inside branch to the blocks of this region only."""
+        outer, self.labels = self.labels, labels_of(region.blocks)
         for block in region.blocks:
-            self.scope.enter()
-            declared = [(t, self.type_of(ty) if ty is not None else None) for t, ty in block.args]
-            values = []
-            for i, (tok, type_) in enumerate(declared):
-                actual = type_ or (arguments[i] if i < len(arguments) else ErrorType())
-                value = self.scope.define(tok.value[1:], actual, None, tok.start)
-                value.is_argument = True
-                values.append(value)
-            block.values = values
-            self._ops(block.ops)
-            self.scope.leave()
+            if block.label is not None and self.labels[block.label.value] is not block:
+                self._report_label(block.label, "there are two blocks with this label")
+        yield
+        self.labels = outer
+
+    def _in_order(self, region: Region) -> Iterator[Block]:
+        """Yield the blocks of a region, each after those that dominate it; their values, and no
+        others, are visible then."""
+        children = dominated(region.blocks) if len(region.blocks) > 1 else {}
+        taken: dict[str, Value] = {}
+        waiting: list[Block | None] = list(reversed(region.blocks[:1]))
+        while waiting:
+            block = waiting.pop()
+            if block is None:
+                self.scope.leave()
+                continue
+            self.scope.enter(taken)
+            yield block
+            waiting.append(None)
+            waiting.extend(reversed(children.get(block, ())))
+
+    def _report_label(self, label: Tok, problem: str) -> None:
+        self.sink.report(
+            "PTO1030",
+            f"`{label.value}`: {problem}",
+            label.span(self.source),
+            help=nearest(label.value, self.labels),
+        )
 
     def _uses(self, tokens: Any, types: Any = ()) -> list[Operand]:
         declared = [self.type_of(t) for t in types]

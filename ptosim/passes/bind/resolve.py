@@ -22,6 +22,7 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
+from ptosim.passes.bind.names import named_results
 from ptosim.passes.bind.structured import Structured
 from ptosim.passes.bind.units import declare, entries_of, symbol_of
 from ptosim.passes.bind.unknown import unknown_operation
@@ -73,7 +74,8 @@ class _Resolver(Structured):
         resolved.ops = self.module.walk()
         for function in resolved.functions.values():
             function.ops = function.op.walk()
-            function.body = function.op.regions[0].ops if function.has_body else []
+            blocks = function.op.regions[0].blocks if function.has_body else []
+            function.body = [op for block in blocks for op in block.ops]
         resolved.entries = entries_of(resolved)
         return resolved
 
@@ -102,12 +104,16 @@ class _Resolver(Structured):
         outer = self.scope.isolate()
         self._function = function
         self.scope.enter()
-        block = op.regions[0].blocks[0] if op.regions[0].blocks else None
         for value in function.args:
             self._bind_argument(function, value)
-        if block is not None:
-            block.values = function.args
-            self._ops(block.ops)
+        region = op.regions[0]
+        with self._labels(region):
+            for block in self._in_order(region):
+                if block is region.blocks[0]:
+                    block.values = function.args
+                    self._ops(block.ops)
+                else:
+                    self._block(block, [])
         self.scope.leave()
         self._function = None
         self.scope.restore(outer)
@@ -193,7 +199,7 @@ class _Resolver(Structured):
         for region in op.regions:
             self._region(region, [])
         if definition is None:
-            self._results(op, [ErrorType() for _ in op.result_tokens])
+            self._results(op, [ErrorType()] * named_results(op))
             return
         self._bind(op, definition, written)
         self._results(op, self._result_types(op, definition, written))
@@ -248,35 +254,54 @@ class _Resolver(Structured):
         if op.arrow:
             types = [self.type_of(t) for t in op.arrow]
         else:
-            types = self._last_types(op, written, sum(n for _, n, _ in op.result_tokens))
+            types = self._last_types(op, written, named_results(op) or 1)
         names = [name for name, _, _ in op.result_tokens]
         named = [self.types.get(n, t) for n, t in zip(names, types, strict=False)]
         return [*named, *types[len(named) :]]
 
     def _result_types(self, op: Operation, definition: OpDef, written: Written) -> list[Type]:
-        count = sum(n for _, n, _ in op.result_tokens)
+        count = named_results(op) or self._unnamed_results(op, definition)
         if not count:
             return []
-        if op.arrow:
-            types = [self.type_of(t) for t in op.arrow]
-            if definition.result_type == "like:ptr":
-                types = [with_space_of(op, op.arrow[0], types[0])]
-        elif definition.result_type in (None, "last"):
-            types = self._last_types(op, written, count)
-        elif definition.result_type.startswith("like:"):
-            types = [operand_type(op, definition.result_type[5:])]
-        elif definition.result_type.startswith("window:"):
-            types = [window_type(op, definition.result_type[7:])]
-        elif definition.result_type == "pair":
-            types = [operand_type(op, "lhs")] * 2
-        elif definition.result_type == "extended":
-            types = [operand_type(op, "lhs"), ScalarType(dtype("i1"))]
-        else:
-            types = [parse_type(definition.result_type).type] * count
+        types = self._types_of_row(op, definition, written, count)
         if len(types) == count:
             return types
-        self._count_mismatch(op, f"{count} results but {len(types)} result types")
+        if op.variant is not None or not definition.variants[0].outs:  # else it is reported
+            self._count_mismatch(op, f"{count} results but {len(types)} result types")
         return [*types, *([ErrorType()] * count)][:count]
+
+    def _types_of_row(
+        self, op: Operation, definition: OpDef, written: Written, count: int
+    ) -> list[Type]:
+        """Return the types of the results: those after `->`, else as the row says."""
+        rule = definition.result_type or "last"
+        if op.arrow:
+            types = [self.type_of(t) for t in op.arrow]
+            return [with_space_of(op, op.arrow[0], types[0])] if rule == "like:ptr" else types
+        if rule == "last":
+            one = definition.result_type is not None and not op.free_outputs()
+            return self._last_types(op, written, 1 if one else count)
+        if rule.startswith("like:"):
+            return [operand_type(op, rule[5:])]
+        if rule.startswith("window:"):
+            return [window_type(op, rule[7:])]
+        if rule == "pair":
+            return [operand_type(op, "lhs")] * 2
+        if rule == "extended":
+            return [operand_type(op, "lhs"), ScalarType(dtype("i1"))]
+        return [parse_type(rule).type]
+
+    def _unnamed_results(self, op: Operation, definition: OpDef) -> int:
+        """Return how many results an operation has that names none of them."""
+        if op.form == "line" or self.module.kind == "snippet":
+            return 0
+        if op.arrow is not None:
+            return len(op.arrow)
+        if op.form == "dps":
+            return 0 if op.outs else len(op.outs_types)
+        if op.variant is None or op.variant.outs or definition.result_type is None:
+            return sum(1 for output in op.free_outputs() if not output.optional)
+        return 2 if definition.result_type in ("pair", "extended") else 1
 
     def _last_types(self, op: Operation, written: Written, count: int) -> list[Type]:
         if op.form == "dps" and op.outs_types and not op.outs:

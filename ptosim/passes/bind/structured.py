@@ -8,13 +8,14 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Label
 from ptosim.ground.ir.attributes import attribute_of, token_value
-from ptosim.ground.ir.core import Operation, Tok
+from ptosim.ground.ir.core import Block, Jump, Operand, Operation, Tok
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Span
-from ptosim.passes.bind.names import Naming
+from ptosim.passes.bind.blocks import jumps
+from ptosim.passes.bind.names import Naming, compatible
 
 _REGION_OPS = ("pto.section.cube", "pto.section.vector", "pto.vecscope")
 
@@ -35,6 +36,9 @@ class Structured(Naming):
             "scf.condition": self._condition,
             "func.return": self._values_only,
             "func.call": self._call,
+            "cf.br": self._jump,
+            "cf.cond_br": self._jump,
+            "cf.switch": self._jump,
             "memref.reinterpret_cast": self._reinterpret,
             "pto.strict_vecscope": self._strict,
             **dict.fromkeys(_REGION_OPS, self._regions_only),
@@ -97,6 +101,32 @@ class Structured(Naming):
             "condition": self._uses(op.outs)[0],
             "values": self._uses(op.ins, op.ins_types),
         }
+
+    def _jump(self, op: Operation) -> None:
+        operands = self._uses(op.ins, op.ins_types)
+        op.bound = {"condition": operands[0]} if operands else {}
+        found: list[Jump] = []
+        for clause in jumps(op):
+            label, values, types = clause.parts
+            given = self._uses(values, types)
+            block = self.labels.get(label.value)
+            if block is None:
+                self._report_label(label, "there is no block with this label in the region")
+            else:
+                self._arguments(label, block, given)
+                found.append(Jump(block, given))
+        op.jumps = found
+        op.bound["values"] = [operand for jump in found for operand in jump.values]
+
+    def _arguments(self, label: Tok, block: Block, given: list[Operand]) -> None:
+        wanted = [self.type_of(type_) for _, type_ in block.args if type_ is not None]
+        fits = len(wanted) == len(given) and all(
+            compatible(g.type or ErrorType(), w) for g, w in zip(given, wanted, strict=True)
+        )
+        if not fits:
+            written = ", ".join(str(g.type) for g in given)
+            takes = ", ".join(map(str, wanted))
+            self._report_label(label, f"the block takes ({takes}), not ({written})")
 
     def _call(self, op: Operation) -> None:
         operands = self._uses(op.ins, op.ins_types)

@@ -2,17 +2,18 @@
 
 A buffer begins with the first operation that uses it and ends with the last; uses through views of
 its storage, through results of branches and through values that loops carry count as uses of the
-buffer. One that is made before a loop and used in it is in use throughout the loop."""
+buffer. One that is made before a loop and used in it is in use throughout the loop; in a function
+of several blocks what is in use in a cycle of blocks is in use in all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ptosim.effects.operands import named_values
 from ptosim.effects.storage import is_storage, joined
-from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.schema import Role
@@ -53,6 +54,7 @@ class _Walker:
             self._join(op)
         self._block(self.function.body, ())
         self._outermost()
+        self._cycles(self.function.op.regions[0].blocks)
         last = self.count
         for value in self.function.args:  # the caller's
             if value in self.found:
@@ -117,6 +119,30 @@ class _Walker:
         for life, loop in self.pending:
             start, end = self.spans[loop]
             life.start, life.end = min(life.start, start), max(life.end, end)
+
+    def _cycles(self, blocks: Sequence[Block]) -> None:
+        """What is in use in a cycle of blocks is in use in all of it."""
+        spans: dict[Block, tuple[int, int]] = {}
+        at = 0
+        for block in blocks:
+            end = self.spans[block.ops[-1]][1] if block.ops else at
+            spans[block], at = (at, end), end
+        back = [
+            (spans[jump.block][0], spans[block][1])
+            for block in blocks
+            for op in block.ops[-1:]
+            for jump in op.jumps
+            if jump.block in spans and spans[jump.block] <= spans[block]
+        ]
+        changed = bool(back)
+        while changed:
+            changed = False
+            for life in self.found.values():
+                for start, end in back:
+                    reaches = life.start < end and life.end > start
+                    if reaches and (life.start > start or life.end < end):
+                        life.start, life.end = min(life.start, start), max(life.end, end)
+                        changed = True
 
     def _in_place(self, op: Operation, touched: list[tuple[Role, Value, Value]]) -> None:
         """A result may replace a source of its own shape exactly, except where the library writes

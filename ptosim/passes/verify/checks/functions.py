@@ -115,7 +115,7 @@ def _call_results(op: Operation, function: Function, source: Source) -> Iterator
     fits = len(types) in (0, len(function.results)) and all(
         compatible(t, r) for t, r in zip(types, function.results, strict=False)
     )
-    if not fits:
+    if not fits and not any(isinstance(t, ErrorType) for t in types):
         yield finding(
             "PTO1013",
             f"`@{function.name}` returns {wanted}, not {given}",
@@ -139,6 +139,30 @@ def regions(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             yield from _step(op, source)
         if op.name in _WITH_REGIONS:
             yield from _regions(op, source)
+        for region in op.regions:
+            if len(region.blocks) > 1:
+                yield from _ends(op, region, source)
+
+
+def _ends(op: Operation, region: Region, source: Source) -> Iterator[Diagnostic]:
+    """Report blocks that end without saying where it goes on, and what comes after such an end."""
+    for block in region.blocks:
+        place = block.label.span(source) if block.label is not None else op.span(source)
+        if not block.ops or not _ends_block(block.ops[-1]):
+            yield finding(
+                "PTO1031",
+                "the block has no end",
+                place,
+                notes=("nothing falls through from one block to the next",),
+                help="end it with `cf.br`, `cf.cond_br`, `return` or `scf.yield`",
+            )
+        for inner in block.ops[:-1]:
+            if _ends_block(inner):
+                yield finding("PTO1031", f"'{inner.name}' ends its block", inner.span(source))
+
+
+def _ends_block(op: Operation) -> bool:
+    return op.has("jumps") or op.has("yields") or op.has("returns")
 
 
 def _truth(op: Operation, source: Source) -> Iterator[Diagnostic]:
@@ -159,7 +183,7 @@ def _step(op: Operation, source: Source) -> Iterator[Diagnostic]:
     if step is not None and step <= 0:
         yield finding(
             "PTO6006",
-            f"the step of scf.for is {step}; it must be positive",
+            f"'scf.for' op constant step operand must be positive, not {step}",
             operand_span(operand, op, source),
             help="count up, and compute the descending number from the loop's variable",
         )
@@ -189,7 +213,15 @@ def _end(
     op: Operation, region: Region, word: str, types: Sequence[Type | None], source: Source
 ) -> Iterator[Diagnostic]:
     """Compare what the last operation of a region hands on with what is wanted."""
-    last = region.ops[-1] if region.ops else None
+    for block in region.blocks or (None,):
+        last = block.ops[-1] if block is not None and block.ops else None
+        if last is None or not last.jumps:
+            yield from _handed_on(op, last, word, types, source)
+
+
+def _handed_on(
+    op: Operation, last: Operation | None, word: str, types: Sequence[Type | None], source: Source
+) -> Iterator[Diagnostic]:
     found = last is not None and last.name == word
     values = last.bound.get("values", ()) if last is not None and found else ()
     given = [operand.type for operand in values]
