@@ -35,7 +35,9 @@ FILL = f"pto.tfillpad ins(%t : {TILE}) outs(%d : {PADDED})"
 
 
 def codes(text: str, **options: object) -> list[str]:
-    return [d.code for d in ptosim.check(text, **options) if d.severity.word != "note"]
+    return [
+        d.code for d in ptosim.check(text, dry_run=False, **options) if d.severity.word != "note"
+    ]
 
 
 def test_a_renamed_operation_is_read_by_its_own_date_only() -> None:
