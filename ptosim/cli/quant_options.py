@@ -47,7 +47,7 @@ def scales(
 ) -> np.ndarray:
     """Return f32 scales: given, or with `auto` from the largest magnitudes."""
     if spec == "auto":
-        from ptosim.quant.calibrate import symmetric_scale
+        from ptosim.quant.statistics import symmetric_scale
 
         return symmetric_scale(x, out, axis, block)
     given = parameter(spec, "--scale")

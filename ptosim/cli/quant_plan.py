@@ -112,7 +112,7 @@ def _task(options: argparse.Namespace) -> Task:
     if mask is None:
         mask = 0 if scales.size == 1 else (2 if conv is None else 3 if conv.groups > 1 else 1)
     attributes = Attributes()
-    attributes.set_scales_mask("weights", mask)
+    attributes.set_scales("weights", mask)
     for text in options.post_op:
         name, *numbers = str(text).split(":")
         attributes.append(name, *(_real(n, "--post-op") for n in numbers[:2]))

@@ -14,16 +14,10 @@ if TYPE_CHECKING:
 class Program(LoadedProgram):
     """A program that was parsed and checked. Made by `ptosim.load`."""
 
-    def debug(
-        self,
-        args: Args = None,
-        *,
-        entry: str | None = None,
-        **options: Any,
-    ) -> Debugger:
+    def debug(self, args: Args = None, *, entry: str | None = None, **options: Any) -> Debugger:
         """Return a debugger before the first operation of a run; `options` are those of `run`.
         Raises what `run` raises before its first operation."""
         from ptosim.debug.session import Debugger  # a run does without
 
         chosen = RunOptions(**options)
-        return Debugger(Launch(self._front, self._profile, chosen).prepare(self.entry(entry), args))
+        return Debugger(Launch(self.front, self.profile, chosen).prepare(self.entry(entry), args))

@@ -4,6 +4,7 @@ has."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 from ptosim.debug.sheet import Part, Unbroken
@@ -22,16 +23,14 @@ def rendered(parts: Sequence[Part], width: int, *, color: bool) -> str:
     return text_of(buffer, color=color)
 
 
+@dataclass(eq=False)
 class Screen:
     """Writes to a stream; width and colours are asked for each time, so that a terminal may change
     its size."""
 
-    def __init__(
-        self, stream: TextIO, width: Callable[[], int], uses_color: Callable[[], bool]
-    ) -> None:
-        self.stream = stream
-        self.width = width
-        self.uses_color = uses_color
+    stream: TextIO
+    width: Callable[[], int]
+    uses_color: Callable[[], bool]
 
     def __call__(self, parts: Sequence[Part]) -> None:
         """Write tables and lines."""

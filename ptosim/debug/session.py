@@ -126,9 +126,9 @@ class Debugger:
             return None
         return self.launch.program.insts[core.pc]
 
-    def current_op(self) -> Operation | None:
+    def current_op(self, core: Core | None = None) -> Operation | None:
         """Return the operation of `current`."""
-        inst = self.current()
+        inst = self.current(core)
         return inst.op if inst is not None else None
 
     def line(self) -> int | None:
@@ -139,7 +139,7 @@ class Debugger:
     # -- movement ---------------------------------------------------------------------------------
 
     def step(self, count: int = 1) -> Stop:
-        """Go to the next tile operation of the core, `count` times."""
+        """Go to the next tile operation of the core, N times."""
         return self._repeat(count, lambda: self._forward(self._at_tile_op()))
 
     def stepi(self, count: int = 1) -> Stop:
@@ -147,11 +147,11 @@ class Debugger:
         return self._repeat(count, lambda: self._forward(lambda: True))
 
     def next(self, count: int = 1) -> Stop:
-        """Like `step`, but calls are executed as one."""
+        """Like step, but a call is executed as one."""
         return self._repeat(count, lambda: self._forward(self._at_tile_op(depth(self.core))))
 
     def finish(self) -> Stop:
-        """Go past the innermost loop, section or function that holds the current operation."""
+        """Go past the innermost loop, section or function around the current operation."""
         return self._forward(self._outside(), missed=True)
 
     def continue_(self) -> Stop:
@@ -159,7 +159,7 @@ class Debugger:
         return self._forward(None)
 
     def run(self) -> Stop:
-        """Go back to the start, and from there to the first breakpoint, or the end."""
+        """Start over and go to the first breakpoint, or to the end."""
         self.restart()
         return self.continue_()
 
@@ -210,12 +210,12 @@ class Debugger:
         return self.last_stop
 
     def restart(self) -> Stop:
-        """Go back to the start; breakpoints stay."""
+        """Go back to the start of the run; breakpoints stay."""
         self.walker.goto(0)
         return self._arrive(Stop("start", 0, "the start of the run"))
 
     def reverse_step(self, count: int = 1) -> Stop:
-        """Go back to the tile operation before, `count` times."""
+        """Go back to the tile operation before, N times."""
         return self._repeat(count, lambda: self._backward(self._at_tile_op(ended=False)))
 
     def reverse_stepi(self, count: int = 1) -> Stop:
@@ -223,16 +223,17 @@ class Debugger:
         return self._repeat(count, lambda: self._backward(lambda: True))
 
     def reverse_next(self, count: int = 1) -> Stop:
-        """Like `reverse_step`, but calls are undone as one."""
+        """Like reverse-step, but a call is undone as one."""
         level = depth(self.core)
         return self._repeat(count, lambda: self._backward(self._at_tile_op(level, ended=False)))
 
     def reverse_finish(self) -> Stop:
-        """Go back in front of the innermost loop, section or function around the operation."""
+        """Go back in front of the innermost loop, section or function."""
         return self._backward(self._outside())
 
     def reverse_continue(self) -> Stop:
-        """Go back to the last breakpoint, or to the start."""
+        """Go back to the last breakpoint, to where a watched value was about to change, or to the
+        start."""
         return self._backward(None)
 
     def _repeat(self, count: int, once: Callable[[], Stop]) -> Stop:
@@ -285,17 +286,12 @@ class Debugger:
         def arrived() -> bool:
             if self.walker.turn is not core or depth(core) > level:
                 return False
-            op = self.current_op_of(core)
+            op = self.current_op(core)
             if in_function:
                 return depth(core) < level
             return op is not frame and not self.names.is_inside(op, frame)
 
         return arrived
-
-    def current_op_of(self, core: Core) -> Operation | None:
-        """Return the operation that a core executes next."""
-        inst = self.current(core)
-        return inst.op if inst is not None else None
 
     # -- breakpoints ------------------------------------------------------------------------------
 

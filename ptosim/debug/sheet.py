@@ -27,7 +27,7 @@ Part = Table | Text | Unbroken
 class Sheet:
     """A title, columns, rows, and lines below. A column whose name begins with `>` is flush right.
     `marked` are rows to be seen first; without `wrap` a cell is cut instead of continued;
-    cells of the columns `whole` are continued last."""
+    cells of the columns `whole` are continued last. `empty` is said in place of rows."""
 
     title: str
     columns: Sequence[str] = ()
@@ -37,6 +37,7 @@ class Sheet:
     marked: set[int] = field(default_factory=set)
     head: bool = True
     wrap: bool = True
+    empty: str = ""
 
     def add(self, *cells: object, mark: bool = False) -> None:
         """Add a row."""
@@ -54,13 +55,16 @@ class Sheet:
                 head=self.head, edge=False, marked=self.marked,
             )  # fmt: skip
             parts.append(made)
-        return [*parts, *(Unbroken(Text(note)) for note in self.notes)]
+        return [*parts, *(Unbroken(Text(note)) for note in self._said())]
+
+    def _said(self) -> list[str]:
+        return self.notes if self.rows or not self.empty else [*self.notes, self.empty]
 
     def to_dict(self) -> dict[str, object]:
         """Return the table as data for JSON: rows are objects by column name."""
         names = [c.removeprefix(">") or "#" for c in self.columns]
         rows = [dict(zip(names, row, strict=False)) for row in self.rows]
-        return {"title": self.title, "rows": rows, "notes": self.notes}
+        return {"title": self.title, "rows": rows, "notes": self._said()}
 
 
 def short_number(value: Any) -> str:

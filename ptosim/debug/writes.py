@@ -66,15 +66,15 @@ class Write:
     event: Event | None
 
 
+@dataclass(eq=False)
 class WriteIndex:
     """Finds writers. Moves the walker about and puts it back."""
 
-    def __init__(self, walker: Walker) -> None:
-        self.walker = walker
-        self._segments: list[Segment] = []
-        self._footprints: list[list[Place] | None] = []
-        self._events: list[Event] = []
-        self._ids: dict[tuple[int, int, int], int] = {}
+    walker: Walker
+    _segments: list[Segment] = field(default_factory=list)
+    _footprints: list[list[Place] | None] = field(default_factory=list)
+    _events: list[Event] = field(default_factory=list)
+    _ids: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def last_write(self, place: Place, position: int | None = None) -> Write:
         """Return the last write of a byte of `place` before a position (default: the present

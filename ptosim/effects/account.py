@@ -6,6 +6,7 @@ pointers tell it themselves when they are bound. A row's `access` adds what role
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from ptosim.effects.operands import READ, bound_values
@@ -40,19 +41,17 @@ class Reached(NamedTuple):
     parts: tuple[Strided, ...]
 
 
+@dataclass(slots=True, eq=False)
 class Effects:
     """What one execution does. `spoils` are bytes that are written with no meaningful value, with
     the state they get (None: they stay as defined as they were); `found` are read whether they have
     values or not; `is_atomic` marks additions that may come in any order."""
 
-    __slots__ = ("found", "is_atomic", "reads", "spoils", "writes")
-
-    def __init__(self) -> None:
-        self.reads: list[Reached | Touch] = []
-        self.writes: list[Reached | Touch] = []
-        self.found: list[Reached | Touch] = []
-        self.spoils: list[tuple[Reached, int | None]] = []
-        self.is_atomic = False
+    reads: list[Reached | Touch] = field(default_factory=list)
+    writes: list[Reached | Touch] = field(default_factory=list)
+    found: list[Reached | Touch] = field(default_factory=list)
+    spoils: list[tuple[Reached, int | None]] = field(default_factory=list)
+    is_atomic: bool = False
 
 
 class Bound(Protocol):
@@ -87,13 +86,15 @@ def register(core: Core, name: str) -> Reached:
 
 
 def _of_pointers(binding: Bound) -> Effects:
-    found, touches = Effects(), binding.touches
+    touches = binding.touches
     assert touches is not None
-    found.reads, found.writes = [*touches.reads], [*touches.writes]
-    found.found = [read for read, _, _ in touches.found]
     update = binding.values.get("atomic.op")
-    found.is_atomic = str(getattr(update, "member", update)) == "add"
-    return found
+    return Effects(
+        [*touches.reads],
+        [*touches.writes],
+        [read for read, _, _ in touches.found],
+        is_atomic=str(getattr(update, "member", update)) == "add",
+    )
 
 
 def _of_operands(binding: Bound) -> Effects:

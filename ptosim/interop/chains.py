@@ -17,6 +17,7 @@ from ptosim.quant.storage import Storage
 RINT = "rmode = #pto<round_mode RINT>"
 ON = "sat_mode = #pto<saturation_mode ON>"
 OFF = "sat_mode = #pto<saturation_mode OFF>"
+CLAMPED = f"{RINT}, {ON}"
 FAR = 1 << 20
 """Integers beyond this are clamped to it before a zero point is added: it saturates every output,
 and the sum cannot wrap."""
@@ -55,9 +56,7 @@ def quantize_fast(f: FunctionText, x: TileText, affine: Affine, out: Storage) ->
     apply(f, "mul", x, affine.scale, x)
     if affine.zero is not None:
         apply(f, "add", x, affine.zero, x)
-    whole = f.tile("whole", "i32", x.rows, x.cols)
-    f.op("pto.tcvt", [x], [whole], f"{RINT}, {ON}")
-    return narrow(f, whole, x, out)
+    return narrow(f, converted(f, x, "whole", "i32", CLAMPED), x, out)
 
 
 def _tquant(f: FunctionText, x: TileText, affine: Affine, out: Storage) -> TileText:
@@ -93,8 +92,7 @@ def quantize_exact(f: FunctionText, x: TileText, affine: Affine, out: Storage) -
     if not out.is_integer:
         return _to_float8(f, x, affine, out)
     quotient = _divided(f, x, affine)
-    whole = f.tile("whole", "i32", x.rows, x.cols)
-    f.op("pto.tcvt", [quotient], [whole], f"{RINT}, {ON}")
+    whole = converted(f, quotient, "whole", "i32", CLAMPED)
     if affine.zero is not None:
         clamp(f, whole, -FAR, FAR)
         apply(f, "add", whole, affine.zero, whole)
@@ -107,15 +105,13 @@ def _divided(f: FunctionText, x: TileText, affine: Affine) -> TileText:
     apply(f, "div", x, affine.scale, quotient)
     if affine.through is None:
         return quotient
-    return from_half(f, to_half(f, quotient, affine.through))
+    return real(f, half(f, quotient, affine.through))
 
 
 def _to_float8(f: FunctionText, x: TileText, affine: Affine, out: Storage) -> TileText:
     if f.target != "a5" or out.name not in ("f8E4M3FN", "f8E5M2"):
         raise unsupported(f"{f.target} has no conversion from f32 to {out}")
-    codes = f.tile("codes", out.name, x.rows, x.cols)
-    f.op("pto.tcvt", [_divided(f, x, affine)], [codes], f"{RINT}, {ON}")
-    return codes
+    return converted(f, _divided(f, x, affine), "codes", out.name, CLAMPED)
 
 
 def clamp(f: FunctionText, whole: TileText, low: int, high: int) -> None:
@@ -140,15 +136,9 @@ def narrow(
     if out.bits == 32:
         return whole
     if out.bits == 16:
-        codes = f.tile("codes", "i16", whole.rows, whole.cols)
-        f.op("pto.tcvt", [whole], [codes], OFF)
-        return codes
-    half = f.tile("half", "f16", whole.rows, whole.cols)
+        return converted(f, whole, "codes", "i16", OFF)
     f.op("pto.tcvt", [whole], [scratch], RINT)
-    f.op("pto.tcvt", [scratch], [half], RINT)
-    codes = f.tile("codes", "i8" if out.signed else "ui8", whole.rows, whole.cols)
-    f.op("pto.tcvt", [half], [codes], f"{RINT}, {ON}")
-    return codes
+    return converted(f, half(f, scratch), "codes", "i8" if out.signed else "ui8", CLAMPED)
 
 
 def has_tdequant(q: TileText, stored: Storage) -> bool:
@@ -164,46 +154,44 @@ def dequantize(f: FunctionText, q: TileText, affine: Affine, stored: Storage) ->
     if affine.along == "row" and has_tdequant(q, stored):
         assert isinstance(affine.scale, TileText)
         assert isinstance(affine.zero, TileText)
-        real = f.tile("real", "f32", q.rows, q.cols)
-        f.op("pto.tdequant", [q, affine.scale, affine.zero], [real])
-        return real
-    real = widen(f, q, stored)
+        made = f.tile("real", "f32", q.rows, q.cols)
+        f.op("pto.tdequant", [q, affine.scale, affine.zero], [made])
+        return made
+    made = widen(f, q, stored)
     if affine.zero is not None:
-        apply(f, "sub", real, affine.zero, real)
-    apply(f, "mul", real, affine.scale, real)
-    return real
+        apply(f, "sub", made, affine.zero, made)
+    apply(f, "mul", made, affine.scale, made)
+    return made
 
 
 def widen(f: FunctionText, q: TileText, stored: Storage) -> TileText:
     """Return stored values as f32."""
-    real = f.tile("real", "f32", q.rows, q.cols)
+    if stored.name == "ui16":
+        raise unsupported("no target converts 16-bit unsigned integers to floats")
     if q.dtype in ("i8", "ui8"):
-        half = f.tile("half", "f16", q.rows, q.cols)
-        f.op("pto.tcvt", [q], [half], RINT)
-        f.op("pto.tcvt", [half], [real], RINT)
-    elif q.dtype in ("i32", "i16"):
-        f.op("pto.tcvt", [q], [real], RINT)
-        if stored.name == "ui16":
-            raise unsupported("no target converts 16-bit unsigned integers to floats")
-    elif f.target == "a5" and q.dtype in ("f8E4M3FN", "f8E5M2"):
-        f.op("pto.tcvt", [q], [real], RINT)
-    else:
-        raise unsupported(f"{f.target} has no conversion from {q.dtype} to f32")
-    return real
+        return real(f, half(f, q))
+    if q.dtype in ("i32", "i16") or (f.target == "a5" and q.dtype in ("f8E4M3FN", "f8E5M2")):
+        return real(f, q)
+    raise unsupported(f"{f.target} has no conversion from {q.dtype} to f32")
 
 
-def to_half(f: FunctionText, real: TileText, dtype: str) -> TileText:
-    """Return f32 values in f16 or bf16."""
-    half = f.tile("half", dtype, real.rows, real.cols)
-    f.op("pto.tcvt", [real], [half], RINT)
-    return half
+def converted(
+    f: FunctionText, tile: TileText, stem: str, dtype: str, attrs: str = RINT
+) -> TileText:
+    """Return the values of a tile in another type, in a tile of their own."""
+    made = f.tile(stem, dtype, tile.rows, tile.cols)
+    f.op("pto.tcvt", [tile], [made], attrs)
+    return made
 
 
-def from_half(f: FunctionText, half: TileText) -> TileText:
-    """Return f16 or bf16 values in f32."""
-    real = f.tile("real", "f32", half.rows, half.cols)
-    f.op("pto.tcvt", [half], [real], RINT)
-    return real
+def half(f: FunctionText, tile: TileText, dtype: str = "f16") -> TileText:
+    """Return the values of a tile in f16 or bf16."""
+    return converted(f, tile, "half", dtype)
+
+
+def real(f: FunctionText, tile: TileText) -> TileText:
+    """Return the values of a tile in f32."""
+    return converted(f, tile, "real", "f32")
 
 
 def unsupported(what: str) -> UnsupportedError:

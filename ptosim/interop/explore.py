@@ -11,13 +11,13 @@ import ml_dtypes
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError, UsageError
-from ptosim.interop import kernels
+from ptosim.interop import chains, kernels
 from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import matrix
 from ptosim.interop.program_text import FunctionText
 from ptosim.quant import metrics
-from ptosim.quant.calibrate import symmetric_scale
 from ptosim.quant.inverse import dequantize
+from ptosim.quant.statistics import symmetric_scale
 from ptosim.quant.storage import Storage, storage
 
 GROUP = 32
@@ -160,8 +160,7 @@ def microscaling(target: str, height: int, rule: str, out: Storage) -> FunctionT
     f.op("pto.tload", [window], [real])
     source = real
     if out.bits == 4:
-        source = f.tile("half", "bf16", _ROWS, _WIDTH)
-        f.op("pto.tcvt", [real], [source], "rmode = #pto<round_mode RINT>")
+        source = chains.half(f, real, "bf16")
     codes = f.tile("codes", out.name, _ROWS, _WIDTH)
     exponents = f.tile("exponents", "ui8", 1, _GROUPS)
     f.op("pto.tquant", [source], [codes, exponents], f"mx_alg = #pto<mx_quant_alg {rule}>")

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ptosim.interop import cube_kernels, generated, kernels
-from ptosim.interop.chains import Parameter
+from ptosim.interop.chains import Parameter, unsupported
 from ptosim.interop.generated import Argument
 from ptosim.interop.kernels import Body, Grid
 from ptosim.interop.matrices import Matrix
@@ -157,6 +158,37 @@ class KernelRunner:
         args["c"] = np.zeros((m, n), kernels.ARRAYS[out])
         return self.run(f, args)["c"].reshape(m, n)[: a.shape[0], : b.shape[1]]
 
+    def sums(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        zeros: tuple[np.ndarray, np.ndarray],
+        bias: np.ndarray | None = None,
+        **output: Any,
+    ) -> np.ndarray:
+        """Return (a - zero of a) @ (b - zero of b) + bias for int8 or uint8 matrices.
+
+        The cube multiplies int8 by int8 on both targets. Unsigned bytes get their top bit flipped;
+        the zero point of a becomes an int32 bias of the columns, that of b further rows of b that
+        meet a again, which is exact. `output` is that of `product`."""
+        a, a_zero = signed(a, zeros[0])
+        b, b_zero = signed(b, zeros[1])
+        if a_zero.size != 1:
+            raise unsupported("a zero point for each row of a product")
+        rows = [b]
+        left = -np.broadcast_to(b_zero.reshape(-1), (b.shape[1],)).astype(np.int32)
+        total = b.astype(np.int64).sum(0) + b.shape[0] * left.astype(np.int64)
+        while np.any(left):
+            part = np.clip(left, -128, 127)
+            rows.append(np.broadcast_to(part.astype(np.int8), b.shape))
+            left = left - part
+        shift = -int(a_zero.reshape(())) * total
+        if bias is not None:
+            shift = shift + bias
+        whole = shift.astype(np.int32) if np.any(shift) else None
+        wide = np.concatenate([a] * len(rows), 1)
+        return self.product(wide, np.concatenate(rows, 0), whole, **output)
+
     def on_sums(
         self, name: str, acc: np.ndarray, params: dict[str, np.ndarray], body: OnSums, out: Storage
     ) -> np.ndarray:
@@ -181,6 +213,13 @@ class KernelRunner:
         f = kernels.function(name, self.target, grid, whole)
         y = self.run(f, args)["y"].reshape(height, width)[:rows, :cols]
         return y if y.dtype == out.array else y.astype(out.array)
+
+
+def signed(q: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return int8 values and their zero points for unsigned ones: the top bit is flipped."""
+    if q.dtype == np.uint8:
+        return (q ^ np.uint8(0x80)).view(np.int8), zero - 128
+    return q, zero
 
 
 def halves(factor: np.ndarray) -> dict[str, np.ndarray]:

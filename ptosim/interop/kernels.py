@@ -155,7 +155,7 @@ def quantize(
     def body(f: FunctionText, frame: Frame) -> None:
         source = frame.load("x", x)
         if x != "f32":
-            source = chains.from_half(f, source)  # integers too
+            source = chains.real(f, source)  # integers too
         scale = frame.parameter("scale", along)
         shift = None
         if zero:
@@ -183,7 +183,7 @@ def dequantize(
             scale = frame.parameter("scale", along)
             shift = frame.parameter("zero", along) if zero else None
         real = chains.dequantize(f, held, Affine(along, scale, shift), stored)
-        frame.store(real if y == "f32" else chains.to_half(f, real, y), "y")
+        frame.store(real if y == "f32" else chains.half(f, real, y), "y")
 
     return function(name, target, shape, body)
 

@@ -18,10 +18,9 @@ from ptosim.interop.chains import unsupported
 from ptosim.interop.kernel_runner import KernelRunner, factor_of, halves
 from ptosim.interop.kernels import Frame
 from ptosim.interop.matrices import matrix
-from ptosim.interop.products import sums
 from ptosim.interop.program_text import FunctionText
 from ptosim.quant.integer_ops import convolve
-from ptosim.quant.onnx.ops import dynamic_parameters, given, granularity, window_of
+from ptosim.quant.onnx.ops import dynamic_parameters, given, granularity, need, window_of
 from ptosim.quant.onnx.rules import dtype_word, output_type
 from ptosim.quant.onnx.schema import Node
 from ptosim.quant.storage import Storage, of_array, storage
@@ -50,12 +49,6 @@ def _not_lowered(node: Node, why: str) -> UnsupportedError:
     return unsupported(f"node {node}: {why}")
 
 
-def _need(inputs: Arrays, index: int) -> np.ndarray:
-    found = inputs[index]
-    assert found is not None  # the rules of the operator have checked it
-    return found
-
-
 # -- quantise, dequantise --------------------------------------------------------------------------
 
 
@@ -64,7 +57,7 @@ def _integers(values: np.ndarray | None) -> np.ndarray:
 
 
 def _quantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x, scale = _need(inputs, 0), _need(inputs, 1)
+    x, scale = need(inputs, 0), need(inputs, 1)
     out = storage(output_type(node))
     if x.dtype not in (np.dtype(np.float32), *_HALVES):
         raise _not_lowered(node, f"x is {x.dtype}")
@@ -91,7 +84,7 @@ def _through(low: Lowering, node: Node, scale: np.ndarray) -> str | None:
 
 
 def _dequantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    q, scale = _need(inputs, 0), _need(inputs, 1)
+    q, scale = need(inputs, 0), need(inputs, 1)
     stored = of_array(q)
     assert stored is not None
     result = storage(output_type(node)).name
@@ -100,7 +93,7 @@ def _dequantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
 
 
 def _dynamic(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x = _need(inputs, 0)
+    x = need(inputs, 0)
     scale, zero = dynamic_parameters(x, low.oracle)
     low.notes.add("scale and zero point of DynamicQuantizeLinear are computed by the host")
     x2 = matrix(x, np.asarray(scale), np.asarray(zero, np.int32))
@@ -128,14 +121,14 @@ def _result_shape(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
 
 
 def _matmul_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    a, b = _need(inputs, 0), _need(inputs, 1)
+    a, b = need(inputs, 0), need(inputs, 1)
     a_zero, b_zero = _integers(given(inputs, 2)), _integers(given(inputs, 3))
-    parts = [sums(low.runner, x, y, a_zero, b_zero) for x, y in _matrices(node, a, b)]
+    parts = [low.runner.sums(x, y, (a_zero, b_zero)) for x, y in _matrices(node, a, b)]
     return [np.stack(parts).reshape(_result_shape(a, b))]
 
 
 def _qlinear_matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (_need(inputs, i) for i in range(8))
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (need(inputs, i) for i in range(8))
     if a_scale.size != 1 or y_scale.size != 1 or y_zero.size != 1:
         raise _not_lowered(node, "scales of the rows of a product")
     factor = _factor(low, a_scale.reshape(-1), b_scale.reshape(-1), y_scale.reshape(-1))
@@ -166,8 +159,8 @@ def _requantised(
         words = np.array(
             [cube_kernels.quant_word(v, zero, signed=out.signed) for v in factor], np.int64
         )
-        return sums(low.runner, a, b, *zeros, bias, words=words, out=out.name)
-    acc = sums(low.runner, a, b, *zeros, bias)
+        return low.runner.sums(a, b, zeros, bias, words=words, out=out.name)
+    acc = low.runner.sums(a, b, zeros, bias)
     if low.oracle == "reference":
         return _double(low, acc, factor, zero, out)
     return low.runner.on_sums(
@@ -196,18 +189,18 @@ def _per_filter(values: np.ndarray, filters: slice) -> np.ndarray:
 
 
 def _conv_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x, w = _need(inputs, 0), _need(inputs, 1)
+    x, w = need(inputs, 0), need(inputs, 1)
     x_zero, w_zero = _integers(given(inputs, 2)), _integers(given(inputs, 3))
 
     def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
-        return sums(low.runner, a, b, x_zero, _per_filter(w_zero, filters))
+        return low.runner.sums(a, b, (x_zero, _per_filter(w_zero, filters)))
 
     groups = node.attrs.get("group", 1)
     return [convolve(x, w, window_of(node, x, w), groups, each, int(x_zero.reshape(-1)[0]))]
 
 
 def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (_need(inputs, i) for i in range(8))
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (need(inputs, i) for i in range(8))
     bias = given(inputs, 8)
     factor = _factor(low, x_scale.reshape(-1), w_scale.reshape(-1), y_scale.reshape(-1))
     x_zero, w_zero = _integers(x_zero), _integers(w_zero)
@@ -225,7 +218,7 @@ def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
 
 
 def _relu(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x = _float(node, _need(inputs, 0))
+    x = _float(node, need(inputs, 0))
 
     def body(f: FunctionText, frame: Frame) -> None:
         tile = frame.load("x", "f32")
@@ -237,7 +230,7 @@ def _relu(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
 
 def _binary(op: str) -> Callable[[Lowering, Node, Arrays], list[np.ndarray]]:
     def run(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-        a, b = (_float(node, _need(inputs, i)) for i in range(2))
+        a, b = (_float(node, need(inputs, i)) for i in range(2))
         shape = np.broadcast_shapes(a.shape, b.shape)
         arrays = {"x": np.broadcast_to(a, shape), "z": np.broadcast_to(b, shape)}
 
@@ -258,7 +251,7 @@ def _float(node: Node, x: np.ndarray) -> np.ndarray:
 
 
 def _matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    a, b = (_float(node, _need(inputs, i)) for i in range(2))
+    a, b = (_float(node, need(inputs, i)) for i in range(2))
     low.notes.add("MatMul of floats sums in another order than the reference")
     parts = [low.runner.product(x, y) for x, y in _matrices(node, a, b)]
     return [np.stack(parts).reshape(_result_shape(a, b))]

@@ -14,8 +14,7 @@ import numpy as np
 
 from ptosim.interop import cube_kernels, requant
 from ptosim.interop.chains import Parameter
-from ptosim.interop.kernel_runner import KernelRunner
-from ptosim.interop.products import signed, sums
+from ptosim.interop.kernel_runner import KernelRunner, signed
 from ptosim.interop.program_text import FunctionText, TileText
 from ptosim.quant import metrics
 from ptosim.quant.integer_ops import Product, Window, convolve
@@ -241,7 +240,7 @@ def _exact(task: Task, runner: KernelRunner) -> Product:
             )  # fmt: skip
             return requant.onednn(f, x, steps, task.dst)
 
-        acc = sums(runner, a, b, zero, np.zeros((), np.int32))
+        acc = runner.sums(a, b, (zero, np.zeros((), np.int32)))
         return runner.on_sums("requantise", acc, params, body, task.dst)
 
     return each
@@ -256,10 +255,9 @@ def _fixpipe(task: Task, runner: KernelRunner, given: Numbers) -> Product:
     def each(a: np.ndarray, b: np.ndarray, chosen: slice) -> np.ndarray:
         words = given.words[:1] if single else given.words[chosen]
         bias = rest[chosen] if np.any(rest) else None
-        return sums(
-            runner, a, b, zero, np.zeros((), np.int32), bias,
-            words=words, out=task.dst.name, relu=given.relu,
-        )  # fmt: skip
+        zeros = zero, np.zeros((), np.int32)
+        output = {"words": words, "out": task.dst.name, "relu": given.relu}
+        return runner.sums(a, b, zeros, bias, **output)
 
     return each
 

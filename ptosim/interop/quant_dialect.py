@@ -135,14 +135,14 @@ def _through(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
     """Rounded to the expressed type."""
     if type_.expressed not in _HALVES:
         return tile
-    return chains.from_half(f, chains.to_half(f, tile, type_.expressed))
+    return chains.real(f, chains.half(f, tile, type_.expressed))
 
 
 def _real(f: FunctionText, x: TileText, type_: UniformType) -> TileText:
     if type_.expressed == "f32":
         return x
     if type_.expressed in _HALVES:
-        return chains.from_half(f, x)
+        return chains.real(f, x)
     raise chains.unsupported(f"vector operations on {type_.expressed}")
 
 
@@ -158,15 +158,12 @@ def _qcast(f: FunctionText, x: TileText, type_: UniformType, form: str) -> TileT
     if not out.is_integer:
         if affine.zero is not None or f.target != "a5":
             raise chains.unsupported(f"{f.target} has no conversion from f32 to {type_}")
-        codes = f.tile("codes", out.name, x.rows, x.cols)
-        f.op("pto.tcvt", [quotient], [codes], f"{chains.RINT}, {chains.ON}")
-        return codes
+        return chains.converted(f, quotient, "codes", out.name, chains.CLAMPED)
     quotient = _through(f, quotient, type_)
     if affine.zero is not None:
         chains.apply(f, "add", quotient, affine.zero, quotient)
         quotient = _through(f, quotient, type_)
-    whole = f.tile("whole", "i32", x.rows, x.cols)
-    f.op("pto.tcvt", [quotient], [whole], f"{chains.RINT}, {chains.ON}")
+    whole = chains.converted(f, quotient, "whole", "i32", chains.CLAMPED)
     return chains.narrow(f, whole, quotient, out, (type_.storage.low, type_.storage.high))
 
 
@@ -194,7 +191,7 @@ def _dcast(f: FunctionText, q: TileText, type_: UniformType, form: str) -> TileT
     product = f.tile("product", "f32", q.rows, q.cols)
     chains.apply(f, "mul", real, affine.scale, product)
     if type_.expressed in _HALVES:
-        return chains.to_half(f, product, type_.expressed)
+        return chains.half(f, product, type_.expressed)
     return product
 
 

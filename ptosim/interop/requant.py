@@ -6,7 +6,6 @@ scale by scale, bias and post-operation in f32, reciprocal, zero point before ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ptosim.interop import chains
@@ -25,20 +24,13 @@ _SIGN_SCALE = 2.0**120
 
 def single(f: FunctionText, acc: TileText, factor: Parameter, zero: int, out: Storage) -> TileText:
     """Return sat(round(f32(acc) * factor) + zero)."""
-    real = _real(f, acc)
+    real = chains.real(f, acc)
     apply(f, "mul", real, factor, real)
     return _finish(f, real, zero, out)
 
 
-def _real(f: FunctionText, acc: TileText) -> TileText:
-    real = f.tile("real", "f32", acc.rows, acc.cols)
-    f.op("pto.tcvt", [acc], [real], chains.RINT)
-    return real
-
-
 def _finish(f: FunctionText, real: TileText, zero: int, out: Storage) -> TileText:
-    whole = f.tile("whole", "i32", real.rows, real.cols)
-    f.op("pto.tcvt", [real], [whole], f"{chains.RINT}, {chains.ON}")
+    whole = chains.converted(f, real, "whole", "i32", chains.CLAMPED)
     if zero:
         chains.clamp(f, whole, -chains.FAR, chains.FAR)
         f.op("pto.tadds", [whole, f.integer(zero, "i32")], [whole])
@@ -60,11 +52,10 @@ def double(f: FunctionText, acc: TileText, factor: Factor, zero: int, out: Stora
     Dekker's product gives acc * factor = p + e without error. p rounds as the sum does unless it
     is a tie; there the sign of e decides, and if e is 0 the parity of the result.
     """
-    a = _real(f, acc)
+    a = chains.real(f, acc)
     p, e = _exact_product(f, a, factor)
     _limit(f, p, _WIDE)
-    whole = f.tile("whole", "i32", a.rows, a.cols)
-    f.op("pto.tcvt", [p], [whole], f"{chains.RINT}, {chains.ON}")
+    whole = chains.converted(f, p, "whole", "i32", chains.CLAMPED)
     f.op("pto.tcvt", [whole], [a], chains.RINT)  # a: the rounded value from here on
     f.op("pto.tsub", [p, a], [p])  # p: the fraction, half at a tie
     f.op("pto.tmuls", [e, f.real(_SIGN_SCALE)], [e])
@@ -131,50 +122,28 @@ class OneDnn:
 
 def onednn(f: FunctionText, acc: TileText, given: OneDnn, out: Storage) -> TileText:
     """Return sat(round(post(acc * s_src * s_wei + bias) * (1/s_dst) + zero)), each step in f32."""
-    real = _real(f, acc)
+    real = chains.real(f, acc)
     apply(f, "mul", real, given.src_scale, real)
     apply(f, "mul", real, given.weights_scale, real)
     if given.bias is not None:
         apply(f, "add", real, given.bias, real)
     for post in given.post:
-        _POST_OPS[post.name](f, real, post)
+        _post_op(f, real, post)
     apply(f, "mul", real, given.reciprocal, real)
     if given.zero:
         f.op("pto.tadds", [real, f.real(float(given.zero))], [real])
     if not out.is_integer:
-        return real if out.name == "f32" else chains.to_half(f, real, out.name)
+        return real if out.name == "f32" else chains.half(f, real, out.name)
     return _finish(f, real, 0, out)
 
 
-def _relu(f: FunctionText, x: TileText, post: PostOp) -> None:
-    if post.alpha:
-        f.op("pto.tlrelu", [x, f.real(post.alpha)], [x])
+def _post_op(f: FunctionText, x: TileText, post: PostOp) -> None:
+    if post.name == "abs":
+        f.op("pto.tabs", [x], [x])
+    elif post.name == "square":
+        f.op("pto.tmul", [x, x], [x])
     else:
-        f.op("pto.tmaxs", [x, f.real(0.0)], [x])
-
-
-def _clip(f: FunctionText, x: TileText, post: PostOp) -> None:
-    f.op("pto.tmaxs", [x, f.real(post.alpha)], [x])
-    f.op("pto.tmins", [x, f.real(post.beta)], [x])
-
-
-def _linear(f: FunctionText, x: TileText, post: PostOp) -> None:
-    f.op("pto.tmuls", [x, f.real(post.alpha)], [x])
-    f.op("pto.tadds", [x, f.real(post.beta)], [x])
-
-
-def _abs(f: FunctionText, x: TileText, post: PostOp) -> None:
-    f.op("pto.tabs", [x], [x])
-
-
-def _square(f: FunctionText, x: TileText, post: PostOp) -> None:
-    f.op("pto.tmul", [x, x], [x])
-
-
-_POST_OPS: dict[str, Callable[[FunctionText, TileText, PostOp], None]] = {
-    "relu": _relu,
-    "clip": _clip,
-    "linear": _linear,
-    "abs": _abs,
-    "square": _square,
-}
+        relu = "lrelu" if post.alpha else "maxs"
+        steps = {"relu": (relu,), "clip": ("maxs", "mins"), "linear": ("muls", "adds")}[post.name]
+        for step, number in zip(steps, (post.alpha, post.beta), strict=False):
+            f.op(f"pto.t{step}", [x, f.real(number)], [x])

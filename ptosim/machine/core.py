@@ -39,6 +39,7 @@ class Cluster:
     fifos: Fifos = field(default_factory=Fifos)
 
 
+@dataclass(slots=True, eq=False)
 class Core:
     """One core of a cluster.
 
@@ -48,44 +49,32 @@ class Core:
     not wait has no entry. `stalled` is the instruction that the scalar unit itself waits at. `ub`
     is UB as the vector unit sees it, from the first vector region on."""
 
-    __slots__ = (
-        "block", "bounds", "cluster", "flags", "halted", "index", "kind", "machine_def", "pc",
-        "queues", "registers", "seed", "slots", "spaces", "stalled", "sub_block", "tokens",
-        "transfers", "ub", "uninit",
-    )  # fmt: skip
+    index: int
+    kind: str
+    cluster: Cluster
+    sub_block: int
+    machine_def: MachineDef
+    uninit: str
+    seed: int
+    flags: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    tokens: dict[int, int] = field(default_factory=dict)
+    queues: dict[str, deque[Any]] = field(default_factory=dict)
+    stalled: Any = None
+    spaces: dict[str, MemorySpace] = field(default_factory=dict)
+    slots: list[Any] = field(default_factory=list)
+    pc: int = 0
+    halted: bool = False
+    registers: dict[str, int] = field(default_factory=lambda: {"ctrl": 0})
+    ub: VectorWindow = field(init=False, default=None)  # type: ignore[assignment]
+    # Instructions bound to operands: by place in the program, and transfers without the place
+    # of their window.
+    bounds: list[Any] = field(default_factory=list)
+    transfers: dict[Any, Any] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        index: int,
-        kind: str,
-        cluster: Cluster,
-        sub_block: int,
-        machine_def: MachineDef,
-        uninit: str,
-        seed: int,
-    ) -> None:
-        self.index = index
-        self.kind = kind
-        self.cluster = cluster
-        self.block = cluster.block
-        self.sub_block = sub_block
-        self.machine_def = machine_def
-        self.flags: dict[tuple[str, str, int], int] = {}
-        self.tokens: dict[int, int] = {}
-        self.queues: dict[str, deque[Any]] = {}
-        self.stalled: Any = None
-        self.uninit = uninit
-        self.seed = seed
-        self.spaces: dict[str, MemorySpace] = {}
-        self.slots: list[Any] = []
-        self.pc = 0
-        self.halted = False
-        self.registers: dict[str, int] = {"ctrl": 0}
-        self.ub: VectorWindow = None  # type: ignore[assignment]  # vector regions fill it
-        # Instructions bound to operands: by place in the program, and transfers without the place
-        # of their window.
-        self.bounds: list[Any] = []
-        self.transfers: dict[Any, Any] = {}
+    @property
+    def block(self) -> int:
+        """The block of its cluster."""
+        return self.cluster.block
 
     def open_vector_region(self) -> None:
         """Make UB ready for vector instructions; accesses of earlier regions are over."""

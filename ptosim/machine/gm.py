@@ -12,19 +12,15 @@ from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import NeedsValue
 
 
+@dataclass(slots=True, eq=False)
 class GmBuffer:
-    """A buffer of global memory: its bytes and what the caller gave it as."""
+    """A buffer of global memory: its bytes (flat uint8) and what the caller gave it as."""
 
-    __slots__ = ("data", "dtype", "name", "number", "shape")
-
-    def __init__(
-        self, number: int, name: str, data: np.ndarray, dtype: DType, shape: tuple[int, ...]
-    ) -> None:
-        self.number = number
-        self.name = name
-        self.data = data  # flat uint8
-        self.dtype = dtype
-        self.shape = shape
+    number: int
+    name: str
+    data: np.ndarray
+    dtype: DType
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,10 +6,13 @@ floats round to nearest with ties to even.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ptosim.numerics.choices import require
 from ptosim.numerics.formats import BF16
+from ptosim.numerics.lanes import Function, with_zeros
 from ptosim.numerics.rounding import narrow
 
 COMPARISONS: dict[str, np.ufunc] = {
@@ -98,49 +101,29 @@ _CANONICAL_NAN = {
 }
 
 
-def _by_first_operand(first: np.ndarray, second: np.ndarray, better: np.ufunc) -> np.ndarray:
-    return np.where(better(second, first), second, first)
+def _extreme(integers: np.ufunc, better: np.ufunc, pick: Function) -> Callable[..., np.ndarray]:
+    @np.errstate(all="ignore")
+    def choose(first: np.ndarray, second: np.ndarray, nan: str = "cpu") -> np.ndarray:
+        require("NaN rule", nan, ("cpu", "spec"))
+        if first.dtype.kind in "iu":
+            return integers(first, second)
+        if nan == "cpu":
+            return np.where(better(second, first), second, first)
+        result = pick(first, second)
+        missing = np.isnan(result)
+        if missing.any():
+            canonical = _CANONICAL_NAN[result.dtype]
+            result.view(canonical.dtype)[missing] = canonical
+        return result
+
+    return choose
 
 
-def _by_ieee(
-    first: np.ndarray, second: np.ndarray, pick: np.ufunc, merge_zeros: np.ufunc
-) -> np.ndarray:
-    result = pick(first, second)
-    canonical = _CANONICAL_NAN[result.dtype]
-    bits = result.view(canonical.dtype)
-    zero = (first == 0) & (second == 0)
-    if zero.any():
-        # Two zeros differ at most in the sign bit.
-        merged = merge_zeros(first.view(canonical.dtype), second.view(canonical.dtype))
-        np.copyto(bits, merged, where=zero)
-    nan = np.isnan(result)
-    if nan.any():
-        bits[nan] = canonical
-    return result
+maximum = _extreme(np.maximum, np.greater, with_zeros(np.fmax, np.bitwise_and))
+"""Larger of two arrays of one type under one of two NaN rules.
 
-
-@np.errstate(all="ignore")
-def maximum(first: np.ndarray, second: np.ndarray, nan: str = "cpu") -> np.ndarray:
-    """Larger of two arrays of one type under one of two NaN rules.
-
-    `cpu`: the first operand unless it is less than the second, so a NaN or a zero in the first
-    stays and a NaN in the second is lost. `spec`: one NaN gives the other operand, two give the
-    canonical NaN, and +0 is larger than -0.
-    """
-    require("NaN rule", nan, ("cpu", "spec"))
-    if first.dtype.kind in "iu":
-        return np.maximum(first, second)
-    if nan == "cpu":
-        return _by_first_operand(first, second, np.greater)
-    return _by_ieee(first, second, np.fmax, np.bitwise_and)
-
-
-@np.errstate(all="ignore")
-def minimum(first: np.ndarray, second: np.ndarray, nan: str = "cpu") -> np.ndarray:
-    """Smaller of two arrays of one type; the NaN rules are those of `maximum`, mirrored."""
-    require("NaN rule", nan, ("cpu", "spec"))
-    if first.dtype.kind in "iu":
-        return np.minimum(first, second)
-    if nan == "cpu":
-        return _by_first_operand(first, second, np.less)
-    return _by_ieee(first, second, np.fmin, np.bitwise_or)
+`cpu`: the first operand unless it is less than the second, so a NaN or a zero in the first stays
+and a NaN in the second is lost. `spec`: one NaN gives the other operand, two give the canonical
+NaN, and +0 is larger than -0."""
+minimum = _extreme(np.minimum, np.less, with_zeros(np.fmin, np.bitwise_or))
+"""Smaller of two arrays of one type; the NaN rules are those of `maximum`, mirrored."""

@@ -35,3 +35,13 @@ def _to_odd(total: np.ndarray, lost: np.ndarray) -> np.ndarray:
     even = (total.view(np.int64) & 1) == 0
     neighbor = np.nextafter(total, np.where(lost > 0, np.inf, -np.inf))
     return np.where(even, neighbor, total)
+
+
+def odd_float(values: np.ndarray) -> np.ndarray:
+    """Return 64-bit integers in f64, rounded to odd where it cannot hold them: narrowing that to a
+    smaller float rounds them once, in any mode."""
+    high = (values >> 32).astype(np.float64) * 2.0**32
+    low = (values & 0xFFFFFFFF).astype(np.float64)
+    total = high + low
+    lost = low - (total - high)
+    return np.where(lost != 0, _to_odd(total, lost), total)

@@ -35,7 +35,10 @@ def unsigned(lanes: np.dtype) -> np.dtype:
 # -- larger and smaller ---------------------------------------------------------------------------
 
 
-def _with_zeros(pick: np.ufunc, merge: np.ufunc) -> Function:
+def with_zeros(pick: np.ufunc, merge: np.ufunc) -> Function:
+    """Return a maximum or minimum that knows the signs of zeros: two of them differ at most in the
+    sign bit, which `merge` decides."""
+
     def choose(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         result = pick(first, second)
         if np.count_nonzero(result) != result.size:
@@ -48,8 +51,8 @@ def _with_zeros(pick: np.ufunc, merge: np.ufunc) -> Function:
     return choose
 
 
-_MAXIMUM = _with_zeros(np.maximum, np.bitwise_and)
-_MINIMUM = _with_zeros(np.minimum, np.bitwise_or)
+_MAXIMUM = with_zeros(np.maximum, np.bitwise_and)
+_MINIMUM = with_zeros(np.minimum, np.bitwise_or)
 
 
 def maximum_of(lanes: np.dtype, scalar: float) -> Function:

@@ -53,38 +53,31 @@ def _exact(function: np.ufunc, values: np.ndarray, out: np.ndarray | None) -> np
     return _unary(function, values, out)
 
 
-@np.errstate(all="ignore")
-def exp(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """e^x of f32 or f16 `values`, subnormal results included; `out` may be `values`."""
-    return _unary(np.exp, values, out)
-
-
-@np.errstate(all="ignore")
-def log(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Natural logarithm of f32 or f16 `values`; `out` may be `values`."""
-    return _unary(np.log, values, out)
-
-
-@np.errstate(all="ignore")
-def sqrt(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Square root of f32 or f16 `values`, correctly rounded; `out` may be `values`."""
-    return _exact(np.sqrt, values, out)
-
-
 def _reciprocal_root(wide: np.ndarray) -> np.ndarray:
     return 1 / np.sqrt(wide)
 
 
-@np.errstate(all="ignore")
-def rsqrt(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """1/sqrt(x) of f32 or f16 `values`, +-inf at +-0; `out` may be `values`."""
-    return _unary(_reciprocal_root, values, out)
+Function = Callable[..., np.ndarray]
+"""Of f32 or f16 values, and of an array for the result, which may be that of the values."""
 
 
-@np.errstate(all="ignore")
-def recip(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """1/x of f32 or f16 `values`, correctly rounded; `out` may be `values`."""
-    return _exact(np.reciprocal, values, out)
+def _function(compute: Function, function: Function) -> Function:
+    def apply(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        return compute(function, values, out)
+
+    return np.errstate(all="ignore")(apply)
+
+
+exp = _function(_unary, np.exp)
+"""e^x, subnormal results included."""
+log = _function(_unary, np.log)
+"""Natural logarithm."""
+sqrt = _function(_exact, np.sqrt)
+"""Square root, correctly rounded."""
+rsqrt = _function(_unary, _reciprocal_root)
+"""1/sqrt(x), +-inf at +-0."""
+recip = _function(_exact, np.reciprocal)
+"""1/x, correctly rounded."""
 
 
 @np.errstate(all="ignore")

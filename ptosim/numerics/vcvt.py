@@ -10,12 +10,13 @@ NaN stays NaN."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from ptosim.numerics.codes import decode_table, encoder
-from ptosim.numerics.formats import BF16, Format, lookup
+from ptosim.numerics.formats import Format, lookup
+from ptosim.numerics.fused import odd_float
 from ptosim.numerics.integers import clamp_int, float_to_int, float_to_low_bits, wrap_int
 from ptosim.numerics.rounding import narrow, to_integral
 
@@ -86,54 +87,11 @@ def _float_to_float(src: str, dst: str, mode: str, saturate: bool) -> Conversion
 
 
 def _int_to_float(src: str, dst: str, mode: str) -> Conversion:
-    form = lookup(dst)
     if lookup(src).bits < 64:
         return lambda values: narrow(values.astype(np.float64), dst, mode, saturate=False)
-    if mode == "rint" and dst == "f32":
-        return lambda values: values.astype(np.float32)
-    return lambda values: np.array([_rounded(int(v), dst, mode) for v in values], form.dtype)
+    return lambda values: narrow(odd_float(values), dst, mode, saturate=False)
 
 
-def _rounded(value: int, dst: str, mode: str) -> float:
-    """A 64-bit integer in a float format, rounded once: f64 cannot hold it, so the exact value
-    decides between the neighbors."""
-    nearest = float(np.array(value).astype(lookup(dst).dtype))
-    if mode == "rint" or not np.isfinite(nearest) or Fraction(nearest) == value:
-        return nearest
-    below, above = _neighbors(nearest, value, dst)
-    if mode == "floor":
-        return below
-    if mode == "ceil":
-        return above
-    if mode == "trunc":
-        return below if value > 0 else above
-    if mode == "odd":
-        return below if _is_odd(below, dst) else above
-    return _half_away(below, above, value)
-
-
-def _neighbors(nearest: float, value: int, dst: str) -> tuple[float, float]:
-    kind = lookup(dst).dtype
-    if nearest < value:
-        return nearest, float(np.nextafter(kind.type(nearest), kind.type(np.inf)))
-    return float(np.nextafter(kind.type(nearest), kind.type(-np.inf))), nearest
-
-
-def _is_odd(value: float, dst: str) -> bool:
-    kind = lookup(dst).dtype
-    return bool(np.array(value, kind).view(f"u{kind.itemsize}") & 1)
-
-
-def _half_away(below: float, above: float, value: int) -> float:
-    low, high = value - Fraction(below), Fraction(above) - value
-    if low == high:
-        return above if value > 0 else below
-    return below if low < high else above
-
-
-def truncation(lanes: np.dtype, letter: str) -> Conversion:
+def truncation(letter: str) -> Conversion:
     """Return the function that rounds floats to integral values of the same type."""
-    mode = MODES[letter]
-    if lanes == BF16:
-        return lambda values: to_integral(values.astype(np.float32), mode).astype(BF16)
-    return lambda values: to_integral(values, mode)
+    return partial(to_integral, mode=MODES[letter])

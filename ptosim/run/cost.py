@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,24 +27,19 @@ from ptosim.run.what_if import changed_table
 from ptosim.timing.report.totals import CostReport
 
 
+@dataclass(eq=False)
 class TimedLaunch(SymbolicLaunch):
     """A launch of which only the time is asked for."""
 
     depth = Depth.SHAPES
 
-    def __init__(
-        self,
-        front: Front,
-        profile: Profile,
-        options: RunOptions,
-        figures: tuple[CostTable, int],
-    ) -> None:
-        super().__init__(front, profile, options)
-        self.figures = figures
+    figures: tuple[CostTable, int]
 
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
-        self.engine = TimedSymbolicEngine(*self.parts(), bridge_of(self, *self.figures), observers)
+        self.engine = TimedSymbolicEngine(
+            *self.parts(), observers, timing=bridge_of(self, *self.figures)
+        )
 
     def _not_given(self, value: Value) -> Unknown:
         return Unknown(f"the scalar argument `{value.name}`", value.name)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ptosim.engine.core.decode import decode
+from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.records import DecodedProgram, Depth
 from ptosim.engine.core.retire import RetireEngine
@@ -89,31 +89,31 @@ Args = Mapping[str, Any] | Sequence[Any] | None
 """Arguments by name, or in the order of the entry; what is left out is generated or unknown."""
 
 
+@dataclass(eq=False)
 class Launch:
     """One run: arguments in buffers and tiles, cores, an engine."""
 
     depth = Depth.VALUES
     """How much of the program is executed."""
 
-    resolved: ResolvedModule
-    function: Function
-    launched: Sequence[Function]
-    roles: Sequence[CoreRole]
-    placement: Placement
-    machine: Machine
-    program: DecodedProgram
-    engine: Engine
-    is_timed = False
-    """True if cycles are counted beside the values."""
+    front: Front
+    profile: Profile
+    options: RunOptions
+    sink: Sink = field(default_factory=Sink, init=False)
+    generated: dict[str, str] = field(default_factory=dict, init=False)
+    tile_inputs: dict[str, np.ndarray] = field(default_factory=dict, init=False)
+    resolved: ResolvedModule = field(init=False)
+    function: Function = field(init=False)
+    launched: Sequence[Function] = field(init=False)
+    roles: Sequence[CoreRole] = field(init=False)
+    placement: Placement = field(init=False)
+    machine: Machine = field(init=False)
+    program: DecodedProgram = field(init=False)
+    engine: Engine = field(init=False)
+    is_timed: bool = field(default=False, init=False)  # cycles are counted beside the values
 
-    def __init__(self, front: Front, profile: Profile, options: RunOptions) -> None:
-        self.front = front
-        self.profile = profile
-        self.options = options
-        self.sink = Sink()
-        self.generated: dict[str, str] = {}
-        self.tile_inputs: dict[str, np.ndarray] = {}
-        self.rng = np.random.default_rng(options.seed)
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.options.seed)
 
     def prepare(self, entry: str, args: Args) -> Self:
         """Place and decode an entry, bind its arguments and make the cores. Raises UsageError for
@@ -127,16 +127,8 @@ class Launch:
             self.sink.extend(known.findings)
             self._reject_errors()
         self.launched, self.roles, self.placement = known.launched, known.roles, known.placement
-        self.program = decode(
-            self.resolved,
-            self.launched,
-            self.placement,
-            self.machine,
-            self.profile,
-            self._warn,
-            self.sink,
-            depth=self.depth,
-        )
+        parts = (self.resolved, self.placement, self.machine, self.profile, self._warn, self.sink)
+        self.program = Decoder(*parts, self.depth).run(self.launched)
         self._refuse_unsupported()
         self._bind_arguments(given)
         self._make_cores()
@@ -327,7 +319,7 @@ class Launch:
             from ptosim.run.costing import bridge_of
 
             self.is_timed = True
-            self.engine = TimedEngine(*parts, bridge_of(self), observers, in_order=in_order)
+            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=bridge_of(self))
         else:
             self.engine = Engine(*parts, observers, in_order=in_order)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
 families.load()
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class LoadedProgram:
     """A program that was parsed and checked: what it takes, its values, its cost."""
 
-    def __init__(self, front: Front, profile: Profile) -> None:
-        self._front = front
-        self._profile = profile
+    front: Front
+    """The checked module."""
+    profile: Profile
+    """The semantic profile."""
 
     @classmethod
     def of(cls, front: Front, profile: str, switches: Mapping[str, str] | None = None) -> Self:
@@ -40,49 +43,39 @@ class LoadedProgram:
         return cls(front, chosen)
 
     @property
-    def front(self) -> Front:
-        """The checked module."""
-        return self._front
-
-    @property
     def target(self) -> str:
         """The architecture that it runs on: a2a3 or a5."""
-        return self._front.target
+        return self.front.target
 
     @property
     def chip(self) -> str:
         """The chip that it runs on, for example 910B1: sizes, cores, clock and bandwidths."""
-        return self._front.chip
+        return self.front.chip
 
     @property
     def level(self) -> int:
         """The assembler level: 2 plans memory, 3 takes the program's addresses."""
-        return self._front.level
+        return self.front.level
 
     @property
     def compat(self) -> str:
         """The date of the language that it was read as."""
-        return self._front.compat
+        return self.front.compat
 
     @property
     def sync(self) -> str:
         """`manual`: the program's flags are all there is; `auto`: they are inserted."""
-        return self._front.sync
-
-    @property
-    def profile(self) -> Profile:
-        """The semantic profile."""
-        return self._profile
+        return self.front.sync
 
     @property
     def findings(self) -> list[Diagnostic]:
         """What the static checks found."""
-        return list(self._front.sink)
+        return list(self.front.sink)
 
     @property
     def entries(self) -> list[str]:
         """Names of the functions that can be run."""
-        return self._front.resolved.entries
+        return self.front.resolved.entries
 
     def entry(self, name: str | None = None) -> str:
         """Return the function to run; raises UsageError if it must be named or does not exist."""
@@ -90,7 +83,7 @@ class LoadedProgram:
         found = entries
         if name is not None:
             name = name.removeprefix("@")
-            found = self._front.resolved.entries_named(name)
+            found = self.front.resolved.entries_named(name)
         if len(found) == 1:
             return found[0]
         if name is not None:
@@ -106,7 +99,7 @@ class LoadedProgram:
 
     def signature(self, entry: str | None = None) -> list[Arg]:
         """Return what an entry takes."""
-        resolved = self._front.resolved
+        resolved = self.front.resolved
         return arguments.signature(peer_functions(resolved, resolved.functions[self.entry(entry)]))
 
     def run(
@@ -130,7 +123,7 @@ class LoadedProgram:
         not ended after `max_instructions`.
         """
         options = RunOptions(block_num, sanitize, timing, commit, uninit, seed, max_instructions)
-        launch = Launch(self._front, self._profile, options).prepare(self.entry(entry), args)
+        launch = Launch(self.front, self.profile, options).prepare(self.entry(entry), args)
         return launch.run(observers)
 
     def cost(
@@ -159,11 +152,11 @@ class LoadedProgram:
     def on_target(self, target: str | None) -> Self:
         """Return the program for a target: itself, or checked anew. Raises ProgramError if the
         other target rejects it."""
-        front = self._front
+        front = self.front
         names = TargetName(front.target, None), TargetName(front.target, front.chip)
         if target is None or check_target_word(target) in names:
             return self
         sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
         asked = FrontOptions(target, front.level, sync, front.compat, front.entry, front.legacy)
         other = run_frontend(front.source, asked)
-        return self.of(other, self._profile.name)
+        return self.of(other, self.profile.name)

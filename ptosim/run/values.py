@@ -6,6 +6,7 @@ SPEC is `file.npy`, `file.npz:key`, `file.bin:dtype:RxC`, `zeros:dtype:RxC`, `on
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +99,6 @@ def _cast(values: np.ndarray, dtype: DType) -> np.ndarray:
         return values.astype(argument_dtype(dtype))
 
 
-def _zeros(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    return np.zeros(shape, argument_dtype(dtype))
-
-
-def _ones(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    return _cast(np.ones(shape, np.float32), dtype)
-
-
 def _randn(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
     values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     return _cast(values * 4 if dtype.is_integer else values, dtype)
@@ -116,16 +109,12 @@ def _randint(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
     return _cast(np.random.default_rng(seed).integers(low, high, shape), dtype)
 
 
-def _arange(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    return _cast(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape), dtype)
-
-
 _MAKERS = {
-    "zeros": _zeros,
-    "ones": _ones,
+    "zeros": lambda dtype, shape, seed: np.zeros(shape, argument_dtype(dtype)),
+    "ones": lambda dtype, shape, seed: _cast(np.ones(shape, np.float32), dtype),
     "randn": _randn,
     "randint": _randint,
-    "arange": _arange,
+    "arange": lambda dtype, shape, seed: _cast(np.arange(math.prod(shape)).reshape(shape), dtype),
 }
 
 

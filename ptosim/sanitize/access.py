@@ -4,6 +4,7 @@ note."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from ptosim.effects.account import HIDDEN, Bound, Effects, Reached, effects_of
 from ptosim.effects.row import access_entry
@@ -21,19 +22,17 @@ Shadows = Callable[[Core, Memory], Shadow]
 """Returns the shadow of a space of a core (by name), or of a buffer (by number)."""
 
 
+@dataclass(slots=True, eq=False)
 class Access:
     """Footprints of one binding; see `Effects`."""
 
-    __slots__ = ("core", "found", "inst", "is_atomic", "reads", "spoils", "writes")
-
-    def __init__(self, core: Core, inst: Inst) -> None:
-        self.core = core
-        self.inst = inst
-        self.reads: tuple[Footprint, ...] = ()
-        self.writes: tuple[Footprint, ...] = ()
-        self.found: tuple[Footprint, ...] = ()
-        self.spoils: tuple[tuple[Footprint, int | None], ...] = ()
-        self.is_atomic = False
+    core: Core
+    inst: Inst
+    reads: tuple[Footprint, ...] = ()
+    writes: tuple[Footprint, ...] = ()
+    found: tuple[Footprint, ...] = ()
+    spoils: tuple[tuple[Footprint, int | None], ...] = ()
+    is_atomic: bool = False
 
     def moved(self, distance: int) -> Access:
         """Return the accesses of the same operation with its window of global memory so many bytes

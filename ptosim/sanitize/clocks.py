@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from ptosim.machine.core import Core
@@ -18,21 +19,19 @@ READS = "S reads"
 """The scalar unit's loads: done before the next instruction is issued."""
 
 
+@dataclass(slots=True, eq=False)
 class Agent:
     """A pipe of a core. `count` is what it has done; `clock[i]` what it knows of agent i.
     Operations of a pipe that is `in_order` are done in the order of their issue."""
 
-    __slots__ = ("clock", "core", "count", "in_order", "index", "pending", "pipe", "seen")
-
-    def __init__(self, index: int, core: Core, pipe: str, total: int, in_order: bool) -> None:
-        self.index = index
-        self.core = core
-        self.pipe = pipe
-        self.in_order = in_order
-        self.count = 0
-        self.clock = [0] * total
-        self.seen: list[int] | None = None  # the scalar unit's clock that it joined last
-        self.pending: deque[list[int]] = deque()  # clocks of issue of what waits in its queue
+    index: int
+    core: Core
+    pipe: str
+    clock: list[int]
+    in_order: bool
+    count: int = 0
+    seen: list[int] | None = None  # the scalar unit's clock that it joined last
+    pending: deque[list[int]] = field(default_factory=deque)  # clocks of issue in its queue
 
     def message(self) -> list[int]:
         """What an event says that fires when everything issued to the pipe is done."""
@@ -57,7 +56,7 @@ class Clocks:
         for core in cores:
             for name in names:
                 in_order = not (target == "a2a3" and name == "V")
-                agent = Agent(len(self.by_index), core, name, total, in_order)
+                agent = Agent(len(self.by_index), core, name, [0] * total, in_order)
                 self.agents[core.index, name] = agent
                 self.by_index.append(agent)
         self.pipes = names

@@ -7,7 +7,7 @@ from typing import Any
 
 from ptosim.effects.row import access_entry
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.ground.diagnostics.model import Label, finding
+from ptosim.ground.diagnostics.model import Label
 from ptosim.machine.core import Core
 from ptosim.sanitize.report import Reporter
 
@@ -77,18 +77,16 @@ class ControlBook:
         setter = self._setters[core.index]
         names = sorted({_BITS.get(n, f"bit {n}") for n in range(64) if bits >> n & 1})
         span = self._report.span
-        self._report.sink.emit(
-            finding(
-                "PTO7106",
-                f"'{inst.op.name}' runs without the mode that was set ({', '.join(names)}): "  # type: ignore[union-attr]
-                f"'{clearing.op.name}' has cleared the control register",  # type: ignore[union-attr]
-                span(inst.op),  # type: ignore[arg-type]
-                more=(
-                    Label(span(clearing.op), "leaves bit 50 set and no other"),  # type: ignore[arg-type]
-                    Label(span(setter.op), "the mode is set here"),  # type: ignore[arg-type]
-                ),
-                notes=("a microscaling TQUANT on A5 writes the control register as a whole",),
-                help="set the mode again after it, or quantise first",
-                context={"bits": bits},
-            )
+        self._report.sink.report(
+            "PTO7106",
+            f"'{inst.op.name}' runs without the mode that was set ({', '.join(names)}): "  # type: ignore[union-attr]
+            f"'{clearing.op.name}' has cleared the control register",  # type: ignore[union-attr]
+            span(inst.op),  # type: ignore[arg-type]
+            more=(
+                Label(span(clearing.op), "leaves bit 50 set and no other"),  # type: ignore[arg-type]
+                Label(span(setter.op), "the mode is set here"),  # type: ignore[arg-type]
+            ),
+            notes=("a microscaling TQUANT on A5 writes the control register as a whole",),
+            help="set the mode again after it, or quantise first",
+            context={"bits": bits},
         )

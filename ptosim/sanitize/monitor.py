@@ -289,7 +289,9 @@ class Monitor:
         later: tuple[Any, ...],
         print_: Footprint,
     ) -> None:
-        if not self.chosen.races or (kind == "write" and _may_swap(earlier[2], later[2])):
+        if not self.chosen.races or _hand_over(earlier[2], later[2]):
+            return
+        if kind == "write" and _may_swap(earlier[2], later[2]):
             return
         first, second = earlier[2].inst.pc, later[2].inst.pc
         kinds = (
@@ -436,6 +438,13 @@ def _place_of(held: Any) -> tuple[int, int | None] | None:
     if isinstance(held, TileRef):
         return held.addr, held.type.bytes
     return (held.byte, None) if isinstance(held, Pointer) else None
+
+
+def _hand_over(earlier: Access, later: Access) -> bool:
+    """True for a product and a move of its accumulator that pass it on block by block: the unit
+    flag of both is the order between them (PTO micro-instruction specification, AccPhase)."""
+    ops = earlier.inst.op, later.inst.op
+    return all(op is not None and op.bound.get("unit_flag") is not None for op in ops)
 
 
 def _may_swap(first: Access, second: Access) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from ptosim.effects.account import HIDDEN
 from ptosim.effects.operands import role_of, written_name
 from ptosim.effects.row import access_entry, uses_scratch
-from ptosim.ground.diagnostics.model import Label, finding
+from ptosim.ground.diagnostics.model import Label
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.schema import Role
 from ptosim.sanitize.access import Access
@@ -78,34 +78,30 @@ class Overlaps:
         low, high = max(one.span[0], other.span[0]), min(one.span[1], other.span[1])
         names = written_name(op, one.name), written_name(op, other.name)
         what, rule = why
-        self._report.sink.emit(
-            finding(
-                "PTO6401",
-                f"'{op.name}' has {one.name} {names[0]} {what} {other.name} {names[1]}: both use "
-                f"{one.shadow.name} [{low:#x}, {high:#x})",
-                self._report.span(op),
-                label=f"{one.name}: {_range(one)}; {other.name}: {_range(other)}",
-                notes=(rule,),
-                help=f"give {names[0]} storage of its own",
-                context={"operands": [one.name, other.name], "bytes": [low, high]},
-            )
+        self._report.sink.report(
+            "PTO6401",
+            f"'{op.name}' has {one.name} {names[0]} {what} {other.name} {names[1]}: both use "
+            f"{one.shadow.name} [{low:#x}, {high:#x})",
+            self._report.span(op),
+            label=f"{one.name}: {_range(one)}; {other.name}: {_range(other)}",
+            notes=(rule,),
+            help=f"give {names[0]} storage of its own",
+            context={"operands": [one.name, other.name], "bytes": [low, high]},
         )
 
     def _hidden(self, access: Access, op: Operation, hidden: Footprint, other: Footprint) -> None:
         name = written_name(op, other.name)
         low, high = hidden.span
-        self._report.sink.emit(
-            finding(
-                "PTO7105",
-                f"'{op.name}' uses {hidden.shadow.name} [{low:#x}, {high:#x}) as scratch of its "
-                f"own, where its operand {other.name} {name} is",
-                self._report.span(op),
-                label=f"{other.name}: {_range(other)}",
-                more=_made(self._report, other),
-                notes=(hidden_note(self._report.machine.definition),),
-                help=f"place {name} below {low:#x}, or give the operation a `tmp` tile",
-                context={"operand": other.name, "bytes": [low, high]},
-            )
+        self._report.sink.report(
+            "PTO7105",
+            f"'{op.name}' uses {hidden.shadow.name} [{low:#x}, {high:#x}) as scratch of its "
+            f"own, where its operand {other.name} {name} is",
+            self._report.span(op),
+            label=f"{other.name}: {_range(other)}",
+            more=_made(self._report, other),
+            notes=(hidden_note(self._report.machine.definition),),
+            help=f"place {name} below {low:#x}, or give the operation a `tmp` tile",
+            context={"operand": other.name, "bytes": [low, high]},
         )
 
 

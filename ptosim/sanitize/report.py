@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
 from ptosim.effects.operands import written_name
 from ptosim.engine.core.records import Inst
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
+from ptosim.ground.diagnostics.model import Label, Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import MachineDef
@@ -25,18 +26,18 @@ _RACES = {
 }
 
 
+@dataclass(eq=False)
 class Reporter:
     """Makes findings and hands them on."""
 
-    def __init__(
-        self, resolved: ResolvedModule, machine: Machine, sink: Sink, clocks: Clocks
-    ) -> None:
-        self.resolved = resolved
-        self.machine = machine
-        self.sink = sink
-        self.clocks = clocks
-        self.nesting = Nesting(resolved)
-        self.repairs = Repairs(resolved, self.nesting)
+    resolved: ResolvedModule
+    machine: Machine
+    sink: Sink
+    clocks: Clocks
+
+    def __post_init__(self) -> None:
+        self.nesting = Nesting(self.resolved)
+        self.repairs = Repairs(self.resolved, self.nesting)
 
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
@@ -53,16 +54,6 @@ class Reporter:
         extent: tuple[int, int],
     ) -> None:
         """Two conflicting accesses that nothing orders."""
-        self.sink.emit(self._race(kind, earlier, later, print_, extent))
-
-    def _race(
-        self,
-        kind: str,
-        earlier: tuple[Any, ...],
-        later: tuple[Any, ...],
-        print_: Footprint,
-        extent: tuple[int, int],
-    ) -> Diagnostic:
         code, verb, did, may = _RACES[kind]
         one, two = earlier[2], later[2]
         source, target = self._pipe(earlier[0]), self._pipe(later[0])
@@ -77,7 +68,7 @@ class Reporter:
             f"data race: '{two.inst.op.name}' {verb} {where}, which '{one.inst.op.name}' {may}"
         )
         repair = self.repairs.between(one.inst.op, two.inst.op, source, target, same_core)
-        return finding(
+        self.sink.report(
             code,
             message,
             self.span(two.inst.op),
@@ -143,17 +134,15 @@ class Reporter:
         more = ()
         if writer is not None:
             more = (Label(self.span(writer.inst.op), "left them so"),)
-        self.sink.emit(
-            finding(
-                code,
-                f"'{op.name}' {what}",
-                self.span(op),
-                label=f"operand {print_.name}{self._when(access, entry[3], self._pipe(entry[0]))}",
-                more=more,
-                notes=notes,
-                help=cure,
-                context={"operand": print_.name, "space": print_.shadow.name, "bytes": [low, high]},
-            )
+        self.sink.report(
+            code,
+            f"'{op.name}' {what}",
+            self.span(op),
+            label=f"operand {print_.name}{self._when(access, entry[3], self._pipe(entry[0]))}",
+            more=more,
+            notes=notes,
+            help=cure,
+            context={"operand": print_.name, "space": print_.shadow.name, "bytes": [low, high]},
         )
 
     def overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
@@ -165,72 +154,61 @@ class Reporter:
         more = ()
         if writer is not None:  # not the values that an input has from the start
             more = (Label(self.span(writer.inst.op), f"{other} overwrites them here"),)
-        self.sink.emit(
-            finding(
-                "PTO7104",
-                f"'{access.inst.op.name}' reads {mine} in {print_.shadow.name} "
-                f"[{low:#x}, {high:#x}), which {other} has overwritten",
-                self.span(access.inst.op),
-                label=f"operand {print_.name} still needs its bytes",
-                more=more,
-                notes=(
-                    "the two overlap and are in use at the same time",
-                    *(() if writer is not None else (f"{other} has its values from the start",)),
-                ),
-                help=f"place {other} and {mine} apart, or leave out the addresses (level 2 plans "
-                "them)",
-                context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
-            )
+        self.sink.report(
+            "PTO7104",
+            f"'{access.inst.op.name}' reads {mine} in {print_.shadow.name} "
+            f"[{low:#x}, {high:#x}), which {other} has overwritten",
+            self.span(access.inst.op),
+            label=f"operand {print_.name} still needs its bytes",
+            more=more,
+            notes=(
+                "the two overlap and are in use at the same time",
+                *(() if writer is not None else (f"{other} has its values from the start",)),
+            ),
+            help=f"place {other} and {mine} apart, or leave out the addresses (level 2 plans them)",
+            context={"space": print_.shadow.name, "bytes": [low, high], "by": other},
         )
 
     # -- flags ------------------------------------------------------------------------------------
 
     def set_twice(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
         """A flag is set that is set already."""
-        self.sink.emit(
-            finding(
-                "PTO5210",
-                f"{_flag(key)} is set while it is still set",
-                self.span(inst.op),  # type: ignore[arg-type]
-                label="set again",
-                more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
-                notes=(
-                    "a flag is one bit: what a second set does before the wait is undocumented",
-                ),
-                help="wait for the flag first, or use another event id",
-            )
+        self.sink.report(
+            "PTO5210",
+            f"{_flag(key)} is set while it is still set",
+            self.span(inst.op),  # type: ignore[arg-type]
+            label="set again",
+            more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
+            notes=("a flag is one bit: what a second set does before the wait is undocumented",),
+            help="wait for the flag first, or use another event id",
         )
 
     def left_set(self, inst: Inst, key: tuple[Any, ...], count: int) -> None:
         """A flag is set when the program ends."""
         times = f" ({count} times)" if count > 1 else ""
         _, source, target, number = key
-        self.sink.emit(
-            finding(
-                "PTO5211",
-                f"{_flag(key)} is left set{times}",
-                self.span(inst.op),  # type: ignore[arg-type]
-                label="set here, never waited for",
-                notes=("a flag that stays set can satisfy a wait of the next kernel",),
-                help=f"add `pto.wait_flag[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]`, "
-                "or drop the set",
-            )
+        self.sink.report(
+            "PTO5211",
+            f"{_flag(key)} is left set{times}",
+            self.span(inst.op),  # type: ignore[arg-type]
+            label="set here, never waited for",
+            notes=("a flag that stays set can satisfy a wait of the next kernel",),
+            help=f"add `pto.wait_flag[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]`, "
+            "or drop the set",
         )
 
     def library_flag(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
         """The library uses a flag inside an operation that the program has set."""
-        self.sink.emit(
-            finding(
-                "PTO5212",
-                f"'{inst.op.name}' uses {_flag(key)} itself while the program has it set",  # type: ignore[union-attr]
-                self.span(inst.op),  # type: ignore[arg-type]
-                more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
-                notes=(
-                    "the library's code for this operation sets and waits for EVENT_ID0 between "
-                    "the vector pipe and the scalar unit",
-                ),
-                help="use another event id between these pipes",
-            )
+        self.sink.report(
+            "PTO5212",
+            f"'{inst.op.name}' uses {_flag(key)} itself while the program has it set",  # type: ignore[union-attr]
+            self.span(inst.op),  # type: ignore[arg-type]
+            more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
+            notes=(
+                "the library's code for this operation sets and waits for EVENT_ID0 between "
+                "the vector pipe and the scalar unit",
+            ),
+            help="use another event id between these pipes",
         )
 
 

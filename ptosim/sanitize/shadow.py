@@ -8,6 +8,7 @@ bytes and is halved whenever a footprint ends inside a unit."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,30 +23,24 @@ ORIGIN = (0, 0, None, 0)
 """The writer of bytes that were there before the program began: agent 0 at time 0."""
 
 
+@dataclass(slots=True, eq=False)
 class Atom:
     """Bytes with one history. `write` is the last write, `reads` the reads since then by agent;
     both are (agent, time, access, execution). `owner` is the allocation that wrote last, `lost` the
     one whose content that overwrote."""
 
-    __slots__ = ("defined", "label", "lost", "owner", "reads", "size", "write")
-
-    def __init__(self, label: int, size: int, defined: int) -> None:
-        self.label = label
-        self.size = size  # in units
-        self.defined = defined
-        self.write: tuple[Any, ...] = ORIGIN
-        self.reads: dict[int, tuple[Any, ...]] = {}
-        self.owner: Any = None
-        self.lost: Any = None
+    label: int
+    size: int  # in units
+    defined: int
+    write: tuple[Any, ...] = ORIGIN
+    reads: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    owner: Any = None
+    lost: Any = None
 
     def split(self, label: int, size: int) -> Atom:
         """Return a new atom for `size` units of this one."""
-        part = Atom(label, size, self.defined)
-        part.write = self.write
-        part.reads = dict(self.reads)
-        part.owner, part.lost = self.owner, self.lost
         self.size -= size
-        return part
+        return replace(self, label=label, size=size, reads=dict(self.reads))
 
 
 class Shadow:
@@ -125,18 +120,16 @@ class Shadow:
         return int(places[0]) * self.unit, min((int(places[-1]) + 1) * self.unit, self.bytes)
 
 
+@dataclass(slots=True, eq=False)
 class Footprint:
     """The bytes of one operand, and the atoms they are made of at present."""
 
-    __slots__ = ("_atoms", "_version", "name", "owner", "parts", "shadow")
-
-    def __init__(self, shadow: Shadow, parts: tuple[Strided, ...], name: str, owner: Any) -> None:
-        self.shadow = shadow
-        self.parts = parts
-        self.name = name
-        self.owner = owner  # the allocation that the bytes belong to, if it is known
-        self._atoms: tuple[Atom, ...] = ()
-        self._version = -1
+    shadow: Shadow
+    parts: tuple[Strided, ...]
+    name: str
+    owner: Any  # the allocation that the bytes belong to, if it is known
+    _atoms: tuple[Atom, ...] = ()
+    _version: int = -1
 
     def atoms(self) -> tuple[Atom, ...]:
         """Return the atoms of the footprint."""

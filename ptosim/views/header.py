@@ -2,44 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from rich.text import Text
 
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
+from ptosim.passes.frontend import Front
 from ptosim.run.program import LoadedProgram
-
-
-class Configured(Protocol):
-    """A program, or a checked module."""
-
-    @property
-    def target(self) -> str:
-        """The architecture it is for."""
-        ...
-
-    @property
-    def chip(self) -> str:
-        """The chip it is for."""
-        ...
-
-    @property
-    def level(self) -> int:
-        """The assembler level."""
-        ...
-
-    @property
-    def compat(self) -> str:
-        """The date of the language that it was read as."""
-        ...
-
-    @property
-    def sync(self) -> str:
-        """Who places flags and barriers."""
-        ...
 
 
 def header(program: LoadedProgram, entry: str) -> dict[str, object]:
@@ -47,7 +17,7 @@ def header(program: LoadedProgram, entry: str) -> dict[str, object]:
     return header_fields(program, program.profile, entry)
 
 
-def header_fields(chosen: Configured, profile: Profile, entry: str) -> dict[str, object]:
+def header_fields(chosen: LoadedProgram | Front, profile: Profile, entry: str) -> dict[str, object]:
     """Return the choices of a program or a checked module."""
     return {
         "version": __version__,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from ptosim.quant.fake_quant import fake_quant_type
 from ptosim.quant.mlir.cursor import MlirFault
 from ptosim.quant.mlir.ops import verify_cast
 from ptosim.quant.mlir.parser import parse_type
-from ptosim.quant.mlir.semantics import dcast, poisoned, qcast
+from ptosim.quant.mlir.semantics import dcast, qcast
+from ptosim.quant.mlir.types import StorageSpec, UniformType
 from tests.conformance.data import COMPARED, arrays, assert_bits, document
 
 VERSIONS = {"mlir22": "22", "mlir_head_2026": "2026"}
@@ -67,6 +69,16 @@ def numeric(kind: str) -> list[Any]:
         for c in found
         if c["kind"] == kind
     ]
+
+
+def poisoned(x: np.ndarray, type_: UniformType) -> int:
+    """How many elements the lowered conversion leaves undefined: NaN, or beyond the storage type
+    before the clamp."""
+    full = (-(1 << 31), (1 << 31) - 1)
+    wide = replace(type_, storage=StorageSpec("i32", 32, True, False, *full, full))
+    whole = qcast(x, wide, "mlir-lower-clamp").astype(np.int64)
+    low, high = type_.storage.full
+    return int(np.count_nonzero((whole < low) | (whole > high) | np.isnan(x.astype(np.float64))))
 
 
 SCHEMES = {"lowered": "mlir-lower", "doc_rne": "mlir", "const_converter": "mlir-const"}

@@ -26,7 +26,7 @@ def test_int8(case):
     attributes = Attributes()
     # The mask of the linear cases is that of PyTorch's [N, K] weights; oneDNN's are [K, N].
     mask = case["mask_weights"] << 1 if linear else case["mask_weights"]
-    attributes.set_scales_mask("weights", mask)
+    attributes.set_scales("weights", mask)
     if case["post_op"] != "none":
         attributes.append(case["post_op"])
     values = Values(get("x_scale"), get("x_zp"), get("w_scale"), get("y_scale"), get("y_zp"))

@@ -10,12 +10,12 @@ import pytest
 from ptosim.quant.onnx.ops import evaluate
 from ptosim.quant.onnx.rules import check_node
 from ptosim.quant.onnx.schema import Input, Node
-from ptosim.quant.packing import pack, unpack
 from ptosim.quant.quantize import quantize
 from ptosim.quant.storage import storage
 from tests.conformance import data
 from tests.conformance.data import arrays, document
 from tests.conformance.quant_data import assert_same, stored, typed
+from tests.support.packing import pack, unpack
 
 ORACLES = {"ref": "reference", "ort": "runtime"}
 

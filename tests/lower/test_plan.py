@@ -25,7 +25,7 @@ def recorded_task(case) -> tuple[plan.Task, np.ndarray]:
         return found.get(f"{case['name']}/{key}")
 
     linear, attributes = case["kind"] == "qlinear", Attributes()
-    attributes.set_scales_mask("weights", case["mask_weights"] << linear)
+    attributes.set_scales("weights", case["mask_weights"] << linear)
     if case["post_op"] != "none":
         attributes.append(case["post_op"])
     conv = None
@@ -70,7 +70,7 @@ rng = np.random.default_rng(99)
 def product(src_zero=0, dst_zero=0, bias=None, out="i8", post=(), kind=np.uint8) -> plan.Task:
     info = np.iinfo(kind)
     attributes = Attributes()
-    attributes.set_scales_mask("weights", 2)
+    attributes.set_scales("weights", 2)
     for name in post:
         attributes.append(*name)
     return plan.Task(

@@ -33,7 +33,7 @@ CORES = mixed(
 def launch(text: str) -> Launch:
     """A run that has not begun."""
     loaded = ptosim.load(text)
-    front, profile = loaded._front, loaded.profile
+    front, profile = loaded.front, loaded.profile
     started = Launch(front, profile, RunOptions()).prepare("k", {"x": X, "y": np.zeros_like(X)})
     started.start()
     return started

@@ -54,11 +54,11 @@ def _int8(*shape):
 
 
 UNIMPLEMENTED = [
-    (lambda a: a.set_zero_points_mask("weights", 0), "zero points"),
-    (lambda a: a.set_scales_mask("src", 1), "scales of src with mask 1"),
-    (lambda a: a.set_zero_points_mask("dst", 2), "zero points of dst with mask 2"),
+    (lambda a: a.set_zero_points("weights", 0), "zero points"),
+    (lambda a: a.set_scales("src", 1), "scales of src with mask 1"),
+    (lambda a: a.set_zero_points("dst", 2), "zero points of dst with mask 2"),
     (lambda a: a.set_scales("weights", 3, (16, 1)), "grouped scales"),
-    (lambda a: a.set_scales_mask("weights", 1), "scales of weights with mask 1"),
+    (lambda a: a.set_scales("weights", 1), "scales of weights with mask 1"),
     (lambda a: a.set_rounding_mode("dst", "stochastic"), "stochastic rounding"),
 ]
 
@@ -81,7 +81,7 @@ def test_what_no_int8_primitive_implements(ask, words):
 def test_wrong_names_and_types():
     attributes = Attributes()
     for ask, words in (
-        (lambda: attributes.set_scales_mask("bias", 0), "unknown argument"),
+        (lambda: attributes.set_scales("bias", 0), "unknown argument"),
         (lambda: attributes.set_scales("src", 0, dtype="f64"), "scales are f32"),
         (lambda: attributes.set_zero_points("src", 0, dtype="f32"), "zero points are s32"),
         (lambda: attributes.set_rounding_mode("src", "up"), "unknown rounding mode"),
@@ -108,7 +108,7 @@ def test_reorder():
     """(x * s_src) * (1 / s_dst) + z, one rounding each; one scale for each row of weights."""
     x = np.float32([[0.1, 0.26, -1.0], [3.25, -0.5, 100.0]])
     attributes = Attributes()
-    attributes.set_scales_mask("dst", 1)
+    attributes.set_scales("dst", 1)
     scales = np.float32([0.1, 0.5])
     got = reorder(x, Values(dst_scale=scales), attributes=attributes)
     reciprocal = (np.float32(1) / scales)[:, None]
@@ -122,5 +122,5 @@ def test_reorder():
 
 def _zeros():
     attributes = Attributes()
-    attributes.set_zero_points_mask("src", 0)
+    attributes.set_zero_points("src", 0)
     return attributes

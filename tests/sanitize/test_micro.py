@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import ptosim
 from ptosim.ground.isa.targets import machine as machine_def
 from ptosim.machine.core import Cluster, Core, Machine, restore, snapshot
 from tests.support.micro import kernel, run
@@ -353,3 +354,30 @@ def test_a_register_that_another_pipe_writes():
 def test_a_register_that_is_written_again_after_it_was_read():
     """The scalar unit has read before it issues what comes next; two merges keep their order."""
     assert codes(*MERGE, SORT, *flag("V", "S"), TAKEN, SORT, SORT) == []
+
+
+ACC = "!pto.ptr<f32, acc>"
+L0 = "!pto.ptr<f16, left>, !pto.ptr<f16, right>"
+
+
+@pytest.mark.parametrize(("flags", "expected"), [(True, []), (False, ["PTO5201"])])
+def test_the_unit_flag_orders_a_product_and_the_move_of_its_result(flags, expected):
+    """Machine model, AccPhase: with the flag of both the move waits for the product, no event."""
+    mad, move = ("unit_flag(check_and_set)", ", unit_flag(check_and_clear)") if flags else ("", "")
+    text = f"""module attributes {{pto.target_arch = "a5"}} {{
+  func.func @k() attributes {{pto.aicore, pto.kernel_kind = #pto.kernel_kind<cube>}} {{
+    %z = arith.constant 0 : i64
+    %n = arith.constant 16 : i64
+    %a = pto.castptr %z : i64 -> !pto.ptr<f16, left>
+    %b = pto.castptr %z : i64 -> !pto.ptr<f16, right>
+    %c = pto.castptr %z : i64 -> {ACC}
+    %ub = pto.castptr %z : i64 -> !pto.ptr<f32, ub>
+    pto.mad %a, %b, %c, %n, %n, %n {mad} : {L0}, {ACC}, i64, i64, i64
+    pto.mte_l0c_ub %c, %ub, %n, %n, %n, %n, dst_mode(0), nz2nd{move} : {ACC}, !pto.ptr<f32, ub>, i64, i64, i64, i64
+    return
+  }}
+}}
+"""
+    found = ptosim.check(text, sync="manual")
+    assert [d.code for d in found if d.code.startswith("PTO52")] == expected, found
+    assert not any(d.is_rejection for d in found), found

@@ -112,18 +112,18 @@ class Planner:
         return found
 
 
+@dataclass(eq=False)
 class _Scan:
     """One walk over the items of a block; for a loop a second one, whose conflicts with items of
     the first are those between iterations."""
 
-    def __init__(self, planner: Planner, loop: Operation | None) -> None:
-        self.planner = planner
-        self.loop = loop
-        self.known: Knowledge = {}
-        self.history: list[tuple[_Item, Knowledge]] = []
-        self.count = 0
-        self.forward: dict[Operation, list[Flag]] = {}
-        self.barriers: dict[Operation, set[str]] = {}
+    planner: Planner
+    loop: Operation | None
+    known: Knowledge = field(default_factory=dict)
+    history: list[tuple[_Item, Knowledge]] = field(default_factory=list)
+    count: int = 0
+    forward: dict[Operation, list[Flag]] = field(default_factory=dict)
+    barriers: dict[Operation, set[str]] = field(default_factory=dict)
 
     def step(self, index: int, item: _Item, *, first: bool) -> None:
         """Order an item after everything before it that it conflicts with."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptosim.analysis.insert_sync.accesses import Accesses
 from ptosim.analysis.insert_sync.planner import Plan, Planner, number
-from ptosim.ground.diagnostics.model import Sink, finding
+from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -102,13 +102,11 @@ def plan_of(front: Front, function: Function) -> Plan:
 def _synchronise(front: Front, function: Function, edits: Edits, sink: Sink) -> None:
     written = next((op for op in function.op.walk() if op.has("sync")), None)
     if written is not None:
-        sink.emit(
-            finding(
-                "PTO5220",
-                f"@{function.name} has synchronisation of its own and is left as it is",
-                front.resolved.module.span(written),
-                help="remove it all to have it inserted",
-            )
+        sink.report(
+            "PTO5220",
+            f"@{function.name} has synchronisation of its own and is left as it is",
+            front.resolved.module.span(written),
+            help="remove it all to have it inserted",
         )
         return
     _write_plan(plan_of(front, function), edits)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ptosim.debug.commands.table import command
 from ptosim.debug.locations import number
 from ptosim.debug.names import brief
+from ptosim.debug.session import Debugger
+from ptosim.debug.stops import Stop
 from ptosim.ground.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,10 +23,22 @@ def _count(args: str) -> int:
     return count
 
 
-@command("run", "moving", "run", "r")
-def run(shell: Shell, args: str) -> None:
-    """Start over and go to the first breakpoint, or to the end."""
-    shell.stopped(shell.session.run())
+def _moves(
+    move: Callable[..., Stop], usage: str, *aliases: str, example: str = "", repeats: bool = True
+) -> None:
+    """Register the command that moves the run as a method of the session does; what that says of
+    itself is the help."""
+
+    def go(shell: Shell, args: str) -> None:
+        counts = (_count(args),) if usage.endswith("[N]") else ()
+        shell.stopped(move(shell.session, *counts))
+
+    go.__doc__ = move.__doc__
+    name = usage.partition(" ")[0]
+    command(name, "moving", usage, *aliases, example=example, repeats=repeats)(go)
+
+
+_moves(Debugger.run, "run", "r", repeats=False)
 
 
 @command("start", "moving", "start")
@@ -33,16 +48,8 @@ def start(shell: Shell, args: str) -> None:
     shell.stopped(shell.session.step())
 
 
-@command("restart", "moving", "restart")
-def restart(shell: Shell, args: str) -> None:
-    """Go back to the start of the run; breakpoints stay."""
-    shell.stopped(shell.session.restart())
-
-
-@command("step", "moving", "step [N]", "s", example="step 3", repeats=True)
-def step(shell: Shell, args: str) -> None:
-    """Go to the next tile operation of the core, N times."""
-    shell.stopped(shell.session.step(_count(args)))
+_moves(Debugger.restart, "restart", repeats=False)
+_moves(Debugger.step, "step [N]", "s", example="step 3")
 
 
 @command("stepi", "moving", "stepi [N]", "si", repeats=True)
@@ -72,16 +79,8 @@ def _events(shell: Shell) -> list[str]:
     return lines
 
 
-@command("next", "moving", "next [N]", "n", repeats=True)
-def next_(shell: Shell, args: str) -> None:
-    """Like step, but a call is executed as one."""
-    shell.stopped(shell.session.next(_count(args)))
-
-
-@command("finish", "moving", "finish", "fin", repeats=True)
-def finish(shell: Shell, args: str) -> None:
-    """Go past the innermost loop, section or function around the current operation."""
-    shell.stopped(shell.session.finish())
+_moves(Debugger.next, "next [N]", "n")
+_moves(Debugger.finish, "finish", "fin")
 
 
 @command(
@@ -118,35 +117,11 @@ def goto(shell: Shell, args: str) -> None:
     shell.stopped(shell.session.goto(args))
 
 
-@command("reverse-step", "moving", "reverse-step [N]", "rs", "rstep", repeats=True)
-def reverse_step(shell: Shell, args: str) -> None:
-    """Go back to the tile operation before, N times."""
-    shell.stopped(shell.session.reverse_step(_count(args)))
-
-
-@command("reverse-stepi", "moving", "reverse-stepi [N]", "rsi", repeats=True)
-def reverse_stepi(shell: Shell, args: str) -> None:
-    """Go back by single instructions."""
-    shell.stopped(shell.session.reverse_stepi(_count(args)))
-
-
-@command("reverse-next", "moving", "reverse-next [N]", "rn", "rnext", repeats=True)
-def reverse_next(shell: Shell, args: str) -> None:
-    """Like reverse-step, but a call is undone as one."""
-    shell.stopped(shell.session.reverse_next(_count(args)))
-
-
-@command("reverse-finish", "moving", "reverse-finish", "rfin")
-def reverse_finish(shell: Shell, args: str) -> None:
-    """Go back in front of the innermost loop, section or function."""
-    shell.stopped(shell.session.reverse_finish())
-
-
-@command("reverse-continue", "moving", "reverse-continue", "rc", "rcontinue", repeats=True)
-def reverse_continue(shell: Shell, args: str) -> None:
-    """Go back to the last breakpoint, to where a watched value was about to change, or to the
-    start."""
-    shell.stopped(shell.session.reverse_continue())
+_moves(Debugger.reverse_step, "reverse-step [N]", "rs", "rstep")
+_moves(Debugger.reverse_stepi, "reverse-stepi [N]", "rsi")
+_moves(Debugger.reverse_next, "reverse-next [N]", "rn", "rnext")
+_moves(Debugger.reverse_finish, "reverse-finish", "rfin", repeats=False)
+_moves(Debugger.reverse_continue, "reverse-continue", "rc", "rcontinue")
 
 
 @command("core", "moving", "core [N]", example="core 1")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ptosim.debug.dap.wire import Message
 from ptosim.debug.filters import catch
@@ -130,33 +130,31 @@ class PointRequests:
         return {"dataId": name, "description": name, "accessTypes": ["write"], "canPersist": True}
 
     def _data(self, arguments: Message) -> Message:
-        session = self.server.run.session
-        ids = self._replace("data")
+        def watch(wanted: Message) -> Breakpoint:
+            if wanted.get("accessType", "write") != "write":
+                raise UsageError("only writes can be watched")
+            point = self.server.run.session.watch(wanted["dataId"])
+            self._details(point, wanted)
+            return point
+
+        return self._answers("data", watch, arguments["breakpoints"])
+
+    def _answers(
+        self, key: str, make: Callable[[Any], Breakpoint], wanted: Iterable[Any]
+    ) -> Message:
+        """Set breakpoints; what is wrong with one is said in its answer."""
+        ids = self._replace(key)
         answers: list[Message] = []
-        for wanted in arguments["breakpoints"]:
+        for each in wanted:
             try:
-                if wanted.get("accessType", "write") != "write":
-                    raise UsageError("only writes can be watched")
-                point = session.watch(wanted["dataId"])
-                ids.append(point.number)
-                self._details(point, wanted)
+                ids.append(make(each).number)
+                answers.append({"id": ids[-1], "verified": True})
             except UsageError as problem:
                 answers.append({"verified": False, "message": str(problem)})
-                continue
-            answers.append({"id": point.number, "verified": True})
         return {"breakpoints": answers}
 
     # -- findings ---------------------------------------------------------------------------------
 
     def _exceptions(self, arguments: Message) -> Message:
-        ids = self._replace("exceptions")
-        answers: list[Message] = []
-        for name in arguments["filters"]:
-            try:
-                point = catch(self.server.run.session, name)
-            except UsageError as problem:
-                answers.append({"verified": False, "message": str(problem)})
-                continue
-            ids.append(point.number)
-            answers.append({"id": point.number, "verified": True})
-        return {"breakpoints": answers}
+        session = self.server.run.session
+        return self._answers("exceptions", lambda n: catch(session, n), arguments["filters"])

@@ -108,7 +108,8 @@ def _loop(session: Debugger, op: Operation) -> str:
 
 def breakpoints(session: Debugger) -> Sheet:
     """Every breakpoint and watchpoint."""
-    sheet = Sheet("breakpoints", (">", "kind", "what", ">hits", "state", "commands"))
+    columns = (">", "kind", "what", ">hits", "state", "commands")
+    sheet = Sheet("breakpoints", columns, empty="no breakpoints")
     for point in session.points.all.values():
         state = [] if point.enabled else ["disabled"]
         state += ["temporary"] if point.temporary else []
@@ -117,19 +118,16 @@ def breakpoints(session: Debugger) -> Sheet:
             point.number, point.kind, point.describe(), point.hits, ", ".join(state) or "enabled",
             "; ".join(point.commands),
         )  # fmt: skip
-    if not sheet.rows:
-        sheet.notes.append("no breakpoints")
     return sheet
 
 
 def findings(session: Debugger) -> Sheet:
     """What the checks and the run have found so far."""
-    sheet = Sheet("findings", ("code", "severity", ">line", "message"))
+    columns = ("code", "severity", ">line", "message")
+    sheet = Sheet("findings", columns, empty="no findings so far")
     for finding in session.findings:
         line = finding.span.line if finding.span is not None else ""
         sheet.add(finding.code, finding.severity.word, line, finding.message)
-    if not sheet.rows:
-        sheet.notes.append("no findings so far")
     return sheet
 
 

@@ -129,6 +129,7 @@ def memory_map(session: Debugger, text: str) -> Sheet:
     wanted = space_of(text, session.launch.machine) if text.strip() else None
     live = {(r.type.loc, r.addr): name for name, r in live_tiles(session)}
     sheet = Sheet("memory map", ("space", "addresses", ">bytes", "what", "state"))
+    sheet.empty = "the program places nothing" + (f" in {wanted}" if wanted else "")
     for name, definition in machine.spaces.items():
         here = sorted((p for p in placed if p.space == name), key=lambda p: p.addr)
         if wanted not in (None, name) or not here:
@@ -149,8 +150,6 @@ def memory_map(session: Debugger, text: str) -> Sheet:
         bar = "#" * filled + "." * (40 - filled)
         percent = 100 * used / definition.bytes
         sheet.notes.append(f"{name:8} [{bar}] {used} of {definition.bytes} bytes, {percent:.0f}%")
-    if not sheet.rows:
-        sheet.notes.append("the program places nothing" + (f" in {wanted}" if wanted else ""))
     return sheet
 
 
@@ -232,6 +231,7 @@ def events(session: Debugger) -> Sheet:
     """Flags that are set, who waits for which, buffer tokens, cross-core flags."""
     core = session.core
     sheet = Sheet(f"events of {core_name(core)}", ("event", ">id", ">set", "waited for by"))
+    sheet.empty = "no event is set, and nothing waits for one"
     waiting: dict[Any, str] = {}
     for inst, bound in _heads(core):
         sync = sync_of(bound)
@@ -248,8 +248,6 @@ def events(session: Debugger) -> Sheet:
     for key, count in sorted(core.cluster.counters.items(), key=str):
         if count:
             sheet.add(f"cross-core {key[0]}", ",".join(map(str, key[1:])), count, "")
-    if not sheet.rows:
-        sheet.notes.append("no event is set, and nothing waits for one")
     return sheet
 
 
@@ -262,12 +260,10 @@ def fifos(session: Debugger) -> Sheet:
     """The FIFOs between the cores of the block."""
     cluster = session.core.cluster
     columns = ("fifo", "direction", ">vector core", ">pushed", ">popped", ">freed")
-    sheet = Sheet(f"FIFOs of block {cluster.block}", columns)
+    sheet = Sheet(f"FIFOs of block {cluster.block}", columns, empty="no FIFO has been used")
     for (fifo, direction, vector), share in cluster.fifos.shares.items():
         name = " ".join(map(str, fifo))
         sheet.add(name, direction, vector, share.pushed, share.popped, share.freed)
-    if not sheet.rows:
-        sheet.notes.append("no FIFO has been used")
     return sheet
 
 
@@ -276,7 +272,8 @@ def fifos(session: Debugger) -> Sheet:
 
 def scalars(session: Debugger) -> Sheet:
     """Every scalar of the function, and the registers of the core."""
-    sheet = Sheet("scalars", ("name", "type", ">value", ">line"))
+    columns = ("name", "type", ">value", ">line")
+    sheet = Sheet("scalars", columns, empty="no scalar has a value yet")
     program, core = session.launch.program, session.core
     for value in session.values():
         content = core.slots[program.slots[value]]
@@ -286,8 +283,6 @@ def scalars(session: Debugger) -> Sheet:
     registers = {name: held for name, held in core.registers.items() if held}
     for name, held in registers.items():
         sheet.add(name, "register", f"{held:#x}", "")
-    if not sheet.rows:
-        sheet.notes.append("no scalar has a value yet")
     return sheet
 
 

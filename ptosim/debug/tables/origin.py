@@ -159,17 +159,17 @@ class _Chain:
         return [_Node(shown, place, reading.numbers[guess])]
 
 
+@dataclass(eq=False)
 class _Probe:
     """Tells whether elements of an input matter for the bytes of an output."""
 
-    def __init__(
-        self, session: Debugger, core: Core, place: Place, before: int, reading: Reading
-    ) -> None:
-        self.session = session
-        self.core = core
-        self.place = place
-        self.before = before
-        self.reading = reading
+    session: Debugger
+    core: Core
+    place: Place
+    before: int
+    reading: Reading
+
+    def __post_init__(self) -> None:
         self.plain = self._result(None)
 
     def matters(self, elements: list[tuple[int, ...]]) -> bool:

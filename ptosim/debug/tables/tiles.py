@@ -40,6 +40,7 @@ def tiles(session: Debugger) -> Sheet:
         "tiles",
         ("name", "place", "type", "shape", "layout", ">min", ">max", ">NaN", "state"),
         whole=("name", "place"),
+        empty="no tile exists yet",
     )
     written = _just_written(session)
     for name, ref in live_tiles(session):
@@ -59,8 +60,6 @@ def tiles(session: Debugger) -> Sheet:
             f"%{name}", place, str(ref.type.dtype), shape_text(ref), layout, low, high, nans, state,
             mark=state == "just written",
         )  # fmt: skip
-    if not sheet.rows:
-        sheet.notes.append("no tile exists yet")
     return sheet
 
 
@@ -267,6 +266,7 @@ def diff(session: Debugger) -> Sheet:
     sheet = Sheet(
         f"changed by line {session.names.line(op)}: {brief(op)}",
         ("what", ">elements", "first", ">before", ">after"),
+        empty="no tile and no argument has changed",
     )
     for name, new in after.items():
         old = before.get(name)
@@ -279,8 +279,6 @@ def diff(session: Debugger) -> Sheet:
         numbers = (short_number(r.numbers[first]) for r in (old, new))
         count = f"{int(differs.sum())} of {differs.size}"
         sheet.add(name, count, f"[{', '.join(map(str, first))}]", *numbers)
-    if not sheet.rows:
-        sheet.notes.append("no tile and no argument has changed")
     return sheet
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ptosim.ground.ir.core import Operation
@@ -48,16 +49,14 @@ class Moved(Bound):
         return self._binding
 
 
+@dataclass(slots=True, eq=False)
 class Region:
     """A vector region whose pipe waits: it executes as a whole when the pipe gets to it, on the
     values that it saw when it was issued. Stands in a queue in the place of a binding."""
 
-    __slots__ = ("commit", "cost", "guard")
-
-    def __init__(self, commit: Callable[[], object]) -> None:
-        self.commit = commit
-        self.guard = None
-        self.cost: Any = None
+    commit: Callable[[], object]
+    guard: None = None
+    cost: Any = None
 
 
 def has_zero(binding: Binding) -> bool:

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ptosim.engine.core import runners
-from ptosim.engine.core.records import DecodedFunction, Inst, Kind
-from ptosim.engine.core.slots import Slots
+from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Block, Jump, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.semantics.micro.hazards import RegionPlace, places_of
+from ptosim.semantics.micro.hazards import places_of
 
-
-class Stream(Protocol):
-    """The instruction stream that is being made."""
-
-    resolved: ResolvedModule
-    slots: Slots
-    insts: list[Inst]
-    functions: dict[str, DecodedFunction]
-    current: DecodedFunction
-    in_vector_region: bool
-    places: dict[Operation, RegionPlace]
-
-    def emit(self, kind: Kind, op: Operation | None, run: Any = None, **details: Any) -> Inst:
-        """Append an instruction."""
-        ...
-
-    def ops(self, ops: Any) -> None:
-        """Decode the operations of a block."""
-        ...
-
-    def refuse(self, finding: Diagnostic) -> None:
-        """Report what is not executed."""
-        ...
+if TYPE_CHECKING:
+    from ptosim.engine.core.decode import Decoder
 
 
 class ControlFlow:
     """Decodes the operations in `handlers`; `calls` lists the calls that wait for their callee."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Decoder) -> None:
         self.stream = stream
         self.slots = stream.slots
         self.calls: list[tuple[int, str]] = []
@@ -136,7 +114,7 @@ class ControlFlow:
         cases = dict(zip((int(tok.value) for tok in op.items), starts, strict=True))
         test.run = runners.switch(selector, cases, default)
 
-    def _yielded(self, ops: Any) -> list[int]:
+    def _yielded(self, ops: Sequence[Operation]) -> list[int]:
         last = ops[-1] if ops else None
         if last is None or "yields" not in last.traits:
             return []

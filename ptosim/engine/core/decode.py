@@ -6,6 +6,7 @@ return address."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -37,44 +38,27 @@ Report = Callable[..., None]
 """Reports a finding: operation, code, message, and a cure if there is one."""
 
 
-def decode(
-    resolved: ResolvedModule,
-    entries: Sequence[Function],
-    placement: Placement,
-    machine: Machine,
-    profile: Profile,
-    report: Report,
-    sink: Sink,
-    *,
-    depth: Depth = Depth.VALUES,
-) -> DecodedProgram:
-    """Decode the functions that `entries` reach. Operations that cannot be executed are reported,
+@dataclass(eq=False)
+class Decoder:
+    """Decodes the functions that entries reach. Operations that cannot be executed are reported,
     unless the program runs without values."""
-    return _Decoder(resolved, placement, machine, profile, report, sink, depth).run(entries)
 
+    resolved: ResolvedModule
+    placement: Placement
+    machine: Machine
+    profile: Profile
+    report: Report
+    sink: Sink
+    depth: Depth
+    insts: list[Inst] = field(default_factory=list)
+    slots: Slots = field(default_factory=Slots)
+    functions: dict[str, DecodedFunction] = field(default_factory=dict)
+    current: DecodedFunction = field(init=False)
+    in_vector_region: bool = False
+    # Of the instructions of the vector region.
+    places: dict[Operation, RegionPlace] = field(default_factory=dict)
 
-class _Decoder:
-    def __init__(
-        self,
-        resolved: ResolvedModule,
-        placement: Placement,
-        machine: Machine,
-        profile: Profile,
-        report: Report,
-        sink: Sink,
-        depth: Depth,
-    ) -> None:
-        self.depth = depth
-        self.profile = profile
-        self.resolved = resolved
-        self.placement = placement
-        self.machine = machine
-        self.report = report
-        self.sink = sink
-        self.insts: list[Inst] = []
-        self.slots = Slots()
-        self.functions: dict[str, DecodedFunction] = {}
-        self.current: DecodedFunction
+    def __post_init__(self) -> None:
         self.flow = ControlFlow(self)
         self._structured: dict[str, Callable[[Operation], None]] = {
             **self.flow.handlers,
@@ -82,10 +66,9 @@ class _Decoder:
             "arith.cmpf": self._compare_floats,
             "arith.select": self._select,
         }
-        self.in_vector_region = False
-        self.places: dict[Operation, RegionPlace] = {}  # of the instructions of the vector region
 
     def run(self, entries: Sequence[Function]) -> DecodedProgram:
+        """Return the decoded program."""
         for entry in entries:
             self._function(entry)
         pending = True
@@ -240,13 +223,11 @@ class _Decoder:
         if maker is None:
             return
         if not self.in_vector_region and vecscope.has_registers(op):
-            self.sink.emit(
-                finding(
-                    "PTO3020",
-                    f"'{op.name}' op needs a vector region around it",
-                    Span(self.resolved.module.source, op.start, op.name_end),
-                    help="put it into `pto.vecscope { … }`",
-                )
+            self.sink.report(
+                "PTO3020",
+                f"'{op.name}' op needs a vector region around it",
+                Span(self.resolved.module.source, op.start, op.name_end),
+                help="put it into `pto.vecscope { … }`",
             )
             return
         slots = {name: self.slots.bound(bound) for name, bound in op.bound.items()}
@@ -258,7 +239,7 @@ class _Decoder:
             op.attributes,
             self.slots.new,
             lambda code, message, help=None: self.report(op, code, message, help),
-            self.places.get(op),
+            self.places.get(op) or RegionPlace(),
         )
         if self.depth is Depth.PLACES:
             maker = partial(instruction, maker, self._unknown_results(op)[1])

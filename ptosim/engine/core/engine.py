@@ -485,7 +485,7 @@ class Engine:
             return
         self._reported.add(key)
         span = Span(self.resolved.module.source, op.start, op.name_end)
-        self.sink.emit(finding(code, f"'{op.name}' {message}", span, help=help))
+        self.sink.report(code, f"'{op.name}' {message}", span, help=help)
 
     def _trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
         self.sink.emit(self._finding(inst, fault))

@@ -18,15 +18,12 @@ class Observer(Protocol):
 
     def on_start(self, engine: Engine) -> None:
         """The engine is whole; nothing has been executed."""
-        ...
 
     def on_issue(self, core: Core, inst: Inst, bound: Bound | None) -> None:
         """The scalar unit has reached an instruction."""
-        ...
 
     def on_commit(self, core: Core, inst: Inst, bound: Bound | None) -> None:
         """An instruction has taken effect."""
-        ...
 
 
 class Monitor(Protocol):
@@ -34,15 +31,12 @@ class Monitor(Protocol):
 
     def bind(self, core: Core, inst: Inst, bound: Bound) -> None:
         """A binding was made."""
-        ...
 
     def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
         """An operation is issued that waits, or is after one that waits."""
-        ...
 
     def enter_later(self, core: Core, inst: Inst) -> None:
         """A vector region is issued to a pipe that waits."""
-        ...
 
 
 class Timing(Protocol):
@@ -55,19 +49,15 @@ class Timing(Protocol):
 
     def issuer(self, core: Core) -> Callable[[Any, int], None]:
         """Return the function of (step, scalar instructions before it) that issues on a core."""
-        ...
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Any:
         """Return the step of an instruction with its operands."""
-        ...
 
     def region(self, core: Core, inst: Inst) -> Any:
         """Return the step of a vector region on the present values of a core."""
-        ...
 
     def action(self, core: Core, inst: Inst) -> Any:
         """Return the step of an operation that the scalar unit executes itself."""
-        ...
 
 
 Listener = Callable[[Core, Inst, Bound | Region | None], None]

@@ -7,21 +7,17 @@ known; a run ends where an unknown value decides the path, the place of a tile, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
 from ptosim.effects.row import access_entry
 from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.observers import Observer
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.ground.diagnostics.model import Sink
+from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType
-from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Source
-from ptosim.machine.core import Core, Machine
+from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
@@ -56,24 +52,17 @@ class Undecided(Exception):
 
 
 class SymbolicEngine(Engine):
-    """Executes what scalars decide, and checks what it can of everything else. `unchecked` are the
-    unknown values that left a check out, by origin; `unplaced` those that left open which memory an
-    operation uses."""
+    """Executes what scalars decide, and checks what it can of everything else."""
 
-    def __init__(
-        self,
-        program: DecodedProgram,
-        resolved: ResolvedModule,
-        machine: Machine,
-        profile: Profile,
-        sink: Sink,
-        observers: Sequence[Observer] = (),
-        *,
-        in_order: bool = False,
-    ) -> None:
-        super().__init__(program, resolved, machine, profile, sink, observers, in_order=in_order)
-        self.unchecked: dict[str, Unknown] = {}
-        self.unplaced: dict[str, Unknown] = {}
+    @cached_property
+    def unchecked(self) -> dict[str, Unknown]:
+        """The unknown values that left a check out, by origin."""
+        return {}
+
+    @cached_property
+    def unplaced(self) -> dict[str, Unknown]:
+        """Those that left open which memory an operation uses."""
+        return {}
 
     def _step(self, core: Core, inst: Inst) -> None:
         try:

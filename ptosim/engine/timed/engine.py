@@ -3,36 +3,21 @@ executed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ptosim.engine.core.engine import UNLIMITED, Engine
-from ptosim.engine.core.records import DecodedProgram
 from ptosim.engine.timed.timing_bridge import TimingBridge
-from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.isa.profiles import Profile
-from ptosim.machine.core import Core, Machine
+from ptosim.machine.core import Core
 
 
 class TimedEngine(Engine):
     """Executes and times in lock-step. Values never depend on time."""
 
-    def __init__(
-        self,
-        program: DecodedProgram,
-        resolved: ResolvedModule,
-        machine: Machine,
-        profile: Profile,
-        sink: Sink,
-        bridge: TimingBridge,
-        observers: Sequence[Any] = (),
-        *,
-        in_order: bool = False,
-    ) -> None:
-        parts = (program, resolved, machine, profile, sink, observers)
-        super().__init__(*parts, in_order=in_order, timing=bridge)
-        self.bridge = bridge
+    @property
+    def bridge(self) -> TimingBridge:
+        """The timing model beside the engine."""
+        assert isinstance(self.timing, TimingBridge)
+        return self.timing
 
     def run(self, limit: int = UNLIMITED) -> None:
         """Execute every core to its end, then place what competes for bandwidth."""

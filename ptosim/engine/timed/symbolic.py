@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.engine import UNLIMITED, Engine
-from ptosim.engine.core.observers import Observer
-from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import SymbolicEngine, is_unplaced
 from ptosim.engine.timed.engine import TimedEngine
 from ptosim.engine.timed.fifo_events import is_fifo
 from ptosim.engine.timed.operand_shapes import forms_of
-from ptosim.engine.timed.timing_bridge import TimingBridge
-from ptosim.ground.diagnostics.model import Sink
-from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.isa.profiles import Profile
-from ptosim.machine.core import Core, Machine
+from ptosim.machine.core import Core
 from ptosim.machine.unknown import NeedsValue
 from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.base.functions import EVENTS, Commit, nothing
@@ -28,19 +23,9 @@ from ptosim.semantics.sync.fifo import counted
 class TimedSymbolicEngine(SymbolicEngine, TimedEngine):
     """Executes control flow and synchronisation, and times everything."""
 
-    def __init__(
-        self,
-        program: DecodedProgram,
-        resolved: ResolvedModule,
-        machine: Machine,
-        profile: Profile,
-        sink: Sink,
-        bridge: TimingBridge,
-        observers: Sequence[Observer] = (),
-    ) -> None:
-        TimedEngine.__init__(self, program, resolved, machine, profile, sink, bridge, observers)
-        self.unchecked, self.unplaced = {}, {}
-        self._by_form: dict[tuple[Any, ...], Bound] = {}
+    @cached_property
+    def _by_form(self) -> dict[tuple[Any, ...], Bound]:
+        return {}
 
     def _enter(self, core: Core, inst: Inst) -> int:
         """The instructions of a vector region are counted, not executed."""

@@ -36,7 +36,7 @@ _ROW_KEYS = frozenset(
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "terminator", "scratch", "mismatch", "absent",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
-        "clause", "kept", )
+        "clause", "kept", "quoted", )
 )  # fmt: skip
 
 
@@ -165,6 +165,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         absent=merged.get("absent"),
         hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
         access=merged.get("access", {}),
+        quoted=_quoted(merged),
         since=merged.get("since"),
         until=merged.get("until") or None,
         modern=merged.get("modern"),
@@ -258,6 +259,12 @@ def _variants(row: TomlTable, where: str) -> tuple[Variant, ...]:
             )
         )
     return tuple(variants)
+
+
+def _quoted(row: TomlTable) -> tuple[tuple[str, ...], ...]:
+    """`src|srcs, dst`: names of operands in the order of the quoted form; one that the row does not
+    have is left out there too."""
+    return tuple(tuple(piece.split("|")) for piece in pieces(row.get("quoted", "")))
 
 
 _SIGILS = {"~": Role.SCRATCH, "&": Role.INOUT, "^": Role.OUT}

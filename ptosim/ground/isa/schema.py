@@ -151,6 +151,9 @@ class OpDef:
     # destroys), `events` (by target: pairs of pipes between which it uses EVENT_ID0 itself),
     # `registers` (that it reads and writes, of those that several pipes use).
     access: Mapping[str, Any] = field(default_factory=dict)
+    # The operands of the quoted form in its order, which has one segment for each; of several names
+    # a variant has one.
+    quoted: tuple[tuple[str, ...], ...] = ()
     since: str | None = None  # the first date of the language that has it
     until: str | None = None  # the first date that has it no more
     modern: str | None = None  # the name that the newer date has for it

@@ -22,7 +22,8 @@ Rows = dict[str, Row]
 
 @dataclass(frozen=True, slots=True)
 class SpaceDef:
-    """A memory space; sizes and alignments in bytes. `safe` <= `planner` <= `bytes`."""
+    """A memory space; sizes and alignments in bytes. `safe` is at most `planner` and at most
+    `bytes`; of the small memories the assembler's planner hands out more than there is."""
 
     name: str
     alias: str
@@ -255,10 +256,10 @@ def _check_units(chip: str, figures: dict[str, Row], units: Mapping[str, str]) -
 
 def _check_sizes(made: MachineDef) -> None:
     for space in made.spaces.values():
-        if not 0 < space.safe <= space.planner <= space.bytes:
+        if not 0 < space.safe <= min(space.planner, space.bytes):
             raise IsaDataError(
                 f"isa/targets: {made.name}: space.{space.name}: safe ({space.safe}), planner "
-                f"({space.planner}) and bytes ({space.bytes}) must not fall"
+                f"({space.planner}) and bytes ({space.bytes}): safe is the smallest"
             )
     for scratch in made.scratch:
         if scratch.start + scratch.bytes > made.spaces[scratch.space].bytes:

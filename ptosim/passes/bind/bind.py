@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from ptosim.ground.source import Source
 from ptosim.passes.bind.clauses import NamedBinder, quoted, shown, without_flags
 from ptosim.passes.bind.names import named_results
 from ptosim.passes.bind.written import Written
+from ptosim.syntax.quoted import numbers
 
 _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
     (TileType, frozenset(("tile",))),
@@ -123,6 +124,8 @@ def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | 
     is written does not fit."""
     if written.outs is None:
         return _assign_flat(variant, op, written.ins)
+    if not _takes_words(op, variant):
+        return None
     words = {d.name: written.named[d.name] for d in variant.ins if d.name in written.named}
     rest = tuple(d for d in variant.ins if d.name not in words)
     ins = _assign(rest, without_flags(variant, written.ins))
@@ -132,6 +135,17 @@ def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | 
     return None if ins is None or outs is None else {**ins, **outs}
 
 
+def _takes_words(op: Operation, variant: Variant) -> bool:
+    """True for a variant that has every word with a value in `ins(…)`, or none has."""
+    words = {c.parts[0].value for c in op.clauses if c.kind == "ins_word"}
+    others = op.definition.variants if words and op.definition is not None else ()
+    return words <= _names(variant) or not any(words <= _names(other) for other in others)
+
+
+def _names(variant: Variant) -> set[str]:
+    return {d.name for d in (*variant.ins, *variant.named)}
+
+
 def bind_named(
     op: Operation, definition: OpDef, variant: Variant, written: Written, source: Source, sink: Sink
 ) -> dict[str, Any]:
@@ -139,7 +153,8 @@ def bind_named(
     if not variant.named and not written.named:
         return {}
     binder = NamedBinder(op, definition, source, sink, _assign, _fits)
-    return binder.bind(variant, written.named, written.ins)
+    found = binder.bind(variant, written.named, written.ins)
+    return {n: b for n, b in found.items() if b is not None or op.bound.get(n) is None}
 
 
 def _assign_flat(variant: Variant, op: Operation, values: list[Operand]) -> dict[str, Any] | None:
@@ -157,7 +172,8 @@ def _in_dictionary(variant: Variant, op: Operation) -> dict[str, Operand]:
     quoted form must."""
     found: dict[str, Operand] = {}
     if op.attrs:
-        for definition in variant.ins:
+        named = variant.named if op.form == "generic" else ()
+        for definition in (*variant.ins, *(d for d in named if "list" not in d.kinds)):
             attr = op.attrs.get(definition.name) if definition.enums else None
             if attr is not None:
                 tok = attr.atom if attr.atom.__class__ is Tok else attr.key
@@ -169,6 +185,10 @@ def _assign_written(
     variant: Variant, op: Operation, values: list[Operand]
 ) -> dict[str, Any] | None:
     """PTO-AS lines without a result put the destinations first; quoted ops put them last."""
+    segments = _segments(op)
+    quoted = op.definition.quoted if op.form == "generic" and op.definition is not None else ()
+    if quoted and {d.name for d in variant.ins} <= {n for names in quoted for n in names}:
+        return _in_quoted_order(variant, quoted, values, segments)
     has_results = bool(op.result_tokens) or (op.form != "line" and bool(op.arrow))
     if has_results or not variant.outs:
         bound = _assign(variant.ins, values)
@@ -180,9 +200,8 @@ def _assign_written(
             if outs is not None and ins is not None:
                 return {**ins, **outs}
         return None
-    segments = _segments(op)
     if segments is not None and len(segments) == len(variant.ins) + len(variant.outs):
-        return _by_segments(variant, values, segments)
+        return _by_segments((*variant.ins, *variant.outs), values, segments)
     for count in range(len(variant.outs), -1, -1):
         at = len(values) - count
         ins = _assign(variant.ins, values[:at])
@@ -196,20 +215,41 @@ def _assign_written(
 
 
 def _segments(op: Operation) -> list[int] | None:
-    attr = op.attrs.get("operandSegmentSizes")
-    text = getattr(attr.atom, "value", "") if attr is not None else ""
-    _, colon, numbers = text.rstrip("> ").partition(":")
-    return [int(n) for n in numbers.split(",")] if colon else None
+    return numbers(op.attrs.get("operandSegmentSizes") or op.attrs.get("operand_segment_sizes"))
+
+
+def _in_quoted_order(
+    variant: Variant,
+    quoted: tuple[tuple[str, ...], ...],
+    values: list[Operand],
+    segments: list[int] | None,
+) -> dict[str, Any] | None:
+    """Operands in the order of the definition, which is not inputs before outputs; a name that the
+    variant does not have is left out."""
+    known = {d.name: d for d in variant.operands}
+    order = [next((known[n] for n in names if n in known), None) for names in quoted]
+    if segments is None:
+        bound = _assign(tuple(d for d in order if d is not None), values)
+    elif len(segments) == len(order):
+        bound = _by_segments(order, values, segments)
+    else:
+        return None
+    left_out = dict.fromkeys(d.name for d in (*variant.ins, *variant.outs))
+    return None if bound is None else {**left_out, **bound}
 
 
 def _by_segments(
-    variant: Variant, values: list[Operand], segments: list[int]
+    definitions: Sequence[OperandDef | None], values: list[Operand], segments: list[int]
 ) -> dict[str, Any] | None:
     bound: dict[str, Any] = {}
     at = 0
-    for definition, count in zip((*variant.ins, *variant.outs), segments, strict=True):
+    for definition, count in zip(definitions, segments, strict=True):
         part = values[at : at + count]
         at += count
+        if definition is None:
+            if part:
+                return None
+            continue
         if definition.variadic:
             bound[definition.name] = part
             continue

@@ -90,7 +90,7 @@ class NamedBinder:
                 bound[name] = self._clauses(definition, named.get(name))
             else:
                 bound[name] = self._plain(definition, named.get(name))
-        if self._op.form == "items":
+        if self._op.form in ("items", "dps"):
             self._unknown(variant, named, words)
             self._missing([d for d in variant.named if d.name not in named], bound)
         return bound
@@ -165,11 +165,11 @@ class NamedBinder:
     def _unknown(
         self, variant: Variant, named: Mapping[str, Any], words: Mapping[str, Operand]
     ) -> None:
-        known = {d.name: d for d in variant.named}
+        known = {d.name: d for d in (*variant.named, *variant.ins)}
         places: dict[str, Tok | None] = {k: _place(v) for k, v in named.items() if k not in known}
         places |= {k: _place(v) for k, v in words.items() if k not in known or not known[k].is_flag}
         for name, tok in places.items():
-            notes = (f"known: {', '.join(map(shown, variant.named))}",) if known else ()
+            notes = (f"known: {', '.join(map(shown, variant.named))}",) if variant.named else ()
             self._sink.report(
                 "PTO2007",
                 f"'{self._op.name}' op has no clause `{name}`",

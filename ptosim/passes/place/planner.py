@@ -160,14 +160,15 @@ class _Placer:
     def _check_address(self, op: Operation, name: str, type_: TileType, addr: int) -> None:
         space = self.machine.spaces[type_.loc]
         end = addr + type_.bytes
-        if addr < 0 or end > space.bytes:
+        limit = max(space.bytes, space.planner)  # all that the assembler knows of
+        if addr < 0 or end > limit:
             self._misplaced.add(type_.loc)
-        if type_.bytes > space.bytes:
+        if type_.bytes > limit:
             self._placement_error(
                 op, "PTO4352", "SA-0352", name,
                 f"takes {type_.bytes} bytes, more than {_titled(space)} has ({space.bytes})",
             )  # fmt: skip
-        elif addr < 0 or end > space.bytes:
+        elif addr < 0 or end > limit:
             self._placement_error(
                 op, "PTO4353", "SA-0353", name,
                 f"ends at {end:#x}, outside {_titled(space)} ({space.bytes} bytes)",
@@ -283,7 +284,10 @@ class _Placer:
         lives: dict[Owner, tuple[int, Lifetime]] | None = None
         for name, space in self.machine.spaces.items():
             planned = [(o, p) for o, p, _ in self._owners if p.space == name]
-            if max((p.addr + p.bytes for _, p in planned), default=0) <= space.planner:
+            end = max((p.addr + p.bytes for _, p in planned), default=0)
+            # Of a small memory there is less than the planner hands out: first into what there is.
+            limits = [limit for limit in _limits(space) if end > limit]
+            if not limits:
                 continue
             if lives is None:
                 lives = self._lifetimes()
@@ -292,7 +296,9 @@ class _Placer:
                 for p in self.placement.placed
                 if p.space == name and not p.planned
             ]
-            found = pack(_buffers(planned, space, lives), space.planner, taken)
+            buffers = _buffers(planned, space, lives)
+            tried = (pack(buffers, limit, taken) for limit in limits)
+            found = next((made for made in tried if made is not None), None)
             if found is not None:
                 self._move(planned, found)
 
@@ -326,6 +332,22 @@ class _Placer:
             end = max((p.addr + p.bytes for p in planned), default=0)
             if end > space.planner and name not in self._misplaced:
                 self.sink.emit(self._over_budget(space, planned, end))
+            elif name not in self._misplaced:
+                self._real_size(space)
+
+    def _real_size(self, space: SpaceDef) -> None:
+        """Report what the assembler places beyond the end of a memory that it takes for larger."""
+        for placed in self.placement.placed:
+            end = placed.addr + placed.bytes
+            if placed.space == space.name and end > space.bytes:
+                self.sink.report(
+                    "PTO4005",
+                    f"{placed.name} ends at {end:#x}, beyond the {space.bytes} bytes of "
+                    f"{_titled(space)}",
+                    self._word(placed.start),
+                    notes=(f"the assembler takes the memory for {space.planner} bytes",),
+                    help=f"free {end - space.bytes} bytes: shrink the tile, or use it in parts",
+                )
 
     def _over_budget(self, space: SpaceDef, planned: list[Placed], end: int):
         biggest = sorted(planned, key=lambda p: -p.bytes)[:5]
@@ -374,6 +396,12 @@ def _buffers(
         group, life = lives.get(owner, (-1, None))
         buffers.append(Buffer(owner, size, order, group, life))
     return buffers
+
+
+def _limits(space: SpaceDef) -> list[int]:
+    """Ends that placed tiles should not go beyond, the lowest first: that of the memory where the
+    planner does not know it, and the planner's own."""
+    return [space.bytes, space.planner] if space.bytes < space.planner else [space.planner]
 
 
 def _titled(space: SpaceDef) -> str:

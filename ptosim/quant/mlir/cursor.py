@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from ptosim.quant.mlir.floats import float_of_bits
 
@@ -23,14 +24,12 @@ class MlirFault(Exception):
         super().__init__(self.messages[0])
 
 
+@dataclass(slots=True, eq=False)
 class Cursor:
     """A position in a text."""
 
-    __slots__ = ("pos", "text")
-
-    def __init__(self, text: str, pos: int = 0) -> None:
-        self.text = text
-        self.pos = pos
+    text: str
+    pos: int = 0
 
     def fail(self, message: str | list[str], at: int | None = None) -> MlirFault:
         """Return the error to raise."""

@@ -37,8 +37,9 @@ def _is_float(type_: Container) -> bool:
     return isinstance(type_.element, Builtin) and type_.element.is_float
 
 
-def _is_storage(type_: Container) -> bool:
-    return isinstance(type_.element, Builtin) and type_.element.is_signless
+def _is_held(type_: Container) -> bool:
+    element = type_.element
+    return _is_quant(type_) or (isinstance(element, Builtin) and element.is_signless)
 
 
 def _contained(type_: Container) -> bool:
@@ -46,27 +47,15 @@ def _contained(type_: Container) -> bool:
 
 
 def _classes(op: str, source: Container, result: Container) -> str | None:
-    if op == "quant.scast":
-        checks = [
-            ("operand", source, _is_quant(source) or _is_storage(source), _EITHER),
-            ("result", result, _is_quant(result) or _is_storage(result), _EITHER),
-        ]
-    else:
-        forward = op == "quant.qcast"
-        checks = [
-            (
-                "operand",
-                source,
-                (_is_float if forward else _is_quant)(source),
-                (_QUANT, _FLOAT)[forward],
-            ),
-            (
-                "result",
-                result,
-                (_is_quant if forward else _is_float)(result),
-                (_FLOAT, _QUANT)[forward],
-            ),
-        ]
+    float_, quant, either = (_is_float, _FLOAT), (_is_quant, _QUANT), (_is_held, _EITHER)
+    wanted = {"quant.scast": (either, either), "quant.qcast": (float_, quant)}
+    rules = wanted.get(op, (quant, float_))
+    checks = [
+        (word, type_, fits(type_), text)
+        for word, type_, (fits, text) in zip(
+            ("operand", "result"), (source, result), rules, strict=True
+        )
+    ]
     for word, type_, fits, text in checks:
         if not (fits and _contained(type_)):
             return f"'{op}' op {word} #0 must be {text}, but got '{type_}'"

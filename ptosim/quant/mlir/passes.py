@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ptosim.quant.mlir.cursor import Cursor, MlirFault
 from ptosim.quant.mlir.parser import read_quant
-from ptosim.quant.mlir.types import Builtin, Container, QuantType, UniformType
+from ptosim.quant.mlir.types import QuantType, UniformType
 
 _START = re.compile(r"!quant(?=[.<])")
 _SKIPPED = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"')
@@ -34,14 +34,6 @@ def normalized(type_: UniformType, *, upstream: bool = False) -> UniformType:
     if size != 1 and not upstream:
         return type_
     return replace(type_, blocks=None, axis=wide[0], shape=())
-
-
-def stripped(type_: Container) -> Container:
-    """Return a type with its stored integers (or floats) in place of quantised values."""
-    element = type_.element
-    if not isinstance(element, QuantType) or element.storage is None:
-        return type_
-    return type_.with_element(Builtin(element.storage.kind))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
 
 from ptosim.quant.mlir.cursor import Cursor, MlirFault
 from ptosim.quant.mlir.floats import float_text
@@ -87,23 +89,25 @@ def _integer(
 
 def _storage_range(cursor: Cursor, spec: StorageSpec) -> StorageSpec:
     start = cursor.here()
-    if not cursor.take("<"):
+    if not cursor.peek("<"):
         return spec
-    low = cursor.integer()
-    cursor.expect(":")
-    high = cursor.integer()
-    cursor.expect(">")
+    low, high = _limits(cursor)
     if low < spec.full[0]:
         raise cursor.fail(f"illegal storage type minimum: {low}", start)
     if high > spec.full[1]:
         raise cursor.fail(f"illegal storage type maximum: {high}", start)
     if low >= high:
         raise cursor.fail(f"illegal storage min and storage max: ({low}:{high})", start)
-    return _narrowed(spec, low, high)
+    return replace(spec, low=low, high=high)
 
 
-def _narrowed(spec: StorageSpec, low: int, high: int) -> StorageSpec:
-    return StorageSpec(spec.word, spec.bits, spec.signed, spec.is_float, low, high, spec.full)
+def _limits(cursor: Cursor) -> tuple[int, int]:
+    cursor.expect("<")
+    low = cursor.integer()
+    cursor.expect(":")
+    high = cursor.integer()
+    cursor.expect(">")
+    return low, high
 
 
 def _expressed(cursor: Cursor, read_type: ReadType) -> str:
@@ -125,7 +129,7 @@ def _uniform(cursor: Cursor, version: str, read_type: ReadType) -> UniformType:
         pairs, shape = _nest(cursor, expressed)
     elif axis is not None:
         cursor.expect("{")
-        pairs, shape = _pairs(cursor, expressed), ()
+        pairs, shape = _listed(cursor, lambda: _pair(cursor, expressed)), ()
         cursor.expect("}")
     else:
         pairs, shape = [_pair(cursor, expressed)], ()
@@ -154,19 +158,19 @@ def _axes(cursor: Cursor) -> tuple[int | None, tuple[tuple[int, int], ...] | Non
     cursor.expect("{")
     if cursor.take("}"):
         return None, ()
-    blocks = []
-    while True:
-        axis = _axis(cursor)
-        cursor.expect(":")
-        start = cursor.here()
-        size = cursor.integer()
-        if size <= 0:
-            raise cursor.fail(f"illegal block size: {size}", start)
-        blocks.append((axis, size))
-        if not cursor.take(","):
-            break
+    blocks = _listed(cursor, lambda: _block(cursor))
     cursor.expect("}")
     return None, tuple(blocks)
+
+
+def _block(cursor: Cursor) -> tuple[int, int]:
+    axis = _axis(cursor)
+    cursor.expect(":")
+    start = cursor.here()
+    size = cursor.integer()
+    if size <= 0:
+        raise cursor.fail(f"illegal block size: {size}", start)
+    return axis, size
 
 
 def _axis(cursor: Cursor) -> int:
@@ -192,11 +196,15 @@ def _pair(cursor: Cursor, expressed: str) -> Pair:
     return scale, zero
 
 
-def _pairs(cursor: Cursor, expressed: str) -> list[Pair]:
-    pairs = [_pair(cursor, expressed)]
+Item = TypeVar("Item")
+
+
+def _listed(cursor: Cursor, read: Callable[[], Item]) -> list[Item]:
+    """Items separated by commas, at least one."""
+    items = [read()]
     while cursor.take(","):
-        pairs.append(_pair(cursor, expressed))
-    return pairs
+        items.append(read())
+    return items
 
 
 def _nest(cursor: Cursor, expressed: str) -> tuple[list[Pair], tuple[int, ...]]:
@@ -205,23 +213,18 @@ def _nest(cursor: Cursor, expressed: str) -> tuple[list[Pair], tuple[int, ...]]:
     cursor.expect("{")
     if cursor.peek("}"):
         raise cursor.fail("expected floating point literal")
-    pairs: list[Pair] = []
-    shapes: list[tuple[int, ...]] = []
-    while True:
-        if cursor.peek("{"):
-            inner, shape = _nest(cursor, expressed)
-        else:
-            inner, shape = [_pair(cursor, expressed)], ()
-        pairs += inner
-        shapes.append(shape)
-        if not cursor.take(","):
-            break
+
+    def part() -> tuple[list[Pair], tuple[int, ...]]:
+        inner = cursor.peek("{")
+        return _nest(cursor, expressed) if inner else ([_pair(cursor, expressed)], ())
+
+    parts, shapes = zip(*_listed(cursor, part), strict=True)
     cursor.expect("}")
     if any(s != shapes[0] for s in shapes):
         raise cursor.fail(
             "tensor literal is invalid; ranks are not consistent between elements", start
         )
-    return pairs, (len(shapes), *shapes[0])
+    return [pair for inner in parts for pair in inner], (len(shapes), *shapes[0])
 
 
 def _any(cursor: Cursor, version: str, read_type: ReadType) -> AnyType:
@@ -283,9 +286,7 @@ def _table(cursor: Cursor) -> list[float]:
     cursor.expect("{")
     if cursor.peek("}"):
         raise cursor.fail("quantile values must not be empty")
-    values = [cursor.floating()]
-    while cursor.take(","):
-        values.append(cursor.floating())
+    values = _listed(cursor, cursor.floating)
     cursor.expect("}")
     return values
 
@@ -294,18 +295,14 @@ def _quantile_range(cursor: Cursor, storage: StorageSpec) -> StorageSpec:
     if not cursor.take(","):
         return storage
     start = cursor.here()
-    cursor.expect("<")
-    low = cursor.integer()
-    cursor.expect(":")
-    high = cursor.integer()
-    cursor.expect(">")
+    low, high = _limits(cursor)
     if low >= high:
         raise cursor.fail("storage min must be less than storage max", start)
     if low < storage.full[0]:
         raise cursor.fail(f"illegal storage type minimum: {low}", start)
     if high > storage.full[1]:
         raise cursor.fail(f"illegal storage type maximum: {high}", start)
-    return _narrowed(storage, low, high)
+    return replace(storage, low=low, high=high)
 
 
 _READERS = {

@@ -69,38 +69,13 @@ def scast(q: np.ndarray, type_: UniformType) -> np.ndarray:
     return q
 
 
-def poisoned(x: np.ndarray, type_: UniformType) -> int:
-    """Return how many elements the lowered conversion leaves undefined: NaN, or beyond the storage
-    type before the clamp."""
-    wide = UniformType(
-        _widest(type_.storage),
-        type_.expressed,
-        type_.scales,
-        type_.zeros,
-        type_.axis,
-        type_.blocks,
-        type_.shape,
-    )
-    whole = qcast(x, wide, "mlir-lower-clamp").astype(np.int64)
-    low, high = type_.storage.full
-    return int(np.count_nonzero((whole < low) | (whole > high) | np.isnan(x.astype(np.float64))))
-
-
-def _widest(spec: StorageSpec) -> StorageSpec:
-    full = (-(1 << 31), (1 << 31) - 1)
-    return StorageSpec("i32", 32, True, False, *full, full)
-
-
 def _expressed(type_: UniformType) -> np.dtype:
     array = float_array(type_.expressed)
     if type_.expressed not in COMPUTED or array is None:
-        raise UnsupportedError(
-            [
-                finding(
-                    "PTO8202",
-                    f"values expressed in {type_.expressed} are not computed",
-                    notes=(f"types with arithmetic: {', '.join(COMPUTED)}",),
-                )
-            ]
+        found = finding(
+            "PTO8202",
+            f"values expressed in {type_.expressed} are not computed",
+            notes=(f"types with arithmetic: {', '.join(COMPUTED)}",),
         )
+        raise UnsupportedError([found])
     return array

@@ -214,10 +214,6 @@ class Container:
         """True if there is no container."""
         return not self.kind
 
-    def with_element(self, element: Element) -> Container:
-        """Return the same container of other elements."""
-        return Container(self.kind, self.dims, element)
-
     def __str__(self) -> str:
         if self.is_scalar:
             return str(self.element)

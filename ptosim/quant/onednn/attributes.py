@@ -86,10 +86,6 @@ class Attributes:
     rounding: dict[str, str] = field(default_factory=dict)
     post_ops: list[PostOp] = field(default_factory=list)
 
-    def set_scales_mask(self, arg: str, mask: int) -> None:
-        """Give an operand scales: one for each index of the dimensions in the mask."""
-        self.set_scales(arg, mask)
-
     def set_scales(
         self, arg: str, mask: int, groups: Sequence[int] = (), dtype: str = "f32"
     ) -> None:
@@ -97,10 +93,6 @@ class Attributes:
         if dtype not in ("f32", "bf16", "f16"):
             raise UsageError(f"scales are f32, bf16 or f16, not {dtype}")
         self.scales[_argument(arg)] = Mask(mask, tuple(groups))
-
-    def set_zero_points_mask(self, arg: str, mask: int) -> None:
-        """Give an operand zero points."""
-        self.set_zero_points(arg, mask)
 
     def set_zero_points(
         self, arg: str, mask: int, groups: Sequence[int] = (), dtype: str = "s32"
@@ -179,12 +171,9 @@ def _argument(arg: str) -> str:
 
 
 def _unimplemented(what: str) -> UnsupportedError:
-    return UnsupportedError(
-        [
-            finding(
-                "PTO8203",
-                f"oneDNN: {what}: unimplemented",
-                notes=("primitive creation fails with dnnl_unimplemented for such attributes",),
-            )
-        ]
+    found = finding(
+        "PTO8203",
+        f"oneDNN: {what}: unimplemented",
+        notes=("primitive creation fails with dnnl_unimplemented for such attributes",),
     )
+    return UnsupportedError([found])

@@ -71,6 +71,13 @@ def given(inputs: Arrays, index: int) -> np.ndarray | None:
     return inputs[index] if index < len(inputs) else None
 
 
+def need(inputs: Arrays, index: int) -> np.ndarray:
+    """Return an input that the rules of its operator have found."""
+    found = inputs[index]
+    assert found is not None
+    return found
+
+
 # -- quantise and dequantise -----------------------------------------------------------------------
 
 
@@ -83,9 +90,7 @@ def granularity(scale: np.ndarray, attrs: Attributes) -> tuple[int | None, int |
 
 
 def _quantize(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
-    x, scale, zero = inputs[0], inputs[1], given(inputs, 2)
-    assert x is not None
-    assert scale is not None
+    x, scale, zero = need(inputs, 0), need(inputs, 1), given(inputs, 2)
     out = storage(output_type(node))
     axis, block = granularity(scale, node.attrs)
     precision = node.attrs.get("precision") or 0
@@ -103,9 +108,7 @@ def _quantize(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[
 
 
 def _dequantize(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
-    x, scale, zero = inputs[0], inputs[1], given(inputs, 2)
-    assert x is not None
-    assert scale is not None
+    x, scale, zero = need(inputs, 0), need(inputs, 1), given(inputs, 2)
     axis, block = granularity(scale, node.attrs)
     shift = np.zeros((), np.int8) if zero is None else zero
     values = dequantize(
@@ -137,8 +140,7 @@ def dynamic_parameters(x: np.ndarray, oracle: str) -> tuple[np.ndarray, np.ndarr
 
 
 def _dynamic(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
-    x = inputs[0]
-    assert x is not None
+    x = need(inputs, 0)
     scale, zero = dynamic_parameters(x, oracle)
     return [quantize_array(x, scale, zero, scheme("onnx"), storage("ui8")), scale, zero]
 
@@ -148,10 +150,8 @@ def positions(op: str, inputs: Arrays, attrs: Attributes, opset: int) -> np.ndar
     None for operators that do not round."""
     node, arrays = node_of(op, inputs, attrs, opset), list(inputs)
     if op in ("QuantizeLinear", "DynamicQuantizeLinear"):
-        x = arrays[0]
-        assert x is not None
-        scale = dynamic_parameters(x, "onnx")[0] if op[0] == "D" else arrays[1]
-        assert scale is not None
+        x = need(arrays, 0)
+        scale = dynamic_parameters(x, "onnx")[0] if op[0] == "D" else need(arrays, 1)
         return _ratios(x, scale, *granularity(scale, attrs))
     if op not in ("QLinearMatMul", "QLinearConv"):
         return None
@@ -194,9 +194,7 @@ def _along(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
 
 
 def _matmul_integer(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
-    a, b = inputs[0], inputs[1]
-    assert a is not None
-    assert b is not None
+    a, b = need(inputs, 0), need(inputs, 1)
     return [_product(node, a, b, given(inputs, 2), given(inputs, 3))]
 
 
@@ -215,26 +213,18 @@ def _product(
 
 
 def _shape_error(node: Node, a: np.ndarray, b: np.ndarray, why: str) -> ProgramError:
-    return ProgramError(
-        [
-            finding(
-                "PTO2212", f"{node}: operands of shapes {list(a.shape)} and {list(b.shape)} {why}"
-            )
-        ]
-    )
+    shapes = f"{list(a.shape)} and {list(b.shape)}"
+    return ProgramError([finding("PTO2212", f"{node}: operands of shapes {shapes} {why}")])
 
 
 def _integers_only(node: Node, *arrays: np.ndarray) -> None:
     if any(a.dtype.kind not in "iu" for a in arrays):
-        raise UnsupportedError(
-            [
-                finding(
-                    "PTO8201",
-                    f"{node}: float8 operands are not executed",
-                    notes=("no public text says in which type their products are summed",),
-                )
-            ]
+        found = finding(
+            "PTO8201",
+            f"{node}: float8 operands are not executed",
+            notes=("no public text says in which type their products are summed",),
         )
+        raise UnsupportedError([found])
 
 
 def _requantize(
@@ -310,9 +300,7 @@ def _convolved(
 
 
 def _conv_integer(node: Node, inputs: list[np.ndarray | None], oracle: str) -> list[np.ndarray]:
-    x, w = inputs[0], inputs[1]
-    assert x is not None
-    assert w is not None
+    x, w = need(inputs, 0), need(inputs, 1)
     return [_convolved(node, x, w, given(inputs, 2), given(inputs, 3))]
 
 

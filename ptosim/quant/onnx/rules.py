@@ -7,12 +7,13 @@ mean nothing; the rules here are those of the operator documentation, with the r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import ProgramError
-from ptosim.quant.onnx.schema import Input, Node, Version, version
+from ptosim.quant.onnx.schema import Input, Node, Version, version, versions
 from ptosim.quant.storage import storage
 
 
@@ -67,6 +68,13 @@ def dtype_word(value: int | str) -> str:
     return value if isinstance(value, str) else _CODES.get(value, f"type {value}")
 
 
+def _wrong(
+    node: Node, code: str, text: str, help: str | None = None, notes: Sequence[str] = ()
+) -> list[Diagnostic]:
+    """The finding of a rule that stops at the first one."""
+    return [finding(code, f"{node}: {text}", help=help, notes=notes)]
+
+
 def _input(node: Node, index: int) -> Input | None:
     return node.inputs[index] if index < len(node.inputs) else None
 
@@ -90,16 +98,13 @@ def _types(node: Node, schema: Version) -> list[Diagnostic]:
     findings: list[Diagnostic] = []
     bound: dict[str, tuple[str, str]] = {}
     if len(node.inputs) > len(schema.inputs):
-        findings.append(
-            finding("PTO2211", f"{node}: takes {len(schema.inputs)} inputs, not {len(node.inputs)}")
-        )
+        text = f"takes {len(schema.inputs)} inputs, not {len(node.inputs)}"
+        findings += _wrong(node, "PTO2211", text)
     for index, parameter in enumerate(schema.inputs):
         operand = _input(node, index)
         if operand is None:
             if not parameter.optional:
-                findings.append(
-                    finding("PTO2211", f"{node}: the input {parameter.name} is missing")
-                )
+                findings += _wrong(node, "PTO2211", f"the input {parameter.name} is missing")
             continue
         findings += _type(node, schema, parameter.name, parameter.variable, operand.dtype, bound)
     return findings or _output(node, schema)
@@ -114,31 +119,23 @@ def _type(
     bound: dict[str, tuple[str, str]],
 ) -> list[Diagnostic]:
     if dtype not in schema.allowed(variable):
-        return [
-            finding(
-                "PTO2207",
-                f"{node}: {name} has unsupported type {dtype} in opset {node.opset}",
-                notes=(f"allowed: {', '.join(schema.allowed(variable))}",),
-                help=_newer(node, variable, dtype),
-            )
-        ]
+        return _wrong(
+            node,
+            "PTO2207",
+            f"{name} has unsupported type {dtype} in opset {node.opset}",
+            _newer(node, variable, dtype),
+            (f"allowed: {', '.join(schema.allowed(variable))}",),
+        )
     same = schema.types[variable]
     key = same[1:] if same.startswith("=") else variable
     other, first = bound.setdefault(key, (dtype, name))
     if other != dtype:
-        return [
-            finding(
-                "PTO2208",
-                f"{node}: type parameter ({key}) bound to different types ({first} is {other}, "
-                f"{name} is {dtype})",
-            )
-        ]
+        text = f"bound to different types ({first} is {other}, {name} is {dtype})"
+        return _wrong(node, "PTO2208", f"type parameter ({key}) {text}")
     return []
 
 
 def _newer(node: Node, variable: str, dtype: str) -> str | None:
-    from ptosim.quant.onnx.schema import versions
-
     for schema in versions(node.op):
         if schema.since > node.opset and dtype in schema.allowed(variable):
             return f"opset {schema.since} has {dtype}"
@@ -152,24 +149,14 @@ def _output(node: Node, schema: Version) -> list[Diagnostic]:
     variable = schema.outputs[0].variable
     zero = _input(node, 2)
     if made not in schema.allowed(variable):
-        return [finding("PTO2206", f"{node}: y has unsupported type {made}, not a quantised type")]
+        return _wrong(node, "PTO2206", f"y has unsupported type {made}, not a quantised type")
     if node.op == "QuantizeLinear" and zero is not None and zero.dtype != made:
-        return [
-            finding(
-                "PTO2206",
-                f"{node}: output_dtype {made} does not match y_zero_point type {zero.dtype}",
-            )
-        ]
+        text = f"output_dtype {made} does not match y_zero_point type {zero.dtype}"
+        return _wrong(node, "PTO2206", text)
     if node.output is not None and node.output != made:
-        return [
-            finding(
-                "PTO2206",
-                f"{node}: the output is declared {node.output}, inferred is {made}",
-                help="without zero point and output_dtype the output type is UINT8"
-                if node.op == "QuantizeLinear"
-                else None,
-            )
-        ]
+        help_ = "without zero point and output_dtype the output type is UINT8"
+        text = f"the output is declared {node.output}, inferred is {made}"
+        return _wrong(node, "PTO2206", text, help_ if node.op == "QuantizeLinear" else None)
     return []
 
 
@@ -185,28 +172,23 @@ def _granularity(node: Node, schema: Version) -> list[Diagnostic]:
     block = node.attrs.get("block_size", 0)
     axis = node.attrs.get("axis", 1)
     if block < 0:
-        return [finding("PTO2204", f"{node}: 'block_size' must be non-negative, not {block}")]
+        return _wrong(node, "PTO2204", f"'block_size' must be non-negative, not {block}")
     zero_shape = zero.shape if zero is not None else None
     if block:
         return _blocked(node, x.shape, scale.shape, zero_shape, axis, block)
     if _one(scale.shape):
         if zero_shape is not None and not _one(zero_shape):
-            return [
-                finding(
-                    "PTO2202",
-                    f"{node}: x_zero_point must be a scalar or 1D tensor of size 1 as the scale is",
-                )
-            ]
+            text = "x_zero_point must be a scalar or 1D tensor of size 1 as the scale is"
+            return _wrong(node, "PTO2202", text)
         return []
     findings = _per_axis(node, x.shape, scale.shape, zero_shape, axis)
     if not findings and "axis" not in schema.attrs:
-        findings.append(
-            finding(
-                "PTO7202",
-                f"{node}: opset {node.opset} quantises per tensor only, and the scale is a vector",
-                notes=("the checker, the reference and the runtime accept it with axis 1",),
-                help="opset 13 has the attribute `axis`",
-            )
+        findings += _wrong(
+            node,
+            "PTO7202",
+            f"opset {node.opset} quantises per tensor only, and the scale is a vector",
+            "opset 13 has the attribute `axis`",
+            ("the checker, the reference and the runtime accept it with axis 1",),
         )
     return findings
 
@@ -218,7 +200,7 @@ def _one(shape: tuple[int, ...]) -> bool:
 def _axis(node: Node, axis: int, rank: int) -> list[Diagnostic]:
     if -rank <= axis < rank:
         return []
-    return [finding("PTO2203", f"{node}: axis {axis} is not in valid range [{-rank},{rank - 1}]")]
+    return _wrong(node, "PTO2203", f"axis {axis} is not in valid range [{-rank},{rank - 1}]")
 
 
 def _per_axis(
@@ -232,22 +214,13 @@ def _per_axis(
     if wrong:
         return wrong
     size = x[axis]
-    text = f"{node}: for per axis quantization,"
-    if scale != (size,):
-        return [
-            finding(
-                "PTO2201",
-                f"{text} scale must be 1D tensor with size {size}, not {_shape(scale)}",
-            )
-        ]
-    if zero is not None and zero != (size,):
-        return [
-            finding(
-                "PTO2202",
-                f"{text} x_zero_point must be null or 1D tensor with size {size}, "
-                f"not {_shape(zero)}",
-            )
-        ]
+    for code, what, shape in (
+        ("PTO2201", "scale must be", scale),
+        ("PTO2202", "x_zero_point must be null or", zero),
+    ):
+        if shape is not None and shape != (size,):
+            text = f"{what} 1D tensor with size {size}, not {_shape(shape)}"
+            return _wrong(node, code, f"for per axis quantization, {text}")
     return []
 
 
@@ -275,12 +248,10 @@ def _blocked(
             f"{needed}, not {scale[axis]}"
         )
     elif zero is not None and zero != scale:
-        return [
-            finding("PTO2202", f"{node}: x_zero_point and x_scale must have the same shape {end}")
-        ]
+        return _wrong(node, "PTO2202", f"x_zero_point and x_scale must have the same shape {end}")
     else:
         return []
-    return [finding("PTO2205", f"{node}: {text}", notes=(f"x {_shape(x)}, scale {_shape(scale)}",))]
+    return _wrong(node, "PTO2205", text, notes=(f"x {_shape(x)}, scale {_shape(scale)}",))
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -304,19 +275,14 @@ def _zero_point_values(node: Node) -> list[Diagnostic]:
 
 
 def _scales(node: Node, schema: Version) -> list[Diagnostic]:
-    findings = []
+    findings: list[Diagnostic] = []
     for parameter, operand in zip(schema.inputs, node.inputs, strict=False):
         if operand is None or operand.values is None or not parameter.name.endswith("scale"):
             continue
         values = operand.values.astype(np.float64)
         wrong = values[~(values > 0) | ~np.isfinite(values)]
         if wrong.size:
-            findings.append(
-                finding(
-                    "PTO7201",
-                    f"{node}: {parameter.name} holds {wrong.flat[0]:g}, which is not a positive "
-                    "finite number",
-                    notes=("no checker or runtime rejects it; the results mean nothing",),
-                )
-            )
+            text = f"holds {wrong.flat[0]:g}, which is not a positive finite number"
+            notes = ("no checker or runtime rejects it; the results mean nothing",)
+            findings += _wrong(node, "PTO7201", f"{parameter.name} {text}", notes=notes)
     return findings

@@ -4,6 +4,7 @@ voice."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,55 +40,44 @@ class GmAccess:
         return strided_view(self.buffer, self.spec, self.offset)
 
 
+@dataclass(slots=True, eq=False)
 class Binding:
-    """One operation with the run-time values of its operands."""
+    """One operation with the run-time values of its operands.
 
-    __slots__ = (
-        "_attrs", "_tiles", "at_issue", "awaits", "core", "emit", "findings", "guard", "machine",
-        "made", "moved", "op", "prints", "profile", "signals", "slots", "source", "sync", "touches",
-        "values",
-    )  # fmt: skip
+    Kernels fill in the rest. A waiting operation sets `guard`, which says whether it can go on;
+    `sync` says for the timing model and the race checks what the operation orders. `at_issue` is
+    what happens when the scalar unit reaches a waiting operation, before it waits: the handle that
+    it gives must be there for the operations after it; `slots` says where results go. `signals` and
+    `awaits` are events between cores that it gives and takes, by keys that both sides agree on,
+    `made` tiles that it fills and that are no destinations of its core. `touches` are bytes that it
+    reaches through pointers; those of tiles and views follow from its row. `moved` gives the effect
+    with its one window of global memory at another place (an offset in elements), None where that
+    has to be bound anew. Engines put their own sink into `emit`; `prints` is where `tprint` and
+    `print` write."""
 
-    def __init__(
-        self,
-        op: Operation,
-        values: Mapping[str, Any],
-        attrs: Mapping[str, Any],
-        core: Core,
-        machine: Machine,
-        profile: Profile,
-        source: Any,
-    ) -> None:
-        self.op = op
-        self.values = values
-        self._attrs = attrs
-        self.core = core
-        self.machine = machine
-        self.profile = profile
-        self.source = source
-        # A waiting operation sets `guard`, which says whether it can go on; `sync` says for the
-        # timing model and the race checks what the operation orders.
-        self.guard: Callable[[], bool] | None = None
-        self.sync: Sync | None = None
-        # What happens when the scalar unit reaches a waiting operation, before it waits: the handle
-        # that it gives must be there for the operations after it. `slots` says where results go.
-        self.at_issue: Callable[[], None] | None = None
-        self.slots: Mapping[Value, int] = {}
-        # Events between cores that it gives and takes, by keys that both sides agree on.
-        self.signals: tuple[Any, ...] = ()
-        # Tiles that it fills and that are no destinations of its core: (core, handle) pairs.
-        self.made: list[tuple[Core, TileRef]] = []
-        self.awaits: tuple[Any, ...] = ()
-        # Bytes that it reaches through pointers; those of tiles and views follow from its row.
-        self.touches: Touches | None = None
-        # The effect with its one window of global memory at another place (an offset in elements),
-        # None where that has to be bound anew. Kernels of transfers set it.
-        self.moved: Callable[[int], Callable[[], object] | None] | None = None
-        self.findings: list[Diagnostic] = []
-        # An engine puts its own sink in here.
-        self.emit: Callable[[Diagnostic], None] = self.findings.append
-        self.prints: list[str] = []  # where tprint and print write
-        self._tiles: dict[str, Tile] = {}
+    op: Operation
+    values: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    core: Core
+    machine: Machine
+    profile: Profile
+    source: Any
+    guard: Callable[[], bool] | None = None
+    sync: Sync | None = None
+    at_issue: Callable[[], None] | None = None
+    slots: Mapping[Value, int] = field(default_factory=dict)
+    signals: tuple[Any, ...] = ()
+    awaits: tuple[Any, ...] = ()
+    made: list[tuple[Core, TileRef]] = field(default_factory=list)
+    touches: Touches | None = None
+    moved: Callable[[int], Callable[[], object] | None] | None = None
+    findings: list[Diagnostic] = field(default_factory=list)
+    emit: Callable[[Diagnostic], None] = field(init=False)
+    prints: list[str] = field(default_factory=list)
+    _tiles: dict[str, Tile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.emit = self.findings.append
 
     def elsewhere(self, view: GmView) -> Binding:
         """Return the same operation with its window of global memory at another place."""
@@ -96,15 +86,10 @@ class Binding:
             for name, value in self.values.items()
         }
         made = Binding(
-            self.op, values, self._attrs, self.core, self.machine, self.profile, self.source
+            self.op, values, self.attributes, self.core, self.machine, self.profile, self.source
         )
         made.prints, made.emit, made.slots = self.prints, self.emit, self.slots
         return made
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """Attributes of the row with their values or defaults."""
-        return self._attrs
 
     @property
     def target(self) -> str:
@@ -167,7 +152,7 @@ class Binding:
 
     def attr(self, name: str) -> Any:
         """Return an attribute of the row (its default if it is not written)."""
-        return self._attrs.get(name)
+        return self.attributes.get(name)
 
     def switch(self, name: str) -> str:
         """Return the value of a semantic switch."""

@@ -226,17 +226,16 @@ def vexpdif(ctx: VectorContext) -> Run:
         return ctx.lane_wise(numerics.exponential_of_difference, "lhs", "rhs")
     first = 1 if ctx.word("part") == "ODD" else 0
     lhs, rhs = ctx.register("lhs", lanes), ctx.register("rhs", lanes)
-    mask, target, inactive = ctx["mask"], ctx["dst"], ctx.inactive(lanes.itemsize)
+    inactive = ctx.inactive(lanes.itemsize)
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        result = numerics.exponential_of_difference(slots[lhs][first::2], slots[rhs][first::2])
-        off = inactive(slots[mask])
+    def compute(mask: Mask, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        result = numerics.exponential_of_difference(left[first::2], right[first::2])
+        off = inactive(mask)
         if off is not None:
             result[off[first::2]] = 0
-        slots[target] = result
+        return result
 
-    return ctx.made(run)
+    return ctx.computed(compute, ctx["mask"], lhs, rhs)
 
 
 # -- compare and select ----------------------------------------------------------------------------

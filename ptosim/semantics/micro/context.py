@@ -7,6 +7,7 @@ instruction, so that the instruction itself only ever works on registers."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -29,29 +30,19 @@ Function = Callable[..., np.ndarray]
 Inactive = Callable[[Mask], "np.ndarray | None"]
 
 
+@dataclass(slots=True, eq=False)
 class VectorContext:
-    """One vector instruction at decoding."""
+    """One vector instruction at decoding: slots of operands and results by the names of the row,
+    and its place in its region."""
 
-    __slots__ = ("_before", "attrs", "new_slot", "op", "place", "profile", "report", "slots")
-
-    def __init__(
-        self,
-        op: Operation,
-        profile: Profile,
-        slots: dict[str, Any],
-        attrs: dict[str, Any],
-        new_slot: Callable[[Any], int],
-        report: Callable[[str, str], None],
-        place: RegionPlace | None = None,
-    ) -> None:
-        self.op = op
-        self.profile = profile
-        self.slots = slots  # of operands and results, by the names of the row
-        self.attrs = attrs
-        self.report = report
-        self.place = place or RegionPlace()  # in its region
-        self.new_slot = new_slot
-        self._before: list[Run] = []
+    op: Operation
+    profile: Profile
+    slots: dict[str, Any]
+    attrs: dict[str, Any]
+    new_slot: Callable[[Any], int]
+    report: Callable[[str, str], None]
+    place: RegionPlace = field(default_factory=RegionPlace)
+    _before: list[Run] = field(default_factory=list)
 
     # -- what the text says -----------------------------------------------------------------------
 

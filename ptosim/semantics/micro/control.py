@@ -61,8 +61,9 @@ def tile_buf_addr(ctx: ValueContext) -> Action:
     is_pointer = isinstance(ctx.result_type, PtrType)
 
     def address(tile: TileRef | Pointer) -> TileRef | Pointer:
-        is_tile = is_pointer and isinstance(tile, TileRef)
-        return Pointer(tile.type.loc, tile.addr) if is_tile else tile
+        if is_pointer and isinstance(tile, TileRef):
+            return Pointer(tile.type.loc, tile.addr)
+        return tile
 
     return ctx.computed(address, "src")
 

@@ -223,18 +223,13 @@ def _gaps(op: Binding) -> tuple[int, int, tuple[int, int]]:
     )
 
 
-@kernel("pto.mte_ub_ub", "pto.mte_ub_l1", "pto.mte_l1_ub")
+@kernel("pto.mte_ub_ub", "pto.mte_ub_l1", "pto.mte_l1_ub", "pto.mte_l1_fb")
 def on_chip(op: Binding) -> Commit:
-    """Bursts of 32-byte units between UB and L1; a cube core means the UB of vector core 0."""
+    """Bursts of 32-byte units between UB and L1; a cube core means the UB of vector core 0. L1 to
+    the buffer of fixpipe parameters goes in units of 64 bytes."""
     count, length, gaps = _gaps(op)
-    return copied(op, gapped(place(op, "src"), place(op, "dst"), count, length, gaps))
-
-
-@kernel("pto.mte_l1_fb")
-def to_parameters(op: Binding) -> Commit:
-    """L1 to the buffer of fixpipe parameters, in units of 64 bytes."""
-    count, length, gaps = _gaps(op)
-    return copied(op, gapped(place(op, "src"), place(op, "dst"), count, length, gaps, 64))
+    unit = 64 if op.op.name == "pto.mte_l1_fb" else 32
+    return copied(op, gapped(place(op, "src"), place(op, "dst"), count, length, gaps, unit))
 
 
 @kernel("pto.mte_l1_bt")

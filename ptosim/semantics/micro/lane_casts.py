@@ -71,7 +71,7 @@ def _gate(ctx: VectorContext, src: np.dtype, dst: np.dtype) -> tuple:
 @vector("pto.vtrc")
 def vtrc(ctx: VectorContext) -> Run:
     """Each active lane rounded to an integral value of its own type."""
-    return ctx.lane_wise(truncation(ctx.lanes("src"), ctx.word("rnd")), "src")
+    return ctx.lane_wise(truncation(ctx.word("rnd")), "src")
 
 
 @vector("pto.vbitcast")

@@ -18,35 +18,22 @@ _STRIDE_OPS = tuple(
 )
 
 
-def _set(core: Core, **registers: int) -> None:
-    """A new tuple each time, so that copies are bound to the values that they were issued with."""
-    known = dict(core.slots[SLOT_LOOPS] or ())
-    core.slots[SLOT_LOOPS] = tuple(sorted((known | registers).items()))
-
-
-@value(*_SIZE_OPS)
-def loop_sizes(ctx: ValueContext) -> Action:
-    """How often loop 1 and loop 2 run around a copy; 1 is no loop."""
-    way = ctx.op.name.rpartition("_")[2]
-    first, second = ctx.slots["loop1"], ctx.slots["loop2"]
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        _set(core, **{f"{way}_count1": slots[first], f"{way}_count2": slots[second]})
-
-    return run
-
-
-@value(*_STRIDE_OPS)
-def loop_strides(ctx: ValueContext) -> Action:
-    """By how many bytes a round of a loop advances source and destination."""
-    way = ctx.op.name.rpartition("_")[2]
-    number = ctx.op.name.removeprefix("pto.set_loop")[0]
-    source, target = ctx.slots["src_stride"], ctx.slots["dst_stride"]
+@value(*_SIZE_OPS, *_STRIDE_OPS)
+def loop_registers(ctx: ValueContext) -> Action:
+    """How often loop 1 and loop 2 run around a copy (1 is no loop), or by how many bytes a round of
+    one of them advances source and destination."""
+    head, _, way = ctx.op.name.rpartition("_")
+    number = head.removeprefix("pto.set_loop")[0]
+    names = {"loop1": "count1", "loop2": "count2"}
+    if ctx.op.name in _STRIDE_OPS:
+        names = {"src_stride": f"src{number}", "dst_stride": f"dst{number}"}
+    given = {f"{way}_{register}": ctx.slots[name] for name, register in names.items()}
 
     def run(core: Core) -> None:
+        # A new tuple each time, so that copies are bound to the values that they were issued with.
         slots = core.slots
-        _set(core, **{f"{way}_src{number}": slots[source], f"{way}_dst{number}": slots[target]})
+        registers = {name: slots[slot] for name, slot in given.items()}
+        slots[SLOT_LOOPS] = tuple(sorted((dict(slots[SLOT_LOOPS] or ()) | registers).items()))
 
     return run
 

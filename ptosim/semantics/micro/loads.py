@@ -21,6 +21,7 @@ from ptosim.semantics.micro.access import Address, address, check, element_bytes
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.hazards import STORE_LOAD, loads
 
+Load = Callable[[Core, int], bytearray]
 Spread = Callable[[bytearray], np.ndarray]
 
 
@@ -84,17 +85,20 @@ def vlds(ctx: VectorContext) -> Run:
     """A register from UB at pointer + offset."""
     word = ctx.word("dist")
     size, spread = distribution(word)
-    lanes, target = ctx.lanes("dst"), ctx["dst"]
-    at = address(ctx, "src", "offset")
     if word == "NORM":
-        return _whole(ctx, at)
-    load = loader(ctx, size)
+        return _whole(ctx, address(ctx, "src", "offset"))
+    return _loaded(ctx, loader(ctx, size), spread)
 
-    def run_spread(core: Core) -> None:
+
+def _loaded(ctx: VectorContext, load: Load, spread: Spread) -> Run:
+    """dst = bytes at pointer + offset, spread over the register."""
+    lanes, target, at = ctx.lanes("dst"), ctx["dst"], address(ctx, "src", "offset")
+
+    def run(core: Core) -> None:
         slots = core.slots
         slots[target] = spread(load(core, at(slots))).view(lanes)
 
-    return run_spread
+    return run
 
 
 def _whole(ctx: VectorContext, at: Address) -> Run:
@@ -146,16 +150,9 @@ def vsld(ctx: VectorContext) -> Run:
     width."""
     step, width = _stride(ctx.word("stride"))
     count = REGISTER_BYTES // width
-    lanes, target = ctx.lanes("dst"), ctx["dst"]
-    at = address(ctx, "src", "offset")
     used = np.arange(count) * step * width, width
     load = loader(ctx, ((count - 1) * step + 1) * width, used)
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        slots[target] = np.frombuffer(load(core, at(slots)), f"V{width}")[::step].copy().view(lanes)
-
-    return run
+    return _loaded(ctx, load, lambda data: np.frombuffer(data, f"V{width}")[::step].copy())
 
 
 def _stride(word: str) -> tuple[int, int]:

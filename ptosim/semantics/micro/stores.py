@@ -15,9 +15,9 @@ import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
-from ptosim.machine.vector import PAGE_BITS, Mask, VectorWindow
+from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.functions import vector
-from ptosim.semantics.micro.access import Address, address, check, write
+from ptosim.semantics.micro.access import address, check, write
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.loads import block_addresses, lane_addresses
 
@@ -77,13 +77,19 @@ def _store(ctx: VectorContext, width: int, narrow: Narrow | None) -> Run:
         ctx_active = ctx.active(width)
         return run
 
-    active = ctx.active(width)
+    return _store_narrow(ctx, width, narrow)
 
-    def run_narrow(core: Core) -> None:
+
+def _store_narrow(ctx: VectorContext, width: int, narrow: Narrow) -> Run:
+    """Store what `narrow` makes of a register, under the mask of lanes of `width` bytes."""
+    value, mask, active = ctx["value"], ctx["mask"], ctx.active(width)
+    at = address(ctx, "base", "offset")
+
+    def run(core: Core) -> None:
         slots = core.slots
         store_units(ctx, core.ub, at(slots), narrow(slots[value]), active(slots[mask]))
 
-    return run_narrow
+    return run
 
 
 def store_units(
@@ -116,17 +122,13 @@ def _store_point(ctx: VectorContext, width: int) -> Run:
 
 def _store_merged(ctx: VectorContext, channels: int, width: int) -> Run:
     """Documentation only: block c of 32 bytes holds elements of channel c mod `channels`."""
-    active = ctx.active(channels * width)
-    value, mask, at = ctx["value"], ctx["mask"], address(ctx, "base", "offset")
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        blocks = slots[value].view(f"V{width}").reshape(-1, channels, 32 // width)
+    def merge(register: np.ndarray) -> np.ndarray:
+        blocks = register.view(f"V{width}").reshape(-1, channels, 32 // width)
         merged = np.ascontiguousarray(blocks.transpose(0, 2, 1)).reshape(-1)
-        units = merged.view(f"V{channels * width}")
-        store_units(ctx, core.ub, at(slots), units, active(slots[mask]))
+        return merged.view(f"V{channels * width}")
 
-    return run
+    return _store_narrow(ctx, channels * width, merge)
 
 
 @vector("pto.vstsx2")
@@ -205,16 +207,3 @@ def _scatter(ctx: VectorContext, ub: VectorWindow, starts: np.ndarray, units: np
     check(ctx, ub, low, high - low + width)
     for start, unit in zip(starts.tolist(), np.ascontiguousarray(units), strict=True):
         write(ctx, ub, start, unit.tobytes())
-
-
-# -- predicates ------------------------------------------------------------------------------------
-
-
-def mask_address(ctx: VectorContext, pointer: str) -> Address:
-    """Return the address of a predicate in UB."""
-    return address(ctx, pointer, "offset")
-
-
-def image_bytes(mask: Mask) -> bytes:
-    """Return the 32 bytes of a predicate, least significant bit first."""
-    return mask.bits.to_bytes(32, "little")

@@ -20,7 +20,6 @@ from ptosim.semantics.base.scalar_unit import constant
 from ptosim.semantics.micro.access import Address, address, element_bytes, loader, write
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.predicates import pack_image, spread_image
-from ptosim.semantics.micro.stores import image_bytes, mask_address
 
 Bytes = Callable[[Core, list], bytes]
 
@@ -129,26 +128,16 @@ def vstu(ctx: VectorContext) -> Run:
     return run
 
 
-@vector("pto.vstas", "pto.vsta")
+@vector("pto.vstas", "pto.vsta", "pto.vstar")
 def vstas(ctx: VectorContext) -> Run:
-    """Write what waits so that it ends at pointer + offset elements."""
-    align, at = ctx["align"], address(ctx, "base", "offset")
+    """Write what waits so that it ends at pointer + offset elements, or at pointer + AR."""
+    is_counted = ctx.op.name == "pto.vstar"
+    align, at = ctx["align"], address(ctx, "base", None if is_counted else "offset")
 
     def run(core: Core) -> None:
         slots = core.slots
-        flush(ctx, core, slots[align], at(slots))
-
-    return run
-
-
-@vector("pto.vstar")
-def vstar(ctx: VectorContext) -> Run:
-    """Write what waits so that it ends at pointer + AR."""
-    align, at = ctx["align"], address(ctx, "base")
-
-    def run(core: Core) -> None:
-        slots = core.slots
-        flush(ctx, core, slots[align], at(slots) + core.registers.get("ar", 0))
+        beyond = core.registers.get("ar", 0) if is_counted else 0
+        flush(ctx, core, slots[align], at(slots) + beyond)
 
     return run
 
@@ -161,7 +150,7 @@ def plds(ctx: VectorContext) -> Run:
     """A predicate from its image in UB: whole, each bit twice (US), or every second bit (DS)."""
     word, target = ctx.word("dist"), ctx["dst"]
     load = loader(ctx, {"NORM": 32, "US": 16, "DS": 64}[word])
-    at = mask_address(ctx, "src")
+    at = address(ctx, "src", "offset")
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -180,13 +169,13 @@ def plds(ctx: VectorContext) -> Run:
 @vector("pto.psts", "pto.psti", "pto.pst")
 def psts(ctx: VectorContext) -> Run:
     """The image of a predicate to UB: whole, or every second bit (PK)."""
-    source, at, packs = ctx["src"], mask_address(ctx, "base"), ctx.word("dist") == "PK"
+    source, at, packs = ctx["src"], address(ctx, "base", "offset"), ctx.word("dist") == "PK"
 
     def run(core: Core) -> None:
         slots = core.slots
-        mask = slots[source]
-        data = pack_image(mask.bits).to_bytes(32, "little")[:16] if packs else image_bytes(mask)
-        write(ctx, core.ub, at(slots), data)
+        image = slots[source].bits
+        data = (pack_image(image) if packs else image).to_bytes(32, "little")
+        write(ctx, core.ub, at(slots), data[:16] if packs else data)
 
     return run
 
@@ -197,11 +186,6 @@ def pstu(ctx: VectorContext) -> Run:
     source, active = ctx["src"], ctx.active(ctx.width("src"))
 
     def data(core: Core, slots: list) -> bytes:
-        return lane_bits(active(slots[source]))
+        return np.packbits(active(slots[source]), bitorder="little").tobytes()
 
     return _appended(ctx, address(ctx, "base"), data, ctx["base_out"])
-
-
-def lane_bits(lanes: np.ndarray) -> bytes:
-    """Return boolean lanes as bits, least significant first."""
-    return np.packbits(lanes, bitorder="little").tobytes()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import ViewSpec, five_dims, strided_view, view_spec
+from ptosim.machine.gm import ViewSpec, five_dims, view_spec
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.values import GmView, Pointer
@@ -260,9 +260,3 @@ def memref_view(type_: MemRefType, number: int) -> GmView:
     steps = _contiguous(sizes) if strides is None else tuple(s or 1 for s in strides)
     spec = view_spec(*five_dims(sizes, steps), type_.elem, "nd")
     return GmView(spec, number, type_.offset or 0)
-
-
-def view_bytes(machine: Machine, view: GmView) -> np.ndarray:
-    """Return the elements of a view that is known to be inside its buffer."""
-    spec, number, offset = view
-    return strided_view(machine.buffers[number], spec, offset)

@@ -9,6 +9,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -78,24 +79,20 @@ def _bitwise(function: Callable[[int, int], int]) -> Maker:
     return make
 
 
-def _on_bits(function: Callable[[int, int], int]) -> Maker:
-    def make(operand: DType, result: DType) -> Function:
-        return lambda a, b: wrap(function(unsigned(a, operand), unsigned(b, operand)), operand)
-
-    return make
-
-
 def _signed(value: int, dtype: DType) -> int:
     value = unsigned(value, dtype)
     bits = 1 if dtype.name == "i1" else dtype.bits
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def _on_signed(function: Callable[[int, int], int]) -> Maker:
+def _seen(view: Callable[[int, DType], int], function: Callable[[int, int], int]) -> Maker:
     def make(operand: DType, result: DType) -> Function:
-        return lambda a, b: wrap(function(_signed(a, operand), _signed(b, operand)), operand)
+        return lambda a, b: wrap(function(view(a, operand), view(b, operand)), operand)
 
     return make
+
+
+_on_bits, _on_signed = partial(_seen, unsigned), partial(_seen, _signed)
 
 
 def _checked(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
@@ -150,9 +147,7 @@ def _maximum(a: float, b: float) -> float:
 
 
 def _minimum(a: float, b: float) -> float:
-    if math.isnan(a) or math.isnan(b):
-        return math.nan
-    return a if (a < b or (a == b and math.copysign(1, a) < 0)) else b
+    return -_maximum(-a, -b)
 
 
 def _number(function: Callable[[float, float], float]) -> Callable[[float, float], float]:
@@ -231,10 +226,6 @@ def _to_integer(signed: bool) -> Maker:
         return convert
 
     return make
-
-
-def _resize(operand: DType, result: DType) -> Function:
-    return rounder(result)
 
 
 _FORMATS = {("float", 64): "<d", ("float", 32): "<f", ("float", 16): "<e"}
@@ -318,8 +309,8 @@ MAKERS: dict[str, Maker] = {
     "arith.extsi": _cast_bits(_signed),
     "arith.extui": _cast_bits(unsigned),
     "arith.trunci": _cast_bits(unsigned),
-    "arith.extf": _resize,
-    "arith.truncf": _resize,
+    "arith.extf": lambda operand, result: rounder(result),
+    "arith.truncf": lambda operand, result: rounder(result),
     "arith.sitofp": _to_float(_signed),
     "arith.uitofp": _to_float(unsigned),
     "arith.fptosi": _to_integer(signed=True),

@@ -128,8 +128,12 @@ def subview(ctx: ValueContext) -> Action:
         return partition_view(ctx)
     if ctx.slots["sizes"] is not None:
         return subset(ctx)
-    sizes = ctx.result_tile.rows, ctx.result_tile.cols
-    return ctx.computed(lambda *where: window(*where, *sizes), "source", "row", "col")
+    type_ = ctx.result_tile
+
+    def part(whole: TileRef, row: int, col: int) -> TileRef:
+        return window(whole, row, col, type_.rows, type_.cols)
+
+    return ctx.computed(part, "source", "row", "col")
 
 
 @value("pto.tsubview")

@@ -5,7 +5,6 @@ until the guard is true. Waiting takes what setting gave; a flag that is set twi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import index
 from typing import Any
 
@@ -162,7 +161,7 @@ def sync_set(op: Binding) -> Commit:
     """Signal the cores on the other side."""
     number = int(op.values["event_id"])
     op.sync = CrossSet(pipe_word(op.values["pipe"]), number)
-    return _CROSS_SET[op.target](op, number)
+    return _cross(op, number, sets=True)
 
 
 @kernel("pto.sync.wait", events=True)
@@ -170,7 +169,7 @@ def sync_wait(op: Binding) -> Commit:
     """Wait for the cores on the other side: A2/A3 holds the scalar unit, A5 the named pipe."""
     number = int(op.values["event_id"])
     op.sync = CrossWait(pipe_word(op.values["pipe"]), number)
-    return _CROSS_WAIT[op.target](op, number)
+    return _cross(op, number, sets=False)
 
 
 def _signal(op: Binding, *keys: Any) -> Commit:
@@ -190,44 +189,45 @@ def _check_number(number: int, limit: int) -> None:
         raise OpFault("PTO5003", f"cross-core event id {number} does not exist (0 to {limit - 1})")
 
 
-def _set_a5(op: Binding, number: int) -> Commit:
+def _cross(op: Binding, number: int, *, sets: bool) -> Commit:
+    """Give or take what a number means on the core.
+
+    On A2/A3 mode 2 (the default) is cube to both its vector cores, each vector core to the cube,
+    which waits for both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster;
+    everyone waits for everyone."""
+    is_a5, kind = op.target == "a5", op.core.kind
+    if is_a5:
+        if kind != "any":
+            _check_number(number, 32 if kind == "cube" else 16)
+    else:
+        _check_number(number, 16)
+        mode = op.attr("ffts_mode")
+        if mode in (0, 1):
+            return _arrive(op, number, mode) if sets else _meet(op, number, mode)
+    if kind == "any":
+        keys: list[Any] = [("any", number)]
+    else:
+        keys = (_keys_a5 if is_a5 else _keys_a2a3)(op, number, kind == "cube", sets)
+    if not sets:
+        return _await(op, *keys)
+    return _signal(op, *keys) if is_a5 or kind == "any" else _bounded(op, keys)
+
+
+def _keys_a5(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:
     """The cube names one vector core with ids 0 to 15, the other with 16 to 31; a vector core names
     0 to 15 and the hardware adds 16 for the second."""
     core = op.core
-    if core.kind == "cube":
-        _check_number(number, 32)
-        return _signal(op, ("to vector", number % 16, number // 16))
-    if core.kind == "vector":
-        _check_number(number, 16)
-        return _signal(op, ("to cube", number + 16 * core.sub_block))
-    return _signal(op, ("any", number))
+    if is_cube:
+        return [("to vector", number % 16, number // 16) if sets else ("to cube", number)]
+    if sets:
+        return [("to cube", number + 16 * core.sub_block)]
+    return [("to vector", number, core.sub_block)]
 
 
-def _wait_a5(op: Binding, number: int) -> Commit:
-    core = op.core
-    if core.kind == "cube":
-        _check_number(number, 32)
-        return _await(op, ("to cube", number))
-    if core.kind == "vector":
-        _check_number(number, 16)
-        return _await(op, ("to vector", number, core.sub_block))
-    return _await(op, ("any", number))
-
-
-def _set_a2a3(op: Binding, number: int) -> Commit:
-    """Mode 2 (default): cube to both its vector cores, each vector core to the cube, which waits
-    for both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster; everyone waits
-    for everyone."""
-    _check_number(number, 16)
-    core = op.core
-    mode = op.attr("ffts_mode")
-    if mode in (0, 1):
-        return _arrive(op, number, mode)
-    if core.kind == "cube":
-        return _bounded(op, [("v", number, k) for k in _vector_cores(op)])
-    if core.kind == "vector":
-        return _bounded(op, [("c", number, core.sub_block)])
-    return _signal(op, ("any", number))
+def _keys_a2a3(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:
+    """One semaphore for each vector core and direction."""
+    towards = "v" if is_cube == sets else "c"
+    return [(towards, number, k) for k in (_vector_cores(op) if is_cube else [op.core.sub_block])]
 
 
 def _vector_cores(op: Binding) -> list[int]:
@@ -250,23 +250,6 @@ def _bounded(op: Binding, keys: list[Any]) -> Commit:
             )
 
     return give_checked
-
-
-def _wait_a2a3(op: Binding, number: int) -> Commit:
-    _check_number(number, 16)
-    core = op.core
-    mode = op.attr("ffts_mode")
-    if mode in (0, 1):
-        return _meet(op, number, mode)
-    if core.kind == "cube":
-        return _await(op, *(("c", number, k) for k in _vector_cores(op)))
-    if core.kind == "vector":
-        return _await(op, ("v", number, core.sub_block))
-    return _await(op, ("any", number))
-
-
-_CROSS_SET: dict[str, Callable[[Binding, int], Commit]] = {"a5": _set_a5, "a2a3": _set_a2a3}
-_CROSS_WAIT: dict[str, Callable[[Binding, int], Commit]] = {"a5": _wait_a5, "a2a3": _wait_a2a3}
 
 
 def _group(machine: Machine, core: Core, mode: int) -> list[Core]:

@@ -27,7 +27,14 @@ _WINDOW = 8
 
 
 class Places(ABC):
-    """Base: operands, padding, results by the width of the source."""
+    """Base: operands, padding, results by the width of the source.
+
+    Subclasses fix the views that results go to."""
+
+    exp_out: np.ndarray
+    max_out: np.ndarray
+    scale_out: np.ndarray
+    codes_out: np.ndarray
 
     def __init__(self, op: Binding, four_bits: bool, rule: str) -> None:
         self.op = op
@@ -50,9 +57,13 @@ class Places(ABC):
     def values(self) -> np.ndarray:
         """Return the elements of all groups."""
 
-    @abstractmethod
     def store(self, result: MxResult) -> None:
-        """Write data, exponents and scratch."""
+        """Write exponents, scratch and data."""
+        self.exp_out[...] = result.exponents.reshape(self.exp_out.shape)
+        self.max_out[...] = result.maxima.reshape(self.max_out.shape)
+        self.scale_out[...] = result.scales.reshape(self.max_out.shape)
+        self.spoil()
+        self.codes_out[...] = self.packed(result.codes)
 
     def source(self, rows: int, cols: int) -> np.ndarray:
         """Return the source's first elements as a view."""
@@ -122,7 +133,8 @@ class Flat(Places):
         self.check_room(self.exp, groups, "exponents")
         self.exp_out = flat_bytes(self.exp, groups)
         self.max_out = self.scratch(self.max, groups)
-        self.scale_out = self.scratch(self.scaling, groups * (2 if self.doubled else 1))
+        times = 2 if self.doubled else 1
+        self.scale_out = self.scratch(self.scaling, groups * times).reshape(groups, times).T
         self.codes_out = self.codes(self.rows, self.width)
         self._overshoot(groups)
 
@@ -141,14 +153,6 @@ class Flat(Places):
     def values(self) -> np.ndarray:
         self.clear_padding()
         return np.ascontiguousarray(self.source(self.rows, self.width))
-
-    def store(self, result: MxResult) -> None:
-        self.exp_out[...] = result.exponents.reshape(-1)
-        self.max_out[...] = result.maxima.reshape(-1)
-        scales = result.scales.reshape(-1)
-        self.scale_out[...] = np.repeat(scales, 2) if self.doubled else scales
-        self.spoil()
-        self.codes_out[...] = self.packed(result.codes)
 
 
 class Rows(Places):
@@ -199,22 +203,16 @@ class Rows(Places):
         self.max_out[...] = result.maxima.reshape(-1)
         self.scale_out[...] = result.scales.reshape(-1)
         self.spoil()
+        self.exp_out[...] = result.exponents  # all of them before the first window is written
         if self.window is not None:
-            self._store_by_rows(result)
-        else:
-            self.exp_out[...] = result.exponents
-            if self.src.bits == 16:
-                for start in range(0, self.per_row, _WINDOW):
-                    scales = result.scales[-1, start : start + _WINDOW]
-                    self.max_out[: scales.size] = scales
+            scales = np.ascontiguousarray(result.scales).view(np.uint8)
+            for row in range(self.rows):
+                self.window[row] = scales[row].reshape(-1, 2)
+        elif self.src.bits == 16:
+            for start in range(0, self.per_row, _WINDOW):
+                part = result.scales[-1, start : start + _WINDOW]
+                self.max_out[: part.size] = part
         self.codes_out[...] = self.packed(result.codes[:, : self.width])
-
-    def _store_by_rows(self, result: MxResult) -> None:
-        """All exponents are there before the first window is written."""
-        self.exp_out[...] = result.exponents
-        scales = np.ascontiguousarray(result.scales).view(np.uint8)
-        for row in range(self.rows):
-            self.window[row] = scales[row].reshape(-1, 2)  # type: ignore[index]
 
 
 class Columns(Places):
@@ -269,12 +267,6 @@ class Columns(Places):
     def values(self) -> np.ndarray:
         self.clear_padding()
         return np.ascontiguousarray(self.source(self.rows, self.cols))
-
-    def store(self, result: MxResult) -> None:
-        self.exp_out[...] = result.exponents.reshape(self.exp_out.shape)
-        self.max_out[...] = result.maxima
-        self.scale_out[...] = result.scales
-        self.codes_out[...] = self.packed(result.codes)
 
 
 class _Cpu(Places):

@@ -1,12 +1,13 @@
 """The MLIR quant dialect: casts of tiles, tensors and scalars, and views of stored values.
 
-A tensor is a NumPy array in a slot; a scalar of a quantised type is its stored integer.
+A tensor is a NumPy array in a slot; a scalar of a quantised type is its stored integer. The
+formulas are imported where a program has a cast: most have none, and every command would wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,14 +16,13 @@ from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.storage import argument_dtype
 from ptosim.machine.tile import Tile
-from ptosim.quant.fake_quant import fake_quant, fake_quant_type
-from ptosim.quant.mlir import semantics as casts
-from ptosim.quant.mlir.parser import parse_type
-from ptosim.quant.mlir.types import UniformType
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, support, value
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.scalar.tiles import checked_tile
+
+if TYPE_CHECKING:
+    from ptosim.quant.mlir.types import UniformType
 
 Cast = Callable[[np.ndarray], np.ndarray]
 CASTS = ("quant.qcast", "quant.dcast")
@@ -38,6 +38,9 @@ def uniform(dtype: DType | None) -> UniformType | None:
     """Return the uniform type of a quantised element type, or None."""
     if dtype is None or dtype.kind != "quant":
         return None
+    from ptosim.quant.mlir.parser import parse_type
+    from ptosim.quant.mlir.types import UniformType
+
     found = parse_type(dtype.name).element
     return found if isinstance(found, UniformType) else None
 
@@ -51,12 +54,14 @@ def _sides(op: Operation) -> tuple[DType | None, DType | None]:
 @support(*CASTS)
 def supported(op: Operation, profile: Profile) -> str | None:
     """qcast and dcast compute with uniform types of the usual float types."""
+    from ptosim.quant.mlir.semantics import COMPUTED
+
     for dtype in _sides(op):
         if dtype is not None and dtype.kind == "quant":
             type_ = uniform(dtype)
             if type_ is None:
                 return f"{dtype} says nothing on how values are computed"
-            if type_.expressed not in casts.COMPUTED:
+            if type_.expressed not in COMPUTED:
                 return f"values expressed in {type_.expressed} are not computed"
     return None
 
@@ -108,6 +113,8 @@ def _to_memory(values: np.ndarray, tile: Tile) -> np.ndarray:
 
 
 def _cast(op: Operation, held: DType | None, real: DType | None, scheme: str) -> Cast:
+    from ptosim.quant.mlir import semantics as casts
+
     if op.name == "quant.qcast":
         type_ = uniform(real)
         assert type_ is not None
@@ -118,6 +125,8 @@ def _cast(op: Operation, held: DType | None, real: DType | None, scheme: str) ->
 
 
 def _fake(op: Operation, attr: Callable[[str], Any]) -> Cast:
+    from ptosim.quant.fake_quant import fake_quant, fake_quant_type
+
     dtype = _sides(op)[0]
     assert dtype is not None
     type_ = fake_quant_type(

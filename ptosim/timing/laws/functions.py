@@ -164,7 +164,7 @@ def gather(request: Request) -> Cost:
     """By an index as other functions; by a mask or a comparison over the source."""
     if not request.selected:
         return function(request)
-    tile = max(request.shape.tiles(request.shape.ins), key=lambda t: t.rows * t.cols)
+    tile = request.source
     rows = tuple((n, request.instruction(n, tile)) for n in request.selected)
     nest = nest_of([tile], tile.rows, tile.cols, tile.lanes)
     return function_cost(request, Body(1, 1, rows, tile.bits > 16), nest)
@@ -226,8 +226,7 @@ def loop_stages(timing: Function, body: Body, nest: Nest, name: str = "") -> lis
 
 def row_reduce(request: Request) -> Cost:
     """Reductions along rows: repeats are combined, the last instruction crosses the lanes."""
-    sources = request.shape.tiles(request.shape.ins)
-    tile = max(sources, key=lambda t: t.rows * t.cols)
+    tile = request.source
     timing = Function(request.table)
     wide = tile.bits > 16
     combine, cross = _combine_and_cross(request, tile)
@@ -266,8 +265,7 @@ def _combine_and_cross(
 
 def col_reduce(request: Request) -> Cost:
     """Reductions along columns: an inner loop over rows for each repeat of a row."""
-    sources = request.shape.tiles(request.shape.ins)
-    tile = max(sources, key=lambda t: t.rows * t.cols)
+    tile = request.source
     timing = Function(request.table)
     body = Body(
         1, 0, tuple((n, request.instruction(n, tile)) for n in request.stages), tile.bits > 16

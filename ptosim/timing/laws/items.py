@@ -11,7 +11,7 @@ from ptosim.timing.laws.shapes import TileShape
 def items(request: Request) -> Cost:
     """Start-up, and cycles for each item."""
     sources = request.shape.tiles(request.shape.ins)
-    tile = max(sources, key=lambda t: t.rows * t.cols)
+    tile = request.source
     count = max(-(-_items(request, sources) // request.entry.options["item"]), 1)
     name = request.stages[0]
     row = request.instruction(name, tile)

@@ -10,6 +10,8 @@ would have a whole repeat cheaper than a part of it, the cheaper form bounds the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ptosim.ground.isa.costs import CostRow
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
@@ -63,14 +65,9 @@ def tile_tile(request: Request) -> Cost:
     """Two tiles: a tile narrower than a repeat takes a masked repeat for each row."""
     tile = request.domain
     data = max(request.shape.tiles(request.shape.ins), key=lambda t: t.bits)
-    return chain(
-        request, [_binary_stage(request, name, _like(tile, data)) for name in request.stages]
-    )
-
-
-def _like(tile: TileShape, data: TileShape) -> TileShape:
-    """The region that is processed: of a comparison the data, not the mask that it writes."""
-    return data if data.rows * data.cols >= tile.rows * tile.cols else tile
+    # Of a comparison the data are processed, not the mask that it writes.
+    whole = data if data.rows * data.cols >= tile.rows * tile.cols else tile
+    return chain(request, [_binary_stage(request, name, whole) for name in request.stages])
 
 
 def _binary_stage(request: Request, name: str, tile: TileShape) -> Stage:
@@ -79,7 +76,7 @@ def _binary_stage(request: Request, name: str, tile: TileShape) -> Stage:
     masked = min(request.table["repeat.masked"]["cycles"], slope * tile.rows)
     counted = request.table["repeat.counted"]["cycles"]
     lanes, rows, cols = tile.lanes, tile.rows, tile.cols
-    by_row = rows * -(-cols // lanes)
+    by_row = rows * tile.row_repeats
     narrow = masked if tile.bits <= 16 and cols <= lanes else 0
     if tile.type.cols < lanes or not tile.is_contiguous:
         return instruction_stage(name, row, by_row, tile, narrow)
@@ -105,7 +102,7 @@ def flat_stage(request: Request, name: str, tile: TileShape) -> Stage:
     """Return the stage of an instruction on a tile that may be flattened."""
     row = request.instruction(name, tile)
     lanes = tile.lanes
-    by_row = tile.rows * -(-tile.cols // lanes)
+    by_row = tile.rows * tile.row_repeats
     if not tile.is_contiguous:
         return instruction_stage(name, row, by_row, tile)
     repeats = tile.rows * tile.cols / lanes
@@ -119,25 +116,21 @@ def flat_stage(request: Request, name: str, tile: TileShape) -> Stage:
 
 def by_rows(request: Request) -> Cost:
     """Every row has repeats of its own."""
-    tile = request.domain
-    repeats = tile.rows * -(-tile.cols // tile.lanes)
-    stages = [
-        instruction_stage(name, request.instruction(name, tile), repeats, tile)
-        for name in request.stages
-    ]
-    return chain(request, stages)
+    return chain(request, _row_by_row(request, request.domain, request.stages))
+
+
+def _row_by_row(request: Request, tile: TileShape, names: Sequence[str]) -> list[Stage]:
+    repeats = tile.rows * tile.row_repeats
+    rows = ((name, request.instruction(name, tile)) for name in names)
+    return [instruction_stage(name, row, repeats, tile) for name, row in rows]
 
 
 def row_broadcast(request: Request) -> Cost:
     """A value for each row: spread over blocks of 32 bytes, then combined row by row."""
     tile = request.domain
     spread = request.table["instruction.vbrcb"]
-    stages = [instruction_stage("vbrcb", spread, -(-tile.rows // 8), tile)]
-    repeats = tile.rows * -(-tile.cols // tile.lanes)
-    for name in request.stages:
-        row = request.instruction(name, tile)
-        stages.append(instruction_stage(name, row, repeats, tile))
-    return chain(request, stages)
+    first = instruction_stage("vbrcb", spread, -(-tile.rows // 8), tile)
+    return chain(request, [first, *_row_by_row(request, tile, request.stages)])
 
 
 def rows(request: Request) -> Cost:
@@ -145,13 +138,17 @@ def rows(request: Request) -> Cost:
     with its repeats."""
     tile = max(request.shape.tiles((*request.shape.ins, *request.shape.outs)), key=_extent)
     row = request.table.find(f"rows.{request.stages[0]}")
-    count = max(-(-tile.cols // tile.lanes), 1)
-    each = row["per_row"] + row.get("per_repeat") * (count - 1)
-    further = row.get("passes") * request.table["repeat.masked"]["cycles"]
-    start = row["start"] + further * (count - 1)
+    further = max(tile.row_repeats, 1) - 1
+    passes = row.get("passes") * request.table["repeat.masked"]["cycles"]
+    each = row["per_row"] + row.get("per_repeat") * further
+    return _of_rows(request, row, tile, row["start"] + passes * further, each)
+
+
+def _of_rows(request: Request, row: CostRow, tile: TileShape, start: float, each: float) -> Cost:
+    name = f"rows of {max(tile.row_repeats, 1)} repeats"
     stages = [
         Stage("start", start, 1, row.confidence),
-        Stage(f"rows of {count} repeats", each * tile.rows, tile.rows, row.confidence),
+        Stage(name, each * tile.rows, tile.rows, row.confidence),
     ]
     return request.cost(stages, latency=start, work=tile.rows * tile.cols)
 
@@ -161,22 +158,12 @@ def gather(request: Request) -> Cost:
     if not request.selected:
         return rows(request)
     tile = max(request.shape.tiles(request.shape.ins), key=_extent)
-    repeats = tile.rows * -(-tile.cols // tile.lanes)
-    stages = [
-        instruction_stage(name, request.instruction(name, tile), repeats, tile)
-        for name in request.selected
-    ]
-    return chain(request, stages)
+    return chain(request, _row_by_row(request, tile, request.selected))
 
 
 def columns(request: Request) -> Cost:
     """Reductions along columns: row by row into the result."""
     tile = max(request.shape.tiles(request.shape.ins), key=_extent)
     row = request.table.find(f"columns.{request.stages[0]}")
-    count = max(-(-tile.cols // tile.lanes), 1)
-    each = row["per_row"] + row["per_repeat"] * count
-    stages = [
-        Stage("start", row["start"], 1, row.confidence),
-        Stage(f"rows of {count} repeats", each * tile.rows, tile.rows, row.confidence),
-    ]
-    return request.cost(stages, latency=row["start"], work=tile.rows * tile.cols)
+    each = row["per_row"] + row["per_repeat"] * max(tile.row_repeats, 1)
+    return _of_rows(request, row, tile, row["start"], each)

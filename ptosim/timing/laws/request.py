@@ -26,11 +26,7 @@ class Request:
             return (options["precise"],)
         if "with_tmp" in options and shape.target == "a2a3" and shape.args.get("tmp") is not None:
             return tuple(options["with_tmp"].split())
-        return self._default
-
-    @property
-    def _default(self) -> tuple[str, ...]:
-        return self.entry.stages[self.shape.target]
+        return self.entry.stages[shape.target]
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -45,8 +41,13 @@ class Request:
     def domain(self) -> TileShape:
         """The tile whose valid region the operation covers: the largest written one, else the
         largest read one."""
-        tiles = self.shape.tiles(self.shape.outs) or self.shape.tiles(self.shape.ins)
-        return max(tiles, key=lambda t: t.rows * t.cols)
+        written = self.shape.tiles(self.shape.outs)
+        return max(written, key=lambda t: t.rows * t.cols) if written else self.source
+
+    @property
+    def source(self) -> TileShape:
+        """The largest tile that is read."""
+        return max(self.shape.tiles(self.shape.ins), key=lambda t: t.rows * t.cols)
 
     def instruction(self, name: str, tile: TileShape) -> CostRow:
         """Return the row of a vector instruction for an element type."""

@@ -51,6 +51,11 @@ class TileShape:
         """Elements in a repeat."""
         return REGISTER_BYTES * 8 // max(self.bits, 8)
 
+    @property
+    def row_repeats(self) -> int:
+        """Repeats of a row."""
+        return -(-self.cols // self.lanes)
+
 
 @dataclass(frozen=True, slots=True)
 class ViewShape:

@@ -14,28 +14,23 @@ from ptosim.timing.laws.shapes import TileShape, ViewShape
 
 def load(request: Request) -> Cost:
     """Global memory to a tile."""
-    shape = request.shape
-    tile = shape.tile("dst") or request.domain
-    view = shape.view()
-    path = f"gm_{tile.loc}"
-    if request.entry.options.get("gather"):
-        return _gather(request, tile, "read")
-    if view is None:
-        view = ViewShape((tile.rows, tile.cols), (tile.type.cols, 1), tile.dtype)
-    return _global(request, path, view, "read")
+    tile = request.shape.tile("dst") or request.domain
+    return _between(request, tile, f"gm_{tile.loc}", "read")
 
 
 def store(request: Request) -> Cost:
     """A tile to global memory; an accumulator through the fixpipe, which counts the bytes it
     writes."""
-    shape = request.shape
-    tile = shape.tile("src") or request.domain
-    view = shape.view()
+    tile = request.shape.tile("src") or request.domain
+    return _between(request, tile, f"{tile.loc}_gm", "write")
+
+
+def _between(request: Request, tile: TileShape, path: str, direction: str) -> Cost:
+    """Global memory, by its window, and a tile."""
     if request.entry.options.get("gather"):
-        return _gather(request, tile, "write")
-    if view is None:
-        view = ViewShape((tile.rows, tile.cols), (tile.type.cols, 1), tile.dtype)
-    return _global(request, f"{tile.loc}_gm", view, "write")
+        return _gather(request, tile, direction)
+    view = ViewShape((tile.rows, tile.cols), (tile.type.cols, 1), tile.dtype)
+    return _global(request, path, request.shape.view() or view, direction)
 
 
 def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cost:
@@ -74,7 +69,7 @@ def move(request: Request) -> Cost:
     src = shape.tile("src") or request.domain
     dst = shape.tile("dst") or request.domain
     if src.loc == "vec" and dst.loc == "vec" and shape.args.get("tmp") is not None:
-        return _exponents(request, src)
+        return request.cost([exponent_stage(request, src)], work=0)
     path = f"transfer.{src.loc}_{dst.loc}"
     row = request.table.find(path, "transfer.vec_vec")
     size = _moved_bytes(src, dst)
@@ -111,13 +106,9 @@ def _copy(request: Request, row: CostRow, src: TileShape, dst: TileShape, size: 
     return request.cost(stages, work=0)
 
 
-def _exponents(request: Request, src: TileShape) -> Cost:
-    """Block exponents into zigzag order: a gather of pairs of bytes."""
-    return request.cost([exponent_stage(request, src)], work=0)
-
-
 def exponent_stage(request: Request, src: TileShape) -> Stage:
-    """Return the stage of the exponent move: a load, a permutation and a store for each repeat."""
+    """Return the stage of block exponents that go into zigzag order, a gather of pairs of bytes: a
+    load, a permutation and a store for each repeat."""
     row = request.table.find("instruction.vperm", "instruction.vtrans")
     repeats = max(-(-src.rows * src.cols // 256), 1)
     each = row.get("busy") or row["slope"]
@@ -138,11 +129,10 @@ def fifo(request: Request) -> Cost:
     ):
         row = request.table["machine.issue"]
         return request.cost([Stage(word, row["cycles"], 1, row.confidence)], work=0)
+    view = ViewShape((tile.rows, tile.cols), (tile.cols, 1), tile.dtype)
     if word.startswith("tpop"):
-        view = ViewShape((tile.rows, tile.cols), (tile.cols, 1), tile.dtype)
         return _global(request, f"gm_{tile.loc}", view, "read")
     if shape.target == "a2a3":
-        view = ViewShape((tile.rows, tile.cols), (tile.cols, 1), tile.dtype)
         return _global(request, f"{tile.loc}_gm", view, "write")
     row = request.table[f"transfer.{'acc_vec' if tile.loc == 'acc' else 'vec_mat'}"]
     return _transfer(request, row, tile.bytes, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from ptosim.timing.pipes.steps import Placed
@@ -31,16 +32,14 @@ MANY = 64
 """Steps that are asked one by one when they used a cell last."""
 
 
+@dataclass(slots=True, eq=False)
 class Last:
     """The last use of a cell by one pipe, in reading or in writing. As long as no other pipe has to
     wait for it nobody marks it, and each step knows of its own last use (`uses`, by step)."""
 
-    __slots__ = ("given", "is_watched", "uses")
-
-    def __init__(self, given: Given = NEVER, *, is_watched: bool = False) -> None:
-        self.given = given
-        self.is_watched = is_watched
-        self.uses: dict[Any, Any] = {}
+    given: Given = NEVER
+    is_watched: bool = False
+    uses: dict[Any, Any] = field(default_factory=dict)
 
     def use(self, step: Any, reach: Any) -> None:
         """Let a step find out by itself when it used the cell last."""
@@ -65,27 +64,23 @@ Uses = dict[tuple[int, bool], Last]
 Filling = dict[tuple[int, bool], Given]
 
 
+@dataclass(slots=True, eq=False)
 class Cell:
     """Bytes of a core that are always used together, and who used them last. `wrote` and `read` are
     the pipes (bits) that ever did; `past` are the uses of earlier fillings, where bytes represent
     several buffers."""
 
-    __slots__ = ("end", "first", "past", "read", "uses", "wrote")
-
-    def __init__(self, first: int, end: int) -> None:
-        self.first = first
-        self.end = end
-        self.uses: Uses = {}
-        self.wrote = 0
-        self.read = 0
-        self.past: list[Filling] = []
+    first: int
+    end: int
+    uses: Uses = field(default_factory=dict)
+    wrote: int = 0
+    read: int = 0
+    past: list[Filling] = field(default_factory=list)
 
     def copy(self, first: int, end: int) -> Cell:
         """Return a part of the cell, with what happened to it."""
-        part = Cell(first, end)
-        part.uses = {k: Last(last.found(), is_watched=True) for k, last in self.uses.items()}
-        part.wrote, part.read, part.past = self.wrote, self.read, list(self.past)
-        return part
+        uses = {k: Last(last.found(), is_watched=True) for k, last in self.uses.items()}
+        return Cell(first, end, uses, self.wrote, self.read, list(self.past))
 
     def filling(self) -> Filling:
         """Return the uses since the bytes were filled."""
@@ -131,17 +126,15 @@ class Cells:
             self.cuts += 1
 
 
+@dataclass(slots=True, eq=False)
 class Spans:
     """Stretches of a memory that do not overlap, each with the time and the record of a use; a new
     one replaces what it covers."""
 
-    __slots__ = ("ends", "firsts", "items", "latest")
-
-    def __init__(self) -> None:
-        self.latest = -1  # the time of the latest item
-        self.firsts: list[int] = []
-        self.ends: list[int] = []
-        self.items: list[Given] = []
+    latest: int = -1  # the time of the latest item
+    firsts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    items: list[Given] = field(default_factory=list)
 
     def put(self, first: int, end: int, item: Given) -> None:
         """Set the item of a stretch."""
@@ -170,10 +163,7 @@ class Spans:
 
     def copy(self) -> Spans:
         """Return the same stretches; items are shared."""
-        made = Spans()
-        made.firsts, made.ends, made.items = list(self.firsts), list(self.ends), list(self.items)
-        made.latest = self.latest
-        return made
+        return Spans(self.latest, list(self.firsts), list(self.ends), list(self.items))
 
     def _replace(self, first: int, end: int, item: Given) -> None:
         """Put a stretch in the place of what it covers."""
@@ -210,6 +200,7 @@ def _when(given: Given) -> int:
     return given[0]
 
 
+@dataclass(slots=True, eq=False)
 class Far:
     """A buffer of global memory: by pipe and by whether it writes, the last use of each stretch.
 
@@ -217,12 +208,9 @@ class Far:
     until somebody has to wait for them. `used` are the pipes (bits) for which a reader may have to
     wait (0), those that write, and for which a writer may have to (1), all."""
 
-    __slots__ = ("fresh", "spans", "used")
-
-    def __init__(self) -> None:
-        self.spans: dict[tuple[int, bool], Spans] = {}
-        self.used = [0, 0]
-        self.fresh: list[tuple[int, int, int, Given, bool]] = []
+    spans: dict[tuple[int, bool], Spans] = field(default_factory=dict)
+    used: list[int] = field(default_factory=lambda: [0, 0])
+    fresh: list[tuple[int, int, int, Given, bool]] = field(default_factory=list)
 
     def set(self, saved: Far) -> None:
         """Take over the uses of another one."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar
 
 from ptosim.timing.laws.cost import Cost
 
@@ -13,25 +14,24 @@ PIPE_INDEX = {name: number for number, name in enumerate(PIPES)}
 S = 0
 
 
+@dataclass(slots=True, eq=False)
 class Flag:
     """An event that is given and taken: the times at which it was given and not yet taken, each
     with the core and the record that gave it; and who waits, in order. One that `keeps` is given
     once and can be taken by any number; `credits` are given before anything is issued. One of a
     `group` counts when as many have been given, and then as many times."""
 
-    __slots__ = ("credits", "group", "held", "keeps", "key", "reason", "times", "waiters")
+    key: Any
+    reason: str
+    _: KW_ONLY
+    keeps: bool = False
+    group: int = 1
+    credits: int = 0
+    held: list[tuple[int, int, int]] = field(default_factory=list)
+    times: deque[tuple[int, int, int]] = field(default_factory=deque)
+    waiters: deque[tuple[Any, int]] = field(default_factory=deque)
 
-    def __init__(
-        self, key: Any, reason: str, *, keeps: bool = False, group: int = 1, credits: int = 0
-    ) -> None:
-        self.key = key
-        self.reason = reason
-        self.keeps = keeps
-        self.group = group
-        self.credits = credits
-        self.held: list[tuple[int, int, int]] = []
-        self.times: deque[tuple[int, int, int]] = deque()
-        self.waiters: deque[tuple[Any, int]] = deque()
+    def __post_init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
@@ -56,6 +56,7 @@ Stretch = tuple[Any, int, int, bool]
 written."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Step:
     """An operation as the pipes see it; equal operations of a core share one object.
 
@@ -65,89 +66,66 @@ class Step:
     bytes/cycle). `site` says to which instruction of the program it belongs.
     """
 
-    __slots__ = (
-        "base", "buffer", "busy", "carry", "cost", "drains", "far", "flag", "gives", "is_plain",
-        "is_quick", "is_work", "issue", "latency", "pipe", "ranges", "reach", "shared", "site",
-        "takes", "then",
-    )  # fmt: skip
+    pipe: int
+    site: Any
+    cost: Cost
+    _: KW_ONLY
+    issue: int = 1
+    takes: tuple[Flag, ...] = ()
+    gives: tuple[Flag, ...] = ()
+    drains: bool = False
+    is_work: bool = True
+    carry: int = 0
+    shared: tuple[str, float] | None = None
+    then: Step | None = None  # a second step of the same operation
+    # Where data order the program: the bytes of the core's memories that it reads and writes, and
+    # who used them.
+    ranges: Any = None
+    reach: Any = None
+    busy: int = field(init=False)
+    latency: int = field(init=False)
+    is_plain: bool = field(init=False)
+    flag: Flag | None = field(init=False)  # the one event of an operation that does nothing else
+    base: Step = field(init=False)
+    buffer: ClassVar[Any] = None  # global memory: see `Placed`
+    far: ClassVar[tuple[Stretch, ...]] = ()
+    is_quick: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        pipe: int,
-        site: Any,
-        cost: Cost,
-        *,
-        issue: int = 1,
-        takes: tuple[Flag, ...] = (),
-        gives: tuple[Flag, ...] = (),
-        drains: bool = False,
-        is_work: bool = True,
-        carry: int = 0,
-        shared: tuple[str, float] | None = None,
-    ) -> None:
-        self.pipe = pipe
-        self.site = site
-        self.cost = cost
-        self.busy = cost.busy
-        self.latency = cost.latency
-        self.issue = issue
-        self.takes = takes
-        self.gives = gives
-        self.drains = drains
-        self.is_work = is_work
-        self.carry = carry
-        self.shared = shared
-        self.is_plain = is_work and not (takes or gives or drains or shared)
-        # The one event of an operation that does nothing else.
-        events = (*takes, *gives)
-        is_flag = len(events) == 1 and not (is_work or drains)
-        self.flag: Flag | None = events[0] if is_flag else None
-        self.base: Step = self
-        self.then: Step | None = None  # a second step of the same operation
-        # Where data order the program: the bytes of the core's memories that it reads and writes,
-        # who used them, and global memory (see `Placed`).
-        self.ranges: Any = None
-        self.reach: Any = None
-        self.buffer: Any = None
-        self.far: tuple[Stretch, ...] = ()
-        self.is_quick = True
+    def __post_init__(self) -> None:
+        self.busy, self.latency = self.cost.busy, self.cost.latency
+        events = (*self.takes, *self.gives)
+        self.is_plain = self.is_work and not (events or self.drains or self.shared)
+        is_flag = len(events) == 1 and not (self.is_work or self.drains)
+        self.flag = events[0] if is_flag else None
+        self.base = self
 
     def ordered(self, takes: tuple[Flag, ...], gives: tuple[Flag, ...], *, drains: bool) -> Step:
         """Return the step of one execution with events of its own; it is recorded as this one."""
-        step = Step(
-            self.pipe,
-            self.site,
-            self.cost,
-            issue=self.issue,
+        step = replace(
+            self,
             takes=self.takes + takes,
             gives=self.gives + gives,
             drains=self.drains or drains,
-            is_work=self.is_work,
-            carry=self.carry,
-            shared=self.shared,
         )
         step.base = self.base
-        step.then = self.then
         return step
 
     def __repr__(self) -> str:
         return f"Step({PIPES[self.pipe]}, {self.cost!r})"
 
 
+@dataclass(slots=True, eq=False)
 class Placed:
     """An execution of a step (`base`) with the global memory that it uses, where data order the
     program: a stretch of a buffer that it reads or `writes`. `is_quick`: nothing else is to be
     looked at."""
 
-    __slots__ = ("base", "buffer", "end", "first", "is_quick", "writes")
-
-    def __init__(self, base: Step, buffer: Any, first: int, end: int, writes: bool) -> None:
-        self.base = base
-        self.buffer = buffer
-        self.first = first
-        self.end = end
-        self.writes = writes
-        self.is_quick = True
+    base: Step
+    buffer: Any
+    first: int
+    end: int
+    writes: bool
+    is_quick: ClassVar[bool] = True
 
     @property
     def far(self) -> tuple[Stretch, ...]:
@@ -161,16 +139,14 @@ class Placed:
         )
 
 
+@dataclass(slots=True, eq=False)
 class Spread:
     """The same with several stretches, or on a pipe that drains."""
 
-    __slots__ = ("base", "buffer", "far", "is_quick")
-
-    def __init__(self, base: Step, far: tuple[Stretch, ...]) -> None:
-        self.base = base
-        self.far = far
-        self.buffer = None
-        self.is_quick = False
+    base: Step
+    far: tuple[Stretch, ...]
+    buffer: ClassVar[Any] = None
+    is_quick: ClassVar[bool] = False
 
     def moved(self, distance: int) -> Spread:
         """Return an execution that uses global memory so many bytes farther on."""

@@ -323,7 +323,7 @@ def test_it_is_listed(folder: Path) -> None:
 BROKEN = {
     "no source": ('source = "invented"', 'source = ""', "has no source"),
     "no confidence": ('confidence = "assumed"', 'confidence = "sure"', "or confidence"),
-    "more than there is": ("planner = 196608", "planner = 253952", "space.vec"),
+    "more than there is": ("safe = 196608", "safe = 253952", "space.vec"),
     "no such architecture": ('architecture = "a5"', 'architecture = "a9"', "no architecture a9"),
     "a row that is missing": ("[cores]", "[extra]", "cores"),
     "a field too many": ("safe = 196608", "safe = 196608\nrate = 1", "rate"),

@@ -35,9 +35,8 @@ FILL = f"pto.tfillpad ins(%t : {TILE}) outs(%d : {PADDED})"
 
 
 def codes(text: str, **options: object) -> list[str]:
-    return [
-        d.code for d in ptosim.check(text, dry_run=False, **options) if d.severity.word != "note"
-    ]
+    found = ptosim.check(text, dry_run=False, **options)
+    return [d.code for d in found if d.severity.word != "note"]
 
 
 def test_a_renamed_operation_is_read_by_its_own_date_only() -> None:
@@ -97,7 +96,7 @@ def test_a_file_moves_to_august() -> None:
     text, left = moved(module("// kept", SUBSET, *fills))
     assert text == module("// kept", SUBVIEW, FILL, FILL)
     assert left == []
-    assert codes(text, compat=AUGUST, dry_run=False) == []
+    assert codes(text, compat=AUGUST) == []
 
 
 def test_what_cannot_be_moved_is_said() -> None:
