@@ -15,7 +15,7 @@ FILTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "race": ("data race, missing synchronisation", ("PTO520",)),
     "bounds": (
         "access outside a window, a view or a buffer",
-        ("PTO6001", "PTO6013", "PTO61", "PTO6602"),
+        ("PTO6001", "PTO6013", "PTO6026", "PTO61", "PTO6602"),
     ),
     "uninitialised": ("read of bytes that nothing wrote", ("PTO71",)),
     "nan": ("first NaN", ()),

@@ -62,7 +62,7 @@ class Mask:
         if name == "bits":
             value: Any = self._image()
         elif name.startswith("on"):
-            value = _lanes(self.bits, int(name[2:]))
+            value = lanes_of(self.bits, int(name[2:]))
         elif name.startswith("off"):
             on = getattr(self, f"on{name[3:]}")
             value = None if on.all() else ~on
@@ -97,9 +97,10 @@ def image_of(lanes: np.ndarray, width: int) -> int:
     return int.from_bytes(np.packbits(image, bitorder="little").tobytes(), "little")
 
 
-def _lanes(bits: int, width: int) -> np.ndarray:
+def lanes_of(bits: int, width: int) -> np.ndarray:
+    """Return every `width`-th bit of an image as booleans."""
     if width == 8:
-        return _lanes(bits, 4)[:32]
+        return lanes_of(bits, 4)[:32]
     packed = np.frombuffer(bits.to_bytes(32, "little"), np.uint8)
     image = np.unpackbits(packed, bitorder="little").view(np.bool_)
     return image[::width].copy()

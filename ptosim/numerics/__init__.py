@@ -11,7 +11,7 @@ module             job
 `integers`         float to integer and integer to integer with saturation or wrap-around
 `convert`          TCVT: one function per (source, destination, mode, saturation, target)
 `mx`               MX TQUANT: group maxima, shared exponents, scales, element codes
-`stochastic`       stochastic rounding of the MX elements and its random words
+`stochastic`       stochastic rounding of the MX elements, random words, Philox 4x32
 `affine`           INT8 TQUANT and TDEQUANT
 `transcendental`   exp, log, square root and relatives with one final rounding
 `elementwise`      integer division, modulo, and the two NaN rules of max and min

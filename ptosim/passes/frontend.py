@@ -110,7 +110,10 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     )
     resolved.insert_sync = options.sync == "auto"
     level = options.level or _level(resolved.ops)
-    sink.level = "inferred 3" if options.level is None and level == 3 else str(level)
+    inferred = options.level is None
+    sink.level = "inferred 3" if inferred and level == 3 else str(level)
+    is_named = _chip(module, options.target, Sink()) is not None
+    resolved.facts = {"level": level, "level_inferred": inferred, "target_named": is_named}
     sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
     if not _has_syntax_errors(sink):

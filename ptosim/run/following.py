@@ -69,9 +69,9 @@ def follow(
     observers: Sequence[Observer] = (),
     budget: int | None = MAX_STEPS,
 ) -> Followed:
-    """Follow an entry as far as its scalars are known, for `budget` instructions at most (None: to
-    the end). Never raises for faults of the program; raises UsageError for arguments that do not
-    fit."""
+    """Follow an entry as far as its scalars are known, for `budget` instructions at most (None: as
+    many as a run executes). Never raises for faults of the program; raises UsageError for arguments
+    that do not fit."""
     options = RunOptions(timing=False)
     try:
         launch = SymbolicLaunch(front, profile, options).prepare(entry, args or {})
@@ -93,7 +93,7 @@ def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
     monitor = launch.sanitizers()
     result, stop = Followed(), None
     try:
-        result.ended = _walk(launch.engine, budget)
+        result.ended = _walk(launch.engine, budget or launch.options.max_instructions)
     except Undecided as open_:
         result.ended = f"{open_}; not followed: {open_.left_out}"
         result.place = Span(launch.front.source, open_.op.start, open_.op.name_end)
@@ -112,7 +112,7 @@ def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
     return result
 
 
-def _walk(engine: SymbolicEngine, budget: int | None) -> str:
+def _walk(engine: SymbolicEngine, budget: int) -> str:
     """Execute to the end; return why it did not get there."""
     steps = 0
     while (core := engine.next_core()) is not None:

@@ -16,6 +16,7 @@ _READERS = ("M", "FIX")
 _BITS = {46: "HF32", 47: "TF32", 48: "infinity", 59: "wrap", 60: "wrap"}
 
 Check = Callable[[], None]
+Effect = Callable[[], object]
 
 
 class ControlBook:
@@ -31,7 +32,7 @@ class ControlBook:
             if inst.kind is Kind.ACTION and self._sets(inst):
                 inst.run = self._setting(inst, inst.run)
 
-    def around(self, core: Core, inst: Inst, commit: Check) -> tuple[Check | None, Check]:
+    def around(self, core: Core, inst: Inst, commit: Effect) -> tuple[Check | None, Effect]:
         """Return what is to be looked at before an operation takes effect (None for most), and its
         effect."""
         entry = access_entry(inst.op, "ctrl", self._target) if inst.op is not None else None
@@ -79,12 +80,12 @@ class ControlBook:
         span = self._report.span
         self._report.sink.report(
             "PTO7106",
-            f"'{inst.op.name}' runs without the mode that was set ({', '.join(names)}): "  # type: ignore[union-attr]
-            f"'{clearing.op.name}' has cleared the control register",  # type: ignore[union-attr]
-            span(inst.op),  # type: ignore[arg-type]
+            f"'{inst.operation.name}' runs without the mode that was set ({', '.join(names)}): "
+            f"'{clearing.operation.name}' has cleared the control register",
+            span(inst.operation),
             more=(
-                Label(span(clearing.op), "leaves bit 50 set and no other"),  # type: ignore[arg-type]
-                Label(span(setter.op), "the mode is set here"),  # type: ignore[arg-type]
+                Label(span(clearing.operation), "leaves bit 50 set and no other"),
+                Label(span(setter.operation), "the mode is set here"),
             ),
             notes=("a microscaling TQUANT on A5 writes the control register as a whole",),
             help="set the mode again after it, or quantise first",

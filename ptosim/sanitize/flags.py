@@ -7,9 +7,7 @@ from typing import Any
 
 from ptosim.engine.core.records import Inst
 from ptosim.machine.core import Core
-from ptosim.sanitize.report import Reporter
-
-FlagKey = tuple[int, str, str, int]
+from ptosim.sanitize.report import FlagKey, Reporter
 
 
 class FlagBook:

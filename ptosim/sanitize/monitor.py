@@ -18,7 +18,7 @@ from ptosim.effects.account import (
 )
 from ptosim.effects.actions import acts_on_memory, effects_of_action
 from ptosim.effects.row import library_events
-from ptosim.engine.core.bound import Moved
+from ptosim.engine.core.bound import Bound, Moved
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operand, Operation, Value
@@ -35,8 +35,9 @@ from ptosim.sanitize.flags import FlagBook
 from ptosim.sanitize.options import Sanitize
 from ptosim.sanitize.overlaps import Overlaps
 from ptosim.sanitize.report import Reporter
-from ptosim.sanitize.shadow import Atom, Footprint, Shadow
+from ptosim.sanitize.shadow import Atom, Entry, Footprint, Shadow
 from ptosim.sanitize.vector import VectorWatch
+from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import (
     Barrier,
     GetToken,
@@ -81,9 +82,9 @@ class Monitor:
 
     # -- what the engine calls --------------------------------------------------------------------
 
-    def bind(self, core: Core, inst: Inst, bound: Any) -> None:
+    def bind(self, core: Core, inst: Inst, bound: Bound) -> None:
         """Wrap the effect of a new binding."""
-        first = bound.first if bound.__class__ is Moved else bound
+        first = bound.first if isinstance(bound, Moved) else bound
         binding = first.binding
         commit, agent = bound.commit, self.clocks.agent(core, inst.pipe)
         if binding.sync is not None or binding.signals or binding.awaits:
@@ -119,9 +120,9 @@ class Monitor:
 
         bound.commit = watched
 
-    def _access(self, core: Core, inst: Inst, bound: Any, first: Any) -> Access:
+    def _access(self, core: Core, inst: Inst, bound: Bound, first: Bound) -> Access:
         """Return what a binding touches; operands that share bytes are reported the first time."""
-        if first is not bound and first.access is not None:
+        if isinstance(bound, Moved) and first.access is not None:
             return first.access.moved(bound.distance)
         binding = bound.binding
         access = access_of(core, inst, binding, self.shadow)
@@ -138,7 +139,7 @@ class Monitor:
         if self.is_on:
             self.clocks.issue(self.clocks.agent(core, inst.pipe))
 
-    def issue(self, core: Core, inst: Inst, bound: Any) -> None:
+    def issue(self, core: Core, inst: Inst, bound: Bound) -> None:
         """An operation goes to a pipe that waits, or waits itself."""
         if not self.is_on:
             return
@@ -159,11 +160,11 @@ class Monitor:
                 atom.lost, atom.owner = atom.owner, owner
                 self.inputs.add(owner)
 
-    def _define_made(self, binding: Any) -> None:
+    def _define_made(self, binding: Binding) -> None:
         for core, ref in binding.made:
             self.define(core, ref)
 
-    def _copied(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> None:
+    def _copied(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> None:
         """A pop on A2/A3 has copied the oldest tile of a FIFO: its pipe writes like any other."""
         for owner, ref in binding.made:
             reached = reached_by(owner, "tile", ref)
@@ -234,7 +235,7 @@ class Monitor:
 
     def read(
         self,
-        entry: tuple[Any, ...],
+        entry: Entry,
         agent: Agent,
         reads: tuple[Footprint, ...],
         reader: int,
@@ -255,7 +256,7 @@ class Monitor:
                 atom.reads[reader] = entry
 
     def write(
-        self, entry: tuple[Any, ...], agent: Agent, writes: tuple[tuple[Footprint, int | None], ...]
+        self, entry: Entry, agent: Agent, writes: tuple[tuple[Footprint, int | None], ...]
     ) -> None:
         """Check and note writes, each with the state that its bytes get."""
         clock, index, in_order = agent.clock, agent.index, agent.in_order
@@ -285,8 +286,8 @@ class Monitor:
         self,
         kind: str,
         atom: Atom,
-        earlier: tuple[Any, ...],
-        later: tuple[Any, ...],
+        earlier: Entry,
+        later: Entry,
         print_: Footprint,
     ) -> None:
         if not self.chosen.races or _hand_over(earlier[2], later[2]):
@@ -303,7 +304,7 @@ class Monitor:
         self._seen.add(key)
         self.report.race(kind, earlier, later, print_, print_.shadow.extent(atom))
 
-    def undefined(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+    def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """Report a read of bytes without a value, once for each instruction and operand."""
         key = ("undefined", entry[2].inst.pc, print_.name, atom.defined)
         if not self.chosen.defined or key in self._seen:
@@ -311,7 +312,7 @@ class Monitor:
         self._seen.add(key)
         self.report.undefined(atom, entry, print_)
 
-    def _overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+    def _overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """A buffer is read after another one was written over a part of it. Two names of the same
         bytes are meant; two buffers that overlap in part are not, nor are two inputs."""
         core, pc = entry[2].core, entry[2].inst.pc
@@ -353,7 +354,7 @@ class Monitor:
         unit."""
         slots = self.program.slots
         operands = {
-            name: (slots.get(operand.value), operand.const)
+            name: (slots.get(operand.value) if operand.value is not None else None, operand.const)
             for name, operand in op.bound.items()
             if isinstance(operand, Operand)
         }
@@ -375,7 +376,7 @@ class Monitor:
 
     # -- synchronisation --------------------------------------------------------------------------
 
-    def _synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> None:
+    def _synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> None:
         clocks = self.clocks
         sync = binding.sync
         if isinstance(sync, (SetFlag, WaitFlag)):
@@ -393,7 +394,7 @@ class Monitor:
         for key in binding.awaits:
             clocks.take(agent, key)
 
-    def _pushed(self, core: Core, inst: Inst, agent: Agent, binding: Any) -> Callable[[], None]:
+    def _pushed(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> Callable[[], None]:
         """What begins an operation that orders others: a push reads its tile first."""
         access = Access(core, inst)
         if isinstance(binding.sync, Push):
@@ -414,7 +415,7 @@ class Monitor:
     def _flag(self, core: Core, inst: Inst, agent: Agent, flag: SetFlag | WaitFlag) -> None:
         if flag.source == flag.target:
             return
-        key = (core.index, *flag)
+        key = (core.index, flag.source, flag.target, flag.event)
         if isinstance(flag, SetFlag):
             self.clocks.give(agent, key)
             if self.chosen.flags:

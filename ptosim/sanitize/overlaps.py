@@ -29,7 +29,7 @@ class Overlaps:
 
     def look(self, access: Access) -> None:
         """Report the operands of a bound operation that share bytes and must not."""
-        op: Operation = access.inst.op  # type: ignore[assignment]
+        op = access.inst.operation
         scratch = (p for p, _ in access.spoils if uses_scratch(op, p.name, self._target))
         written = [*access.writes, *scratch]
         every = [*access.reads, *written]

@@ -6,7 +6,6 @@ lose bits in the cube's output path, its clamp to 9 bits, and conversions that w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ptosim.ground.isa.conversions import conversion
 from ptosim.machine.space import POISON
 from ptosim.machine.tile import Tile
 from ptosim.numerics.fixpipe import scale_of
+from ptosim.semantics.base.binding import Binding
 
 Check = Callable[[], None]
 _UNDEFINED = int.from_bytes(bytes([POISON]) * 4, "little")
@@ -21,7 +21,7 @@ _USUAL = (32.0, 4096.0)
 """Where the largest magnitude of a row is, in steps, for scales that were chosen from data."""
 
 
-def check_of(binding: Any) -> Check | None:
+def check_of(binding: Binding) -> Check | None:
     """Return what is to be looked at before a bound operation takes effect; None for most."""
     maker = next((m for trait, m in _CHECKS.items() if binding.op.has(trait)), None)
     return maker(binding) if maker is not None else None
@@ -30,7 +30,7 @@ def check_of(binding: Any) -> Check | None:
 # -- TQUANT ----------------------------------------------------------------------------------------
 
 
-def _tquant(op: Any) -> Check | None:
+def _tquant(op: Binding) -> Check | None:
     if not op.has("fp") or op.switch("tquant.int8_scale") != "mul":
         return None
     src, rows = op.tile("src"), op.tile("src").v_row
@@ -61,7 +61,7 @@ def _by_row(tile: Tile, rows: int) -> np.ndarray | None:
     return values.reshape(-1)[:rows] if values.size >= rows else None
 
 
-def _scale(op: Any, sizes: np.ndarray, scale: np.ndarray) -> None:
+def _scale(op: Binding, sizes: np.ndarray, scale: np.ndarray) -> None:
     wrong = np.flatnonzero(~(scale > 0) | ~np.isfinite(scale))
     if wrong.size:
         op.report(
@@ -90,7 +90,7 @@ def _scale(op: Any, sizes: np.ndarray, scale: np.ndarray) -> None:
         )
 
 
-def _offset(op: Any, offset: np.ndarray) -> None:
+def _offset(op: Binding, offset: np.ndarray) -> None:
     wrong = np.flatnonzero(~((offset >= 0) & (offset <= 255)))
     if wrong.size:
         op.report(
@@ -104,7 +104,7 @@ def _offset(op: Any, offset: np.ndarray) -> None:
 # -- conversions -----------------------------------------------------------------------------------
 
 
-def _tcvt(op: Any) -> Check | None:
+def _tcvt(op: Binding) -> Check | None:
     src, dst = op.tile("src"), op.tile("dst")
     if not dst.type.dtype.is_integer or dst.bits < 8 or op.profile.name == "cpu" or dst.is_empty:
         return None
@@ -136,7 +136,7 @@ def _tcvt(op: Any) -> Check | None:
 # -- the cube's output path ------------------------------------------------------------------------
 
 
-def _fixpipe(op: Any) -> Check | None:
+def _fixpipe(op: Binding) -> Check | None:
     source = op.values.get("src")
     if getattr(getattr(source, "type", None), "loc", None) != "acc":
         return None
@@ -156,14 +156,14 @@ def _fixpipe(op: Any) -> Check | None:
     return check
 
 
-def _words(op: Any, count: int) -> np.ndarray | None:
+def _words(op: Binding, count: int) -> np.ndarray | None:
     if op.has("preQuantScalar"):
         return np.array([int(op.scalar("preQuantScalar")) & (1 << 64) - 1], np.uint64)
     values = np.ascontiguousarray(op.tile("fp").read()).reshape(-1)
     return values.view(np.uint64)[:count] if values.dtype.itemsize == 8 else None
 
 
-def _loss(op: Any, words: np.ndarray) -> None:
+def _loss(op: Binding, words: np.ndarray) -> None:
     if not (op.has("fp") or op.switch("fixpipe.scale") == "fp19"):
         return
     whole, kept = (scale_of(words, short=s).astype(np.float64) for s in (False, True))
@@ -180,7 +180,7 @@ def _loss(op: Any, words: np.ndarray) -> None:
         )
 
 
-def _clamp(op: Any, src: Tile, words: np.ndarray) -> None:
+def _clamp(op: Binding, src: Tile, words: np.ndarray) -> None:
     raw = (words >> np.uint64(37)).astype(np.int64) & 0x1FF
     offset = np.where(raw > 255, raw - 512, raw)
     if not offset.any() or op.switch("fixpipe.s9") != "on":
@@ -202,7 +202,7 @@ def _clamp(op: Any, src: Tile, words: np.ndarray) -> None:
         )
 
 
-_CHECKS: dict[str, Callable[[Any], Check | None]] = {
+_CHECKS: dict[str, Callable[[Binding], Check | None]] = {
     "makes_codes": _tquant,
     "converts": _tcvt,
     "fixpipe": _fixpipe,

@@ -14,10 +14,14 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
+from ptosim.sanitize.access import Access
 from ptosim.sanitize.clocks import Clocks
 from ptosim.sanitize.nesting import Nesting
 from ptosim.sanitize.repair import Repairs
-from ptosim.sanitize.shadow import Atom, Footprint
+from ptosim.sanitize.shadow import Atom, Entry, Footprint
+
+FlagKey = tuple[int, str, str, int]
+"""A flag of a core: the core, the pipes that set and wait for it, its event id."""
 
 _RACES = {
     "read": ("PTO5201", "reads", "wrote", "may not have written yet"),
@@ -48,8 +52,8 @@ class Reporter:
     def race(
         self,
         kind: str,
-        earlier: tuple[Any, ...],
-        later: tuple[Any, ...],
+        earlier: Entry,
+        later: Entry,
         print_: Footprint,
         extent: tuple[int, int],
     ) -> None:
@@ -97,19 +101,19 @@ class Reporter:
         agent = self.clocks.by_index[index]
         return "S" if agent is None or agent.pipe.startswith("S") else agent.pipe
 
-    def _when(self, access: Any, execution: int, pipe: str) -> str:
+    def _when(self, access: Access, execution: int, pipe: str) -> str:
         core = f", core {access.core.index}" if len(self.machine.cores) > 1 else ""
-        loops = self.nesting.iterations(access.inst.op, execution) or ()
+        loops = self.nesting.iterations(access.inst.operation, execution) or ()
         count = f", execution {execution}" if execution > 1 else ""
         if loops:
             count = f"{count or ', execution 1'}: {', '.join(map(str, loops))}"
         return f" (PIPE_{pipe}{core}{count})"
 
-    def _side(self, access: Any, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
+    def _side(self, access: Access, execution: int, pipe: str, print_: Footprint) -> dict[str, Any]:
         low, high = print_.span
-        loops = self.nesting.iterations(access.inst.op, execution)
+        loops = self.nesting.iterations(access.inst.operation, execution)
         return {
-            "op": access.inst.op.name,
+            "op": access.inst.operation.name,
             "core": access.core.index,
             "pipe": pipe,
             "execution": execution,
@@ -121,10 +125,10 @@ class Reporter:
 
     # -- undefined bytes --------------------------------------------------------------------------
 
-    def undefined(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+    def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """A read of bytes without a meaningful value."""
         access = entry[2]
-        op = access.inst.op
+        op = access.inst.operation
         low, high = print_.shadow.extent(atom)
         low, high = max(low, print_.span[0]), min(high, print_.span[1])
         name = operand_name(access, print_)
@@ -145,7 +149,7 @@ class Reporter:
             context={"operand": print_.name, "space": print_.shadow.name, "bytes": [low, high]},
         )
 
-    def overwritten(self, atom: Atom, entry: tuple[Any, ...], print_: Footprint) -> None:
+    def overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
         """A read of a buffer of which another one has overwritten a part."""
         access, writer = entry[2], atom.write[2]
         low, high = print_.shadow.extent(atom)
@@ -156,9 +160,9 @@ class Reporter:
             more = (Label(self.span(writer.inst.op), f"{other} overwrites them here"),)
         self.sink.report(
             "PTO7104",
-            f"'{access.inst.op.name}' reads {mine} in {print_.shadow.name} "
+            f"'{access.inst.operation.name}' reads {mine} in {print_.shadow.name} "
             f"[{low:#x}, {high:#x}), which {other} has overwritten",
-            self.span(access.inst.op),
+            self.span(access.inst.operation),
             label=f"operand {print_.name} still needs its bytes",
             more=more,
             notes=(
@@ -171,39 +175,39 @@ class Reporter:
 
     # -- flags ------------------------------------------------------------------------------------
 
-    def set_twice(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
+    def set_twice(self, core: Core, inst: Inst, earlier: Inst, key: FlagKey) -> None:
         """A flag is set that is set already."""
         self.sink.report(
             "PTO5210",
             f"{_flag(key)} is set while it is still set",
-            self.span(inst.op),  # type: ignore[arg-type]
+            self.span(inst.operation),
             label="set again",
-            more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
+            more=(Label(self.span(earlier.operation), "set here, not waited for yet"),),
             notes=("a flag is one bit: what a second set does before the wait is undocumented",),
             help="wait for the flag first, or use another event id",
         )
 
-    def left_set(self, inst: Inst, key: tuple[Any, ...], count: int) -> None:
+    def left_set(self, inst: Inst, key: FlagKey, count: int) -> None:
         """A flag is set when the program ends."""
         times = f" ({count} times)" if count > 1 else ""
         _, source, target, number = key
         self.sink.report(
             "PTO5211",
             f"{_flag(key)} is left set{times}",
-            self.span(inst.op),  # type: ignore[arg-type]
+            self.span(inst.operation),
             label="set here, never waited for",
             notes=("a flag that stays set can satisfy a wait of the next kernel",),
             help=f"add `pto.wait_flag[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]`, "
             "or drop the set",
         )
 
-    def library_flag(self, core: Core, inst: Inst, earlier: Inst, key: tuple[Any, ...]) -> None:
+    def library_flag(self, core: Core, inst: Inst, earlier: Inst, key: FlagKey) -> None:
         """The library uses a flag inside an operation that the program has set."""
         self.sink.report(
             "PTO5212",
-            f"'{inst.op.name}' uses {_flag(key)} itself while the program has it set",  # type: ignore[union-attr]
-            self.span(inst.op),  # type: ignore[arg-type]
-            more=(Label(self.span(earlier.op), "set here, not waited for yet"),),  # type: ignore[arg-type]
+            f"'{inst.operation.name}' uses {_flag(key)} itself while the program has it set",
+            self.span(inst.operation),
+            more=(Label(self.span(earlier.operation), "set here, not waited for yet"),),
             notes=(
                 "the library's code for this operation sets and waits for EVENT_ID0 between "
                 "the vector pipe and the scalar unit",
@@ -212,7 +216,7 @@ class Reporter:
         )
 
 
-def _flag(key: tuple[Any, ...]) -> str:
+def _flag(key: FlagKey) -> str:
     _, source, target, number = key
     return f"PIPE_{source} -> PIPE_{target} EVENT_ID{number}"
 
@@ -266,7 +270,7 @@ def _undefined_text(
     )
 
 
-def _operand_at(access: Any, print_: Footprint, extent: tuple[int, int]) -> Footprint:
+def _operand_at(access: Access, print_: Footprint, extent: tuple[int, int]) -> Footprint:
     """The operand of an access that the bytes belong to."""
     every = [*access.writes, *access.reads, *(p for p, _ in access.spoils)]
     for found in every:
@@ -276,9 +280,9 @@ def _operand_at(access: Any, print_: Footprint, extent: tuple[int, int]) -> Foot
     return every[0]
 
 
-def operand_name(access: Any, print_: Footprint) -> str:
+def operand_name(access: Access, print_: Footprint) -> str:
     """Return the name that the program gives an operand, or its own."""
-    return written_name(access.inst.op, print_.name)
+    return written_name(access.inst.operation, print_.name)
 
 
 def _range(print_: Footprint) -> str:

@@ -19,7 +19,10 @@ UNIT = 32
 MAX_UNITS = 1 << 20
 """Units of a fresh map; larger memories begin with larger units."""
 
-ORIGIN = (0, 0, None, 0)
+Entry = tuple[int, int, Any, int]
+"""An access of an atom: agent, time, what accessed it (an Access; None before the program began),
+and which execution of its instruction that was."""
+ORIGIN: Entry = (0, 0, None, 0)
 """The writer of bytes that were there before the program began: agent 0 at time 0."""
 
 
@@ -32,8 +35,8 @@ class Atom:
     label: int
     size: int  # in units
     defined: int
-    write: tuple[Any, ...] = ORIGIN
-    reads: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    write: Entry = ORIGIN
+    reads: dict[int, Entry] = field(default_factory=dict)
     owner: Any = None
     lost: Any = None
 

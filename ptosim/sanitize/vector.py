@@ -20,7 +20,7 @@ from ptosim.machine.vector import VectorWindow
 from ptosim.sanitize.access import Access
 from ptosim.sanitize.clocks import Agent
 from ptosim.sanitize.lanes import loads_used_whole
-from ptosim.sanitize.shadow import Footprint, Shadow
+from ptosim.sanitize.shadow import Entry, Footprint, Shadow
 from ptosim.semantics.micro.hazards import places_of
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class VectorWatch:
         core: Core,
         shadow: Shadow,
         table: dict[int, _Instruction],
-        entries: dict[_Instruction, tuple[Any, ...]],
+        entries: dict[_Instruction, Entry],
     ) -> None:
         """Report the first load of each instruction that finds bytes without a value. Where only
         lanes that a mask may leave out have none, nothing is known to be wrong."""
@@ -199,9 +199,7 @@ class VectorWatch:
                     self._report(shadow, row, entries[row], low + places[wrong])
                     break
 
-    def _report(
-        self, shadow: Shadow, row: _Instruction, entry: tuple[Any, ...], places: np.ndarray
-    ) -> None:
+    def _report(self, shadow: Shadow, row: _Instruction, entry: Entry, places: np.ndarray) -> None:
         parts = runs_of(np.unique(places), 1)
         print_ = Footprint(shadow, parts, row.operand, None)
         self.monitor.undefined(print_.atoms()[0], entry, print_)

@@ -41,6 +41,14 @@ IN_PLACE = f"""%zero = arith.constant 0 : i64
 pto.texpands ins(%one : f32) outs(%s : {TILE})
 pto.tadd ins(%s, %s : {TILE}, {TILE}) outs(%d : {TILE})"""
 
+TABLE = """%s = pto.alloc_tile : !pto.tile_buf<bias, 1x2048xf32>
+%n = arith.constant 2048 : index
+%vt = pto.make_tensor_view %x, shape = [%c1, %n], strides = [%n, %c1] : !pto.tensor_view<1x2048xf32>
+%pt = pto.partition_view %vt, offsets = [%c0, %c0], sizes = [%c1, %n] : !pto.tensor_view<1x2048xf32> -> !pto.partition_tensor_view<1x2048xf32>
+%mt = pto.alloc_tile : !pto.tile_buf<mat, 1x2048xf32>
+pto.tload ins(%pt : !pto.partition_tensor_view<1x2048xf32>) outs(%mt : !pto.tile_buf<mat, 1x2048xf32>)
+pto.tmov ins(%mt : !pto.tile_buf<mat, 1x2048xf32>) outs(%s : !pto.tile_buf<bias, 1x2048xf32>)"""
+
 
 def placed(body: str, args: str = "") -> str:
     """At level 3 every tile has an address."""
@@ -102,6 +110,8 @@ ROWS = [
     Row("space", placed(MOVED, ", %n: i64"), "PTO6026", *STOPS, ("n=262112",)),
     Row("alignment", placed(MOVED, ", %n: i64"), "PTO6027", *STOPS, ("n=8",)),
     Row("space of a pointer", kernel("%g: !pto.ptr<ui8>", UB_COPY), "PTO6602", *STOPS, ("g=zeros:ui8:1x64",)),
+    # beyond the real size of a small memory, which the assembler takes for larger
+    Row("small memory", program(TABLE), "PTO4005", *STOPS),
     # outside a buffer whose size was assumed: in the run it is known
     Row("assumed buffer", program(OPEN_VIEW + OPEN_WINDOW, args=", %r: index, %n: index"), "PTO6019", "warning", "hardware", 0, None, ("r=16", "n=32")),
     # undefined bytes used, source destroyed, in-place hazard

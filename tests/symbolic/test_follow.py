@@ -270,3 +270,54 @@ def test_a_store_under_an_unknown_mask_may_write_all_of_its_register():
 
 def test_flags_are_followed_through_a_program_with_pairs():
     assert codes(checked(program(f"LOAD\n{pair('MTE2', 'MTE3')}\nSTORE"))) == []
+
+
+# -- which programs, and how far -------------------------------------------------------------------
+
+
+def counted(count: int, after: str = "") -> str:
+    body = f"%end = arith.constant {count} : index\nscf.for %i = %c0 to %end step %c1 {{\nLOAD\n}}"
+    return program(f"{body}\n{after}")
+
+
+def test_a_program_without_flags_is_followed_too():
+    """Nothing but following tells that the store takes what nothing wrote."""
+    assert [d.code for d in ptosim.check(program("STORE"))] == ["PTO7101"]
+    assert ptosim.check(program("STORE"), dry_run=False) == []
+
+
+def test_a_long_program_is_left_and_one_note_says_so():
+    (note,) = ptosim.check(counted(10**9))
+    assert (note.code, note.severity.word, note.origin.value) == ("PTO6050", "note", "lint")
+    assert "left after 20,000 instructions" in note.message
+    assert "`--dry-run` follows without a limit" in (note.help or "")
+
+
+def test_what_comes_after_a_long_loop_is_found_when_asked_for():
+    text = counted(8_000, "%q = arith.divsi %c1, %c0 : index")
+    assert [d.code for d in ptosim.check(text)] == ["PTO6050"]
+    assert [d.code for d in ptosim.check(text, dry_run=True)] == ["PTO6007"]
+
+
+TWO = """func.func @one(%n: index) attributes {pto.entry} { return }
+func.func @two(%m: index) attributes {pto.entry} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %m step %c1 { }
+  return
+}"""
+
+
+def test_one_note_names_every_entry_that_was_left():
+    text = TWO.replace("{ return }", "{ %z = arith.constant 0 : index scf.for %i = %z to %n step %n { } return }", 1)  # fmt: skip
+    (note,) = [d for d in ptosim.check(text, target="a5") if d.code == "PTO6050"]
+    assert "@one: 'scf.for' depends on argument `n`" in note.message
+    assert "@two: 'scf.for' depends on argument `m`" in note.message
+
+
+def test_of_several_entries_each_takes_its_own_arguments():
+    assert [d.code for d in ptosim.check(TWO, target="a5", args={"m": 2})] == []
+    assert [d.code for d in ptosim.check(TWO, target="a5", entry="one")] == []
+    for wrong in ({"args": {"k": 1}}, {"args": {"m": 1.5}}, {"entry": "three"}):
+        with pytest.raises(ptosim.UsageError):
+            ptosim.check(TWO, target="a5", **wrong)

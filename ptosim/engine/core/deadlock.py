@@ -26,7 +26,7 @@ def deadlock_finding(machine: Machine, source: Source) -> Diagnostic:
     waits = list(_waits(machine))
     labels = [
         Label(
-            Span(source, inst.op.start, inst.op.name_end),  # type: ignore[union-attr]
+            Span(source, inst.operation.start, inst.operation.name_end),
             f"{_where(core)} waits here on pipe {inst.pipe} for {bound.binding.sync or 'its turn'}",
         )
         for core, inst, bound in waits

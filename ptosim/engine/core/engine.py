@@ -326,7 +326,9 @@ class Engine:
             elif step.kind is Kind.EXEC:
                 bound = self.bound(core, step)
                 if bound.guard is not None and not bound.guard():
-                    raise OpFault("PTO6601", f"'{step.op.name}' waits inside a vector region")  # type: ignore[union-attr]
+                    raise OpFault(
+                        "PTO6601", f"'{step.operation.name}' waits inside a vector region"
+                    )
                 bound.commit()
             else:
                 step.run(core)
@@ -446,7 +448,7 @@ class Engine:
     def binding(self, core: Core, inst: Inst, values: Mapping[str, Any]) -> Binding:
         """Return an operation with values of its operands; nothing is checked yet."""
         binding = Binding(
-            inst.op,  # type: ignore[arg-type]
+            inst.operation,
             values,
             inst.attrs,
             core,

@@ -55,6 +55,12 @@ class Inst:
     end: int = -1
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def operation(self) -> Operation:
+        """The operation of the text; for instructions that have one."""
+        assert self.op is not None
+        return self.op
+
 
 @dataclass(slots=True, eq=False)
 class DecodedFunction:

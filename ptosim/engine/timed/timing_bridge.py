@@ -25,6 +25,7 @@ from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
+from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import Barrier, GetToken, Pop, ReleaseToken, SetFlag, WaitFlag
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.estimate import estimate
@@ -150,11 +151,11 @@ class TimingBridge:
         slots = self.program.slots
         values: dict[str, Any] = {}
         for name in names:
-            value = getattr(inst.op.bound.get(name), "value", None)  # type: ignore[union-attr]
+            value = getattr(inst.operation.bound.get(name), "value", None)
             if value in slots:
                 values[name] = core.slots[slots[value]]
         cost = self.cost(inst, values, {})
-        return self._made(core, inst, cost, "S", ranges_of(inst.op, values))  # type: ignore[arg-type]
+        return self._made(core, inst, cost, "S", ranges_of(inst.operation, values))
 
     def region(self, core: Core, inst: Inst) -> Issued:
         """Return the step of a vector region on the values that the core has now."""
@@ -168,7 +169,7 @@ class TimingBridge:
             cost = self._regions[work] = region_cost(work, self.table)
         return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
 
-    def _step(self, core: Core, inst: Inst, binding: Any) -> Issued:
+    def _step(self, core: Core, inst: Inst, binding: Binding) -> Issued:
         sync = binding.sync
         if sync is not None or binding.signals or binding.awaits:
             return self._sync_step(core, inst, binding)
@@ -184,16 +185,16 @@ class TimingBridge:
             return step
         if not self.is_ordered:
             return known
-        return self._orders[core.index].placed(known, far_ranges(inst.op, values))  # type: ignore[arg-type]
+        return self._orders[core.index].placed(known, far_ranges(inst.operation, values))
 
-    def _new_step(self, core: Core, inst: Inst, binding: Any) -> Issued:
+    def _new_step(self, core: Core, inst: Inst, binding: Binding) -> Issued:
         cost = self.cost(inst, binding.values, binding.attributes)
-        return self._made(core, inst, cost, inst.pipe, ranges_of(inst.op, binding.values))  # type: ignore[arg-type]
+        return self._made(core, inst, cost, inst.pipe, ranges_of(inst.operation, binding.values))
 
-    def _fifo_step(self, core: Core, inst: Inst, binding: Any) -> Issued:
+    def _fifo_step(self, core: Core, inst: Inst, binding: Binding) -> Issued:
         """A copy into or out of a slot, or bookkeeping, with the events of the FIFO."""
         values = binding.values
-        results = inst.op.results  # type: ignore[union-attr]
+        results = inst.operation.results
         if results and isinstance(results[0].type, TileType):
             type_ = results[0].type
             values = {**values, "result": _whole(type_)}
@@ -202,7 +203,7 @@ class TimingBridge:
         if self.is_ordered and isinstance(binding.sync, Pop):
             ranges: Ranges = ((), (popped_range(core, binding),))
         else:
-            ranges = ranges_of(inst.op, binding.values)  # type: ignore[arg-type]
+            ranges = ranges_of(inst.operation, binding.values)
         return self._made(core, inst, cost, pipe or inst.pipe, ranges, takes, gives)
 
     def _made(
@@ -258,13 +259,13 @@ class TimingBridge:
         key = (inst.pc, *forms_of(inst, values))
         cost = self._costs.get(key)
         if cost is None:
-            shape = shape_of(inst.op, self.table.target, values, attrs)  # type: ignore[arg-type]
+            shape = shape_of(inst.operation, self.table.target, values, attrs)
             cost = self._costs[key] = estimate(shape, self.table)
         return cost
 
     # -- synchronisation ---------------------------------------------------------------------------
 
-    def _sync_step(self, core: Core, inst: Inst, binding: Any) -> Step:
+    def _sync_step(self, core: Core, inst: Inst, binding: Binding) -> Step:
         """The step of a flag, barrier, token or cross-core event."""
         sync = binding.sync
         takes, gives, drains, work = (), (), False, None

@@ -78,6 +78,9 @@ class ResolvedModule:
     unit: Unit = field(default_factory=lambda: Unit(""))  # the file
     functions: dict[str, Function] = field(default_factory=dict)  # of all units
     ops: list[Operation] = field(default_factory=list)  # all of them, in program order
+    facts: dict[str, object] = field(default_factory=dict)
+    """What rules can ask of the run of the assembler: `level`, `level_inferred` (nobody gave it),
+    `target_named` (the caller or the module names it: it is not the default)."""
     insert_sync: bool = False  # the caller asks for automatic synchronisation
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
     entries: list[str] = field(default_factory=list)

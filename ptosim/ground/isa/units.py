@@ -32,6 +32,7 @@ class UnitRules:
     words: tuple[WordRule, ...]
     reserved: dict[str, str]  # attributes that a program must not have, with what to say
     rules: dict[str, str]  # the others by name, with their text
+    stand_ins: dict[str, tuple[str, ...]]  # by the kind of a type: kinds that it is accepted for
 
 
 @lru_cache(maxsize=4)
@@ -56,4 +57,5 @@ def unit_rules(date: str) -> UnitRules:
         ),
         {row["attribute"]: row["text"] for row in rows("reserved")},
         {row["name"]: row.get("text", "") for row in rows("rule")},
+        {row["type"]: tuple(row["kinds"]) for row in rows("stand_in")},
     )

@@ -135,6 +135,18 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
         raise IsaDataError(f"expression {text!r}: {problem}") from problem
 
 
+def holds(text: str, names: Mapping[str, Any], absent: bool) -> bool:
+    """Evaluate a condition; one that asks something of an operand or attribute that is left out,
+    without having asked for it first, is `absent`."""
+    try:
+        return bool(evaluate(text, names))
+    except (AttributeError, TypeError):
+        _, used = compile_expr(text)
+        if any(names.get(name) is None for name in used):
+            return absent
+        raise
+
+
 def environment(op: Operation, target: str) -> dict[str, Any]:
     """Return the names that a rule of the op can use: operands, attributes, predicates, `target`,
     `form` (how the op is written) and `snippet` (true outside any function)."""

@@ -7,6 +7,7 @@ accepted as it is. Dimensions known only at run time agree with everything.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Sink, finding
@@ -24,6 +25,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.clauses import is_complete
@@ -35,12 +37,14 @@ from ptosim.passes.verify.operands import (
     check_type_lists,
     check_words,
     no_member,
+    operand_span,
     other_enum,
 )
-from ptosim.passes.verify.rule_views import OperandView, environment, evaluate
+from ptosim.passes.verify.rule_views import OperandView, environment, holds
 from ptosim.passes.verify.rules import PREDICATES
 
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
+_ALL_STAND_INS = {"memref": ("tile", "view")}  # bare operations are read alike at every date
 _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
 
 
@@ -58,6 +62,10 @@ class _Verifier:
         self.target = resolved.target
         self.date = resolved.date
         self.source: Source = resolved.module.source
+        self.facts = resolved.facts
+        self.backends = {f.op: f.unit.backend for f in resolved.functions.values()}
+        is_module = resolved.module.kind == "module"
+        self.stand_ins = unit_rules(resolved.date).stand_ins if is_module else _ALL_STAND_INS
         self.found: list[Diagnostic] = []
 
     def check(self, op: Operation, definition: OpDef) -> None:
@@ -73,6 +81,7 @@ class _Verifier:
         if op.variant is None:
             return
         faults = [
+            *self._unlisted(op),
             *check_words(op, self.source, self.date),
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
@@ -82,7 +91,9 @@ class _Verifier:
             return
         if not (op.variant.elements or op.variant.rules):
             return
-        names = environment(op, self.target)
+        names = (
+            environment(op, self.target) | self.facts | {"backend": self.backends.get(op.function)}
+        )
         if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
             return
         for rule in op.variant.elements:
@@ -205,6 +216,22 @@ class _Verifier:
                     notes=("the valid region is inside the static shape of the tile",),
                 )
 
+    def _unlisted(self, op: Operation) -> Iterator[Diagnostic]:
+        """Report memrefs in the place of operands that the row does not have as such."""
+        accepted = self.stand_ins.get("memref", ())
+        for number, definition in enumerate(op.variant.operands if op.variant is not None else ()):
+            operand = op.bound.get(definition.name)
+            if not isinstance(operand, Operand) or not isinstance(operand.type, MemRefType):
+                continue
+            refused = {"tile", "view"}.difference(accepted)
+            if refused.issuperset(definition.kinds):
+                yield finding(
+                    "PTO2047",
+                    f"'{op.name}' op operand #{number} must be a {' or '.join(definition.kinds)}",
+                    operand_span(operand, op, self.source),
+                    label=f"it has type {operand.type}",
+                )
+
     def _has_only_tiles(self, op: Operation) -> bool:
         """False where an operand of kind tile or view has a type that the rules do not look
         into."""
@@ -225,7 +252,7 @@ class _Verifier:
     def _element_rule(
         self, op: Operation, definition: OpDef, rule: ElementRule, names: dict[str, Any]
     ) -> None:
-        if rule.when is not None and not evaluate(rule.when, names):
+        if rule.when is not None and not holds(rule.when, names, absent=False):
             return
         views = [names.get(name) for name in rule.operands]
         if any(v is None or v.dtype is None for v in views) or self.target not in rule.allowed:
@@ -270,9 +297,9 @@ class _Verifier:
     ) -> None:
         if rule.targets and self.target not in rule.targets:
             return
-        if rule.when is not None and not evaluate(rule.when, names):
+        if rule.when is not None and not holds(rule.when, names, absent=False):
             return
-        if evaluate(rule.expr, names):
+        if holds(rule.expr, names, absent=True):
             return
         self.found.append(self._violation(op, definition, rule, names))
 

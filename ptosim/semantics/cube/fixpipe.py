@@ -107,25 +107,16 @@ def _word(value: int) -> np.ndarray:
     return np.array([value & (1 << 64) - 1], np.uint64)
 
 
-@kernel("pto.set_quant_scalar")
-def set_quant_scalar(op: Binding) -> Commit:
-    """The quantisation word for accumulators that leave without one of their own."""
-    word, registers = int(op.scalar("value")), op.core.registers
+@kernel("pto.set_quant_scalar", "pto.set_quant_vector")
+def set_quant(op: Binding) -> Commit:
+    """The quantisation word for accumulators that leave without one of their own, or the place of a
+    word for each column."""
+    registers, is_word = op.core.registers, op.has("value")
+    name, other = ("quant.word", "quant.table") if is_word else ("quant.table", "quant.word")
+    given = int(op.scalar("value")) if is_word else op.tile("fp").addr
 
     def commit() -> None:
-        registers.pop("quant.table", None)
-        registers["quant.word"] = word
-
-    return commit
-
-
-@kernel("pto.set_quant_vector")
-def set_quant_vector(op: Binding) -> Commit:
-    """The place of the quantisation words, one for each column."""
-    addr, registers = op.tile("fp").addr, op.core.registers
-
-    def commit() -> None:
-        registers.pop("quant.word", None)
-        registers["quant.table"] = addr
+        registers.pop(other, None)
+        registers[name] = given
 
     return commit

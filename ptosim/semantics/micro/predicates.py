@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.machine.core import Core
-from ptosim.machine.vector import Mask, first_lanes, lane_count, mask_of_bits
+from ptosim.machine.vector import Mask, first_lanes, image_of, lane_count, lanes_of, mask_of_bits
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.base.scalar_unit import constant
 from ptosim.semantics.micro.context import Run, VectorContext
@@ -112,27 +112,14 @@ def pbitcast(ctx: VectorContext) -> Run:
 # -- rearrangement ---------------------------------------------------------------------------------
 
 
-def _bits_of(image: int) -> np.ndarray:
-    packed = np.frombuffer(image.to_bytes(32, "little"), np.uint8)
-    return np.unpackbits(packed, bitorder="little")
-
-
-def _image(bits: np.ndarray) -> int:
-    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
-
-
 def pack_image(image: int) -> int:
     """Return every second bit of an image, in its lower half."""
-    packed = np.zeros(256, np.uint8)
-    packed[:128] = _bits_of(image)[::2]
-    return _image(packed)
+    return image_of(lanes_of(image, 2), 1)
 
 
 def spread_image(image: int) -> int:
     """Return the lower half of an image spread to every second bit."""
-    spread = np.zeros(256, np.uint8)
-    spread[::2] = _bits_of(image & _HALF)[:128]
-    return _image(spread)
+    return image_of(lanes_of(image & _HALF, 1)[:128], 2)
 
 
 @vector("pto.ppack")

@@ -26,7 +26,7 @@ from ptosim.semantics.move.transfer import (
     to_logical,
     warn_pair,
 )
-from ptosim.semantics.tile.padding import pad_pattern
+from ptosim.semantics.tile.fill import pad_pattern
 
 _CONVERSIONS = {
     "a2a3": (("nd", "nz"), ("dn", "zn")),

@@ -101,6 +101,8 @@ def tassign(ctx: ValueContext) -> Action:
     def run(core: Core) -> None:
         slots = core.slots
         old: TileRef = slots[source]
+        if not isinstance(old, TileRef):
+            raise OpFault("PTO8002", f"'{ctx.op.name}' places tiles; {name[5:]} is none")
         at = slots[addr]
         if not isinstance(at, (int, Unknown)):
             raise OpFault(
@@ -194,6 +196,33 @@ def _check_boxes(
                 f"a {type_.blayout} tile keeps all its {axis}",
             ),
         )
+
+
+_MEMORIES = {"left": "left_scale", "right": "right_scale"}
+
+
+@value("pto.tget_scale_addr", "pto.get_scale_addr")
+def scale_address(ctx: ValueContext) -> Action:
+    """dst is in the scale memory of src's L0, at a sixteenth of its address."""
+    source, given = ctx.slots["src"], ctx.slots.get("dst")
+    target = given if given is not None else ctx.result
+    name = ctx.op.name
+
+    def run(core: Core) -> None:
+        src: TileRef = core.slots[source]
+        old: TileRef = core.slots[target]
+        memory = _MEMORIES.get(src.type.loc)
+        if memory is None or old is None:
+            raise OpFault(
+                "PTO6306",
+                f"'{name}': a tile of {src.type.loc} has no memory of block scales",
+                help="name the left or right tile that the scales belong to, and a tile for them",
+            )
+        addr = src.addr >> 4
+        check_place(core, memory, addr, old.type.bytes, "tile of scales")
+        core.slots[target] = tile_ref(replace(old.type, loc=memory), addr, old.v_row, old.v_col)
+
+    return run
 
 
 @value("memref.alloc")

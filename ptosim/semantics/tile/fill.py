@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
+from ptosim.ground.ir.types import DType, TileType
 from ptosim.machine.tile import Tile
-from ptosim.numerics.philox import counter_words, philox4x32
+from ptosim.numerics.stochastic import counter_words, philox4x32
 from ptosim.semantics.base.binding import Binding, typed_scalar
 from ptosim.semantics.base.functions import Commit, kernel
-from ptosim.semantics.tile.padding import pad_pattern
 
 
 @kernel("pto.texpands", over="dst")
@@ -26,6 +26,40 @@ def texpands(op: Binding) -> Commit:
 
 
 # -- padding ---------------------------------------------------------------------------------------
+#
+# A pad value is the bit pattern that a tile's pad code represents in its element type.
+# Codes: 1 zero, 2 max, 3 min; a code with bit 32 set carries the pattern itself in its lower bits.
+# Integers: the limits of the type. Floats: the largest finite value, or infinity, as the switch
+# `pad.float` says (finite in the assembler's goldens, infinite in the C++ library's table). 64-bit
+# and 8-bit float types have no pad value; the table gives zero.
+
+_FLOAT_MAX = {
+    ("f32", "finite"): 0x7F7FFFFF, ("f32", "inf"): 0x7F800000,
+    ("f16", "finite"): 0x7BFF, ("f16", "inf"): 0x7C00,
+    ("bf16", "finite"): 0x7F7F, ("bf16", "inf"): 0x7F80,
+}  # fmt: skip
+
+
+def pad_pattern(op: Binding, type_: TileType) -> int:
+    """Return the bits of a tile's pad value."""
+    return pattern(type_.dtype, type_.pad, op.switch("pad.float"))
+
+
+def pattern(dtype: DType, code: int, floats: str) -> int:
+    """Return the bits of a pad code in an element type."""
+    if code >> 32 & 1:
+        return code & (1 << min(dtype.bits, 32)) - 1
+    if code < 2 or dtype.bits not in (8, 16, 32):
+        return 0
+    if dtype.is_float:
+        top = _FLOAT_MAX.get((dtype.family, floats), 0)
+        return top if code == 2 or top == 0 else top | 1 << (dtype.bits - 1)
+    if not dtype.is_integer:
+        return 0
+    if dtype.kind == "uint":
+        return (1 << dtype.bits) - 1 if code == 2 else 0
+    limit = 1 << (dtype.bits - 1)
+    return limit - 1 if code == 2 else limit
 
 
 @kernel("pto.tfillpad", "pto.tfillpad_expand", over="src dst")

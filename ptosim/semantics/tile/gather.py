@@ -13,7 +13,7 @@ from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel
 from ptosim.semantics.base.strided import tile_array
-from ptosim.semantics.tile.index_checks import check_range, index_values, warn_shared
+from ptosim.semantics.tile.index_checks import check_range, warn_shared
 
 _BLOCK = 32
 
@@ -35,7 +35,7 @@ def gather_by_index(op: Binding) -> Commit:
     count = len(elements)
 
     def gather() -> None:
-        places = index_values(indices)
+        places = indices.astype(np.int64)
         if stops:
             check_range(op, "PTO6402", places, count, "the elements of src")
             out[...] = elements[places]
@@ -88,7 +88,7 @@ def gather_blocks(op: Binding) -> Commit:
     out = tile_array(dst, (rows, written), (dst.row_bytes, 1), np.uint8)
 
     def gather() -> None:
-        places = index_values(offsets)
+        places = offsets.astype(np.int64)
         if (places % _BLOCK).any():
             raise OpFault(
                 "PTO6403",
@@ -117,7 +117,7 @@ def scatter(op: Binding) -> Commit:
     def store() -> None:
         if zeroes:
             elements[...] = np.zeros((), dst.dtype)
-        places = index_values(indices).reshape(-1)
+        places = indices.astype(np.int64).reshape(-1)
         check_range(
             op, "PTO6402", places.reshape(indices.shape), len(elements), "the elements of dst"
         )

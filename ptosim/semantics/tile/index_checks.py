@@ -10,15 +10,11 @@ from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, OpFault
 
 
-def index_values(indices: np.ndarray) -> np.ndarray:
-    """Return indices as int64; a negative number stays one, so that it is out of range."""
-    return indices.astype(np.int64)
-
-
 def check_range(
     op: Binding, code: str, places: np.ndarray, limit: int, what: str, help_: str | None = None
 ) -> None:
-    """Raise OpFault where a place is outside [0, limit), naming the first such index."""
+    """Raise OpFault where a place is outside [0, limit), naming the first such index. Places are
+    signed: a negative number stays one."""
     wrong = (places < 0) | (places >= limit)
     if not wrong.any():
         return

@@ -20,7 +20,7 @@ from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import Commit, Kernel, kernel
 from ptosim.semantics.tile.arithmetic import word
-from ptosim.semantics.tile.padding import pattern
+from ptosim.semantics.tile.fill import pattern
 
 Combine = Callable[[list[np.ndarray], list[np.ndarray]], Any]
 """Called with the sources' parts and the destinations' parts of a rectangle that both cover."""

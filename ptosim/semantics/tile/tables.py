@@ -98,6 +98,15 @@ def _inside(op: Binding, table: Table, indices: Array, places: Array) -> None:
     op.report("PTO6405", f"{text} of {table.limit}; it is in `{table.name}` all the same")
 
 
+def _named(op: Binding, table: Table, indices: Array, mode: str) -> tuple[Array, Array]:
+    """Indices as numbers, and the elements that they name under an out-of-bounds mode."""
+    named = unsigned(indices)
+    places = table.places(MODES[mode](named, table.limit) if mode in MODES else named)
+    if mode == "undefined":
+        _inside(op, table, named, places)
+    return named, places
+
+
 # -- gather ----------------------------------------------------------------------------------------
 
 
@@ -112,10 +121,7 @@ def mgather(op: Binding) -> Commit:
     mode = str(op.attr("gatherOob"))
 
     def gather() -> None:
-        named = unsigned(indices)
-        places = table.places(MODES[mode](named, table.limit) if mode in MODES else named)
-        if mode == "undefined":
-            _inside(op, table, named, places)
+        named, places = _named(op, table, indices, mode)
         if mode == "zero":
             missing = np.broadcast_to(named >= table.limit, places.shape)
             found = table.elements[np.where(missing, table.base, places)]
@@ -142,10 +148,7 @@ def mscatter(op: Binding) -> Commit:
     mode, combine = str(op.attr("scatterOob")), _combination(op)
 
     def scatter() -> None:
-        named = unsigned(indices)
-        places = table.places(MODES[mode](named, table.limit) if mode in MODES else named)
-        if mode == "undefined":
-            _inside(op, table, named, places)
+        named, places = _named(op, table, indices, mode)
         kept = np.broadcast_to(mode != "skip" or named < table.limit, places.shape)
         given = np.ascontiguousarray(values).view(table.elements.dtype)
         _store(table.elements, places[kept], given[kept], combine)
