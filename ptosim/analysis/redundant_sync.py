@@ -171,7 +171,9 @@ def _pressure(front: Front, function: Operation) -> Iterator[Diagnostic]:
     most = machine(front.chip).event_ids
     for (source, target), uses in _uses(function).items():
         ids = {number for numbers in uses.values() for number in numbers}
-        last = max((op for numbers in uses.values() for op in numbers.values()), key=_start)
+        last = max(
+            (op for numbers in uses.values() for op in numbers.values()), key=lambda op: op.start
+        )
         loops = {
             front.source.line_column(loop.start)[0]: sorted(numbers)
             for loop, numbers in uses.items()
@@ -217,10 +219,6 @@ def _uses(function: Operation) -> dict[tuple[str, str], dict[Operation, dict[str
                 uses = found.setdefault((source, target), {}).setdefault(around, {})
                 uses.setdefault(number, op)
     return found
-
-
-def _start(op: Operation) -> int:
-    return op.start
 
 
 def _listed(ids: Sequence[str]) -> str:

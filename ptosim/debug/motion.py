@@ -161,7 +161,7 @@ class Motion:
         the run at its start, if there is none."""
         walker = self.walker
         for start, end in self._stretches(walker.position):
-            found = self._last_in(start, end, self._is_operation, Points())
+            found = self._last_in(start, end, lambda: is_tile_op(self.walker.upcoming()), Points())
             if found is not None:
                 walker.goto(found[0])
                 inst = walker.upcoming()
@@ -177,9 +177,6 @@ class Motion:
             start = max(self.walker.checkpoints.before(limit - 1).position, limit - size)
             yield start, limit
             limit, size = start, 4 * size
-
-    def _is_operation(self) -> bool:
-        return is_tile_op(self.walker.upcoming())
 
     def _last_in(
         self, start: int, limit: int, wanted: Arrived | None, points: Points

@@ -111,11 +111,8 @@ class Debugger:
 
     def focus(self, index: int) -> Core:
         """Look at another core. Raises UsageError if there is none of that number."""
-        cores = self.launch.machine.cores
-        if not 0 <= index < len(cores):
-            raise UsageError(f"there is no core {index}; the run has {len(cores)}")
-        self._focus = index
-        return cores[index]
+        self._focus = self.focusable(str(index))
+        return self.core
 
     def current(self, core: Core | None = None) -> Inst | None:
         """Return the instruction that a core executes next, or waits at; None if it has ended."""

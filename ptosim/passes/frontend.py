@@ -20,6 +20,7 @@ from ptosim.ground.isa.targets import (
     target_of_device,
     target_of_word,
 )
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.bind.unknown import syntax_of_coming
@@ -33,7 +34,7 @@ from ptosim.passes.verify.checks import (
     units,
     vecscope,
 )
-from ptosim.passes.verify.verify import verify
+from ptosim.passes.verify.verify import MICRO_CODE, verify
 from ptosim.syntax.parser import parse
 
 
@@ -195,6 +196,50 @@ def _has_syntax_errors(sink: Sink) -> bool:
 
 
 def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
+    """A program that names no target is for A2/A3 by the rules of August, by those of April for the
+    target that accepts it."""
+    rules = unit_rules(check_date(options.compat or DEFAULT_DATE)).rules
+    if module.kind == "module" and "unnamed_is_a3" in rules:
+        return _default_target(module, source, options, sink)
+    return _either_target(module, source, options, sink)
+
+
+def _default_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
+    """Check for the default target. What only the other one executes runs there; where only the
+    other one accepts the program, that is said beside the findings."""
+    default_sink, other_sink = sink.like(), sink.like()
+    front = _check(module, source, DEFAULT_TARGET, options, default_sink)
+    is_for_other = any(d.code == MICRO_CODE for d in default_sink)
+    if not default_sink.is_rejected and not is_for_other:
+        default_sink.emit(_default_note())
+        return front
+    other = _check(module, source, "a5", options, other_sink)
+    if not other_sink.is_rejected and not default_sink.is_rejected:
+        other_sink.report(
+            "PTO3007",
+            "the program names no target; a5 is used, which alone executes its operations",
+            help="name one with `--target` or the module attribute `pto.target_arch`",
+        )
+        return other
+    # A module's operations carry what the last check bound them to.
+    front = _check(module, source, DEFAULT_TARGET, options, sink)
+    if not other_sink.is_rejected:
+        first = next(d for d in sink if d.is_rejection)
+        _only_accepted_by("a5", first, sink)
+    return front
+
+
+def _only_accepted_by(accepted: str, first: Diagnostic, sink: Sink) -> None:
+    sink.report(
+        "PTO3002",
+        f"the program names no target and only {accepted} accepts it",
+        first.span,
+        notes=(f"the other target says {first.code}: {first.message}",),
+        help=f'run with `--target {accepted}`, or give the module `pto.target_arch = "{accepted}"`',
+    )
+
+
+def _either_target(module: Module, source: Source, options: FrontOptions, sink: Sink) -> Front:
     """A program that names no target runs if both targets accept it; one that only one target
     accepts must say so."""
     default_sink, other_sink = sink.like(), sink.like()
@@ -208,13 +253,7 @@ def _unnamed_target(module: Module, source: Source, options: FrontOptions, sink:
     if accepted == "a5":
         front = _check(module, source, "a5", options, other.sink)
     first = next(d for d in refused if d.is_rejection)
-    front.sink.report(
-        "PTO3002",
-        f"the program names no target and only {accepted} accepts it",
-        first.span,
-        notes=(f"the other target says {first.code}: {first.message}",),
-        help=f'run with `--target {accepted}`, or give the module `pto.target_arch = "{accepted}"`',
-    )
+    _only_accepted_by(accepted, first, front.sink)
     return front
 
 
@@ -239,19 +278,32 @@ def _default_note():
 def _chip(module: Module, word: str | None, sink: Sink) -> str | None:
     """The chip that the caller and the module name, or the architecture whose usual chip is meant;
     None if neither names any. What is asked for wins over the module's architecture, that over the
-    family of its device; a device of that architecture says which chip."""
+    family of its device; a device of that architecture says which chip. A module that names none is
+    for what the modules in it agree on."""
     asked = check_target_word(word) if word else None
     if asked is not None and asked.chip is not None:
         return asked.chip
-    for op in module.ops:
-        if op.name == "module":
-            named = asked or _named_arch(op, module.source, sink)
-            device = _named_device(op, module.source, sink)
-            if named is None or (device is not None and named == (device.architecture, None)):
-                named = device
-            if named is not None:
-                return named.chip or named.architecture
-    return asked.architecture if asked is not None else None
+    named = _of_modules(module.ops, asked, module.source, sink) or asked
+    return (named.chip or named.architecture) if named is not None else None
+
+
+def _of_modules(
+    ops: Sequence[Operation], asked: TargetName | None, source: Source, sink: Sink
+) -> TargetName | None:
+    """What modules name, each by itself or by the modules in it, if they agree."""
+    found = {_of_module(op, asked, source, sink) for op in ops if op.name == "module"} - {None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _of_module(
+    op: Operation, asked: TargetName | None, source: Source, sink: Sink
+) -> TargetName | None:
+    named = asked or _named_arch(op, source, sink)
+    device = _named_device(op, source, sink)
+    if named is None or (device is not None and named == (device.architecture, None)):
+        named = device
+    inner = [inner for region in op.regions for inner in region.ops]
+    return named or _of_modules(inner, asked, source, sink)
 
 
 def _named_arch(op: Operation, source: Source, sink: Sink) -> TargetName | None:

@@ -92,6 +92,64 @@ def _call(op: Operation) -> bool:
     return True
 
 
+def _func(op: Operation) -> bool:
+    """The name and the type are properties; the arguments are those of the first block."""
+    name, type_ = op.attrs.get("sym_name"), op.attrs.get("function_type")
+    block = _first_block(op)
+    if block is not None and not block.ops:
+        block = None  # a declaration
+    if name is None or type_ is None or not isinstance(type_.atom, Node) or op.ins:
+        return False
+    if type_.atom.kind != "func_type" or not isinstance(name.atom, Tok):
+        return False
+    takes, gives = (part.parts for part in type_.atom.parts)
+    if block is not None and len(block.args) != len(takes):
+        return False
+    words = [op.attrs.pop(key) for key in ("sym_visibility",) if key in op.attrs]
+    op.items = [Tok(_word(w).upper(), _word(w), w.atom.start) for w in words]
+    op.items = [*op.items, Tok("SYMBOL", f"@{_word(name)}", name.atom.start)]
+    del op.attrs["sym_name"], op.attrs["function_type"]
+    values = [tok for tok, _ in block.args] if block is not None else [None] * len(takes)
+    op.ins = [Node("func_arg", [v, t, {}], t.start) for v, t in zip(values, takes, strict=True)]
+    op.arrow, op.ins_types = list(gives) or None, ()
+    if block is None:
+        op.regions = ()
+    else:
+        block.label = None
+    return True
+
+
+def _module(op: Operation) -> bool:
+    if len(op.regions) != 1 or op.ins:
+        return False
+    name = op.attrs.pop("sym_name", None)
+    op.items = [Tok("SYMBOL", f"@{_word(name)}", name.atom.start)] if name is not None else ()
+    op.name, op.arrow = "module", None
+    return True
+
+
+def _word(attr: Attr) -> str:
+    return str(attr.atom.value).strip('"')
+
+
+def _index_switch(op: Operation) -> bool:
+    """The first region is the default one; the property `cases` has a number for each other."""
+    cases = numbers(op.attrs.get("cases")) or []
+    if len(op.ins) != 1 or len(op.regions) != len(cases) + 1:
+        return False
+    start = op.attrs.pop("cases").atom.start if cases else op.start
+    op.items = [Tok("INT", str(case), start) for case in cases]
+    op.regions = [*op.regions[1:], op.regions[0]]
+    op.ins_types = ()
+    _unlabelled(op)
+    return True
+
+
+def _strict(op: Operation) -> bool:
+    block = _first_block(op)
+    return len(op.regions) == 1 and block is not None and len(block.args) == len(op.ins)
+
+
 def _scope(op: Operation) -> bool:
     _unlabelled(op)
     return len(op.regions) == 1 and not op.ins
@@ -146,6 +204,10 @@ _READERS: dict[str, Callable[[Any], bool]] = {
     "func.call": _call,
     "cf.br": _br,
     "cf.cond_br": _cond_br,
+    "func.func": _func,
+    "builtin.module": _module,
+    "scf.index_switch": _index_switch,
+    "pto.strict_vecscope": _strict,
     "pto.vecscope": _scope,
     "pto.section.cube": _scope,
     "pto.section.vector": _scope,

@@ -72,11 +72,10 @@ def unique(pairs: list[tuple[str, Any]], where: str = "") -> Fields:
     """Return the keys of a body, `valid` as the two that it means; none may be there twice."""
     fields: Fields = {}
     for key, value in pairs:
-        if key in fields:
+        parts = {"v_row": value[0], "v_col": value[1]} if key == "valid" else {key: value}
+        if not fields.keys().isdisjoint(parts):
             raise TypeFault(f"duplicate {key} in tile_buf{where}")
-        fields[key] = value
-    if "valid" in fields:
-        fields["v_row"], fields["v_col"] = fields.pop("valid")
+        fields |= parts
     return fields
 
 

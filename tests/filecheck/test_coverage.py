@@ -130,7 +130,18 @@ def test_every_word_is_used() -> None:
     used = {enum for row in tile_rows() for enum in _enums(row)}
     wanted = {(name, member) for name in used for member in enums()[name].members}
     missing = {m for m in wanted - uses().members if not m[1].startswith(("VIRTUAL_", "PIPE_NUM"))}
-    assert sorted(missing - {("pipe", "PIPE_UNASSIGNED")} - SPACES) == []
+    assert sorted(missing - {("pipe", "PIPE_UNASSIGNED")} - SPACES - REFUSED) == []
+
+
+# Words that are read and then refused: modes of ReLU that tile operations do not have, and layouts
+# that this version does not have yet.
+REFUSED = {
+    ("layout", "mx_a_zz"),
+    ("layout", "mx_b_nn"),
+    ("relu_pre_mode", "scalar_relu"),
+    ("relu_pre_mode", "vector_relu"),
+    ("relu_pre_mode", "pwl"),
+}
 
 
 # Memories that a reserved buffer cannot be in.

@@ -31,7 +31,7 @@ class RegionPlan:
             for i in program.insts[region.pc + 1 : region.end]
             if i.kind not in (Kind.SCALAR, Kind.BRANCH)
         ]
-        self._loops = _loops_of(region.op)
+        self._loops = dict(_walk(region.op, ()))
         self._steps = _steps_of(self.insts, self._loops, source)
         self._bounds = _bounds(program, region.op)
         self._known: dict[tuple[Any, ...], VectorWork] = {}
@@ -81,11 +81,6 @@ def _walk(op: Operation, loops: tuple[Operation, ...]) -> Iterator[tuple[Operati
             for inner in block.ops:
                 yield inner, loops
                 yield from _walk(inner, (*loops, inner) if inner.has("counted") else loops)
-
-
-def _loops_of(region: Operation) -> dict[Any, tuple[Operation, ...]]:
-    """The loops around each operation of a region, outermost first."""
-    return dict(_walk(region, ()))
 
 
 def _bounds(program: DecodedProgram, region: Operation) -> dict[Operation, tuple] | None:

@@ -77,7 +77,9 @@ class TimingBridge:
         self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals)
         self._issue = round(table["machine.issue"]["cycles"])
         cores = self.model.cores if is_ordered else ()
-        self._orders = [DataOrder(t, self._draining(), buffers) for t in cores]
+        # On A2/A3 a vector operation that depends on the one before waits at a barrier.
+        draining = frozenset((PIPE_INDEX["V"],)) if table.target == "a2a3" else frozenset()
+        self._orders = [DataOrder(t, draining, buffers) for t in cores]
         self.timed = self._timed_actions()
         # Scalar instructions of a region are part of its cost.
         self.ends = frozenset(i.end for i in program.insts if i.kind is Kind.REGION)
@@ -105,10 +107,6 @@ class TimingBridge:
             if asked > total * 1.001:
                 return totals
         return {}
-
-    def _draining(self) -> frozenset[int]:
-        """On A2/A3 a vector operation that depends on the one before waits at a barrier."""
-        return frozenset((PIPE_INDEX["V"],)) if self.table.target == "a2a3" else frozenset()
 
     def _timed_actions(self) -> frozenset[int]:
         """Operations that the scalar unit executes itself on data of the pipes."""

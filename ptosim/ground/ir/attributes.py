@@ -40,14 +40,51 @@ class TypeText:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """The literals of `dense<…>` in order, row by row; `splat` where one is for all elements."""
+
+    literals: tuple[Tok, ...]
+    splat: bool
+
+    def of(self, count: int) -> tuple[Tok, ...] | None:
+        """Return the literal of each of `count` elements, None if there are not as many."""
+        if self.splat:
+            return self.literals * count
+        return self.literals if len(self.literals) == count else None
+
+
+_LITERAL = re.compile(
+    r"(?P<TRUE>\btrue\b)|(?P<FALSE>\bfalse\b)|(?P<HEX>-?0x[0-9a-fA-F]+)"
+    r"|(?P<FLOAT>-?[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))|(?P<INT>-?[0-9]+)"
+)
+
+
+def _literals(text: str, start: int) -> tuple[Tok, ...]:
+    return tuple(
+        Tok(found.lastgroup or "", found.group(), found.start())
+        for found in _LITERAL.finditer(text, start)
+    )
+
+
+def _dense(text: str) -> Dense:
+    inner = text.index("<") + 1
+    return Dense(_literals(text, inner), text[inner:].lstrip()[:1] not in ("[", ">"))
+
+
+def _array(text: str) -> list[Any]:
+    """`array<i32: 1, 0>`: the numbers after the colon."""
+    return [token_value(tok) for tok in _literals(text, text.index(":"))] if ":" in text else []
+
+
 _DOTTED = re.compile(r"#(\w+)\.(\w+)<\s*(\w+)\s*>$")
 _SPACED = re.compile(r"#(\w+)<\s*(\w+)\s+(\w+)\s*>$")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
 def attr_value(attr: Attr | Any) -> Any:
-    """Return an attribute's value: int, float, bool, str, Enum, Symbol, TypeText, list, dict; a key
-    without a value is True."""
+    """Return an attribute's value: int, float, bool, str, Enum, Symbol, TypeText, Dense, list or
+    dict; a key without a value is True."""
     if isinstance(attr, Attr) and attr.alias is not None:
         return attr_value(attr.alias)
     atom = attr.atom if isinstance(attr, Attr) else attr
@@ -99,4 +136,6 @@ _CONVERT = {
     "ANGLE_ENUM": lambda text: Enum(None, text[1:-1]),
     "SYMBOL": lambda text: Symbol(text[1:].strip('"')),
     "TYPE": TypeText,
+    "DENSE": _dense,
+    "ARRAY": _array,
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Label
-from ptosim.ground.ir.attributes import attribute_of, token_value
+from ptosim.ground.ir.attributes import Dense, attribute_of, token_value
 from ptosim.ground.ir.core import Block, Jump, Operand, Operation, Tok
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
@@ -190,7 +191,7 @@ def constant_value(literal: Any, type_: Type) -> Any:
     sign. A hexadecimal literal of a float type is its bit pattern.
     """
     if isinstance(type_, VectorType):
-        return getattr(literal, "value", None)
+        return _vector_constant(literal, type_)
     if not isinstance(type_, ScalarType) or literal.__class__ is not Tok:
         return None
     element = type_.dtype
@@ -209,6 +210,18 @@ def constant_value(literal: Any, type_: Type) -> Any:
     if element.kind == "int" and wrapped >> (element.bits - 1):
         wrapped -= 1 << element.bits
     return wrapped
+
+
+def _vector_constant(literal: Any, type_: VectorType) -> Any:
+    """The numbers of a vector in order; of a tensor the text."""
+    if type_.kind != "vector" or literal.__class__ is not Tok:
+        return getattr(literal, "value", None)
+    value = token_value(literal)
+    literals = value.of(math.prod(d or 0 for d in type_.dims)) if isinstance(value, Dense) else None
+    if literals is None:
+        return None
+    numbers = tuple(constant_value(tok, ScalarType(type_.elem)) for tok in literals)
+    return None if None in numbers else numbers
 
 
 _FLOAT_PATTERNS = {16: ("<H", "<e"), 32: ("<I", "<f"), 64: ("<Q", "<d")}

@@ -48,7 +48,7 @@ def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
         return written
     types = [type_of(t) for t in type_tokens(op)]
     written.types = types
-    _Items(written, use, types, types_end_here=not op.arrow).add_all(op.items)
+    _Items(written, use, types, types_end_here=op.arrow is None).add_all(op.items)
     return written
 
 
@@ -108,7 +108,7 @@ class _Items:
         self._literals = False  # do literals have types, too?
 
     def add_all(self, given: Any) -> None:
-        items = [i for i in given if not _is_keyword(i)]
+        items = [i for i in given if not is_named(i)]
         count = sum(map(count_values, items))
         indices = sum(map(count_indices, items))
         plain = not self._types_end_here and all(i.__class__ is Tok for i in items)
@@ -163,7 +163,7 @@ class _Items:
     def _add_named(self, item: Node) -> None:
         named = self._written.named
         if item.kind == "launch":
-            named[item.kind] = self._operands(item.parts)
+            named[item.kind] = [self._use(part, None) for part in item.parts]
         elif item.kind == "flags":
             named[item.parts[0].value] = [self._use(f, None) for f in _flags(item)]
         else:
@@ -195,6 +195,8 @@ class _Items:
 
     def _indexed(self, item: Node) -> list[Operand]:
         base, *indices = item.parts
+        if indices[-1].type == "TYPE":  # of the index, as in `%v[%i : i32]`
+            del indices[-1]
         if self._with_indices:
             return [self._operand(base), *map(self._operand, indices)]
         return [self._operand(base), *(self._use(index, None) for index in indices)]
@@ -221,8 +223,9 @@ def _flags(item: Node) -> list[Tok]:
     return found
 
 
-def _is_keyword(item: Any) -> bool:
-    return item.__class__ is Node and item.kind == "keyword"
+def is_named(item: Any) -> bool:
+    """True for an item whose value has no type in the list."""
+    return item.__class__ is Node and item.kind in ("keyword", "launch")
 
 
 def count_values(item: Any) -> int:

@@ -11,13 +11,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ptosim.effects.operands import named_values
 from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, TileType
-from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.isa.schema import OpDef, Role
 from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Span
 from ptosim.passes.place.liveness import Lifetime, lifetimes
 from ptosim.passes.place.reuse import Buffer, pack
@@ -301,6 +303,41 @@ class _Placer:
             found = next((made for made in tried if made is not None), None)
             if found is not None:
                 self._move(planned, found)
+            else:
+                self._share_without_scratch(planned, buffers, taken, space)
+
+    def _share_without_scratch(
+        self,
+        planned: list[tuple[Owner, Placed]],
+        buffers: list[Buffer],
+        taken: list[tuple[int, int]],
+        space: SpaceDef,
+    ) -> None:
+        """Plan a space that overflows without the tiles that count nothing; they are at its start,
+        where nothing touches them."""
+        free = self._free_scratch()
+        counted = [buffer for buffer in buffers if buffer.owner not in free]
+        if len(counted) == len(buffers):
+            return
+        tried = (pack(counted, limit, taken) for limit in _limits(space))
+        found = next((made for made in tried if made is not None), None)
+        if found is not None:
+            self._move(planned, {owner: found.get(owner, 0) for owner, _ in planned})
+
+    def _free_scratch(self) -> set[Owner]:
+        """The tiles that are scratch in every use, where the planner counts those nothing."""
+        rules = unit_rules(self.resolved.date).rules
+        if f"free_scratch_{self.resolved.target}" not in rules:
+            return set()
+        scratch: set[Owner] = set()
+        others: set[Owner] = set()
+        for op in self.resolved.ops:
+            for _, role, value in named_values(op):
+                is_made = value in op.results and "makes_storage" in op.traits
+                is_free = role is Role.SCRATCH and "real_scratch" not in op.traits
+                if not is_made:
+                    (scratch if is_free else others).add(value)
+        return scratch - others
 
     def _lifetimes(self) -> dict[Owner, tuple[int, Lifetime]]:
         lives: dict[Owner, tuple[int, Lifetime]] = {}

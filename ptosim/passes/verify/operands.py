@@ -9,12 +9,19 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok
+from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.bind import operand_kinds
-from ptosim.passes.bind.written import count_indices, count_values, is_literal, type_tokens
+from ptosim.passes.bind.written import (
+    count_indices,
+    count_values,
+    is_literal,
+    is_named,
+    type_tokens,
+)
 
 
 def enum_member(operand: Operand, definition: OperandDef) -> str | None:
@@ -35,6 +42,7 @@ def is_word(operand: Operand) -> bool:
     return operand.value is None and isinstance(operand.const, (str, Enum))
 
 
+<<<<<<< HEAD
 def check_words(op: Operation, source: Source, date: str) -> Iterator[Diagnostic]:
     """Report words that are not members of the enums that their operands name, or not at the date
     of the language."""
@@ -57,6 +65,22 @@ def check_member(
     reasons = [enum.absent(member, date) for enum in of]
     if of and all(reasons):
         yield finding("PTO2004", f"'{op.name}' op: {reasons[0]} ({of[0].name})", span)
+=======
+def check_words(op: Operation, source: Source, date: str | None) -> Iterator[Diagnostic]:
+    """Report words that are not members of the enums that their operands name, at a date (None:
+    at any)."""
+    for definition, operand in _word_operands(op):
+        free = "string" in definition.kinds or "word" in definition.kinds
+        if free:
+            continue
+        member = enum_member(operand, definition)
+        if member is None:
+            yield _unknown_member(op, definition, operand, source)
+            continue
+        other = other_date(op, definition.enums, member, _place(op, operand, source), date)
+        if other is not None:
+            yield other
+>>>>>>> main
 
 
 def _word_operands(op: Operation) -> Iterator[tuple[OperandDef, Operand]]:
@@ -77,13 +101,38 @@ def _word_operands(op: Operation) -> Iterator[tuple[OperandDef, Operand]]:
 def _unknown_member(
     op: Operation, definition: OperandDef, operand: Operand, source: Source
 ) -> Diagnostic:
-    tok = operand.tok
-    span = tok.span(source) if isinstance(tok, Tok) else op.span(source)
+    span = _place(op, operand, source)
     value = operand.const
     if isinstance(value, Enum) and value.kind not in (None, "enum", *definition.enums):
         what = f"'{definition.name}'"
         return other_enum(op, what, definition.enums, value, span, f"<{value.member}>")
     return no_member(op, definition.enums, value, span)
+
+
+def _place(op: Operation, operand: Operand, source: Source) -> Span:
+    tok = operand.tok
+    return tok.span(source) if isinstance(tok, Tok) else op.span(source)
+
+
+def other_date(
+    op: Operation, names: Sequence[str], member: str, span: Span, date: str | None
+) -> Diagnostic | None:
+    """Return the finding that no enum has a member at a date (None: at any date), if so."""
+    having = [
+        enums()[name] for name in names if name in enums() and member in enums()[name].members
+    ]
+    rows = [enum.dates_of(member) for enum in having]
+    if date is None or not rows or any(holds(row, date) for row in rows):
+        return None
+    since = rows[0].get("since")
+    return finding(
+        "PTO2004",
+        f"'{op.name}' op: `{member}` of {having[0].name} "
+        + (f"needs PTOAS {since}" if since else f"is not in PTOAS {date}"),
+        span,
+        notes=(f"members: {', '.join(having[0].members_at(date))}",),
+        help=f"run with `--compat {since}`" if since else None,
+    )
 
 
 def other_enum(
@@ -172,7 +221,7 @@ def check_type_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
         return
     types = type_tokens(op)
     values = sum(map(count_values, op.items))
-    named = sum(count_values(item) for item in op.items if getattr(item, "kind", "") == "keyword")
+    named = sum(count_values(item) for item in op.items if is_named(item))
     indices = sum(map(count_indices, op.items))
     literals = sum(map(is_literal, op.items))
     if len(types) not in (values, values - indices, values - named, values + literals):

@@ -149,7 +149,8 @@ def holds(text: str, names: Mapping[str, Any], absent: bool) -> bool:
 
 def environment(op: Operation, target: str) -> dict[str, Any]:
     """Return the names that a rule of the op can use: operands, attributes, predicates, `target`,
-    `form` (how the op is written) and `snippet` (true outside any function)."""
+    `form` (how the op is written) and `snippet` (true outside any function). Of an operand and an
+    attribute of one name the operand has it where it is given; the attribute is `attr_NAME` too."""
     names: dict[str, Any] = {
         "target": target,
         "form": op.form,
@@ -161,10 +162,12 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
         # Rules of an op with several operand lists name operands of all of them.
         for variant in definition.variants:
             names.update(dict.fromkeys(o.name for o in variant.operands))
+        names.update({f"attr_{n}": op.attributes.get(n) for n in definition.attrs if n in names})
         names.update(op.attributes)
     definitions = {d.name: d for d in op.variant.operands} if op.variant is not None else {}
     for name, operand in op.bound.items():
-        names[name] = _bound_view(operand, definitions.get(name))
+        if operand is not None or name not in op.attributes:
+            names[name] = _bound_view(operand, definitions.get(name))
     names.update(_result_views(op))
     return names
 

@@ -38,11 +38,13 @@ from ptosim.passes.verify.operands import (
     check_words,
     no_member,
     operand_span,
+    other_date,
     other_enum,
 )
 from ptosim.passes.verify.rule_views import OperandView, environment, holds
 from ptosim.passes.verify.rules import PREDICATES
 
+MICRO_CODE = "PTO3006"
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
 _ALL_STAND_INS = {"memref": ("tile", "view")}  # bare operations are read alike at every date
 _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
@@ -61,17 +63,23 @@ class _Verifier:
     def __init__(self, resolved: ResolvedModule) -> None:
         self.target = resolved.target
         self.date = resolved.date
+        snippet = resolved.module.kind == "snippet"
+        self.word_date = None if snippet else resolved.date  # a snippet reads words of any date
         self.source: Source = resolved.module.source
         self.facts = resolved.facts
         self.backends = {f.op: f.unit.backend for f in resolved.functions.values()}
         is_module = resolved.module.kind == "module"
-        self.stand_ins = unit_rules(resolved.date).stand_ins if is_module else _ALL_STAND_INS
+        rules = unit_rules(resolved.date)
+        self.takes_micro = is_module and "micro_on_every_target" in rules.rules
+        self.stand_ins = rules.stand_ins if is_module else _ALL_STAND_INS
         self.found: list[Diagnostic] = []
 
     def check(self, op: Operation, definition: OpDef) -> None:
         if definition.status[self.target] is Status.ABSENT:
-            self._absent(op, definition)
-            return
+            if not self._is_micro(definition):
+                self._absent(op, definition)
+                return
+            self._only_there(op, definition)
         self.found.extend(check_commas(op, self.source))
         self.found.extend(check_type_lists(op, self.source))
         attributes_fit = self._attributes(op, definition)
@@ -82,7 +90,11 @@ class _Verifier:
             return
         faults = [
             *self._unlisted(op),
+<<<<<<< HEAD
             *check_words(op, self.source, self.date),
+=======
+            *check_words(op, self.source, self.word_date),
+>>>>>>> main
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
         ]
@@ -104,9 +116,22 @@ class _Verifier:
     def _report(self, code: str, message: str, span: Span, **details: Any) -> None:
         self.found.append(finding(code, message, span, **details))
 
+    def _is_micro(self, definition: OpDef) -> bool:
+        """True for an operation that no verifier of the date ties to a target."""
+        return self.takes_micro and definition.family.startswith("micro")
+
+    def _only_there(self, op: Operation, definition: OpDef) -> None:
+        self._report(
+            MICRO_CODE,
+            f"'{op.name}' is accepted on {ARCH[self.target]}, and only {_archs_with(definition)} "
+            "executes it",
+            op.span(self.source),
+            help="run with `--target a5`, or use tile operations",
+        )
+
     def _absent(self, op: Operation, definition: OpDef) -> None:
         others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
-        where = " and ".join(others) or "no target"
+        where = _archs_with(definition)
         text = definition.absent or f"{definition.mnemonic} is only supported on {where}"
         self._report(
             "PTO3001",
@@ -181,8 +206,17 @@ class _Verifier:
             if op.attributes[known.name] is None:
                 self.found.append(no_member(op, (known.type,), value, span))
                 return False
+<<<<<<< HEAD
             member = str(op.attributes[known.name])
             self.found.extend(check_member(op, (known.type,), member, self.date, span))
+=======
+            other = other_date(
+                op, (known.type,), str(op.attributes[known.name]), span, self.word_date
+            )
+            if other is not None:
+                self.found.append(other)
+                return False
+>>>>>>> main
         elif not _has_type(value, known.type):
             self._report(
                 "PTO2006",
@@ -210,7 +244,8 @@ class _Verifier:
                 self._report(
                     "PTO2017",
                     f"'{op.name}' op expects result to satisfy valid_shape[{axis}] <= "
-                    f"shape[{axis}]",
+                    f"shape[{axis}]: tile_buf valid_{('row', 'col')[axis]} ({valid}) exceeds "
+                    f"{('rows', 'cols')[axis]} ({size})",
                     value.span(self.source),
                     label=f"valid {valid} of {size}",
                     notes=("the valid region is inside the static shape of the tile",),
@@ -411,6 +446,11 @@ def _brief(type_: Type | None) -> str:
     layout = "" if type_.blayout == "row_major" else f" {type_.blayout}"
     box = "" if type_.slayout == "none_box" else f" box {type_.slayout}"
     return f"{type_.loc} {type_.rows}x{type_.cols}x{type_.dtype}{valid}{layout}{box}"
+
+
+def _archs_with(definition: OpDef) -> str:
+    has = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
+    return " and ".join(has) or "no target"
 
 
 def _target_of(archs: list[str]) -> str:

@@ -22,7 +22,8 @@ class Request:
     def stages(self) -> tuple[str, ...]:
         """Names of the operation's stages on this target, by the form that its operands ask for."""
         options, shape = self.entry.options, self.shape
-        if "precise" in options and shape.target == "a5" and _is_precise(shape):
+        mode = str(shape.attrs.get("precision_mode"))
+        if "precise" in options and shape.target == "a5" and "HIGH_PRECISION" in mode:
             return (options["precise"],)
         if "with_tmp" in options and shape.target == "a2a3" and shape.args.get("tmp") is not None:
             return tuple(options["with_tmp"].split())
@@ -75,7 +76,3 @@ class Request:
             moved=moved,
             work=work,
         )
-
-
-def _is_precise(shape: OpShape) -> bool:
-    return "HIGH_PRECISION" in str(shape.attrs.get("precision_mode"))

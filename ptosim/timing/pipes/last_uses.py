@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from ptosim.timing.pipes.steps import Placed
@@ -191,13 +192,9 @@ class Spans:
         """Join neighbours in pairs; the later of the two counts for both."""
         pairs = zip(self.items[::2], self.items[1::2], strict=False)
         odd = self.items[-1:] if len(self.items) % 2 else []
-        self.items = [*(max(pair, key=_when) for pair in pairs), *odd]
+        self.items = [*(max(pair, key=itemgetter(0)) for pair in pairs), *odd]
         self.ends = [*self.ends[1::2], *(self.ends[-1:] if odd else [])]
         self.firsts = self.firsts[::2]
-
-
-def _when(given: Given) -> int:
-    return given[0]
 
 
 @dataclass(slots=True, eq=False)

@@ -143,3 +143,50 @@ def test_aliases_and_comments_stay_in_their_region():
         "  // at the end of the module\n}\n#l1 = loc(#l0)\n"
     )
     assert print_module(clean(text)) == text
+
+
+def test_a_program_in_the_quoted_form_is_the_same_program():
+    quoted = """
+    "builtin.module"() ({
+      "func.func"() <{function_type = (i32, index) -> i32, sym_name = "f", sym_visibility = "private"}> ({
+      ^bb0(%a: i32, %i: index):
+        %r = "scf.index_switch"(%i) <{cases = array<i64: 2, 5>}> ({
+          "scf.yield"(%a) : (i32) -> ()
+        }, {
+          %b = "arith.addi"(%a, %a) : (i32, i32) -> i32
+          "scf.yield"(%b) : (i32) -> ()
+        }, {
+          "scf.yield"(%a) : (i32) -> ()
+        }) : (index) -> i32
+        %v = "scf.execute_region"() ({
+          "cf.br"(%r)[^bb1] : (i32) -> ()
+        ^bb1(%q: i32):
+          "scf.yield"(%q) : (i32) -> ()
+        }) : () -> i32
+        "func.return"(%v) : (i32) -> ()
+      }) {pto.entry} : () -> ()
+      "func.func"() <{function_type = () -> (), sym_name = "g"}> ({ }) : () -> ()
+    }) {pto.target_arch = "a5"} : () -> ()
+    """
+    short = """module attributes {pto.target_arch = "a5"} {
+  func.func private @f(%a: i32, %i: index) -> i32 attributes {pto.entry} {
+    %r = scf.index_switch %i -> i32 case 2 {
+      %b = "arith.addi"(%a, %a) : (i32, i32) -> i32
+      scf.yield %b : i32
+    } case 5 {
+      scf.yield %a : i32
+    } default {
+      scf.yield %a : i32
+    }
+    %v = scf.execute_region -> i32 {
+      cf.br ^bb1(%r : i32)
+    ^bb1(%q: i32):
+      scf.yield %q : i32
+    }
+    return %v : i32
+  }
+  func.func @g()
+}
+"""
+    assert print_module(clean(quoted)) == short
+    assert print_module(clean(short)) == short

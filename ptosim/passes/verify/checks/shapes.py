@@ -215,11 +215,22 @@ def _root(operand: object, roots: dict[Value, Operation]) -> Operation | None:
     return roots.get(value) if value is not None else None
 
 
+_SCALE_TABLES = ("mx_a_zz", "mx_b_nn")
+
+
 def _view_layout(
     op: Operation, resolved: ResolvedModule, ambiguous: dict[Operation, set[str]]
 ) -> Iterator[Diagnostic]:
     given = op.attributes["layout"]
     resolved.layouts[op] = given or "nd"
+    if given in _SCALE_TABLES:
+        yield finding(
+            "PTO8004",
+            f"'{op.name}' op: this version does not have views of layout {given} yet",
+            op.span(resolved.module.source),
+            notes=("it is the layout of the scale tables of MX matrix operations",),
+        )
+        return
     shape, strides = _static(op, "shape"), _static(op, "strides")
     if not shape or not strides or len(shape) != len(strides):
         return
