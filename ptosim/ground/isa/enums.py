@@ -8,11 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.isa.data import read_toml
-<<<<<<< HEAD
-from ptosim.ground.isa.dates import comes_later, holds
-=======
 from ptosim.ground.isa.dates import holds
->>>>>>> main
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +19,9 @@ class EnumDef:
     name: str
     members: dict[str, int]
     pipes: dict[str, str]
-<<<<<<< HEAD
-    dates: dict[str, dict[str, str]]
-    """`since` and `until` of the members that not every date of the language has."""
-
-    def absent(self, member: str, date: str) -> str:
-        """Return in words why a date does not have a member, '' if it does."""
-        row = self.dates.get(member, {})
-        if holds(row, date):
-            return ""
-        if comes_later(row, date):
-            return f"`{member}` needs PTOAS {row['since']}"
-        return f"PTOAS {row['until']} has `{member}` no more"
-=======
     words: dict[str, str] = field(default_factory=dict)
     dates: Mapping[str, Any] = field(default_factory=dict)
     dated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
->>>>>>> main
 
     def member(self, text: str) -> str | None:
         """Return the canonical spelling of a member, None if there is none."""
@@ -65,9 +47,6 @@ def enums() -> dict[str, EnumDef]:
     made = {}
     for name, row in table.items():
         full = table[row["same_as"]] if "same_as" in row else row
-<<<<<<< HEAD
-        made[name] = EnumDef(name, full["members"], full.get("pipes", {}), full.get("dates", {}))
-=======
         made[name] = EnumDef(
             name,
             full["members"],
@@ -76,7 +55,6 @@ def enums() -> dict[str, EnumDef]:
             {key: row[key] for key in ("since", "until") if key in row},
             full.get("dated", {}),
         )
->>>>>>> main
     return made
 
 

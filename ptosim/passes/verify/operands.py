@@ -42,30 +42,6 @@ def is_word(operand: Operand) -> bool:
     return operand.value is None and isinstance(operand.const, (str, Enum))
 
 
-<<<<<<< HEAD
-def check_words(op: Operation, source: Source, date: str) -> Iterator[Diagnostic]:
-    """Report words that are not members of the enums that their operands name, or not at the date
-    of the language."""
-    for definition, operand in _word_operands(op):
-        free = "string" in definition.kinds or "word" in definition.kinds
-        member = enum_member(operand, definition)
-        if member is None and not free:
-            yield _unknown_member(op, definition, operand, source)
-        elif member is not None:
-            tok = operand.tok
-            span = tok.span(source) if isinstance(tok, Tok) else op.span(source)
-            yield from check_member(op, definition.enums, member, date, span)
-
-
-def check_member(
-    op: Operation, names: Sequence[str], member: str, date: str, span: Span
-) -> Iterator[Diagnostic]:
-    """Report a member that none of the enums has at a date of the language."""
-    of = [enum for name in names if (enum := enums().get(name)) and member in enum.members]
-    reasons = [enum.absent(member, date) for enum in of]
-    if of and all(reasons):
-        yield finding("PTO2004", f"'{op.name}' op: {reasons[0]} ({of[0].name})", span)
-=======
 def check_words(op: Operation, source: Source, date: str | None) -> Iterator[Diagnostic]:
     """Report words that are not members of the enums that their operands name, at a date (None:
     at any)."""
@@ -80,7 +56,6 @@ def check_words(op: Operation, source: Source, date: str | None) -> Iterator[Dia
         other = other_date(op, definition.enums, member, _place(op, operand, source), date)
         if other is not None:
             yield other
->>>>>>> main
 
 
 def _word_operands(op: Operation) -> Iterator[tuple[OperandDef, Operand]]:

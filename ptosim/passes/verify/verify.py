@@ -32,7 +32,6 @@ from ptosim.passes.bind.clauses import is_complete
 from ptosim.passes.verify.operands import (
     check_commas,
     check_lists,
-    check_member,
     check_results,
     check_type_lists,
     check_words,
@@ -90,11 +89,7 @@ class _Verifier:
             return
         faults = [
             *self._unlisted(op),
-<<<<<<< HEAD
-            *check_words(op, self.source, self.date),
-=======
             *check_words(op, self.source, self.word_date),
->>>>>>> main
             *check_lists(op, self.source),
             *check_results(op, definition, self.source),
         ]
@@ -206,17 +201,12 @@ class _Verifier:
             if op.attributes[known.name] is None:
                 self.found.append(no_member(op, (known.type,), value, span))
                 return False
-<<<<<<< HEAD
-            member = str(op.attributes[known.name])
-            self.found.extend(check_member(op, (known.type,), member, self.date, span))
-=======
             other = other_date(
                 op, (known.type,), str(op.attributes[known.name]), span, self.word_date
             )
             if other is not None:
                 self.found.append(other)
                 return False
->>>>>>> main
         elif not _has_type(value, known.type):
             self._report(
                 "PTO2006",
