@@ -18,6 +18,7 @@ from ptosim.ground.ir.types import (
     AbstractTileType,
     DType,
     MemRefType,
+    PackedDType,
     PtrType,
     ScalarType,
     TileType,
@@ -25,7 +26,7 @@ from ptosim.ground.ir.types import (
     VectorType,
 )
 from ptosim.machine.gm import five_dims, view_spec
-from ptosim.machine.storage import argument_dtype
+from ptosim.machine.storage import argument_dtype, to_bytes
 from ptosim.semantics.scalar.numbers import rounder, wrap
 
 
@@ -113,11 +114,13 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
 def array_argument(name: str, dtype: DType, value: Any) -> np.ndarray:
     """Return an array argument in the array type of an element type.
 
-    Accepted besides the type itself: either sign for signless integers, codes (uint8 for 8-bit and
-    narrower floats, uint16 for bf16, and the raw bytes that a file of such floats is read as), and
-    Python numbers where every one is representable.
+    Accepted besides the type itself: the parts of packed elements, either sign for signless
+    integers, codes (uint8 for 8-bit and narrower floats, uint16 for bf16, and the raw bytes that a
+    file of such floats is read as), and Python numbers where every one is representable.
     """
     expected = argument_dtype(dtype)
+    if isinstance(dtype, PackedDType) and getattr(value, "dtype", None) != expected:
+        return _packed_argument(name, dtype, value)
     if not isinstance(value, (np.ndarray, np.generic)):
         value = np.asarray(value)
         if value.dtype.kind not in "iufb":
@@ -136,6 +139,19 @@ def array_argument(name: str, dtype: DType, value: Any) -> np.ndarray:
         f"argument `{name}` is an array of {dtype}, but the array given has {array.dtype}",
         help=f"pass an array of NumPy type {expected}",
     )
+
+
+def _packed_argument(name: str, dtype: PackedDType, array: Any) -> np.ndarray:
+    """Return packed elements for an array of their parts, several along the last axis for each."""
+    parts = array_argument(name, dtype.part, array)
+    width = parts.shape[-1] if parts.ndim else 1
+    if width % dtype.count:
+        raise UsageError(
+            f"argument `{name}`: {width} elements of {dtype.part} are no whole number of {dtype}",
+            help=f"the last axis is a multiple of {dtype.count}",
+        )
+    packed = to_bytes(parts, dtype.part).view(argument_dtype(dtype))
+    return packed.reshape(*parts.shape[:-1], width // dtype.count)
 
 
 def _holds_codes(array: np.ndarray, expected: np.dtype) -> bool:
@@ -231,6 +247,9 @@ def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator)
             f"the limit is {MADE_UP_LIMIT}"
         )
     kind = argument_dtype(dtype)
+    if isinstance(dtype, PackedDType):
+        parts = random_array(dtype.part, (math.prod(shape) * dtype.count,), rng)
+        return to_bytes(parts, dtype.part).view(kind).reshape(shape)
     if dtype.kind == "scale":
         return rng.integers(120, 135, shape, dtype=np.uint8).view(kind)
     if dtype.is_integer:

@@ -256,3 +256,23 @@ def test_a_bare_snippet_reads_the_types_of_every_date():
         "T", "!pto.tile_buf<vec, 16x64xf16, slayout=row_major, fractal=16>"
     )
     assert not [d for d in check(text, compat="2026-08") if d.code == "PTO1006"]
+
+
+def test_aliases_name_types_wherever_one_may_be():
+    program = """
+    !T = !pto.tile_buf<vec, 16x64xf32>
+    !U = !T
+    module {
+      !P = !pto.ptr<f32>
+      module {
+        func.func private @g(!P, !U) -> !T
+        func.func @f(%a: !U, %b: !T) {
+          pto.tadd ins(%a, %b : !T, !U) outs(%a : !T)
+          return
+        }
+      }
+    }
+    """
+    assert [d.message for d in check(program, compat="2026-08") if d.is_error] == []
+    missing = program.replace("%a: !U", "%a: !V")
+    assert "undefined type alias `!V`" in [d.message for d in check(missing, compat="2026-08")]
