@@ -223,10 +223,14 @@ def given(case: Case, wrong: bool) -> dict[str, Any]:
     return values
 
 
+def _date(case: Case, text: str) -> str:
+    return case.options.get("compat") or date_of(text)
+
+
 def ran(case: Case, wrong: bool) -> list:
     try:
         text = text_of(case, wrong)
-        program = ptosim.load(text, target=case.target, compat=date_of(text))
+        program = ptosim.load(text, target=case.target, compat=_date(case, text))
         return program.run(arguments(program, given(case, wrong))).findings
     except ptosim.ProgramError as problem:
         return list(problem.diagnostics)
@@ -264,7 +268,7 @@ def test_it_is_found_without_values(case):
     for wrong in (True, False):
         source = Source("k", text_of(case, wrong))
         args = given(case, wrong)
-        date = date_of(source.text)
+        date = _date(case, source.text)
         found = check_source(source, case.target, args=args, dry_run=True, compat=date).findings
         codes = {d.code for d in found if d.severity.word != "note"}
         assert (case.code in codes) == wrong, codes
