@@ -29,6 +29,7 @@ from ptosim.passes.verify.checks import (
     addresses,
     fifos,
     functions,
+    helpers,
     quantised,
     shapes,
     units,
@@ -161,6 +162,7 @@ def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
 _CHECKS = (
     (units.attributes, None),
     (units.marks, None),
+    (helpers.helpers, None),
     (units.kinds, {"section"}),
     (units.references, {"unit"}),
     (units.containers, {"unit"}),

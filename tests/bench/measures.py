@@ -29,6 +29,7 @@ from tests.bench.programs import (
 )
 from tests.bench.sanitizers import sanitizers
 from tests.bench.timing import Figure, best, calibration, each, peak_megabytes
+from tests.bench.walk import walk
 
 
 def start_up() -> list[Figure]:
@@ -190,4 +191,5 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "timing_alone": clock.alone,
     "timing_memory": clock.memory,
     "debugger": debugger,
+    "walk": walk,
 }

@@ -124,3 +124,11 @@ def _zeros():
     attributes = Attributes()
     attributes.set_zero_points("src", 0)
     return attributes
+
+
+def test_the_forms_without_groups_have_onednns_own_names():
+    attributes = Attributes()
+    attributes.set_scales_mask("weights", 2)
+    attributes.set_zero_points_mask("src", 0)
+    assert attributes.scales["weights"].mask == 2
+    assert attributes.zero_points["src"].mask == 0

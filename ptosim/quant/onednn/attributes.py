@@ -94,6 +94,8 @@ class Attributes:
             raise UsageError(f"scales are f32, bf16 or f16, not {dtype}")
         self.scales[_argument(arg)] = Mask(mask, tuple(groups))
 
+    set_scales_mask = set_scales  # oneDNN's own name of the form without groups
+
     def set_zero_points(
         self, arg: str, mask: int, groups: Sequence[int] = (), dtype: str = "s32"
     ) -> None:
@@ -101,6 +103,8 @@ class Attributes:
         if dtype not in ("s32", "s8", "u8", "s4", "u4"):
             raise UsageError(f"zero points are s32, s8, u8, s4 or u4, not {dtype}")
         self.zero_points[_argument(arg)] = Mask(mask, tuple(groups))
+
+    set_zero_points_mask = set_zero_points  # oneDNN's own name of the form without groups
 
     def set_rounding_mode(self, arg: str, mode: str) -> None:
         """Choose how an operand is rounded: `environment` is the CPU's mode, nearest even."""
