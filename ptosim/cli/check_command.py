@@ -16,6 +16,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
 from ptosim.ground.errors import UsageError, rejected
+from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
@@ -226,6 +227,7 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
         "file": report.source.label,
         "target": front.target,
         "chip": front.chip,
+        "compat": front.compat,
         "level": front.level,
         "sync": front.sync,
         "profile": options.profile or "hw",
@@ -238,9 +240,11 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
 
 def _line(report: _File, options: argparse.Namespace) -> str:
     fields = _fields(report, options)
-    names = ["target", "chip", "level", "sync", "profile", "entry"]
+    names = ["target", "chip", "compat", "level", "sync", "profile", "entry"]
     if machine(fields["chip"]).is_usual:
         names.remove("chip")
+    if fields["compat"] == DEFAULT_DATE:
+        names.remove("compat")
     choices = " · ".join(f"{n} {fields[n]}" for n in names if fields[n] != "")
     hidden = ""
     if report.hidden:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.ir.types import DType, TileType
+from ptosim.ground.ir.types import DType, PackedDType, TileType
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, strided_view
 from ptosim.machine.storage import from_bytes, unpack_nibbles
@@ -55,7 +55,10 @@ class Reading:
 
 
 def numbers_of(codes: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return codes of narrow floats as f32, 4-bit integers with their sign, others as they are."""
+    """Return codes of narrow floats as f32, 4-bit integers with their sign, others (packed
+    elements too) as they are."""
+    if isinstance(dtype, PackedDType):
+        return codes  # several numbers an element: their bits
     form = lookup(dtype.name)
     if form.kind == "code":
         return decode(codes.view(np.uint8), form.name)

@@ -133,7 +133,7 @@ def _store(
     ins: list[TileText | TypedName] = [acc]
     if words == "column":
         table = _row(f, shape, "words", "i64", "scaling", at[1])
-        f.op("pto.tstore_fp", [acc, table], [view], attrs)
+        f.op("pto.tstore", [acc], [view], attrs, fp=table)
         return
     if words == "tensor":
         ins.append(f.scalar("word", "i64"))

@@ -162,10 +162,12 @@ class FunctionText:
         ins: Sequence[TileText | TypedName],
         outs: Sequence[TileText | TypedName],
         attrs: str = "",
+        fp: TileText | None = None,
     ) -> None:
-        """Add an operation."""
+        """Add an operation; `fp` is a scale for each column."""
         tail = f" {{{attrs}}}" if attrs else ""
-        self.line(f"{name} ins({_group(ins)}) outs({_group(outs)}){tail}")
+        scale = f" fp {fp.name} : {fp.type}" if fp is not None else ""
+        self.line(f"{name} ins({_group(ins)}{scale}) outs({_group(outs)}){tail}")
 
     # -- memory ------------------------------------------------------------------------------------
 

@@ -73,6 +73,8 @@ ALIASES: dict[str, str] = {
     "f8E4M3": "f8E4M3FN",
     "f4E2M1": "f4E2M1FN",
     "f4E1M2": "f4E1M2FN",
+    "!pto.hif8": "hif8",
+    "!pto.f8E8M0": "f8E8M0FNU",
     "si64": "i64",
     "si32": "i32",
     "si16": "i16",

@@ -14,7 +14,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType
-from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 
 
@@ -72,9 +72,10 @@ def _dtype_shape_seed(spec: str, rest: str) -> tuple[DType, tuple[int, ...], int
 
 
 def _dtype(name: str) -> DType:
-    found = dtypes().get(name)
+    found = plain_dtypes().get(name)
     if found is None:
-        raise UsageError(f"unknown element type `{name}`", help=f"known: {', '.join(dtypes())}")
+        known = ", ".join(plain_dtypes())
+        raise UsageError(f"unknown element type `{name}`", help=f"known: {known}")
     return found
 
 

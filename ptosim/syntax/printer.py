@@ -342,7 +342,8 @@ def _line_form(op: Operation) -> str:
 def _generic(op: Operation) -> str:
     values = ", ".join(map(_item, op.ins))
     props = f" <{_dict(op.props)}>" if op.props else ""
-    text = f'"{op.name}"({values}){props}'
+    labels = f"[{', '.join(map(_item, op.items))}]" if op.items else ""
+    text = f'"{op.name}"({values}){labels}{props}'
     return text if op.regions else text + _generic_tail(op)
 
 

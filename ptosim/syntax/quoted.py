@@ -6,6 +6,7 @@ are its operands in this order; branches name their blocks in brackets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,6 +103,8 @@ def _func(op: Operation) -> bool:
         return False
     if type_.atom.kind != "func_type" or not isinstance(name.atom, Tok):
         return False
+    if not all(isinstance(op.attrs[k].atom, Tok) for k in ("sym_visibility",) if k in op.attrs):
+        return False
     takes, gives = (part.parts for part in type_.atom.parts)
     if block is not None and len(block.args) != len(takes):
         return False
@@ -120,9 +123,10 @@ def _func(op: Operation) -> bool:
 
 
 def _module(op: Operation) -> bool:
-    if len(op.regions) != 1 or op.ins:
+    name = op.attrs.get("sym_name")
+    if len(op.regions) != 1 or op.ins or not (name is None or isinstance(name.atom, Tok)):
         return False
-    name = op.attrs.pop("sym_name", None)
+    op.attrs.pop("sym_name", None)
     op.items = [Tok("SYMBOL", f"@{_word(name)}", name.atom.start)] if name is not None else ()
     op.name, op.arrow = "module", None
     return True
@@ -183,6 +187,27 @@ def _cond_br(op: Operation) -> bool:
     return True
 
 
+def _switch(op: Operation) -> bool:
+    """The first block is the default one; the cases are in `case_values`."""
+    sizes = numbers(op.attrs.get("operandSegmentSizes")) or [1, 0, 0]
+    counts = [sizes[1], *(numbers(op.attrs.get("case_operand_segments")) or [])]
+    values = op.attrs.get("case_values")
+    cases = re.findall(r"-?\d+", getattr(values.atom, "value", "")) if values is not None else []
+    fits = len(sizes) == 3 and sizes[0] == 1 and 1 + sum(counts) == len(op.ins)
+    if not fits or not len(op.items) == len(counts) == len(cases) + 1:
+        return False
+    starts = [1 + sum(counts[:i]) for i in range(len(counts))]
+    op.clauses = [
+        _succ(label, op, start, count)
+        for label, start, count in zip(op.items, starts, counts, strict=True)
+    ]
+    op.items = [Tok("INT", case, op.start) for case in cases]
+    op.ins, op.ins_types = op.ins[:1], op.ins_types[:1]
+    for key in ("case_values", "case_operand_segments"):
+        op.attrs.pop(key, None)
+    return True
+
+
 def numbers(attr: Attr | None) -> list[int] | None:
     """Return the numbers of `array<i32: 1, 0>`, None if it is not one."""
     text = getattr(attr.atom, "value", "") if attr is not None else ""
@@ -204,6 +229,7 @@ _READERS: dict[str, Callable[[Any], bool]] = {
     "func.call": _call,
     "cf.br": _br,
     "cf.cond_br": _cond_br,
+    "cf.switch": _switch,
     "func.func": _func,
     "builtin.module": _module,
     "scf.index_switch": _index_switch,

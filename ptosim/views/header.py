@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
@@ -22,6 +23,7 @@ def header_fields(chosen: LoadedProgram | Front, profile: Profile, entry: str) -
         "version": __version__,
         "target": chosen.target,
         "chip": chosen.chip,
+        "compat": chosen.compat,
         "level": chosen.level,
         "sync": chosen.sync,
         "profile": _profile(profile),
@@ -35,9 +37,14 @@ def _profile(profile: Profile) -> str:
 
 
 def header_line(fields: dict[str, object]) -> str:
-    """Return the first line of a report; the chip is left out where it is the usual one."""
+    """Return the first line of a report; the chip and the date of the language are left out where
+    they are the usual ones."""
     version, chip = fields["version"], machine(str(fields["chip"]))
-    left_out = ("version", "chip") if chip.is_usual else ("version",)
+    left_out = ["version"]
+    if chip.is_usual:
+        left_out.append("chip")
+    if fields["compat"] == DEFAULT_DATE:
+        left_out.append("compat")
     rest = " · ".join(f"{k} {v}" for k, v in fields.items() if k not in left_out)
     return f"ptosim {version} · {rest}"
 

@@ -207,7 +207,7 @@ def a_mask_of_several_rows_packed_back_to_back(k: Kernel, wrong: bool) -> None:
 # -- microscaling: actual bytes ---------------------------------------------------------------------
 
 
-@fault("PTO4001", "a5", cure="59,461")
+@fault("PTO4001", "a5", cure="59,461", options={"compat": "2026-04"})
 def a_microscaling_quantisation_over_budget(k: Kernel, wrong: bool) -> None:
     """4.40625 bytes for each f32 element, and one for its code: 45,056 elements fit 248 KiB, 49,152 do not."""
     tiles = _mx_tiles(k, 192 if wrong else 176, 256)

@@ -17,7 +17,7 @@ from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.source import Source
 from tests.sanitize.faults import Case, fault, through
 from tests.sanitize.library_faults import CASES
-from tests.support.text import Kernel
+from tests.support.text import Kernel, date_of
 
 # -- values that nobody wrote -----------------------------------------------------------------------
 
@@ -223,9 +223,14 @@ def given(case: Case, wrong: bool) -> dict[str, Any]:
     return values
 
 
+def _date(case: Case, text: str) -> str:
+    return case.options.get("compat") or date_of(text)
+
+
 def ran(case: Case, wrong: bool) -> list:
     try:
-        program = ptosim.load(text_of(case, wrong), target=case.target)
+        text = text_of(case, wrong)
+        program = ptosim.load(text, target=case.target, compat=_date(case, text))
         return program.run(arguments(program, given(case, wrong))).findings
     except ptosim.ProgramError as problem:
         return list(problem.diagnostics)
@@ -263,6 +268,7 @@ def test_it_is_found_without_values(case):
     for wrong in (True, False):
         source = Source("k", text_of(case, wrong))
         args = given(case, wrong)
-        found = check_source(source, case.target, args=args, dry_run=True).findings
+        date = _date(case, source.text)
+        found = check_source(source, case.target, args=args, dry_run=True, compat=date).findings
         codes = {d.code for d in found if d.severity.word != "note"}
         assert (case.code in codes) == wrong, codes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import ptosim
-from tests.support.text import Kernel
+from tests.support.text import Kernel, date_of
 
 KINDS = ("cube", "vector")
 
@@ -42,7 +42,9 @@ class Pair:
         self, args: dict[str, Any], entry: str = "cube_kernel", **options: Any
     ) -> ptosim.Result:
         """Load and run both."""
-        return ptosim.load(self.text(), **self.load_options).run(args, entry=entry, **options)
+        text = self.text()
+        choices = {"compat": date_of(text), **self.load_options}
+        return ptosim.load(text, **choices).run(args, entry=entry, **options)
 
 
 def loop(kernel: Kernel, count: int, variable: str = "%i") -> None:

@@ -68,12 +68,12 @@ def test_rejected_in_the_text(what, target):
         f'module attributes {{pto.target_arch = "{target}"}} {{\n'
         f"func.func @kernel({args}) {{\n%n = arith.constant 65 : i32\n{line}\nreturn\n}}\n}}\n"
     )
-    findings = ptosim.check(text)
+    findings = ptosim.check(text, compat="2026-04")
     errors = [f for f in findings if f.to_dict()["severity"] == "error"]
     assert CODES[what] in {f.code for f in errors}
     assert all(f.span is not None for f in errors)
     with pytest.raises(ptosim.ProgramError):
-        ptosim.load(text)
+        ptosim.load(text, compat="2026-04")
 
 
 def _order(line: str) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 import ptosim
 from ptosim.cli.main import main
 from tests.semantics.test_sync import program
+from tests.support.text import date_of
 
 SIGNAL = """    %vs = pto.make_tensor_view %s, shape = [%c1, %c1], strides = [%c1, %c1] : !pto.tensor_view<1x1xi32>
     %ps = pto.partition_view %vs, offsets = [%c0, %c0], sizes = [%c1, %c1] : !pto.tensor_view<1x1xi32> -> !pto.partition_tensor_view<1x1xi32>
@@ -22,7 +23,7 @@ def signalled(body: str) -> str:
 
 def asked(text: str) -> str:
     with pytest.raises(ptosim.UsageError) as refused:
-        ptosim.load(text).cost()
+        ptosim.load(text, compat=date_of(text)).cost()
     return str(refused.value)
 
 
@@ -33,7 +34,8 @@ def test_the_path_by_a_signal_is_asked_for():
 
 
 def test_a_signal_that_decides_nothing_is_timed():
-    assert ptosim.load(signalled("LOAD\nSTORE"), sync="auto").cost().cycles > 0
+    text = signalled("LOAD\nSTORE")
+    assert ptosim.load(text, sync="auto", compat=date_of(text)).cost().cycles > 0
 
 
 @pytest.mark.parametrize("predicate", ["eq", "ne", "slt"])

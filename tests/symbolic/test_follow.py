@@ -12,13 +12,16 @@ from tests.cli.programs import PART, VIEW
 from tests.sanitize.test_races import pair
 from tests.semantics.test_sync import program
 from tests.support.micro import kernel
+from tests.support.text import date_of
 from tests.symbolic.test_cost import MERGED, signalled
 
 RACE = "LOAD\nSTORE"
 
 
 def checked(text: str, **options) -> Checked:
-    return check_source(Source("k.pto", text), dry_run=True, **{"sync": "manual", **options})
+    return check_source(
+        Source("k.pto", text), dry_run=True, compat=date_of(text), **{"sync": "manual", **options}
+    )
 
 
 def codes(result: Checked) -> list[str]:

@@ -25,7 +25,7 @@ BODY = f"""%c0 = arith.constant 0 : index
 %at = arith.constant 4096 : i64
 %place = arith.constant 0 : i64
 %t = pto.alloc_tile addr = %place : {T}
-%w = pto.subset %t[%c0, %c0] sizes [8, 64] : {T}
+%w = pto.subview %t[%c0, %c0] sizes [8, 64] : {T}
 %p = pto.castptr %at : i64 -> {P}
 %q = pto.addptr %p, %c0 : {P} -> {P}
 %r = pto.castptr %q : {P} -> !pto.ptr<i32, ub>

@@ -18,7 +18,7 @@ from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.records import Inst
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, ScalarType
-from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.isa.dtypes import plain_dtypes
 from ptosim.machine.core import Core
 from ptosim.machine.storage import unpack_nibbles, view_dtype
 from ptosim.semantics.base.orders import Sync, WaitFlag
@@ -36,9 +36,10 @@ _C_TYPES = {
 def element_type(word: str) -> DType:
     """Return the element type of a word, ours or that of C. Raises UsageError."""
     name = word.removesuffix("[]")
-    found = dtypes().get(_C_TYPES.get(name, name))
+    found = plain_dtypes().get(_C_TYPES.get(name, name))
     if found is None:
-        raise UsageError(f"unknown element type `{word}`", help=f"known: {', '.join(dtypes())}")
+        known = ", ".join(plain_dtypes())
+        raise UsageError(f"unknown element type `{word}`", help=f"known: {known}")
     return found
 
 
@@ -49,7 +50,7 @@ def memory(session: Debugger, text: str) -> Sheet:
     """`SPACE RANGE [TYPE]`: bytes as hex, or as elements of a type."""
     words = text.split()
     kind = None
-    if len(words) > 2 and words[-1].removesuffix("[]") in {*dtypes(), *_C_TYPES}:
+    if len(words) > 2 and words[-1].removesuffix("[]") in {*plain_dtypes(), *_C_TYPES}:
         kind = element_type(words.pop())
     place = session.range(" ".join(words))
     return dump(session, place, kind, 0)

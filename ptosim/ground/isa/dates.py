@@ -16,7 +16,7 @@ from ptosim.ground.errors import UsageError
 
 DATES = ("2026-04", "2026-08")
 """In order; the first is PTOAS 0.27, the second PTOAS of 2026-08-21."""
-DEFAULT_DATE = "2026-04"
+DEFAULT_DATE = "2026-08"
 NEWEST = DATES[-1]
 
 _NEVER = "9999"

@@ -30,6 +30,13 @@ def dtype(name: str) -> DType:
     return dtypes()[name]
 
 
+@lru_cache(maxsize=1)
+def plain_dtypes() -> dict[str, DType]:
+    """Return the element types that a word names: what a user types, without the dialect's
+    prefix."""
+    return {name: found for name, found in dtypes().items() if not name.startswith("!")}
+
+
 def dtype_dates(name: str) -> dict[str, Any]:
     """Return the row of an element type, which says the dates that have it."""
     return read_toml("dtypes.toml")["dtype"][name]

@@ -262,9 +262,10 @@ def _variants(row: TomlTable, where: str) -> tuple[Variant, ...]:
 
 
 def _quoted(row: TomlTable) -> tuple[tuple[str, ...], ...]:
-    """`src|srcs, dst`: names of operands in the order of the quoted form; one that the row does not
-    have is left out there too."""
-    return tuple(tuple(piece.split("|")) for piece in pieces(row.get("quoted", "")))
+    """`order = "src|srcs, dst"`: names of operands in the order of the quoted form; one that the
+    row does not have is left out there too."""
+    orders = [entry["order"] for entry in row.get("quoted", ())]
+    return tuple(tuple(piece.split("|")) for order in orders[:1] for piece in pieces(order))
 
 
 _SIGILS = {"~": Role.SCRATCH, "&": Role.INOUT, "^": Role.OUT}

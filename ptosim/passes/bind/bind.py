@@ -318,12 +318,27 @@ def report_mismatch(
     what = definition.mismatch or "does not take these operands"
     sink.report(
         "PTO2001",
-        f"'{op.name}' op {what}",
+        f"'{op.name}' op {what}{_wrong_class(definition, written)}",
         op.span(source),
         label=given,
         notes=tuple(f"operands: {form}" for form in forms),
         help=f"see `ptosim ops {definition.mnemonic}`",
     )
+
+
+def _wrong_class(definition: OpDef, written: Written) -> str:
+    """Says which operand has a class that the op does not take there, if it is one alone."""
+    values = [*written.ins, *(written.outs or ())]
+    for variant in definition.variants:
+        wanted = (*variant.ins, *variant.outs)
+        if len(wanted) != len(values) or any(d.variadic for d in wanted):
+            continue
+        wrong = [(k, d) for k, d in enumerate(wanted) if not _fits(d, values[k])]
+        if len(wrong) == 1:
+            number, operand = wrong[0]
+            kinds = [kind for kind in operand.kinds if kind != "enum"]
+            return f": operand #{number} must be {' or '.join((*kinds, *operand.enums))}"
+    return ""
 
 
 def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnostic:

@@ -194,6 +194,8 @@ class _Resolver(Structured):
         if handles_itself and handler is not None:
             handler(op)
             return
+        if handler is not None:
+            self._not_quoted(op)
         type_of = self.type_of if definition is not None else self.quiet_type_of
         written = collect(op, self.use, type_of)
         for region in op.regions:
@@ -206,6 +208,14 @@ class _Resolver(Structured):
         if op.results:
             names = (output.name for output in op.free_outputs())
             op.result_values = dict(zip(names, op.results, strict=False))
+
+    def _not_quoted(self, op: Operation) -> None:
+        self.sink.report(
+            "PTO2001",
+            f"'{op.name}' op does not take these operands, regions and properties",
+            op.span(self.source),
+            help="write it without quotes",
+        )
 
     def _attribute_aliases(self, attrs: Iterable[Any]) -> None:
         for attr in attrs:

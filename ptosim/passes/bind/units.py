@@ -37,7 +37,7 @@ class _Declarer:
         modules = [op for op in ops if op.name == "module"]
         is_all = unit.op is None and len(ops) == 1
         for op in ops:
-            if op.name == "func.func":
+            if op.name == "func.func" and op.form == "core":
                 self._function(op, unit)
             elif op.name == "module":
                 name = "" if is_all else _module_name(op) or str(modules.index(op))

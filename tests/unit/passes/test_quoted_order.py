@@ -40,7 +40,7 @@ def bound(body: str, name: str) -> dict[str, str]:
     """Resolve a body for A5; return the value of each operand of the last operation of a name."""
     sink = Sink()
     text = FRAME.format(body=body, T=T, I=I, V=V, L=L)
-    resolved = resolve(parse(Source("test.pto", text), sink), "a5", sink)
+    resolved = resolve(parse(Source("test.pto", text), sink), "a5", sink, date="2026-08")
     assert [d.message for d in sink] == []
     op: Operation = [op for op in resolved.module.walk() if op.name == name][-1]
     return {n: o.value.name for n, o in op.operands() if o.value is not None}
@@ -94,7 +94,7 @@ def test_segments_that_do_not_fit_are_refused():
             f": ({T}, {V}) -> ()",
             T=T, I=I, V=V, L=L,
         )  # fmt: skip
-        resolve(parse(Source("test.pto", text), sink), "a5", sink)
+        resolve(parse(Source("test.pto", text), sink), "a5", sink, date="2026-08")
         assert [d.code for d in sink] == ["PTO2001"]
 
 
@@ -102,6 +102,6 @@ def test_an_unknown_operation_in_the_quoted_form():
     """The assembler says "unregistered operation '…' found in dialect ('pto')"."""
     sink = Sink()
     text = FRAME.format(body='"pto.nothing"() : () -> ()', T=T, I=I, V=V, L=L)
-    resolve(parse(Source("test.pto", text), sink), "a5", sink)
+    resolve(parse(Source("test.pto", text), sink), "a5", sink, date="2026-08")
     (found,) = sink
     assert found.message == "unregistered operation 'pto.nothing' found in dialect ('pto')"

@@ -25,7 +25,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "ins": "src:tile, row:index?",
         "outs": "dst:tile",
         "named": "fp:tile?, scale:int?, no_tmp:flag?, buf(ping:tile, pong:tile?)?",
-        "quoted": "src, dst, fp, row, scale",
+        "quoted": [{"order": "src, dst, fp, row, scale"}],
     },
     "pto.made.items": {
         "form": "items",
@@ -60,7 +60,7 @@ def resolved(body: str) -> tuple[Operation, list[str]]:
     sink = Sink()
     text = FRAME.format(T=T, body=body.replace("T", T))
     module = parse(Source("test.pto", text), sink)
-    made = resolve(module, "a5", sink)
+    made = resolve(module, "a5", sink, date="2026-08")
     verify(made, sink)
     again = parse(Source("again.pto", print_module(module)), sink)
     assert print_module(again) == print_module(module)

@@ -78,3 +78,11 @@ def test_a_memref_is_no_tile_today():
 
     assert any("operand #0 must be a tile" in m for m in found("2026-08"))
     assert not any("operand #0" in m for m in found("2026-04"))
+
+
+def test_an_operand_of_the_wrong_class_is_named_by_its_number():
+    """k counts from 0, inputs first."""
+    text = ADD.replace("ins(%a, %a :", "ins(%a, %n :").replace(f"{TILE}, {TILE})", f"{TILE}, i32)")
+    text = text.replace("{\n", "{\n  %n = arith.constant 1 : i32\n", 1)
+    messages = [d.message for d in ptosim.check(text, target="a3") if d.is_rejection]
+    assert any("operand #1 must be tile" in m for m in messages)

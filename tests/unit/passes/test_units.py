@@ -21,7 +21,7 @@ CALLER = """
   }
 """
 CALLEE = """
-  module attributes {pto.backend = "vpto"} {
+  module attributes {pto.backend = "vpto", pto.kernel_kind = #pto.kernel_kind<vector>} {
     func.func @k() { return }
     func.func @store(%value: i32, %out: !pto.ptr<i32, gm>) {
       %zero = arith.constant 0 : index

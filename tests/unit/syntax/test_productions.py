@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+import ptosim
 from ptosim.syntax.printer import print_module
 from tests.unit.syntax.helpers import clean, only_op, parsed
 from tests.unit.syntax.test_parser import texts
@@ -26,6 +27,8 @@ ACCEPTED = {
     "blocks": "func.func @f(%c: i1) { cf.cond_br %c, ^a, ^b(%c : i1) ^a: cf.br ^b(%c : i1) {x} ^b(%x: i1): return }",
     "switch between blocks": "func.func @f(%v: i32) { cf.switch %v : i32, [default: ^a, 0: ^b(%v : i32), -1: ^a] ^a: return ^b(%x: i32): return }",
     "quoted branches": '"cf.cond_br"(%c, %x)[^a, ^b] <{operandSegmentSizes = array<i32: 1, 0, 1>}> : (i1, i32) -> () "cf.br"(%x)[^a] : (i32) -> ()',
+    "quoted switch": '"cf.switch"(%v, %x, %y)[^a, ^b, ^c] <{case_operand_segments = array<i32: 1, 0>, case_values = dense<[5, -1]> : vector<2xi32>, operandSegmentSizes = array<i32: 1, 1, 1>}> : (i32, i32, i32) -> ()',
+    "successors of another operation": '"a.b"(%v)[^a, ^b] <{x = 1}> : (i32) -> ()',
     "quoted loop": '%r = "scf.for"(%a, %b, %c, %d) ({ ^bb0(%i: index, %s: f32): "scf.yield"(%s) : (f32) -> () }) {pto.unroll = "full"} : (index, index, index, f32) -> f32',
     "quoted branch": '"scf.if"(%c) ({ pto.trap }, { }) : (i1) -> ()',
     "blocks of a region": "%r = scf.execute_region -> i32 { cf.br ^b ^b: scf.yield %a : i32 }",
@@ -190,3 +193,33 @@ def test_a_program_in_the_quoted_form_is_the_same_program():
 """
     assert print_module(clean(quoted)) == short
     assert print_module(clean(short)) == short
+
+
+def test_a_quoted_switch_has_its_cases_in_properties():
+    text = ACCEPTED["quoted switch"]
+    assert print_module(clean(text)) == (
+        "cf.switch %v : i32, [default: ^a(%x : i32), 5: ^b(%y : i32), -1: ^c]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"func.func"() <{function_type = {}, sym_name = {}}> ({ }) : () -> ()',
+        '"func.func"() <{function_type = () -> (), sym_name = "f", sym_visibility = [1]}> ({ }) : () -> ()',
+        '"builtin.module"() <{sym_name = {}}> ({ }) : () -> ()',
+        '"scf.for"() ({ }) : () -> ()',
+        '"scf.while"(%a) ({ }) : (i32) -> ()',
+        '"scf.if"(%a) : (i1) -> ()',
+        '"cf.switch"()[^a] <{case_values = {}}> : () -> ()',
+        '"cf.br"() : () -> ()',
+        '"scf.index_switch"(%a) <{cases = array<i64: 3>}> ({ }) : (index) -> ()',
+    ],
+)
+def test_a_quoted_form_whose_parts_do_not_fit_is_kept_as_it_is(text):
+    """What is wrong with it is said when its operands are bound: never an exception."""
+    found = [d.severity.name for d in ptosim.check(text, dry_run=False)]
+    assert "ERROR" in found
+    (op,) = clean(text).ops
+    assert op.form == "generic"
+    assert print_module(clean(print_module(clean(text)))) == print_module(clean(text))

@@ -228,7 +228,9 @@ def _handed_on(
     fits = len(given) == len(types) and all(
         g is None or t is None or compatible(g, t) for g, t in zip(given, types, strict=False)
     )
-    if fits or any(isinstance(t, ErrorType) for t in types):
+    if (fits and (found or word != "scf.condition")) or any(
+        isinstance(t, ErrorType) for t in types
+    ):
         return  # the types of the results are reported already
     wanted = ", ".join(map(str, types)) or "nothing"
     yield finding(
