@@ -65,10 +65,12 @@ class Bound(Protocol):
     @property
     def attributes(self) -> Mapping[str, Any]:
         """Attributes of the row with their values or defaults."""
+        ...
 
     @property
     def target(self) -> str:
         """The target the program runs on."""
+        ...
 
 
 def effects_of(binding: Bound) -> Effects:

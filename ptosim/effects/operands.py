@@ -49,7 +49,7 @@ def written_name(op: Operation, name: str) -> str:
 def bound_values(op: Operation, values: Mapping[str, Any]) -> Iterator[tuple[str, Role, Any]]:
     """Yield operand, role and run-time value of every operand that has one, of lists each."""
     for operand in op.variant.operands if op.variant is not None else ():
-        value = values.get(operand.name)
+        value: Any = values.get(operand.name)
         if operand.variadic and value.__class__ is tuple:
             for entry in value:
                 yield operand.name, operand.role, entry

@@ -24,6 +24,7 @@ from ptosim.ground.ir.types import (
     TileType,
     Type,
     VectorType,
+    ViewType,
 )
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.storage import argument_dtype, to_bytes
@@ -220,6 +221,7 @@ def _reach(op: Operation) -> Needed | None:
     if sizes is None or strides is None or len(sizes) != len(strides) or not sizes:
         return None
     type_ = op.results[0].type
+    assert isinstance(type_, ViewType)
     spec = view_spec(*five_dims(sizes, strides), type_.elem, "nd")
     elements = spec.high + 1
     kept = tuple(d for i, d in enumerate(sizes) if d != 1 or i >= len(sizes) - 2)

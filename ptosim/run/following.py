@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.symbolic import SymbolicEngine, Undecided
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import ProgramError, PtosimError, Trap, UnsupportedError, UsageError
@@ -66,7 +65,7 @@ def follow(
     profile: Profile,
     entry: str,
     args: Mapping[str, Any] | None = None,
-    observers: Sequence[Observer] = (),
+    observers: Sequence[Any] = (),
     budget: int | None = MAX_STEPS,
 ) -> Followed:
     """Follow an entry as far as its scalars are known, for `budget` instructions at most (None: as
@@ -90,10 +89,11 @@ def follow(
 
 
 def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
-    monitor = launch.sanitizers()
+    engine, monitor = launch.engine, launch.sanitizers()
+    assert isinstance(engine, SymbolicEngine)
     result, stop = Followed(), None
     try:
-        result.ended = _walk(launch.engine, budget or launch.options.max_instructions)
+        result.ended = _walk(engine, budget or launch.options.max_instructions)
     except Undecided as open_:
         result.ended = f"{open_}; not followed: {open_.left_out}"
         result.place = Span(launch.front.source, open_.op.start, open_.op.name_end)
@@ -105,10 +105,10 @@ def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
         monitor.finish()
     found = [d for d in launch.sink if d is stop or _is_kept(d)]
     result.findings = [_certain(d, launch.assumed) for d in found]
-    unplaced = dict(launch.engine.unplaced)
+    unplaced = dict(engine.unplaced)
     for core in launch.machine.cores:
         unplaced |= core.ub.unplaced if core.ub is not None else {}
-    result.unplaced, result.unchecked = tuple(unplaced), tuple(launch.engine.unchecked)
+    result.unplaced, result.unchecked = tuple(unplaced), tuple(engine.unchecked)
     return result
 
 

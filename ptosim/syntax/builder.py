@@ -101,7 +101,7 @@ class Builder:
             if part.__class__ is Node:
                 _item_part(op, part)
             else:
-                _regions_and_types(op, (part,))
+                _regions_and_types(op, [part])
         for item in op.items:
             if item.__class__ is dict:
                 op.attrs.update(item)
@@ -477,7 +477,7 @@ def _with_flags(parts: list[Any]) -> list[Any]:
     found: list[Any] = []
     for part, kind in zip(parts, kinds, strict=True):
         last = found[-1] if kind == "ANGLE_ENUM" and found else None
-        if last.__class__ is Tok and last.type == "BARE_ID" and last.end == part.start:
+        if isinstance(last, Tok) and last.type == "BARE_ID" and last.end == part.start:
             found[-1] = Node("flags", [last, part], last.start)
         else:
             found.append(part)

@@ -47,10 +47,12 @@ class Scanner(Protocol):
 
     def scan(self, text: str, at: int, acceptable: Container[str]) -> Scanned:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""
+        ...
 
     @property
     def comments(self) -> list[Tok]:
         """The comments passed over so far."""
+        ...
 
 
 class ProgramScanner:

@@ -49,6 +49,7 @@ class Timing(Protocol):
 
     def issuer(self, core: Core) -> Callable[[Any, int], None]:
         """Return the function of (step, scalar instructions before it) that issues on a core."""
+        ...
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Any:
         """Return the step of an instruction with its operands."""

@@ -65,7 +65,7 @@ class RegionPlan:
         counts: Counter[int] = Counter()
         for inst in self.insts:
             times = 1
-            for loop in self._loops[inst.op]:
+            for loop in self._loops[inst.operation]:
                 times *= trips[loop]
             counts[inst.pc] = times
         return counts

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ptosim.ground.version import __version__
 
@@ -60,7 +60,7 @@ def cached(kind: str, inputs: bytes, derive: Callable[[], Data]) -> Data:
     path = folder / f"{kind}-{digest.hexdigest()[:24]}.bin"
     with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
         return marshal.loads(path.read_bytes())
-    data = derive()
+    data: Any = derive()
     with contextlib.suppress(OSError):
         _write_atomically(folder, path, marshal.dumps(data))
         _drop_older(folder, kind, path)

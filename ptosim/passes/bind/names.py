@@ -293,7 +293,7 @@ class Naming(ABC):
 
     def quiet_type_of(self, tok: Any) -> Type:
         """Return the type that a token spells in an operation that has been reported."""
-        text = self.module.type_aliases.get(tok.value, tok.value)
+        text = self.module.type_aliases.get(tok.value) or tok.value
         return for_target(parse_type(text).type, self.target)
 
     def _report_type(self, tok: Tok, fault: str, hint: str | None) -> None:

@@ -66,7 +66,9 @@ class _Verifier:
         self.word_date = None if snippet else resolved.date  # a snippet reads words of any date
         self.source: Source = resolved.module.source
         self.facts = resolved.facts
-        self.backends = {f.op: f.unit.backend for f in resolved.functions.values()}
+        self.backends: dict[Operation | None, str | None] = {
+            f.op: f.unit.backend for f in resolved.functions.values()
+        }
         is_module = resolved.module.kind == "module"
         rules = unit_rules(resolved.date)
         self.takes_micro = is_module and "micro_on_every_target" in rules.rules

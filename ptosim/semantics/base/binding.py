@@ -134,6 +134,7 @@ class Binding:
     def view_of(self, value: GmView) -> GmAccess:
         """Bind the value of a GM view; faults if it reaches outside its buffer."""
         spec, number, offset = value
+        assert isinstance(number, int)
         buffer = self.machine.buffers[number]
         check_elements(
             self.op.name,

@@ -54,6 +54,7 @@ class VectorContext:
             return self.attrs[name]
         value = operand.const
         text = value.member if isinstance(value, Enum) else str(value)
+        assert self.op.variant is not None
         definition = next(d for d in self.op.variant.operands if d.name == name)
         return next(filter(None, (enums()[e].member(text) for e in definition.enums)), text)
 

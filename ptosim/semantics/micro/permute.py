@@ -31,7 +31,7 @@ def vdup(ctx: VectorContext) -> Run:
     """A scalar, or the lowest or highest lane whether it is active or not, in every active lane."""
     lanes = ctx.lanes("dst")
     count = REGISTER_BYTES // lanes.itemsize
-    if ctx.op.variant.name == "scalar":
+    if getattr(ctx.op.variant, "name", "") == "scalar":
         return ctx.lane_wise(np.copy, "src", lanes=lanes)
     lane = count - 1 if ctx.word("position") == "HIGHEST" else 0
     return ctx.lane_wise(lambda values: np.full(count, values[lane], lanes), "src", lanes=lanes)

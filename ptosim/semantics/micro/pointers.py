@@ -48,6 +48,7 @@ def place_of(op: Binding, pointer: Pointer, sub_block: int | None = None, name: 
     if isinstance(where, int):
         buffer = op.machine.buffers[where]
         return Place(buffer.data, start, f"`{buffer.name}`", True, op.core, where, name)
+    assert where is not None
     core = owner(op.machine, op.core, where, sub_block)
     space = str(_POINTED.get(where, where))
     data = np.frombuffer(core.space(space).data, np.uint8)

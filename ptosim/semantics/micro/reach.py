@@ -34,6 +34,7 @@ def instruction(maker: Callable[[VectorContext], Run], data: Unknown, ctx: Vecto
 
 
 def _results(ctx: VectorContext) -> tuple[int, ...]:
+    assert ctx.op.variant is not None
     names = (o.name for o in ctx.op.variant.outs)
     return tuple(ctx[name] for name in names if ctx.has(name))
 

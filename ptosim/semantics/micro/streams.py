@@ -78,7 +78,7 @@ def _appended(ctx: VectorContext, at: Address, data: Bytes, moved: int | None) -
         slots = core.slots
         state = append(ctx, core, slots[align], at(slots), data(core, slots))
         slots[target] = state
-        if moved is not None:
+        if moved is not None and state.end is not None:
             slots[moved] = Pointer(slots[base].memory, state.end)
 
     return run

@@ -223,6 +223,7 @@ def _element(
     machine: Machine, core: Core, pointer: Pointer, offset: int, dtype: DType
 ) -> np.ndarray:
     number, at = pointer
+    assert number is not None
     data = machine.buffers[number].data if isinstance(number, int) else core.space(number).data
     size = dtype.bits // 8
     start = at + offset * size

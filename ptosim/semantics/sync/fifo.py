@@ -240,6 +240,7 @@ def _slot(
 ) -> np.ndarray:
     """The elements of a slot in global memory; slots of v2c follow those of c2v."""
     number, start = end.gm or (0, 0)
+    assert isinstance(number, int)
     buffer = op.machine.buffers[number]
     before = end.slot_num if direction == "v2c" and len(end.local) == 2 else 0
     start += (before + index % end.slot_num) * end.slot_size + first
