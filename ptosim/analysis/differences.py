@@ -9,7 +9,7 @@ import numpy as np
 
 from ptosim.analysis.memory_map import memory_map
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
-from ptosim.ground.errors import PtosimError, Trap, UsageError
+from ptosim.ground.errors import ProgramError, PtosimError, Trap, UnsupportedError, UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, Tolerance, compare
@@ -29,11 +29,13 @@ class Side:
     cycles: int | None = None
     outputs: dict[str, np.ndarray] | None = None
     why_not: str = ""
+    exit_code: int = 0
+    """Of a program that is refused as a whole: rejected, or not executed on the target."""
 
     @property
     def is_rejected(self) -> bool:
         """True if the program is refused as a whole."""
-        return self.why_not == "rejected"
+        return self.exit_code != 0
 
 
 @dataclass(slots=True)
@@ -94,7 +96,7 @@ def look_at(choices: Choices) -> Side:
     side = Side(front.source.name, front.target, front.chip, list(front.sink))
     profile = make_profile(choices.profile or "hw", front.target, choices.switches)
     if front.sink.is_rejected:
-        side.why_not = "rejected"
+        side.why_not, side.exit_code = "rejected", ProgramError.exit_code
         return side
     program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
@@ -107,6 +109,7 @@ def look_at(choices: Choices) -> Side:
         side.findings, side.why_not = list(trap.diagnostics), "stopped"
     except PtosimError as problem:
         side.why_not = str(problem)
+        side.exit_code = problem.exit_code if isinstance(problem, UnsupportedError) else 0
     try:
         side.cycles = program.cost(entry=entry, args=args).cycles
     except PtosimError as problem:

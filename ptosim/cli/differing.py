@@ -11,7 +11,6 @@ from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.errors import ProgramError
 from ptosim.views.difference_report import renderables
 
 
@@ -51,13 +50,11 @@ def side(options: argparse.Namespace, file: str, target: str | None) -> Side:
 def report(
     found: Difference, names: tuple[str, str], options: argparse.Namespace, terminal: Terminal
 ) -> int:
-    """Write the report and return the exit code: 3 if a side is rejected, 1 if something is
-    worse."""
+    """Write the report and return the exit code: 3 if a side is rejected, 5 if its target does not
+    execute it, 1 if something is worse."""
     threshold = "warning" if options.strict else options.fail_on
     worse = found.regressions(options.slower, shared.THRESHOLDS[threshold])
     terminal.report(_Report(found, worse, names))
     if terminal.format == "text" and found.second.is_rejected:
         terminal.findings(found.new)
-    if found.first.is_rejected or found.second.is_rejected:
-        return ProgramError.exit_code
-    return 1 if worse else 0
+    return found.first.exit_code or found.second.exit_code or (1 if worse else 0)

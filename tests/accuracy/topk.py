@@ -56,7 +56,7 @@ def text(rows: int) -> str:
         "pto.tmrgsort ins(%one, %run32 : !records, i32) outs(%two : !records)",
         "pto.tmrgsort ins(%two, %run128 : !records, i32) outs(%one : !records)",
         *(
-            f"%{name} = pto.subset %one[%c0, {at}] sizes [1, {COLUMNS}] : !records"
+            f"%{name} = pto.subview %one[%c0, {at}] sizes [1, {COLUMNS}] : !records"
             for name, at in (("a", "%c0"), ("b", f"%c{COLUMNS}"))
         ),
         "pto.tmrgsort ins(%a, %b, %tmp {exhausted = false} : !half, !half, !records) outs(%two, %taken : !records, vector<2xi16>)",

@@ -8,7 +8,7 @@ import pytest
 import ptosim
 from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture, np_dtype
 from tests.semantics.helpers import codes
-from tests.support.text import Kernel
+from tests.support.text import Kernel, date_of
 
 pytestmark = pytest.mark.slow
 
@@ -207,7 +207,7 @@ def test_a_scale_tile_follows_its_operand(name):
         return
       }}
     }}"""
-    program = ptosim.load(text, level=3)
+    program = ptosim.load(text, level=3, compat=date_of(text))
     assert program.run({"at": 0x2000}).findings == []
     with pytest.raises(ptosim.Trap) as trap:
         program.run({"at": 0xFE00})

@@ -286,7 +286,8 @@ class Decoder:
                         *(definition.notes if definition else ()),
                     ),
                     help="`ptosim ops` lists what is executed; `ptosim check` accepts the program",
-                )
+                ),
+                has_no_time=status is Status.ABSENT,
             )
             return None
         return None if self._refused(op) else kernel
@@ -300,9 +301,10 @@ class Decoder:
             self.refuse(finding("PTO8002", f"'{op.name}': {reason}", span))
         return reason is not None
 
-    def refuse(self, finding: Diagnostic) -> None:
-        """Report what is not executed; a run without values goes on without it."""
-        if self.depth is Depth.VALUES:
+    def refuse(self, finding: Diagnostic, *, has_no_time: bool = False) -> None:
+        """Report what is not executed; a run without values goes on without it, unless it is to say
+        how long it takes and the target does not have it."""
+        if self.depth is Depth.VALUES or (has_no_time and self.depth is Depth.SHAPES):
             self.sink.emit(finding)
 
     def _exec_operands(self, op: Operation) -> list[tuple[str, Any]]:
