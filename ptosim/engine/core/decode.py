@@ -85,7 +85,6 @@ class Decoder:
             self.slots.initial,
             self.functions,
             self._entry_tiles(entries[0]),
-            self.slots.types,
             self.slots.of,
         )
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
-from ptosim.ground.ir.types import TileType, Type
+from ptosim.ground.ir.types import TileType
 
 
 class Depth(IntEnum):
@@ -83,5 +83,4 @@ class DecodedProgram:
     initial: list[Any]
     functions: dict[str, DecodedFunction]
     tiles: dict[str, tuple[int, TileType, int]] = field(default_factory=dict)
-    slot_types: dict[int, Type] = field(default_factory=dict)
     slots: dict[Value, int] = field(default_factory=dict)

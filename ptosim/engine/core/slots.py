@@ -15,7 +15,6 @@ class Slots:
     def __init__(self) -> None:
         self.initial: list[Any] = [None] * FIRST_SLOT
         self.of: dict[Value, int] = {}
-        self.types: dict[int, Any] = {}
         self._consts: dict[tuple[type, str], int] = {}
 
     def new(self, value: Any) -> int:
@@ -27,7 +26,6 @@ class Slots:
         slot = self.of.get(value)
         if slot is None:
             slot = self.of[value] = self.new(value.const)
-            self.types[slot] = value.type
         return slot
 
     def operand(self, operand: Operand) -> int:

@@ -26,6 +26,8 @@ SPACE_SYNONYMS = {
 
 REGISTER_BYTES = 256
 """A vector register of A5, a repeat of A2/A3 (PTO ISA documentation, vector instructions)."""
+MAX_REPEATS = 255
+"""Repeats that one instruction can have: its count has eight bits."""
 
 
 @dataclass(frozen=True, slots=True)

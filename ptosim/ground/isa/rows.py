@@ -34,7 +34,7 @@ _ROW_KEYS = frozenset(
     (
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
-        "switches", "legacy", "cost", "targets", "terminator", "scratch", "mismatch", "absent",
+        "switches", "legacy", "cost", "targets", "scratch", "mismatch", "absent",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
         "clause", "kept", "quoted", )
 )  # fmt: skip
@@ -156,7 +156,6 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         switches=tuple(merged.get("switches", ())),
         legacy=merged.get("legacy"),
         cost=merged.get("cost", {}),
-        terminator=merged.get("terminator", False),
         traits=_traits(merged, where),
         side=_one_of(merged, "side", ("cube", "vector"), where),
         fifo=_one_of(merged, "fifo", ("open", "push", "pop", "free"), where),

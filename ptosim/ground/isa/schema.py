@@ -137,7 +137,6 @@ class OpDef:
     switches: tuple[str, ...] = ()
     legacy: str | None = None
     cost: Mapping[str, Any] = field(default_factory=dict)
-    terminator: bool = False
     # What the operation is beside what its operands say, in the words of `isa/traits.toml`.
     traits: frozenset[str] = frozenset()
     side: str | None = None  # the kind of core that executes it, "cube" or "vector", if only one

@@ -61,14 +61,6 @@ def dcast(q: np.ndarray, type_: UniformType, mode: str = "mlir") -> np.ndarray:
     )
 
 
-def scast(q: np.ndarray, type_: UniformType) -> np.ndarray:
-    """Return stored values as signless integers: the bits, as the signed type of the width."""
-    held = storage_of(type_.storage)
-    if held.is_integer and held.array.kind in "iu":
-        return q.view(np.dtype(f"i{held.array.itemsize}"))
-    return q
-
-
 def _expressed(type_: UniformType) -> np.dtype:
     array = float_array(type_.expressed)
     if type_.expressed not in COMPUTED or array is None:

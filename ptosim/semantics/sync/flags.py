@@ -50,11 +50,12 @@ def _flag_key(op: Binding) -> tuple[str, str, int]:
     source = values.get("src_pipe", values.get("src_op"))
     target = values.get("dst_pipe", values.get("dst_op"))
     number = event_number(values["event"])
-    if not 0 <= number <= 7:
+    last = op.machine.definition.event_ids - 1
+    if not 0 <= number <= last:
         raise OpFault(
             "PTO5003",
             f"event id {number} does not exist",
-            notes=("a pair of pipes has the event ids 0 to 7",),
+            notes=(f"a pair of pipes has the event ids 0 to {last}",),
         )
     return pipe_word(source), pipe_word(target), number
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ptosim.ground.ir.types import MAX_REPEATS
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.numerics.sorting import merge_order, sorted_order, until_one_is_empty
 from ptosim.semantics.base.binding import Binding, OpFault
@@ -18,7 +19,6 @@ from ptosim.semantics.base.strided import tile_array
 
 _BLOCK = 32
 _RECORD = 8
-_MAX_REPEATS = 255
 
 
 @kernel("pto.tsort32", over="src")
@@ -123,13 +123,13 @@ def merge_runs(op: Binding) -> Commit:
 def _groups(op: Binding, src: Tile, length: int) -> int:
     """Return how many groups of four runs the tile has."""
     groups, rest = divmod(src.v_col, 4 * length) if length > 0 and length % 64 == 0 else (0, 1)
-    if rest or groups > _MAX_REPEATS:
+    if rest or groups > MAX_REPEATS:
         raise OpFault(
             "PTO6411",
             f"'{op.op.name}' cannot merge runs of {length} elements in {src.v_col} valid columns",
             notes=(
                 "a run is a multiple of 64 elements",
-                f"the columns are a multiple of four runs, at most {_MAX_REPEATS} times",
+                f"the columns are a multiple of four runs, at most {MAX_REPEATS} times",
             ),
         )
     return groups

@@ -3,7 +3,7 @@ whose rate depends on the widths."""
 
 from __future__ import annotations
 
-from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.ground.ir.types import MAX_REPEATS, REGISTER_BYTES
 from ptosim.ground.isa.costs import CostRow
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.functions import (
@@ -14,7 +14,7 @@ from ptosim.timing.laws.functions import (
     nest_by_rows,
     nest_in_line,
 )
-from ptosim.timing.laws.repeats import MAX_REPEATS, chain, instruction_stage
+from ptosim.timing.laws.repeats import chain, instruction_stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.laws.shapes import TileShape
 

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ptosim.ground.ir.types import MAX_REPEATS
 from ptosim.ground.isa.costs import CostRow
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.laws.shapes import TileShape
-
-MAX_REPEATS = 255
-"""Repeats that one instruction can have."""
 
 HALF_LANES = 64
 """Lanes that instructions of half rate process at once, whatever the width of the elements."""

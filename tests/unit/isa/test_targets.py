@@ -312,6 +312,16 @@ def test_inserted_flags_obey(folder: Path) -> None:
     assert few <= {"EVENT_ID0", "EVENT_ID1"}
 
 
+@pytest.mark.parametrize(("target", "code"), [("955x", 4), ("a5", 0)])
+def test_event_ids_of_the_text_obey(folder: Path, target: str, code: int) -> None:
+    """The chip has the event ids 0 and 1; the architecture has 3, too."""
+    file = folder / "flags.pto"
+    lines = (f"pto.{op}_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID3>]" for op in ("set", "wait"))
+    text = "\n".join(("func.func @f() {", *lines, "return", "}"))
+    file.write_text(f"{text}\n", encoding="utf-8")
+    assert told("run", str(file), "--target", target)[0] == code
+
+
 def test_it_is_listed(folder: Path) -> None:
     spaces = data_of("targets")["a5"]["chips"]["955X"]["spaces"]
     assert (spaces["vec"]["bytes"], spaces["vec"]["source"]) == (192 * KIB, "invented")
