@@ -179,6 +179,7 @@ _CHECKS = (
     (fifos.popped, {"pipes"}),
     (vecscope.check, {"vector_region", "micro"}),
     (quantised.casts, {"quant"}),
+    (quantised.headers, None),
     (quantised.reused, None),
 )
 """Checks that look at more than one operation, each with the traits or families of operations that
