@@ -36,7 +36,7 @@ def missing_bracket(source: Source, stop: Span | None = None) -> Diagnostic | No
     found = _first_fault(source)
     if found is None or stop is None or len(found.labels) < 2:
         return found
-    here, opening = found.labels
+    _, opening = found.labels
     if opening.span.line != stop.line or stop.start <= opening.span.start:
         return found
     mark = opening.span.source.text[opening.span.start]
