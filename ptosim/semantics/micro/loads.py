@@ -293,9 +293,8 @@ def vldus(ctx: VectorContext) -> Run:
     """256 bytes at any address; the new align state of a stream is the block after them. April's
     form with the pointer as third result gives the address after them."""
     lanes, target, align = ctx.lanes("dst"), ctx["dst"], ctx.slots.get("align_out")
-    in_april = ctx.has("src_out") and not ctx.has("offset")
-    moved, source = ctx.slots.get("src_out"), ctx["src"]
-    at, load = address(ctx, "src", "offset"), loader(ctx, REGISTER_BYTES)
+    beyond = None if ctx.has("offset") else ctx.slots.get("src_out")
+    at, load, source = address(ctx, "src", "offset"), loader(ctx, REGISTER_BYTES), ctx["src"]
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -306,7 +305,7 @@ def vldus(ctx: VectorContext) -> Run:
         end = start + REGISTER_BYTES
         block = end // 32 * 32
         slots[align] = Align(bytes(core.ub.data[block : block + 32]), end)
-        if in_april:
-            slots[moved] = Pointer(slots[source].memory, end)
+        if beyond is not None:
+            slots[beyond] = Pointer(slots[source].memory, end)
 
     return run
