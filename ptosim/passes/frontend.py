@@ -25,12 +25,14 @@ from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.bind.unknown import syntax_of_coming
 from ptosim.passes.place.cores import Plan, peer_functions, plans, reached_functions
+from ptosim.passes.place.sections import write as write_inferred
 from ptosim.passes.verify.checks import (
     addresses,
     fifos,
     functions,
     helpers,
     quantised,
+    sections,
     shapes,
     units,
     vecscope,
@@ -50,6 +52,7 @@ class FrontOptions:
     sync: str | None = None
     compat: str | None = None
     entry: str | None = None  # check only this function and what it calls
+    followed: str | None = None  # check everything, for the target of this entry where it differs
     legacy: bool = False
 
 
@@ -98,7 +101,10 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
         syntax_of_coming(source, sink, date)
     if not module.ops and not sink.has_errors:
         sink.emit(_empty(source))
-    chip = _chip(module, options.target, sink)
+    several = {} if options.target else _several(module, date)
+    if several:
+        return _check_several(several, module, source, options, sink)
+    chip = _chip(module, options.target, sink, date)
     if chip is not None:
         return _check(module, source, chip, options, sink)
     if sink.has_errors:
@@ -106,7 +112,17 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     return _unnamed_target(module, source, options, sink)
 
 
-def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
+def _check(
+    module: Module,
+    source: Source,
+    target: str,
+    options: FrontOptions,
+    sink: Sink,
+    others: Sequence[Operation] = (),
+) -> Front:
+    """Resolve and check a module for a target; `others` are modules in it that are for another
+    one, of which nothing is said here."""
+    before = list(sink)
     resolved = resolve(
         module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
     )
@@ -114,14 +130,18 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     level = options.level or _level(resolved.ops)
     inferred = options.level is None
     sink.level = "inferred 3" if inferred and level == 3 else str(level)
-    is_named = _chip(module, options.target, Sink()) is not None
+    is_named = _is_named(module, options, resolved.date)
     resolved.facts = {"level": level, "level_inferred": inferred, "target_named": is_named}
     sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
+    if others:
+        _without(resolved, others, sink, before)
     if options.entry is not None:
         _only(resolved, options.entry, sink)
+    if not sink.is_rejected:
+        write_inferred(resolved)
     made = {} if sink.is_rejected else plans(resolved, sink)
     target, chip = resolved.target, resolved.chip
     return Front(
@@ -159,16 +179,35 @@ def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
     sink.keep(is_meant)
 
 
+def _without(
+    resolved: ResolvedModule, others: Sequence[Operation], sink: Sink, before: Sequence[Diagnostic]
+) -> None:
+    """Forget what is found in modules for other targets, and their entries."""
+    functions = resolved.functions
+    resolved.entries = [e for e in resolved.entries if functions[e].unit.op not in others]
+
+    def is_meant(found: Diagnostic) -> bool:
+        span = found.span
+        if span is None or found in before:
+            return True
+        return not any(op.start <= span.start < op.end for op in others)
+
+    sink.keep(is_meant)
+
+
 _CHECKS = (
     (units.attributes, None),
     (units.marks, None),
     (helpers.helpers, None),
-    (units.kinds, {"section"}),
+    (sections.kinds, {"section"}),
+    (sections.nested, {"section"}),
+    (sections.uncovered, None),
     (units.references, {"unit"}),
     (units.containers, {"unit"}),
     (functions.entries, None),
     (functions.calls, None),
     (functions.regions, None),
+    (functions.windows, {"window"}),
     (addresses.levels, {"makes_storage", "places"}),
     (shapes.windows, {"window"}),
     (shapes.layouts, {"view"}),
@@ -210,7 +249,8 @@ def _default_target(module: Module, source: Source, options: FrontOptions, sink:
     """Check for the default target. What only the other one executes runs there; where only the
     other one accepts the program, that is said beside the findings."""
     default_sink, other_sink = sink.like(), sink.like()
-    front = _check(module, source, DEFAULT_TARGET, options, default_sink)
+    chip = _default_chip(module)
+    front = _check(module, source, chip, options, default_sink)
     is_for_other = any(d.code == MICRO_CODE for d in default_sink)
     if not default_sink.is_rejected and not is_for_other:
         default_sink.emit(_default_note())
@@ -224,11 +264,20 @@ def _default_target(module: Module, source: Source, options: FrontOptions, sink:
         )
         return other
     # A module's operations carry what the last check bound them to.
-    front = _check(module, source, DEFAULT_TARGET, options, sink)
+    front = _check(module, source, chip, options, sink)
     if not other_sink.is_rejected:
         first = next(d for d in sink if d.is_rejection)
         _only_accepted_by("a5", first, sink)
     return front
+
+
+def _default_chip(module: Module) -> str:
+    """The chip of the default target: the one that a device of it names."""
+    for op in module.ops:
+        device = _named_device(op, module.source, Sink()) if op.name == "module" else None
+        if device is not None and device.architecture == DEFAULT_TARGET:
+            return device.chip or DEFAULT_TARGET
+    return DEFAULT_TARGET
 
 
 def _only_accepted_by(accepted: str, first: Diagnostic, sink: Sink) -> None:
@@ -277,35 +326,104 @@ def _default_note():
     )
 
 
-def _chip(module: Module, word: str | None, sink: Sink) -> str | None:
+def _chip(module: Module, word: str | None, sink: Sink, date: str) -> str | None:
     """The chip that the caller and the module name, or the architecture whose usual chip is meant;
     None if neither names any. What is asked for wins over the module's architecture, that over the
-    family of its device; a device of that architecture says which chip. A module that names none is
-    for what the modules in it agree on."""
+    family of its device (but `_of_module`); a device of that architecture says which chip. A module
+    that names none is for what the modules in it agree on."""
     asked = check_target_word(word) if word else None
     if asked is not None and asked.chip is not None:
         return asked.chip
-    named = _of_modules(module.ops, asked, module.source, sink) or asked
+    named = _of_modules(module.ops, asked, module.source, sink, date) or asked
     return (named.chip or named.architecture) if named is not None else None
 
 
 def _of_modules(
-    ops: Sequence[Operation], asked: TargetName | None, source: Source, sink: Sink
+    ops: Sequence[Operation], asked: TargetName | None, source: Source, sink: Sink, date: str
 ) -> TargetName | None:
     """What modules name, each by itself or by the modules in it, if they agree."""
-    found = {_of_module(op, asked, source, sink) for op in ops if op.name == "module"} - {None}
+    modules = [op for op in ops if op.name == "module"]
+    found = {_of_module(op, asked, source, sink, date) for op in modules} - {None}
     return found.pop() if len(found) == 1 else None
 
 
 def _of_module(
-    op: Operation, asked: TargetName | None, source: Source, sink: Sink
+    op: Operation, asked: TargetName | None, source: Source, sink: Sink, date: str
 ) -> TargetName | None:
+    """What a module names, else the modules in it. In August a device of A5 wins over the
+    architecture beside it, and no other device names a target."""
     named = asked or _named_arch(op, source, sink)
     device = _named_device(op, source, sink)
+    rule = "only_a5_devices" in unit_rules(date).rules
+    if rule and device is not None:
+        if device.architecture == "a5":
+            named = asked or device
+        device = device if named is not None else None
     if named is None or (device is not None and named == (device.architecture, None)):
         named = device
     inner = [inner for region in op.regions for inner in region.ops]
-    return named or _of_modules(inner, asked, source, sink)
+    return named or _of_modules(inner, asked, source, sink, date)
+
+
+# -- modules for several targets -------------------------------------------------------------------
+
+
+def _is_named(module: Module, options: FrontOptions, date: str) -> bool:
+    named = _chip(module, options.target, Sink(), date)
+    return named is not None or bool(_several(module, date))
+
+
+def _several(module: Module, date: str) -> dict[Operation, str]:
+    """The chip of each module that has functions, where one of them is for another than the file:
+    each keeps what it names, or takes what the module around it names. Empty where all agree."""
+    if "unnamed_is_a3" not in unit_rules(date).rules:
+        return {}
+    whole = _chip(module, None, Sink(), date) or DEFAULT_TARGET
+    found: dict[Operation, str] = {}
+
+    def visit(ops: Sequence[Operation], around: str) -> None:
+        for op in (op for op in ops if op.name == "module"):
+            inner = [o for region in op.regions for o in region.ops]
+            own = _of_module(op, None, module.source, Sink(), date)
+            target = (own.chip or own.architecture) if own is not None else around
+            visit(inner, target)
+            if not any(o.name == "module" for o in inner):
+                found[op] = target
+
+    visit(module.ops, whole)
+    return found if any(target != whole for target in found.values()) else {}
+
+
+def _check_several(
+    targets: dict[Operation, str],
+    module: Module,
+    source: Source,
+    options: FrontOptions,
+    sink: Sink,
+) -> Front:
+    """Check each module of a container for its own target. What is run is of the target of the
+    entry that is asked for, else of the first entry."""
+    resolved = resolve(
+        module, DEFAULT_TARGET, Sink(), date=check_date(options.compat or DEFAULT_DATE)
+    )
+    asked = options.entry or options.followed or ""
+    named = resolved.entries_named(asked.removeprefix("@"))
+    of_entries = [
+        targets[op]
+        for name in named or resolved.entries
+        if (op := resolved.functions[name].unit.op) in targets
+    ]
+    main = of_entries[0] if of_entries else DEFAULT_TARGET
+    for chip in dict.fromkeys(targets.values()):
+        if chip != main:
+            own = sink.like()
+            _check(module, source, chip, options, own, _others(targets, chip))
+            sink.extend(own)
+    return _check(module, source, main, options, sink, _others(targets, main))
+
+
+def _others(targets: dict[Operation, str], chip: str) -> list[Operation]:
+    return [op for op, target in targets.items() if target != chip]
 
 
 def _named_arch(op: Operation, source: Source, sink: Sink) -> TargetName | None:
