@@ -102,8 +102,10 @@ def makes_registers(op: Operation) -> bool:
 
 
 def has_registers(op: Operation) -> bool:
-    """True if an operation makes or takes registers."""
-    return makes_registers(op) or any(is_register(v.type) for v in op.operand_values())
+    """True if an operation makes or takes registers, or loads or stores a special one."""
+    if not op.traits.isdisjoint(("loads", "stores")) or makes_registers(op):
+        return True
+    return any(is_register(v.type) for v in op.operand_values())
 
 
 # -- pipes -----------------------------------------------------------------------------------------
