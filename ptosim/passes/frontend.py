@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
-from ptosim.ground.errors import UsageError
-from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Attr, Module, Operation
+from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
 from ptosim.ground.isa.targets import (
     DEFAULT_TARGET,
-    TargetName,
-    known_devices,
-    known_words,
     machine,
-    target_of_device,
-    target_of_word,
 )
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
@@ -27,6 +19,7 @@ from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.bind.unknown import syntax_of_coming
 from ptosim.passes.place.cores import Plan, peer_functions, plans, reached_functions
 from ptosim.passes.place.sections import write as write_inferred
+from ptosim.passes.targets import chip_in_text, chip_of, default_chip, targets_of_modules
 from ptosim.passes.verify.checks import (
     addresses,
     fifos,
@@ -54,8 +47,8 @@ class FrontOptions:
     sync: str | None = None
     compat: str | None = None
     entry: str | None = None  # check only this function and what it calls
-    followed: str | None = None  # check everything, for the target of this entry where it differs
     legacy: bool = False
+    followed: str | None = None  # check everything, for the target of this entry where it differs
 
 
 @dataclass(slots=True)
@@ -85,14 +78,6 @@ class Front:
         return machine(self.chip).label
 
 
-def check_target_word(word: str) -> TargetName:
-    """Return what a target word names; raises UsageError for an unknown one."""
-    target = target_of_word(word)
-    if target is None:
-        raise UsageError(f"unknown target `{word}`", help=f"known: {', '.join(known_words())}")
-    return target
-
-
 def run_frontend(source: Source, options: FrontOptions) -> Front:
     """Parse and check a source. Findings are in the result's sink; raises UsageError for options
     that mean nothing."""
@@ -103,10 +88,10 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
         return _unreadable(module, source, options, sink, date)
     if not module.ops and not sink.has_errors:
         sink.emit(_empty(source))
-    several = {} if options.target else _several(module, date)
+    several = {} if options.target else targets_of_modules(module, date)
     if several:
         return _check_several(several, module, source, options, sink)
-    chip = _chip(module, options.target, sink, date)
+    chip = chip_of(module, options.target, sink, date)
     if chip is not None:
         return _check(module, source, chip, options, sink)
     if sink.has_errors:
@@ -114,19 +99,6 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     return _unnamed_target(module, source, options, sink)
 
 
-<<<<<<< HEAD
-def _check(
-    module: Module,
-    source: Source,
-    target: str,
-    options: FrontOptions,
-    sink: Sink,
-    others: Sequence[Operation] = (),
-) -> Front:
-    """Resolve and check a module for a target; `others` are modules in it that are for another
-    one, of which nothing is said here."""
-    before = list(sink)
-=======
 def _unreadable(
     module: Module, source: Source, options: FrontOptions, sink: Sink, date: str
 ) -> Front:
@@ -139,24 +111,23 @@ def _unreadable(
         sink.emit(missing)
     syntax_of_coming(source, sink, date)
     count = len(sink)
-    chip = _chip(module, options.target, sink) or _chip_in_text(source) or DEFAULT_TARGET
+    chip = chip_of(module, options.target, sink, date) or chip_in_text(source) or DEFAULT_TARGET
     front = _check(module, source, chip, options, sink)
     sink.cut(count)
     return front
 
 
-_TARGET_IN_TEXT = re.compile(r'"?pto\.target_arch"?\s*=\s*"(\w+)"')
-
-
-def _chip_in_text(source: Source) -> str | None:
-    """The target that a text names whose module could not be read."""
-    found = _TARGET_IN_TEXT.search(source.text)
-    target = target_of_word(found[1]) if found is not None else None
-    return target.architecture if target is not None else None
-
-
-def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
->>>>>>> main
+def _check(
+    module: Module,
+    source: Source,
+    target: str,
+    options: FrontOptions,
+    sink: Sink,
+    others: Sequence[Operation] = (),
+) -> Front:
+    """Resolve and check a module for a target; `others` are modules in it that are for another
+    one, of which nothing is said here."""
+    before = list(sink)
     resolved = resolve(
         module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
     )
@@ -284,7 +255,7 @@ def _default_target(module: Module, source: Source, options: FrontOptions, sink:
     """Check for the default target. What only the other one executes runs there; where only the
     other one accepts the program, that is said beside the findings."""
     default_sink, other_sink = sink.like(), sink.like()
-    chip = _default_chip(module)
+    chip = default_chip(module)
     front = _check(module, source, chip, options, default_sink)
     is_for_other = any(d.code == MICRO_CODE for d in default_sink)
     if not default_sink.is_rejected and not is_for_other:
@@ -304,15 +275,6 @@ def _default_target(module: Module, source: Source, options: FrontOptions, sink:
         first = next(d for d in sink if d.is_rejection)
         _only_accepted_by("a5", first, sink)
     return front
-
-
-def _default_chip(module: Module) -> str:
-    """The chip of the default target: the one that a device of it names."""
-    for op in module.ops:
-        device = _named_device(op, module.source, Sink()) if op.name == "module" else None
-        if device is not None and device.architecture == DEFAULT_TARGET:
-            return device.chip or DEFAULT_TARGET
-    return DEFAULT_TARGET
 
 
 def _only_accepted_by(accepted: str, first: Diagnostic, sink: Sink) -> None:
@@ -361,72 +323,9 @@ def _default_note():
     )
 
 
-def _chip(module: Module, word: str | None, sink: Sink, date: str) -> str | None:
-    """The chip that the caller and the module name, or the architecture whose usual chip is meant;
-    None if neither names any. What is asked for wins over the module's architecture, that over the
-    family of its device (but `_of_module`); a device of that architecture says which chip. A module
-    that names none is for what the modules in it agree on."""
-    asked = check_target_word(word) if word else None
-    if asked is not None and asked.chip is not None:
-        return asked.chip
-    named = _of_modules(module.ops, asked, module.source, sink, date) or asked
-    return (named.chip or named.architecture) if named is not None else None
-
-
-def _of_modules(
-    ops: Sequence[Operation], asked: TargetName | None, source: Source, sink: Sink, date: str
-) -> TargetName | None:
-    """What modules name, each by itself or by the modules in it, if they agree."""
-    modules = [op for op in ops if op.name == "module"]
-    found = {_of_module(op, asked, source, sink, date) for op in modules} - {None}
-    return found.pop() if len(found) == 1 else None
-
-
-def _of_module(
-    op: Operation, asked: TargetName | None, source: Source, sink: Sink, date: str
-) -> TargetName | None:
-    """What a module names, else the modules in it. In August a device of A5 wins over the
-    architecture beside it, and no other device names a target."""
-    named = asked or _named_arch(op, source, sink)
-    device = _named_device(op, source, sink)
-    rule = "only_a5_devices" in unit_rules(date).rules
-    if rule and device is not None:
-        if device.architecture == "a5":
-            named = asked or device
-        device = device if named is not None else None
-    if named is None or (device is not None and named == (device.architecture, None)):
-        named = device
-    inner = [inner for region in op.regions for inner in region.ops]
-    return named or _of_modules(inner, asked, source, sink, date)
-
-
-# -- modules for several targets -------------------------------------------------------------------
-
-
 def _is_named(module: Module, options: FrontOptions, date: str) -> bool:
-    named = _chip(module, options.target, Sink(), date)
-    return named is not None or bool(_several(module, date))
-
-
-def _several(module: Module, date: str) -> dict[Operation, str]:
-    """The chip of each module that has functions, where one of them is for another than the file:
-    each keeps what it names, or takes what the module around it names. Empty where all agree."""
-    if "unnamed_is_a3" not in unit_rules(date).rules:
-        return {}
-    whole = _chip(module, None, Sink(), date) or DEFAULT_TARGET
-    found: dict[Operation, str] = {}
-
-    def visit(ops: Sequence[Operation], around: str) -> None:
-        for op in (op for op in ops if op.name == "module"):
-            inner = [o for region in op.regions for o in region.ops]
-            own = _of_module(op, None, module.source, Sink(), date)
-            target = (own.chip or own.architecture) if own is not None else around
-            visit(inner, target)
-            if not any(o.name == "module" for o in inner):
-                found[op] = target
-
-    visit(module.ops, whole)
-    return found if any(target != whole for target in found.values()) else {}
+    named = chip_of(module, options.target, Sink(), date)
+    return named is not None or bool(targets_of_modules(module, date))
 
 
 def _check_several(
@@ -459,45 +358,6 @@ def _check_several(
 
 def _others(targets: dict[Operation, str], chip: str) -> list[Operation]:
     return [op for op, target in targets.items() if target != chip]
-
-
-def _named_arch(op: Operation, source: Source, sink: Sink) -> TargetName | None:
-    attr = op.attrs.get("pto.target_arch")
-    if attr is None:
-        return None
-    value = attr_value(attr)
-    word = value.member if isinstance(value, Enum) else str(value)
-    target = target_of_word(word)
-    if target is None:
-        sink.report(
-            "PTO3004",
-            f"unknown target `{word}` in pto.target_arch",
-            _key_span(attr, op, source),
-            help=f"known: {', '.join(known_words())}",
-        )
-        return TargetName(DEFAULT_TARGET, None)
-    return target
-
-
-def _named_device(op: Operation, source: Source, sink: Sink) -> TargetName | None:
-    attr = op.attrs.get("pto.device-spec")
-    if attr is None:
-        return None
-    device = str(attr_value(attr))
-    target = target_of_device(device)
-    if target is None:
-        sink.report(
-            "PTO3005",
-            f"unknown device `{device}` in pto.device-spec: it chooses nothing",
-            _key_span(attr, op, source),
-            help=f"known: {', '.join(d + '…' for d in known_devices())}",
-        )
-    return target
-
-
-def _key_span(attr: Attr, op: Operation, source: Source) -> Span:
-    tok = attr.key
-    return tok.span(source) if tok else op.span(source)
 
 
 def _level(ops: Sequence[Operation]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ SETUP = f"""
 ALL = f'%m = pto.pset_b32 "PAT_ALL" : {M}'
 
 
-def run(*lines: str, **options: object) -> tuple[list[float], ptosim.Result]:
+def run(*lines: str, **options: Any) -> tuple[list[float], ptosim.Result]:
     body = "\n".join((SETUP, *lines, "pto.barrier #pto.pipe<PIPE_ALL>", OUT))
     given = np.arange(256, dtype=np.float32)
     result = ptosim.load(kernel("%g: !pto.ptr<f32>", body)).run({"g": given}, **options)

@@ -7,12 +7,8 @@ source."""
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-=======
 import re
-from collections.abc import Iterable, Mapping, Sequence
->>>>>>> main
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
