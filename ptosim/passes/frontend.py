@@ -31,6 +31,7 @@ from ptosim.passes.verify.checks import (
     fifos,
     functions,
     helpers,
+    instrumented,
     quantised,
     shapes,
     units,
@@ -210,6 +211,8 @@ _CHECKS = (
     (vecscope.check, {"vector_region", "micro"}),
     (quantised.casts, {"quant"}),
     (quantised.headers, None),
+    (instrumented.instrumented, {"quant"}),
+    (instrumented.coupled, {"quant"}),
     (quantised.reused, None),
 )
 """Checks that look at more than one operation, each with the traits or families of operations that

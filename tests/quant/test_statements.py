@@ -14,7 +14,9 @@ import pytest
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parents[1] / "ptosim" / "manual" / "statements.md"
-DOCUMENTS: dict[str, dict[str, Any]] = tomllib.loads((FOLDER / "statements.toml").read_text("utf-8"))
+DOCUMENTS: dict[str, dict[str, Any]] = tomllib.loads(
+    (FOLDER / "statements.toml").read_text("utf-8")
+)
 KINDS = {
     "operation", "attribute", "type", "constraint", "form", "example", "formula", "context",
 }  # fmt: skip
