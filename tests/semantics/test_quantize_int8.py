@@ -192,7 +192,7 @@ def test_a2a3_overwrites_source_and_scratch(shape, valid, asym):
     if cols != 64:
         dst = k.tile("narrow", "ui8" if asym else "i8", rows, 64, valid, addr=2 * size)
     images = [Image(k, size, 0, "src_image"), Image(k, size, size, "tmp_image")]
-    tmp = k.tile("tmp", "f32", *shape, valid, addr=size)
+    tmp = k.tile("tmp", "f32", rows, cols, valid, addr=size)
     k.load("x", k.tile("whole", "f32", *shape, addr=0))
     parameters = []
     for i, name in enumerate(["scale", "offset"][: 2 if asym else 1]):

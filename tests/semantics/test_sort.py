@@ -236,8 +236,8 @@ def test_lists_that_do_not_fit_into_the_scratch_stop_the_program():
     k = merge_program("a5", "f32", sorted_lists("f32", [16, 16], 0), 8, room=16)
     args = {f"in{i}": np.zeros(32, np.float32) for i in range(2)}
     args |= {"scratch": np.zeros(32, np.float32), "rest": np.zeros(32, np.float32)}
+    program = ptosim.load(k.text(), target="a5", compat="2026-04")
     with pytest.raises(ptosim.Trap) as trap:
-        program = ptosim.load(k.text(), target="a5", compat="2026-04")
         program.run(args | {"out": np.zeros(16, np.float32)})
     assert trap.value.diagnostics[-1].code == "PTO6412"
 

@@ -1,5 +1,5 @@
-"""How much scratch the library of A2/A3 takes, for rules and planner. Arguments are views of operands
-(see `OperandView`); where an extent is known only at run time, so is what follows from it.
+"""How much scratch the library of A2/A3 takes, for rules and planner. Arguments are views of
+operands (see `OperandView`); where an extent is known only at run time, so is what follows from it.
 
 Source: assembler and pto-isa headers of 2026-08."""
 
@@ -18,8 +18,8 @@ def _up(value: int, step: int) -> int:
 
 
 def arg_stride(count: Any, bits: int) -> Any:
-    """Columns of scratch for the positions of the largest of `count` elements: of each repeat a value
-    and a position, then the same of those."""
+    """Columns of scratch for the positions of the largest of `count` elements: of each repeat a
+    value and a position, then the same of those."""
     if not isinstance(count, int):
         return count
     per_block = _BLOCK * 8 // bits

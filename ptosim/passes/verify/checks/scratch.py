@@ -1,8 +1,9 @@
-"""Scratch of operations: which entry of `isa/scratch.toml` holds for each, and what the assembler says
-where a program leaves it out.
+"""Scratch of operations: which entry of `isa/scratch.toml` holds for each, and what the assembler
+says where a program leaves it out.
 
-Levels 1 and 2 place it after the tiles, for which its extents must be known. Level 3 places nothing:
-the program has to give it. Where nobody asked for that level a run takes bytes of its own."""
+Levels 1 and 2 place it after the tiles, for which its extents must be known. Level 3 places
+nothing: the program has to give it. Where nobody asked for that level a run takes bytes of its
+own."""
 
 from __future__ import annotations
 
