@@ -138,7 +138,7 @@ def scratch_too_small_for_a_broadcast(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2016", "a2a3", cure="manual page of TQUANT")
+@fault("PTO2016", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_tquant(k: Kernel, wrong: bool) -> None:
     x, s = k.tile("a", "f32", 16, 64), k.tile("s", "f32", 16, 1, layout="dn")
     q, tmp = k.tile("q", "i8", 16, 64), k.tile("t", "f32", 8 if wrong else 16, 64)

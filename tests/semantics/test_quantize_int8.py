@@ -187,7 +187,7 @@ def test_a2a3_overwrites_source_and_scratch(shape, valid, asym):
     rows, cols = shape
     size = rows * cols * 4
     k = Kernel("a2a3")
-    src = k.tile("src", "f32", *shape, valid, addr=0)
+    src = k.tile("src", "f32", rows, cols, valid, addr=0)
     dst = k.tile("dst", "ui8" if asym else "i8", rows, 64, valid, addr=2 * size)
     if cols != 64:
         dst = k.tile("narrow", "ui8" if asym else "i8", rows, 64, valid, addr=2 * size)
