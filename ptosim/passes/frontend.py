@@ -25,7 +25,9 @@ from ptosim.passes.verify.checks import (
     fifos,
     functions,
     helpers,
+    instrumented,
     quantised,
+    scratch,
     sections,
     shapes,
     units,
@@ -139,6 +141,7 @@ def _check(
     resolved.facts = {"level": level, "level_inferred": inferred, "target_named": is_named}
     sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
+    scratch.decide(resolved)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
     if others:
@@ -224,7 +227,10 @@ _CHECKS = (
     (vecscope.check, {"vector_region", "micro"}),
     (quantised.casts, {"quant"}),
     (quantised.headers, None),
+    (instrumented.instrumented, {"quant"}),
+    (instrumented.coupled, {"quant"}),
     (quantised.reused, None),
+    (scratch.check, None),
 )
 """Checks that look at more than one operation, each with the traits or families of operations that
 it is about; None: it is about every program."""
