@@ -14,11 +14,14 @@ from ptosim.passes.place.scopes import escapes, runs_of
 from ptosim.passes.place.sides import CUBE, has_registers, is_register, makes_registers
 
 
+_OF_REGISTERS = frozenset(("vector_region", "loads", "stores"))
+
+
 def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report registers outside vector regions, and what must not be inside them."""
     rules, source = unit_rules(resolved.date).rules, resolved.module.source
     infers = "inferred_regions" in rules
-    if not any("vector_region" in op.traits or makes_registers(op) for op in resolved.ops):
+    if not any(op.traits & _OF_REGISTERS or makes_registers(op) for op in resolved.ops):
         return
     for function in resolved.functions.values():
         if not infers:
