@@ -36,10 +36,12 @@ def destroyed_sources(op: Operation, target: str) -> tuple[str, ...]:
 
 def uses_scratch(op: Operation, name: str, target: str) -> bool:
     """True if an operand is scratch whose content the library destroys."""
-    if role_of(op, name) is not Role.SCRATCH or name != "tmp":
+    if role_of(op, name) is not Role.SCRATCH:
         return False
     entry = access_entry(op, "scratch", target)
-    return target == "a2a3" if entry is None else name in entry["of"].split()
+    if entry is None:
+        return name == "tmp" and target == "a2a3"
+    return name in entry["of"].split()
 
 
 def library_events(op: Operation, target: str) -> tuple[tuple[str, str], ...]:
@@ -56,3 +58,10 @@ def registers(op: Operation, target: str) -> tuple[tuple[str, ...], tuple[str, .
     than one pipe uses."""
     entry = access_entry(op, "registers", target) or {}
     return tuple(entry.get("reads", "").split()), tuple(entry.get("writes", "").split())
+
+
+def source_pipe(op: Operation, target: str) -> str | None:
+    """Return the pipe that reads the sources, where it is not the pipe that writes: a copy through
+    tiles loads before it stores."""
+    entry = access_entry(op, "source_pipe", target)
+    return entry["pipe"] if entry is not None else None
