@@ -99,7 +99,7 @@ class OperandView:
             self.rank, self.dims = len(type_.dims), type_.dims
             self.is_part = isinstance(type_, ViewType) and type_.kind == "partition_tensor_view"
             self.shape = tuple(_known(d) for d in type_.dims)
-            self.static = None not in type_.dims
+            self.static = None not in type_.dims and not getattr(type_, "is_unranked", False)
             count = math.prod(d or 0 for d in type_.dims)
             self.count = count if self.static else ANY
             if isinstance(type_, MemRefType):
