@@ -37,6 +37,9 @@ def predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[
     return register
 
 
+_predicate = predicate
+
+
 def _present(views: tuple[Any, ...]) -> list[Any]:
     return [v for v in views if v is not None and not isinstance(v, str)]
 
@@ -45,77 +48,77 @@ def _all_equal(values: list[Any]) -> bool:
     return all(a == b for a, b in pairwise(values))
 
 
-@predicate("PTO2010", "expects {names} to have the same element type")
+@_predicate("PTO2010", "expects {names} to have the same element type")
 def same_elem(*views: Any) -> bool:
     """All operands have one element type (integers by width)."""
     return _all_equal([v.family for v in _present(views)])
 
 
-@predicate("PTO2011", "expects {names} to have the same valid_shape")
+@_predicate("PTO2011", "expects {names} to have the same valid_shape")
 def same_valid(*views: Any) -> bool:
     """All operands have the same valid shape where both are static."""
     tiles = _present(views)
     return _all_equal([v.v_row for v in tiles]) and _all_equal([v.v_col for v in tiles])
 
 
-@predicate("PTO2011", "expects {names} to have the same valid_shape[0]")
+@_predicate("PTO2011", "expects {names} to have the same valid_shape[0]")
 def same_valid_rows(*views: Any) -> bool:
     """All operands have as many valid rows."""
     return _all_equal([v.v_row for v in _present(views)])
 
 
-@predicate("PTO2011", "expects {names} to have the same valid_shape[1]")
+@_predicate("PTO2011", "expects {names} to have the same valid_shape[1]")
 def same_valid_cols(*views: Any) -> bool:
     """All operands have as many valid columns."""
     return _all_equal([v.v_col for v in _present(views)])
 
 
-@predicate("PTO2016", "expects {names} to have the same shape")
+@_predicate("PTO2016", "expects {names} to have the same shape")
 def same_shape(*views: Any) -> bool:
     """All operands have the same static shape."""
     tiles = _present(views)
     return _all_equal([v.rows for v in tiles]) and _all_equal([v.cols for v in tiles])
 
 
-@predicate("PTO2018", "expects {names} to use row-major layout")
+@_predicate("PTO2018", "expects {names} to use row-major layout")
 def row_major(*views: Any) -> bool:
     """All operands are laid out row by row."""
     return all(v.blayout == "row_major" for v in _present(views))
 
 
-@predicate("PTO2018", "expects {names} to use an ND-style tile layout")
+@_predicate("PTO2018", "expects {names} to use an ND-style tile layout")
 def nd_layout(*views: Any) -> bool:
     """All operands are row-major without boxes."""
     return all(v.blayout == "row_major" and v.slayout == "none_box" for v in _present(views))
 
 
-@predicate("PTO2018", "expects {names} to use an unboxed tile layout")
+@_predicate("PTO2018", "expects {names} to use an unboxed tile layout")
 def unboxed(*views: Any) -> bool:
     """No operand is grouped in boxes."""
     return all(v.slayout == "none_box" for v in _present(views))
 
 
-@predicate("PTO2015", "expects {names} to be in the {0} address space")
+@_predicate("PTO2015", "expects {names} to be in the {0} address space")
 def in_space(*views: Any) -> bool:
     """All operands live in the space named last (alternatives joined by `/`)."""
     spaces = next(v for v in views if isinstance(v, str)).split("/")
     return all(v.loc in spaces for v in _present(views))
 
 
-@predicate("PTO2017", "expects {names} to have non-zero valid dimensions")
+@_predicate("PTO2017", "expects {names} to have non-zero valid dimensions")
 def nonzero_valid(*views: Any) -> bool:
     """No operand has an empty valid shape."""
     return all(v.v_row != 0 and v.v_col != 0 for v in _present(views))
 
 
-@predicate("PTO2021", "expects {names} to use different storage")
+@_predicate("PTO2021", "expects {names} to use different storage")
 def distinct(*views: Any) -> bool:
     """No value occurs twice."""
     values = [v.value for v in _present(views)]
     return len({id(v) for v in values}) == len(values)
 
 
-@predicate("PTO2020", "expects {names} to be a scalar of the tile's element type")
+@_predicate("PTO2020", "expects {names} to be a scalar of the tile's element type")
 def scalar_of(*views: Any) -> bool:
     """The first operand is a scalar of the element type of the second (integers by width).
 
@@ -124,38 +127,38 @@ def scalar_of(*views: Any) -> bool:
     return scalar is None or scalar.family in (None, tile.family)
 
 
-@predicate("PTO2020", "scalar must be a scalar type (integer or float)")
+@_predicate("PTO2020", "scalar must be a scalar type (integer or float)")
 def is_scalar(scalar: Any) -> bool:
     """The operand is a number of a fixed width, not an index."""
     return scalar is None or scalar.dtype != "index"
 
 
-@predicate("PTO2041", "requires the operand 'tmp' in this form")
+@_predicate("PTO2041", "requires the operand 'tmp' in this form")
 def scratch_given(form: str, scratch: Any) -> bool:
     """Scratch is written where the assembler asks for it; other forms may leave it to ptosim."""
     return form != "dps" or scratch is not None
 
 
-@predicate("PTO2018", "expects {names} to use blayout=col_major and slayout=row_major")
+@_predicate("PTO2018", "expects {names} to use blayout=col_major and slayout=row_major")
 def nz_layout(*views: Any) -> bool:
     """All operands are columns of row-major boxes."""
     tiles = _present(views)
     return all(v.blayout == "col_major" and v.slayout == "row_major" for v in tiles)
 
 
-@predicate("PTO2017", "expects {names} to have positive dimensions")
+@_predicate("PTO2017", "expects {names} to have positive dimensions")
 def all_positive(*views: Any) -> bool:
     """No dimension is zero or negative."""
     return all(d > 0 for v in _present(views) for d in v.shape or ())
 
 
-@predicate("PTO2013", "expects {names} to have an element type of {0}")
+@_predicate("PTO2013", "expects {names} to have an element type of {0}")
 def element_in(tiles: Any, names: str) -> bool:
     """The elements of one operand or of several are of one of the types (joined by `/`)."""
     return all(v.family in names.split("/") for v in _each(tiles))
 
 
-@predicate("PTO2016", "expects {names} to have one row")
+@_predicate("PTO2016", "expects {names} to have one row")
 def single_row(tiles: Any) -> bool:
     """One operand or several have one row each."""
     return all(v.rows == 1 for v in _each(tiles))
@@ -167,13 +170,13 @@ def _each(views: Any) -> list[Any]:
     return list(views) if isinstance(views, tuple) else [views]
 
 
-@predicate("PTO2029", "expects {names} to have the same type")
+@_predicate("PTO2029", "expects {names} to have the same type")
 def same_tile_type(*views: Any) -> bool:
     """All operands have one type, however it is spelled."""
     return _all_equal([replace(v.type, ssa=False) for v in _present(views) if v.kind == "tile"])
 
 
-@predicate(
+@_predicate(
     "PTO2011",
     "expects one operand to have the valid_shape of dst and the other as many valid rows: "
     "row-major with valid_shape[1] to be 32/sizeof(dtype), or non-row-major with "
@@ -192,7 +195,7 @@ def _is_row_vector(vector: Any, dst: Any) -> bool:
     return vector.v_row == dst.v_row and vector.v_col == width
 
 
-@predicate("PTO2018", "expects the broadcast operand of the form with tmp to be non-row-major")
+@_predicate("PTO2018", "expects the broadcast operand of the form with tmp to be non-row-major")
 def not_row_major_vector(src0: Any, src1: Any, dst: Any) -> bool:
     """The operand that is broadcast is laid out column by column."""
     vector = src1 if same_valid(src0, dst) else src0
@@ -207,21 +210,21 @@ _TMOV_PAIRS = frozenset(
 )  # fmt: skip
 
 
-@predicate("PTO2015", "expects a supported tmov address-space pair for this target")
+@_predicate("PTO2015", "expects a supported tmov address-space pair for this target")
 def supported_tmov(src: Any, dst: Any, target: str) -> bool:
     """The target has a path between the two memories."""
     pair = (src.loc, dst.loc)
     return pair in _TMOV_PAIRS or (target == "a5" and pair == ("vec", "mat"))
 
 
-@predicate("PTO8002", "converts no {names} of these element types on this target")
+@_predicate("PTO8002", "converts no {names} of these element types on this target")
 def converts(src: Any, dst: Any, target: str) -> bool:
     """The target's library has an instruction, or a sequence of them, for the pair."""
     pair = [v.type.dtype for v in _present((src, dst)) if isinstance(v.type, TileType)]
     return len(pair) != 2 or conversion(pair[0], pair[1], target) is not None
 
 
-@predicate("PTO2016", "expects {names} to be a static flat contiguous logical 1D GM memref")
+@_predicate("PTO2016", "expects {names} to be a static flat contiguous logical 1D GM memref")
 def flat_gm(*views: Any) -> bool:
     """All operands are runs of consecutive elements in global memory, of a length known here."""
     return all(_is_flat(v) for v in _present(views))
@@ -248,15 +251,12 @@ def major_bytes(view: Any) -> Any:
 # -- registers, masks and micro instructions --------------------------------------------------
 
 
-@predicate("PTO2030", "expects {names} to agree: lanes of 8, 16, 32 bits have masks b8, b16, b32")
+@_predicate("PTO2030", "expects {names} to agree: lanes of 8, 16, 32 bits have masks b8, b16, b32")
 def mask_of(mask: Any, register: Any) -> bool:
     """The mask has one bit for each lane of the register; there is no granularity above b32."""
     return mask is None or register is None or mask.bits == min(register.bits, 32)
 
 
-<<<<<<< HEAD
-@predicate("PTO2030", "expects {names} to be !pto.mask<{0}>")
-=======
 @_predicate("PTO2130", "requires updated base result to match base type")
 def updated_base(result: Any, base: Any) -> bool:
     """The updated pointer, where there is one, has the type of the pointer."""
@@ -270,38 +270,37 @@ def is_constant(view: Any) -> bool:
 
 
 @_predicate("PTO2030", "expects {names} to be !pto.mask<{0}>")
->>>>>>> main
 def granule(*views: Any) -> bool:
     """All masks have the granularity named last."""
     word = next(v for v in views if isinstance(v, str))
     return all(v.dtype == word for v in _present(views))
 
 
-@predicate("PTO2030", "expects {names} to have the same mask granularity")
+@_predicate("PTO2030", "expects {names} to have the same mask granularity")
 def same_granule(*views: Any) -> bool:
     """All masks have the same granularity."""
     return _all_equal([v.bits for v in _present(views)])
 
 
-@predicate("PTO2031", "expects {names} to have lanes of the same width")
+@_predicate("PTO2031", "expects {names} to have lanes of the same width")
 def same_width(*views: Any) -> bool:
     """All registers have lanes of the same number of bits."""
     return _all_equal([v.bits for v in _present(views)])
 
 
-@predicate("PTO2031", "expects the lanes of one of {names} to be twice as wide as the other's")
+@_predicate("PTO2031", "expects the lanes of one of {names} to be twice as wide as the other's")
 def twice_as_wide(wide: Any, narrow: Any) -> bool:
     """The lanes of the first register have twice the bits of the second's."""
     return wide is None or narrow is None or wide.bits == 2 * narrow.bits
 
 
-@predicate("PTO2032", "expects at most one of these clauses at a time")
+@_predicate("PTO2032", "expects at most one of these clauses at a time")
 def at_most_one(*clauses: Any) -> bool:
     """No two of the clauses and flags are there."""
     return sum(1 for c in clauses if c is not None) <= 1
 
 
-@predicate("PTO2033", "expects a value with a scalar mode and a table with a vector mode")
+@_predicate("PTO2033", "expects a value with a scalar mode and a table with a vector mode")
 def payload_fits(payload: Any, mode: Any) -> bool:
     """Modes that scale have what they scale by: a scalar, or a pointer to one for each channel."""
     word = str(mode.const)
@@ -314,7 +313,7 @@ def payload_fits(payload: Any, mode: Any) -> bool:
     return True
 
 
-@predicate("PTO2034", "expects {names} to fit the instruction's fields")
+@_predicate("PTO2034", "expects {names} to fit the instruction's fields")
 def fits_bits(bits: int, *views: Any) -> bool:
     """Every constant operand can be written with so many bits."""
     consts = [v.const for v in _present(views)]
