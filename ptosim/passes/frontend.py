@@ -32,6 +32,7 @@ from ptosim.passes.verify.checks import (
     functions,
     helpers,
     quantised,
+    scratch,
     shapes,
     units,
     vecscope,
@@ -148,6 +149,7 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     resolved.facts = {"level": level, "level_inferred": inferred, "target_named": is_named}
     sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
+    scratch.decide(resolved)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
     if options.entry is not None:
@@ -211,6 +213,7 @@ _CHECKS = (
     (quantised.casts, {"quant"}),
     (quantised.headers, None),
     (quantised.reused, None),
+    (scratch.check, None),
 )
 """Checks that look at more than one operation, each with the traits or families of operations that
 it is about; None: it is about every program."""
