@@ -31,6 +31,7 @@ from ptosim.passes.verify.checks import (
     fifos,
     functions,
     helpers,
+    instrumented,
     quantised,
     scratch,
     shapes,
@@ -212,6 +213,8 @@ _CHECKS = (
     (vecscope.check, {"vector_region", "micro"}),
     (quantised.casts, {"quant"}),
     (quantised.headers, None),
+    (instrumented.instrumented, {"quant"}),
+    (instrumented.coupled, {"quant"}),
     (quantised.reused, None),
     (scratch.check, None),
 )
