@@ -7,6 +7,7 @@ source."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +16,7 @@ from ptosim.ground.source import Source, Span
 
 if TYPE_CHECKING:
     from ptosim.ground.ir.types import Type
-    from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
+    from ptosim.ground.isa.schema import OpDef, OperandDef, ScratchUse, Variant
 
 
 @dataclass(slots=True, eq=False)
@@ -182,6 +183,7 @@ class Operation:
     bound: dict[str, Any] = field(default_factory=dict)  # a `Bound` for each name of the row
     attributes: dict[str, Any] = field(default_factory=dict)  # of the row: values or defaults
     jumps: Sequence[Jump] = ()  # the blocks that it can go on in
+    scratch: Mapping[str, ScratchUse] | None = None  # by the names of the operands, if it has any
     queue: str = ""  # the pipe in whose queue it waits, decided for operations that can be reached
     function: Operation | None = None
 
@@ -221,6 +223,9 @@ class Operation:
         return [operand.value for _, operand in self.operands() if operand.value is not None]
 
 
+_ALIAS = re.compile(r"!\w+(?![\w.])")
+
+
 class Module:
     """A parsed file: top-level operations, aliases, comments, and the source they come from."""
 
@@ -242,6 +247,13 @@ class Module:
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
         return op.span(self.source)
+
+    def spelled_out(self, text: str) -> str:
+        """Return the text of a type with every alias in it replaced by what it names."""
+        if "!" not in text:
+            return text
+        known = self.type_aliases
+        return _ALIAS.sub(lambda found: known.get(found.group(), found.group()), text)
 
     def walk(self) -> list[Operation]:
         """Return every operation in program order."""
