@@ -40,7 +40,7 @@ from ptosim.passes.verify.operands import (
     other_date,
     other_enum,
 )
-from ptosim.passes.verify.rule_views import OperandView, environment, holds
+from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
 from ptosim.passes.verify.rules import PREDICATES
 
 MICRO_CODE = "PTO3006"
@@ -348,6 +348,7 @@ class _Verifier:
             .replace("{0}", last[1] if len(last) == 3 else "")
         )
         message = _FIELD.sub(lambda found: _field(names, found), message)
+        message = _COMPUTED.sub(lambda found: str(evaluate(found[1], names)), message)
         return finding(
             code,
             f"'{op.name}' op {message}",
@@ -390,6 +391,8 @@ def _has_operand(op: Operation, key: str) -> bool:
 
 
 _FIELD = re.compile(r"\{(\w+)\.(\w+)\}")
+_COMPUTED = re.compile(r"\{=([^{}]+)\}")
+"""`{=expression}` in a message: its value."""
 
 
 def _field(names: dict[str, Any], found: re.Match[str]) -> str:
