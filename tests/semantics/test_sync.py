@@ -191,5 +191,5 @@ def test_ping_pong_between_cores_interleaves_them():
 
 
 def test_all_cores_meet():
-    body = "LOAD\npto.syncall ins()\nSTORE"
-    assert copies(body, block_num=4)
+    words = "mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>"
+    assert copies(f"LOAD\npto.syncall() {words}\nSTORE", block_num=4)

@@ -34,7 +34,7 @@ def fifo_events(
     on_chip = bridge.table.target == "a5"
     free = tuple(
         bridge.fifo_event(
-            ("fifo free", core.block, end.key, direction, v), end.slot_num, end.period
+            ("fifo free", core.place, end.key, direction, v), end.slot_num, end.period
         )
         for v in vectors
     )

@@ -27,8 +27,8 @@ TARGETS = ("a2a3", "a5")
 OPERAND_KINDS = frozenset(
     (
         "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector",
-        "vreg", "mask", "align", "pipe", "session", "event", "eventid_array", "enum", "string",
-        "symbol", "list", "word", "type", "flag", "any", )
+        "vreg", "mask", "align", "pipe", "session", "event", "prefetch_context", "eventid_array",
+        "enum", "string", "symbol", "list", "word", "type", "flag", "any", )
 )  # fmt: skip
 _ROW_KEYS = frozenset(
     (

@@ -79,6 +79,7 @@ _HANDLE_KINDS = {
     "align": "align",
     "async_session": "session",
     "async_event": "event",
+    "prefetch_async_context": "prefetch_context",
     "eventid_array": "eventid_array",
 }
 
@@ -229,7 +230,8 @@ def _in_quoted_order(
     known = {d.name: d for d in variant.operands}
     order = [next((known[n] for n in names if n in known), None) for names in quoted]
     if segments is None:
-        bound = _assign(tuple(d for d in order if d is not None), values)
+        once = dict.fromkeys(d for d in order if d is not None)
+        bound = _assign(tuple(once), values)
     elif len(segments) == len(order):
         bound = _by_segments(order, values, segments)
     else:
@@ -250,8 +252,8 @@ def _by_segments(
             if part:
                 return None
             continue
-        if definition.variadic:
-            bound[definition.name] = part
+        if definition.variadic:  # an order names a list several times where it has one for each
+            bound[definition.name] = [*(bound.get(definition.name) or ()), *part]
             continue
         if not (definition.optional if not part else _fits(definition, part[0])):
             return None

@@ -334,9 +334,7 @@ class _Verifier:
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
     ) -> Diagnostic:
         _, used = compile_expr(rule.expr)
-        operands = [
-            n for n in op.bound if n in used and getattr(names.get(n), "kind", None) is not None
-        ]
+        operands = [n for n in op.bound if n in used and _is_operand(names.get(n))]
         predicate = next((PREDICATES[n] for n in PREDICATES if n in used), None)
         text = rule.text or (predicate.text if predicate else f"must satisfy {rule.expr}")
         code = rule.code or (predicate.code if predicate else "PTO2022")
@@ -370,6 +368,11 @@ class _Verifier:
                 span = result.span(self.source)
                 labels.append(Label(span, f"{name}: {_brief(result.type)}"))
         return tuple(labels)
+
+
+def _is_operand(view: Any) -> bool:
+    """True for an operand and for a list of them."""
+    return isinstance(view, tuple) or getattr(view, "kind", None) is not None
 
 
 def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:
