@@ -138,7 +138,12 @@ def _check(
     inferred = options.level is None
     sink.level = "inferred 3" if inferred and level == 3 else str(level)
     is_named = _is_named(module, options, resolved.date)
-    resolved.facts = {"level": level, "level_inferred": inferred, "target_named": is_named}
+    resolved.facts = {
+        "level": level,
+        "level_inferred": inferred,
+        "target_named": is_named,
+        "tile_operations": any(map(_is_on_tiles, resolved.ops)),
+    }
     sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
     scratch.decide(resolved)
@@ -165,6 +170,15 @@ def _check(
         options.entry,
         options.legacy,
     )
+
+
+def _is_on_tiles(op: Operation) -> bool:
+    """True for an operation on what is in tiles, not on handles or addresses of them."""
+    definition = op.definition
+    if definition is None or op.variant is None or op.has("handle") or op.has("tile_address"):
+        return False
+    on_tiles = any("tile" in d.kinds for d in op.variant.operands)
+    return on_tiles and not definition.family.startswith("micro")
 
 
 def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
