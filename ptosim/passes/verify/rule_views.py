@@ -25,8 +25,10 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
+from ptosim.passes.verify import view_rules  # noqa: F401 - registers predicates
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes
+from ptosim.passes.verify.scratch_sizes import SIZES
 
 
 class _Any:
@@ -61,11 +63,13 @@ class OperandView:
     cols: Any = None
     compact: Any = None
     count: Any = None
+    dims: Any = None
     dtype: Any = None
     dyn_col: Any = None
     dyn_row: Any = None
     family: Any = None
     fractal: Any = None
+    is_part: Any = None
     kind: Any = None
     lanes: Any = None
     loc: Any = None
@@ -93,7 +97,8 @@ class OperandView:
             self.loc = type_.space
         elif isinstance(type_, (ViewType, MemRefType, VectorType)):
             self._element(type(type_).__name__.removesuffix("Type").lower(), type_.elem)
-            self.rank = len(type_.dims)
+            self.rank, self.dims = len(type_.dims), type_.dims
+            self.is_part = isinstance(type_, ViewType) and type_.kind == "partition_tensor_view"
             self.shape = tuple(_known(d) for d in type_.dims)
             self.static = None not in type_.dims and not getattr(type_, "is_unranked", False)
             count = math.prod(d or 0 for d in type_.dims)
@@ -237,5 +242,6 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "len": _length,
     "major_bytes": major_bytes,
     "lane_pair": lane_pair,
+    **SIZES,
 }
 """What an expression can call."""

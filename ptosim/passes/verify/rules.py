@@ -27,12 +27,17 @@ class Predicate:
 PREDICATES: dict[str, Predicate] = {}
 
 
-def _predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+def predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+    """Register a predicate by its name, with what to say where it does not hold."""
+
     def register(function: Callable[..., bool]) -> Callable[..., bool]:
         PREDICATES[function.__name__] = Predicate(function, code, text)
         return function
 
     return register
+
+
+_predicate = predicate
 
 
 def _present(views: tuple[Any, ...]) -> list[Any]:

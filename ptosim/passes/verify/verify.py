@@ -40,7 +40,7 @@ from ptosim.passes.verify.operands import (
     other_date,
     other_enum,
 )
-from ptosim.passes.verify.rule_views import OperandView, environment, holds
+from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
 from ptosim.passes.verify.rules import PREDICATES
 
 MICRO_CODE = "PTO3006"
@@ -339,9 +339,7 @@ class _Verifier:
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
     ) -> Diagnostic:
         _, used = compile_expr(rule.expr)
-        operands = [
-            n for n in op.bound if n in used and getattr(names.get(n), "kind", None) is not None
-        ]
+        operands = [n for n in op.bound if n in used and _is_operand(names.get(n))]
         predicate = next((PREDICATES[n] for n in PREDICATES if n in used), None)
         text = rule.text or (predicate.text if predicate else f"must satisfy {rule.expr}")
         code = rule.code or (predicate.code if predicate else "PTO2022")
@@ -353,6 +351,7 @@ class _Verifier:
             .replace("{0}", last[1] if len(last) == 3 else "")
         )
         message = _FIELD.sub(lambda found: _field(names, found), message)
+        message = _COMPUTED.sub(lambda found: str(evaluate(found[1], names)), message)
         return finding(
             code,
             f"'{op.name}' op {message}",
@@ -376,6 +375,11 @@ class _Verifier:
         return tuple(labels)
 
 
+def _is_operand(view: Any) -> bool:
+    """True for an operand and for a list of them."""
+    return isinstance(view, tuple) or getattr(view, "kind", None) is not None
+
+
 def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:
     """False for a memref or tensor in the place of a tile, and for types that are not known."""
     if isinstance(type_, MemRefType):
@@ -395,6 +399,8 @@ def _has_operand(op: Operation, key: str) -> bool:
 
 
 _FIELD = re.compile(r"\{(\w+)\.(\w+)\}")
+_COMPUTED = re.compile(r"\{=([^{}]+)\}")
+"""`{=expression}` in a message: its value."""
 
 
 def _field(names: dict[str, Any], found: re.Match[str]) -> str:
