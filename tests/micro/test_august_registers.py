@@ -295,10 +295,10 @@ def test_narrow_floats_are_bytes_in_memory(elem):
     )  # fmt: skip
     low, high = ub.load_two(before, 5, "DINTLV_B8")
     e, f = model.interleave(low, high)
-    chosen = bytes(before[3 + i] for i in before[700:956])
-    shown = [before[3:259], before[3:259], bytes(e), bytes(f), chosen]
+    chosen = bytes(before[i] for i in before[700:956])
+    shown = [before[:256], before[3:259], bytes(e), bytes(f), chosen]
     assert after[OUT : OUT + 1280] == b"".join(shown)
-    assert after[OUT + 1285 : OUT + 1385] == before[3:103]
+    assert after[OUT + 1285 : OUT + 1385] == before[:100]
 
 
 def test_pairs_of_bf16_are_retyped():
