@@ -172,7 +172,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         modern=merged.get("modern"),
         library=merged.get("library", False),
         clause=merged.get("clause"),
-        kept=frozenset(merged.get("kept", ())),
+        kept=frozenset(e if isinstance(e, str) else e["of"] for e in merged.get("kept", ())),
     )
 
 
