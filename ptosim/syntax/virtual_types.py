@@ -28,13 +28,12 @@ def check_element(elem: DType) -> None:
     """Raise TypeFault for an element type that a vector of any length cannot hold."""
     if elem.kind not in ("int", "uint", "float", "packed", "scale"):
         raise TypeFault(
-            "!pto.vmi.vreg: expected an integer, index, floating-point or PTO low-precision element "
-            f"type, not {elem}"
+            "!pto.vmi.vreg: expected an integer, index, floating-point or PTO low-precision "
+            f"element type, not {elem}"
         )
     if elem.bits not in _BITS or elem.name in ("i1", "index"):
         raise TypeFault(
-            "!pto.vmi.vreg: expected an 8-bit, 16-bit, or 32-bit logical element type, not "
-            f"{elem}"
+            f"!pto.vmi.vreg: expected an 8-bit, 16-bit, or 32-bit logical element type, not {elem}"
         )
 
 
