@@ -51,11 +51,15 @@ IN_REGION = {
     ),
     "region in a region": (
         'pto.vecscope {\n%h = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>\n}',
-        "is inside another vector region",
+        "does not allow nested dedicated",
     ),
 }
 OUTSIDE = {
-    "register outside": (LOAD, "needs a vector region"),
+    "register after a barrier": (
+        f'%h = pto.pset_b32 "PAT_ALL" : {M}\n{LOAD}\npto.barrier #pto.pipe<PIPE_V>\n'
+        f"pto.vsts %x, %p[0], %h : {V}, {P}, {M}",
+        "cannot have external users",
+    ),
     "register that escapes": (
         f'pto.vecscope {{\n{LOAD}\n}}\npto.vecscope {{\n%h = pto.pset_b32 "PAT_ALL" : {M}\n'
         f"pto.vsts %x, %p[0], %h : {V}, {P}, {M}\n}}",

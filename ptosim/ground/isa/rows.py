@@ -87,6 +87,11 @@ class Isa:
             made = self._made[name] = _make(name, row, date)
         return made
 
+    def having(self, trait: str) -> list[OpDef]:
+        """Return the rows that name a trait themselves, in the order of files and rows."""
+        names = [n for n, (row, _) in self._rows.items() if trait in row.table.get("traits", ())]
+        return [row for name in names if (row := self.get(name)) is not None]
+
     def names(self) -> list[str]:
         """Return every qualified name, in the order of files and rows."""
         return list(self._rows)
