@@ -13,10 +13,13 @@ from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
     HandleType,
+    LocalArrayType,
     MaskType,
     MemRefType,
+    MultiTileType,
     PtrType,
     ScalarType,
+    StructType,
     TileType,
     Type,
     VectorType,
@@ -39,6 +42,9 @@ _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
     (VRegType, frozenset(("vreg",))),
     (MaskType, frozenset(("mask",))),
     (VectorType, frozenset(("vector", "tile"))),
+    (MultiTileType, frozenset(("multi_tile",))),
+    (LocalArrayType, frozenset(("local_array",))),
+    (StructType, frozenset(("struct",))),
 )
 _TOKEN_KINDS = {
     "INT": frozenset(("index", "int", "scalar", "float")),
