@@ -11,7 +11,7 @@ from typing import Any
 from ptosim.effects.ranges import Range
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import PipeEnd, ShareKey
-from ptosim.passes.place.cores import READERS
+from ptosim.passes.place.sides import READERS
 from ptosim.semantics.base.orders import FifoUse
 from ptosim.timing.pipes.steps import Flag
 

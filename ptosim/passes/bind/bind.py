@@ -13,10 +13,13 @@ from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
     HandleType,
+    LocalArrayType,
     MaskType,
     MemRefType,
+    MultiTileType,
     PtrType,
     ScalarType,
+    StructType,
     TileType,
     Type,
     VectorType,
@@ -39,6 +42,9 @@ _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
     (VRegType, frozenset(("vreg",))),
     (MaskType, frozenset(("mask",))),
     (VectorType, frozenset(("vector", "tile"))),
+    (MultiTileType, frozenset(("multi_tile",))),
+    (LocalArrayType, frozenset(("local_array",))),
+    (StructType, frozenset(("struct",))),
 )
 _TOKEN_KINDS = {
     "INT": frozenset(("index", "int", "scalar", "float")),
@@ -123,22 +129,22 @@ def _fits_results(variant: Variant, written: Written, count: int) -> bool:
 def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | None:
     """Return the operand (or list of operands, or None) of each name of the variant; None if what
     is written does not fit."""
+    words = {c.parts[0].value for c in op.clauses if c.kind == "ins_word"}
+    if not _takes_words(op, variant, words if written.outs is not None else set(written.named)):
+        return None
     if written.outs is None:
         return _assign_flat(variant, op, written.ins)
-    if not _takes_words(op, variant):
-        return None
-    words = {d.name: written.named[d.name] for d in variant.ins if d.name in written.named}
-    rest = tuple(d for d in variant.ins if d.name not in words)
+    given = {d.name: written.named[d.name] for d in variant.ins if d.name in written.named}
+    rest = tuple(d for d in variant.ins if d.name not in given)
     ins = _assign(rest, without_flags(variant, written.ins))
     if ins is not None:
-        ins |= words
+        ins |= given
     outs = _assign(variant.outs, written.outs, allow_missing=bool(op.result_tokens))
     return None if ins is None or outs is None else {**ins, **outs}
 
 
-def _takes_words(op: Operation, variant: Variant) -> bool:
-    """True for a variant that has every word with a value in `ins(…)`, or none has."""
-    words = {c.parts[0].value for c in op.clauses if c.kind == "ins_word"}
+def _takes_words(op: Operation, variant: Variant, words: set[str]) -> bool:
+    """True for a variant that has every word with a value, or none has."""
     others = op.definition.variants if words and op.definition is not None else ()
     return words <= _names(variant) or not any(words <= _names(other) for other in others)
 

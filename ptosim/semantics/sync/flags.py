@@ -159,18 +159,22 @@ def set_ffts(op: Binding) -> Commit:
     return nothing
 
 
-@kernel("pto.sync.set", events=True)
+def _number(op: Binding) -> int:
+    return int(op.values["event_id" if "event_id" in op.values else "event"])
+
+
+@kernel("pto.sync.set", "pto.set_intra_block", events=True)
 def sync_set(op: Binding) -> Commit:
     """Signal the cores on the other side."""
-    number = int(op.values["event_id"])
+    number = _number(op)
     op.sync = CrossSet(pipe_word(op.values["pipe"]), number)
     return _cross(op, number, sets=True)
 
 
-@kernel("pto.sync.wait", events=True)
+@kernel("pto.sync.wait", "pto.wait_intra_block", events=True)
 def sync_wait(op: Binding) -> Commit:
     """Wait for the cores on the other side: A2/A3 holds the scalar unit, A5 the named pipe."""
-    number = int(op.values["event_id"])
+    number = _number(op)
     op.sync = CrossWait(pipe_word(op.values["pipe"]), number)
     return _cross(op, number, sets=False)
 

@@ -56,8 +56,7 @@ def test_every_row_says_what_it_is() -> None:
         assert set(row.status) == set(TARGETS), row.name
 
 
-KNOWN = {"target", "form", "snippet", "level", "level_inferred"}
-"""What every rule can ask beside its operands and attributes."""
+FACTS = {"level", "level_inferred", "target_named", "backend", "tile_operations"}
 
 
 def test_expressions_use_only_names_of_their_row() -> None:
@@ -65,7 +64,8 @@ def test_expressions_use_only_names_of_their_row() -> None:
         (row.name, text)
         for row in rows()
         for text in _expressions(row)
-        if not compile_expr(text)[1] <= _operands(row) | set(row.attrs) | set(CALLS) | KNOWN
+        if not compile_expr(text)[1]
+        <= _operands(row) | set(row.attrs) | set(CALLS) | {"target", "form", "snippet"} | FACTS
     ]
     assert faults == []
 
