@@ -31,6 +31,7 @@ from ptosim.passes.verify.checks import (
     scratch,
     sections,
     shapes,
+    streams,
     units,
     vecscope,
 )
@@ -241,6 +242,7 @@ _CHECKS = (
     (pipes.hidden, {"sets_quant"}),
     (fifos.popped, {"pipes"}),
     (vecscope.check, {"vector_region", "micro"}),
+    (streams.check, {"micro"}),
     (quantised.casts, {"quant"}),
     (quantised.headers, None),
     (instrumented.instrumented, {"quant"}),
