@@ -13,6 +13,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType
 from ptosim.ground.isa.enums import pipe_named
+from ptosim.passes.place.aliases import shared_bytes
 from ptosim.passes.place.planner import Placement, place
 from ptosim.passes.verify.rule_views import environment, evaluate
 
@@ -48,6 +49,7 @@ def plan(resolved: ResolvedModule, name: str) -> Plan:
     reached = reached_functions(resolved, launched)
     found = Sink()
     placement = place(resolved, reached, found)
+    found.extend(shared_bytes(resolved, reached, placement))
     for op in (op for function in reached for op in function.ops if op.definition is not None):
         op.queue = queue_of(op, resolved.target)
     return Plan(launched, reached, roles(resolved, entry, reached), placement, list(found))

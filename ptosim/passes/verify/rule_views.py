@@ -69,7 +69,9 @@ class OperandView:
     kind: Any = None
     lanes: Any = None
     loc: Any = None
+    low: Any = None
     pad: Any = None
+    per: Any = None
     rank: Any = None
     rows: Any = None
     shape: Any = None
@@ -112,6 +114,8 @@ class OperandView:
     def _element(self, kind: str, dtype: Any) -> None:
         self.kind = kind
         self.dtype, self.family, self.bits = dtype.name, dtype.family, dtype.bits
+        self.low = dtype.bits <= 8 and dtype.kind not in ("int", "uint")
+        self.per = getattr(dtype, "count", 1)  # numbers in an element
 
     def _tile(self, type_: TileType) -> None:
         self._element("tile", type_.dtype)

@@ -40,7 +40,7 @@ from ptosim.passes.verify.operands import (
     other_date,
     other_enum,
 )
-from ptosim.passes.verify.rule_views import OperandView, environment, holds
+from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
 from ptosim.passes.verify.rules import PREDICATES
 
 MICRO_CODE = "PTO3006"
@@ -107,8 +107,10 @@ class _Verifier:
             return
         for rule in op.variant.elements:
             self._element_rule(op, definition, rule, names)
+        stops = "first_rule" in op.traits
         for rule in op.variant.rules:
-            self._constraint(op, definition, rule, names)
+            if not self._constraint(op, definition, rule, names) and stops:
+                break
 
     def _report(self, code: str, message: str, span: Span, **details: Any) -> None:
         self.found.append(finding(code, message, span, **details))
@@ -321,14 +323,16 @@ class _Verifier:
 
     def _constraint(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
-    ) -> None:
+    ) -> bool:
+        """Report a condition that does not hold, and return False."""
         if rule.targets and self.target not in rule.targets:
-            return
+            return True
         if rule.when is not None and not holds(rule.when, names, absent=False):
-            return
+            return True
         if holds(rule.expr, names, absent=True):
-            return
+            return True
         self.found.append(self._violation(op, definition, rule, names))
+        return False
 
     def _violation(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
@@ -348,6 +352,7 @@ class _Verifier:
             .replace("{0}", last[1] if len(last) == 3 else "")
         )
         message = _FIELD.sub(lambda found: _field(names, found), message)
+        message = _NUMBER.sub(lambda found: str(evaluate(found.group(1), names)), message)
         return finding(
             code,
             f"'{op.name}' op {message}",
@@ -390,6 +395,8 @@ def _has_operand(op: Operation, key: str) -> bool:
 
 
 _FIELD = re.compile(r"\{(\w+)\.(\w+)\}")
+_NUMBER = re.compile(r"\{=([^{}]+)\}")
+"""`{=src.v_row // 32}`: what an expression over the operands comes to."""
 
 
 def _field(names: dict[str, Any], found: re.Match[str]) -> str:
