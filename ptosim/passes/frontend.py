@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ from ptosim.passes.verify.checks import (
     vecscope,
 )
 from ptosim.passes.verify.verify import MICRO_CODE, verify
+from ptosim.syntax.balance import missing_bracket
 from ptosim.syntax.parser import parse
 
 
@@ -95,7 +97,7 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     sink = Sink(date=date, reads_old=options.legacy)
     module = parse(source, sink)
     if sink.has_errors:
-        syntax_of_coming(source, sink, date)
+        return _unreadable(module, source, options, sink, date)
     if not module.ops and not sink.has_errors:
         sink.emit(_empty(source))
     chip = _chip(module, options.target, sink)
@@ -104,6 +106,34 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     if sink.has_errors:
         return _check(module, source, DEFAULT_TARGET, options, sink)
     return _unnamed_target(module, source, options, sink)
+
+
+def _unreadable(
+    module: Module, source: Source, options: FrontOptions, sink: Sink, date: str
+) -> Front:
+    """Of a text with syntax errors say only those: what names and types mean in it is a guess. Of
+    brackets that are out of balance say one thing, the missing one."""
+    first = next(d for d in sink if d.is_error)
+    missing = missing_bracket(source, first.span)
+    if missing is not None:
+        sink.cut(0)
+        sink.emit(missing)
+    syntax_of_coming(source, sink, date)
+    count = len(sink)
+    chip = _chip(module, options.target, sink) or _chip_in_text(source) or DEFAULT_TARGET
+    front = _check(module, source, chip, options, sink)
+    sink.cut(count)
+    return front
+
+
+_TARGET_IN_TEXT = re.compile(r'"?pto\.target_arch"?\s*=\s*"(\w+)"')
+
+
+def _chip_in_text(source: Source) -> str | None:
+    """The target that a text names whose module could not be read."""
+    found = _TARGET_IN_TEXT.search(source.text)
+    target = target_of_word(found[1]) if found is not None else None
+    return target.architecture if target is not None else None
 
 
 def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
@@ -179,6 +209,7 @@ _CHECKS = (
     (fifos.popped, {"pipes"}),
     (vecscope.check, {"vector_region", "micro"}),
     (quantised.casts, {"quant"}),
+    (quantised.headers, None),
     (quantised.reused, None),
 )
 """Checks that look at more than one operation, each with the traits or families of operations that

@@ -7,6 +7,7 @@ source."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -221,6 +222,9 @@ class Operation:
         return [operand.value for _, operand in self.operands() if operand.value is not None]
 
 
+_ALIAS = re.compile(r"!\w+(?![\w.])")
+
+
 class Module:
     """A parsed file: top-level operations, aliases, comments, and the source they come from."""
 
@@ -242,6 +246,13 @@ class Module:
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
         return op.span(self.source)
+
+    def spelled_out(self, text: str) -> str:
+        """Return the text of a type with every alias in it replaced by what it names."""
+        if "!" not in text:
+            return text
+        known = self.type_aliases
+        return _ALIAS.sub(lambda found: known.get(found.group(), found.group()), text)
 
     def walk(self) -> list[Operation]:
         """Return every operation in program order."""

@@ -97,7 +97,7 @@ class OperandView:
             self._element(type(type_).__name__.removesuffix("Type").lower(), type_.elem)
             self.rank = len(type_.dims)
             self.shape = tuple(_known(d) for d in type_.dims)
-            self.static = None not in type_.dims
+            self.static = None not in type_.dims and not getattr(type_, "is_unranked", False)
             count = math.prod(d or 0 for d in type_.dims)
             self.count = count if self.static else ANY
             if isinstance(type_, MemRefType):

@@ -318,7 +318,7 @@ class _Verifier:
             op.span(self.source),
             label=found,
             more=self._operand_labels(op, rule.operands),
-            notes=(definition_note(definition),),
+            rule=rule_source(definition),
         )
 
     def _constraint(
@@ -358,7 +358,7 @@ class _Verifier:
             f"'{op.name}' op {message}",
             op.span(self.source),
             more=self._operand_labels(op, operands),
-            notes=(definition_note(definition),),
+            rule=rule_source(definition),
             help=rule.help,
         )
 
@@ -408,7 +408,7 @@ def _field(names: dict[str, Any], found: re.Match[str]) -> str:
     return str(getattr(value, field, "?"))
 
 
-def definition_note(definition: OpDef) -> str:
+def rule_source(definition: OpDef) -> str:
     """Return the note that says where a rule comes from."""
     return f"rule of {definition.mnemonic}: {definition.source}"
 

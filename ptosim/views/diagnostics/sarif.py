@@ -51,7 +51,7 @@ def _driver(codes: Sequence[str]) -> dict[str, object]:
 
 
 def _result(diagnostic: Diagnostic, codes: list[str], counts: Counter[str]) -> dict[str, object]:
-    extra = [*diagnostic.notes, *([f"help: {diagnostic.help}"] if diagnostic.help else ())]
+    extra = [*diagnostic.all_notes, *([f"help: {diagnostic.help}"] if diagnostic.help else ())]
     result: dict[str, object] = {
         "ruleId": diagnostic.code,
         "ruleIndex": codes.index(diagnostic.code),
