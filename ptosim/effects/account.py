@@ -125,13 +125,17 @@ def _of_operands(binding: Bound) -> Effects:
             found.spoils.append((reached, CLOBBERED))
         if name == tail.get("of"):
             _add_tail(value, reached, found)
+    _add_beyond(binding, found)
+    return found
+
+
+def _add_beyond(binding: Bound, found: Effects) -> None:
     for beside in binding.beyond:
-        reached = Reached(beside.operand, core, beside.space, (beside.part,))
+        reached = Reached(beside.operand, binding.core, beside.space, (beside.part,))
         if beside.spoiled:
             found.spoils.append((reached, PADDING))
         else:
             found.writes.append(reached)
-    return found
 
 
 def _add_scratch(op: Operation, reached: Reached, target: str, found: Effects) -> None:

@@ -1,8 +1,8 @@
 """Operands of one operation that must not share bytes, wherever they are: the assembler's planner
 refuses a placement in which they do, the program's own addresses too.
 
-Ranges are followed through windows and other names to the allocation. A place that is not known here
-(an argument of a function, a window at a run-time offset) is no finding."""
+Ranges are followed through windows and other names to the allocation. A place that is not known
+here (an argument of a function, a window at a run-time offset) is no finding."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ class Binding:
     it gives must be there for the operations after it; `slots` says where results go. `signals` and
     `awaits` are events between cores that it gives and takes, by keys that both sides agree on,
     `made` tiles that it fills and that are no destinations of its core. `touches` are bytes that it
-    reaches through pointers; those of tiles and views follow from its row, and what it writes `beyond`
-    their valid regions is listed. `moved` gives the effect
-    with its one window of global memory at another place (an offset in elements), None where that
+    reaches through pointers; those of tiles and views follow from its row, and what it writes
+    `beyond` their valid regions is listed. `moved` gives the effect with its one window of global
+    memory at another place (an offset in elements), None where that
     has to be bound anew. Engines put their own sink into `emit`; `prints` is where `tprint` and
     `print` write."""
 

@@ -46,7 +46,7 @@ def quant_repeats(request: Request) -> Cost:
     convert = table["instruction.vconv"]
     whole = TileShape(dst.type, src.rows, src.cols)
     stages = _spread_and_combine(request, "scale", "vmul", src)
-    if request.shape.tile("offset") is not None or dst.dtype.kind == "uint":
+    if _has_offset(request, dst):
         stages += _spread_and_combine(request, "offset", "vadd", src)
     stages += [
         conversion_stage(request, "f32 to s32", convert, src, src),
@@ -57,6 +57,13 @@ def quant_repeats(request: Request) -> Cost:
     barrier = table["machine.barrier"]["cycles"]
     joined = [Stage(s.name, s.cycles + barrier, s.count, "derived") for s in stages]
     return request.cost(joined, latency=convert["start"], work=src.rows * src.cols * len(stages))
+
+
+def _has_offset(request: Request, dst: TileShape) -> bool:
+    """A tile of offsets, or, where no type is written, a second column of the scales."""
+    if request.shape.tile("offset") is not None:
+        return True
+    return request.shape.attrs.get("quant_type") is None and dst.dtype.kind == "uint"
 
 
 def _spread_and_combine(
@@ -86,7 +93,7 @@ def quant_function(request: Request) -> Cost:
     src, dst = shape.tile("src"), shape.tile("dst")
     assert src is not None
     assert dst is not None
-    asymmetric = shape.tile("offset") is not None or dst.dtype.kind == "uint"
+    asymmetric = _has_offset(request, dst)
     names = [("scale: ", "vmul")]
     if asymmetric:
         names.append(("offset: ", "vadd"))
