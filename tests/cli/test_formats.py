@@ -68,6 +68,7 @@ SAMPLES = {
     "ops": "tadd",
     "targets": "",
     "explain": "PTO5201",
+    "quant convert": "randn:f32:4x64 --scale 0.5",
     "quant diff": "randn:f32:4x64",
     "quant explore": "randn:f32:8x64 --target a5",
     "quant onnx": "{folder}/model.onnx --target a5",

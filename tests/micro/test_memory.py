@@ -228,24 +228,32 @@ def test_gather_and_scatter(elem, index):
 # -- predicates ---------------------------------------------------------------------------------------
 
 
+_STEP = {"NORM": 32, "DS": 32, "US": 16, "PK": 16}
+"""Bytes that a constant offset counts."""
+
+
+@pytest.mark.parametrize("elem", ["ui8", "f32"])
 @pytest.mark.parametrize("op", ["s", "i", ""])
-def test_predicates_in_memory(op):
-    """NORM as it is, US each bit twice, DS and PK every second bit."""
+def test_predicates_in_memory(op, elem):
+    """NORM as it is, US each bit twice, DS and PK every second bit. Offsets count bytes (s), steps as
+    long as the distribution (i), or elements ("")."""
     before = memory(op)
-    p, k = "!pto.ptr<ui8, ub>", "!pto.mask<b8>"
-    at = {"s": "%o", "i": "64", "": "%o"}[op]
+    p, k = f"!pto.ptr<{elem}, ub>", "!pto.mask<b8>"
+
+    def offset(at: int, word: str) -> int:
+        unit = {"s": 1, "i": _STEP[word], "": bits_of(elem) // 8}[op]
+        return at // unit
+
     lines = []
     for n, word in enumerate(("NORM", "US", "DS")):
-        lines.append(f'%m{n} = pto.pld{op} %ui8[{at}], "{word}" : {p}, index -> {k}')
-        lines.append(f'pto.psts %m{n}, %ui8[{OUT + 32 * n}], "NORM" : {k}, {p}, index')
-    lines.append(
-        f'pto.pst{op} %m0, %ui8[{OUT + 128 if op == "i" else "%t"}], "PK" : {k}, {p}, index'
-    )
-    after, _ = in_ub(
-        bytes(before),
-        *lines,
-        setup=["%o = arith.constant 64 : index", f"%t = arith.constant {OUT + 128} : index"],
-    )
+        lines.append(
+            f'%m{n} = pto.pld{op} %{elem}[{offset(64, word)}], "{word}" : {p}, index -> {k}'
+        )
+        lines.append(
+            f'pto.psts %m{n}, %ui8[{OUT + 32 * n}], "NORM" : {k}, !pto.ptr<ui8, ub>, index'
+        )
+    lines.append(f'pto.pst{op} %m0, %{elem}[{offset(OUT + 128, "PK")}], "PK" : {k}, {p}, index')
+    after, _ = in_ub(bytes(before), *lines)
     bits = one.mask_bits(bytes(before[64:128]))
     expected = bytearray(before)
     expected[OUT : OUT + 32] = before[64:96]
@@ -253,6 +261,20 @@ def test_predicates_in_memory(op):
     expected[OUT + 64 : OUT + 96] = one.mask_bytes([bits[2 * i] for i in range(256)])
     expected[OUT + 128 : OUT + 144] = one.mask_bytes([bits[2 * i] for i in range(128)])
     assert after == expected
+
+
+@pytest.mark.parametrize(("compat", "size"), [("2026-04", 4), ("2026-08", 1)])
+def test_offsets_of_predicates_counted_elements_in_april(compat, size):
+    before = memory(compat)
+    p, k = "!pto.ptr<f32, ub>", "!pto.mask<b32>"
+    after, _ = in_ub(
+        bytes(before),
+        f'%m = pto.plds %f32[%o], "NORM" : {p}, index -> {k}',
+        f'pto.psts %m, %f32[{OUT // size}], "NORM" : {k}, {p}, index',
+        setup=["%o = arith.constant 32 : index"],
+        compat=compat,
+    )
+    assert after[OUT : OUT + 32] == before[32 * size : 32 * size + 32]
 
 
 # -- errors --------------------------------------------------------------------------------------------

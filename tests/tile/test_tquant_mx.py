@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.expand.program import expand
+from ptosim.ground.source import Source
 from tests.oracle.quantisation import MxImages
 from tests.semantics.helpers import ARRAYS, Image, codes, magnitudes
 from tests.support.text import Kernel
@@ -215,6 +217,46 @@ def test_the_deprecated_second_tile_of_exponents(mode, store, profile):
     assert got["exp_zz"][:128].tolist() == expected
     assert (got["exp_zz"][128:] == BACKGROUND).all()
     assert [f.code for f in case.result.findings if f.code == "PTO2050"] == ["PTO2050"]
+
+
+# -- as vector instructions ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("form", "mode"), FORMS)
+@pytest.mark.parametrize("places", ["flat", "rows", "columns", "interleaved"])
+@pytest.mark.parametrize("rule", ["ocp", "nv"])
+def test_written_out_it_gives_the_same_bytes(form, mode, places, rule):
+    """All that has a value: of the scales those of the groups, of the maxima too."""
+    per, narrow = MODES[mode][2], form != "f32"
+    if places == "flat" and not (narrow and rule == "nv"):
+        case = flat(form, mode, rule, 32, 128)
+    elif places == "rows" and not narrow:
+        shapes = {
+            "src": (6, 64), "dst": (6, 64), "exp": (6, 32, 6, 2), "max": (1, 32, 1, 12),
+            "scaling": (1, 32, 1, 12),
+        }  # fmt: skip
+        case = Case(form, mode, rule, shapes)
+    elif places == "columns" or (places == "interleaved" and narrow):
+        exp = (1, 128) if places == "interleaved" else (2, 64)
+        shapes = {
+            "src": (64, 64), "dst": (64, 64 // per), "exp": exp, "max": (2, 64), "scaling": (2, 64),
+        }  # fmt: skip
+        word = ", interleave = true" if places == "interleaved" else ""
+        case = Case(form, mode, rule, shapes, f"grpAxis = #pto<mx_group_axis axis0>{word}")
+    else:
+        return  # the assembler refuses it
+    expanded = expand(Source("k", case.kernel.text()))
+    assert [s.name for s in expanded.stages] == ["pto.tquant.mx"]
+    source = magnitudes(form, case.shape)
+    now = case.run(source)
+    args: dict[str, Any] = {"x": source.view(ARRAYS[form])}
+    for image in case.images.values():
+        args |= image.args
+    result = ptosim.load(expanded.text).run(args)
+    used = {n: SIZES[form] * prod(case.shape) // 32 for n in ("max", "scaling")}
+    for name, image in case.images.items():
+        count = used.get(name, now[name].size)
+        np.testing.assert_array_equal(image.of(result)[:count], now[name][:count], err_msg=name)
 
 
 # -- the notation of April -------------------------------------------------------------------------

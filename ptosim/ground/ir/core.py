@@ -16,7 +16,7 @@ from ptosim.ground.source import Source, Span
 
 if TYPE_CHECKING:
     from ptosim.ground.ir.types import Type
-    from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
+    from ptosim.ground.isa.schema import OpDef, OperandDef, ScratchUse, Variant
 
 
 @dataclass(slots=True, eq=False)
@@ -183,6 +183,7 @@ class Operation:
     bound: dict[str, Any] = field(default_factory=dict)  # a `Bound` for each name of the row
     attributes: dict[str, Any] = field(default_factory=dict)  # of the row: values or defaults
     jumps: Sequence[Jump] = ()  # the blocks that it can go on in
+    scratch: Mapping[str, ScratchUse] | None = None  # by the names of the operands, if it has any
     queue: str = ""  # the pipe in whose queue it waits, decided for operations that can be reached
     function: Operation | None = None
 

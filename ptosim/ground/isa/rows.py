@@ -17,10 +17,10 @@ from ptosim.ground.isa.schema import (
     OperandDef,
     PipeChoice,
     Role,
-    ScratchDef,
     Status,
     Variant,
 )
+from ptosim.ground.isa.scratch import scratch_of, scratch_rules
 
 _OTHER_DIALECTS = ("arith", "scf", "cf", "func", "memref", "builtin", "quant", "module")
 TARGETS = ("a2a3", "a5")
@@ -34,7 +34,7 @@ _ROW_KEYS = frozenset(
     (
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
-        "switches", "legacy", "cost", "targets", "scratch", "mismatch", "absent",
+        "switches", "legacy", "cost", "targets", "mismatch", "absent",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
         "clause", "kept", "quoted", )
 )  # fmt: skip
@@ -136,6 +136,8 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
     unknown = set(merged) - _ROW_KEYS
     if unknown:
         raise IsaDataError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
+    mnemonic = name.removeprefix("pto.")
+    merged["rules"] = [*merged.get("rules", ()), *scratch_rules(mnemonic, date)]
     missing = {"summary", "status", "source", "pipe"} - set(merged)
     if missing:
         raise IsaDataError(f"{where}: misses {', '.join(sorted(missing))}")
@@ -159,7 +161,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         traits=_traits(merged, where),
         side=_one_of(merged, "side", ("cube", "vector"), where),
         fifo=_one_of(merged, "fifo", ("open", "push", "pop", "free"), where),
-        scratch=tuple(ScratchDef(**entry) for entry in merged.get("scratch", ())),
+        scratch=scratch_of(mnemonic, date),
         mismatch=merged.get("mismatch"),
         absent=merged.get("absent"),
         hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),

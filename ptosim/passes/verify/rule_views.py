@@ -27,6 +27,7 @@ from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, major_bytes
+from ptosim.passes.verify.scratch_sizes import SIZES
 
 
 class _Any:
@@ -252,5 +253,6 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "max": max,
     "len": _length,
     "major_bytes": major_bytes,
+    **SIZES,
 }
 """What an expression can call."""

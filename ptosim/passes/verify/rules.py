@@ -252,6 +252,18 @@ def mask_of(mask: Any, register: Any) -> bool:
     return mask is None or register is None or mask.bits == min(register.bits, 32)
 
 
+@_predicate("PTO2130", "requires updated base result to match base type")
+def updated_base(result: Any, base: Any) -> bool:
+    """The updated pointer, where there is one, has the type of the pointer."""
+    return result is None or result.type == base.type
+
+
+@_predicate("PTO2130", "requires {names} to be a constant")
+def is_constant(view: Any) -> bool:
+    """The text fixes the operand."""
+    return view is None or isinstance(view.const, int)
+
+
 @_predicate("PTO2030", "expects {names} to be !pto.mask<{0}>")
 def granule(*views: Any) -> bool:
     """All masks have the granularity named last."""

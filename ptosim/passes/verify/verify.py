@@ -364,7 +364,7 @@ class _Verifier:
             .replace("{0}", last[1] if len(last) == 3 else "")
         )
         message = _FIELD.sub(lambda found: _field(names, found), message)
-        message = _NUMBER.sub(lambda found: str(evaluate(found.group(1), names)), message)
+        message = _COMPUTED.sub(lambda found: str(evaluate(found[1], names)), message)
         return finding(
             code,
             f"'{op.name}' op {message}",
@@ -407,8 +407,8 @@ def _has_operand(op: Operation, key: str) -> bool:
 
 
 _FIELD = re.compile(r"\{(\w+)\.(\w+)\}")
-_NUMBER = re.compile(r"\{=([^{}]+)\}")
-"""`{=src.v_row // 32}`: what an expression over the operands comes to."""
+_COMPUTED = re.compile(r"\{=([^{}]+)\}")
+"""`{=expression}` in a message: its value."""
 
 
 def _field(names: dict[str, Any], found: re.Match[str]) -> str:

@@ -124,7 +124,9 @@ def _microscaling(request: Request) -> Cost:
     assert src is not None
     assert dst is not None
     timing = Function(request.table)
-    phases = mx_phases(src, dst, str(request.shape.attrs.get("mx_alg") or ""))
+    attrs = request.shape.attrs
+    words = (attrs.get(name) for name in ("mx_alg", "quantScaleAlg", "scale_alg"))
+    phases = mx_phases(src, dst, nvidia=any(str(word or "").startswith("N") for word in words))
     stages = [frame_stage(timing)]
     for number, phase in enumerate(phases):
         if number:
@@ -146,11 +148,10 @@ def _phase_stage(request: Request, timing: Function, phase: Phase) -> Stage:
     return Stage(phase.name, chain + timing.loop(body, nest), nest.inner, "derived")
 
 
-def mx_phases(src: TileShape, dst: TileShape, algorithm: str) -> list[Phase]:
+def mx_phases(src: TileShape, dst: TileShape, *, nvidia: bool) -> list[Phase]:
     """Return the three loops, by the element types and the size."""
     count = src.rows * -(-src.cols // GROUP) * GROUP
     groups = count // GROUP
-    nvidia = algorithm.startswith("Nv")
     if src.bits == 32:
         return [
             _maxima_f32(count),
@@ -163,7 +164,8 @@ def mx_phases(src: TileShape, dst: TileShape, algorithm: str) -> list[Phase]:
         "maxima of groups", -(-count // 256), 1, 1,
         (("vlogic", 20 if half else 2), ("vmax", 1), ("vcgmax", 1)),
     )  # fmt: skip
-    return [maxima, exponents, _scaled_16(count, dst.bits, half)]
+    width = dst.bits // getattr(dst.dtype, "count", 1)
+    return [maxima, exponents, _scaled_16(count, width, half)]
 
 
 def _maxima_f32(count: int) -> Phase:

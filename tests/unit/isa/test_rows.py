@@ -40,8 +40,7 @@ def _operands(row: OpDef) -> set[str]:
 def _expressions(row: OpDef) -> list[str]:
     found: list[str | None] = [c.when for c in (*row.pipes, *row.hazard_pipes)]
     for need in row.scratch:
-        found += [need.when, need.bytes]
-    found += [entry["when"] for entry in row.access.get("hidden", {}).values()]
+        found += [need.when, need.needed, need.bytes]
     for variant in row.variants:
         found.append(variant.when)
         found += [e.when for e in variant.elements]

@@ -38,7 +38,7 @@ def is_register(type_: Type | None) -> bool:
 
 
 def has_registers(op: Operation) -> bool:
-    """True if an operation makes or takes registers."""
+    """True if an operation makes or takes registers, or stores a special one."""
     return _has_registers(op) or any(is_register(v.type) for v in op.operand_values())
 
 
@@ -60,7 +60,8 @@ def _visit(op: Operation, scope: Operation | None, source: Source) -> Iterator[D
 
 
 def _has_registers(op: Operation) -> bool:
-    return any(is_register(v.type) for v in op.results)
+    is_access = "loads" in op.traits or "stores" in op.traits
+    return is_access or any(is_register(v.type) for v in op.results)
 
 
 def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
