@@ -116,7 +116,16 @@ def _described(op: Operation) -> Mx:
     if src.type.blayout != "row_major" or cols != src.type.cols or rows == 0 or cols % GROUP:
         raise NotExpandable("the source has padding, or no rows")
     return Mx(
-        src, dst, tile(op, "exp"), tile(op, "max"), tile(op, "scaling"), width, nv, rows, cols, False
+        src,
+        dst,
+        tile(op, "exp"),
+        tile(op, "max"),
+        tile(op, "scaling"),
+        width,
+        nv,
+        rows,
+        cols,
+        False,
     )
 
 

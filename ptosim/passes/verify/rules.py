@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from ptosim.ground.ir.types import BLOCK_BITS, TileType
-from ptosim.ground.isa.conversions import conversion
+from ptosim.ground.isa.conversions import LaneConversion, conversion, lane_conversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,17 @@ class Predicate:
 PREDICATES: dict[str, Predicate] = {}
 
 
-def _predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+def predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+    """Register a predicate by its name, with what to say where it does not hold."""
+
     def register(function: Callable[..., bool]) -> Callable[..., bool]:
         PREDICATES[function.__name__] = Predicate(function, code, text)
         return function
 
     return register
+
+
+_predicate = predicate
 
 
 def _present(views: tuple[Any, ...]) -> list[Any]:
@@ -235,6 +240,11 @@ def _is_flat(view: Any) -> bool:
         return False
     strides = view.strides
     return strides is None or not long or strides[long[0]] == 1
+
+
+def lane_pair(src: Any, dst: Any) -> LaneConversion | None:
+    """What the vector unit has for a conversion of registers, None if it has nothing."""
+    return lane_conversion(src.type.elem, dst.type.elem)
 
 
 def major_bytes(view: Any) -> Any:
