@@ -22,6 +22,7 @@ _ALGORITHMS = {
 }  # fmt: skip
 _CTRL_AFTER = 1 << 50
 _INF, _NAN = 0x7F800000, 0x7FC00000
+_NAN_CODE = 0x7F
 _WINDOW = 8
 _SCRATCH_IN_EXPONENTS = 16
 
@@ -241,10 +242,10 @@ def _third_stage(mx: Mx, out: Writer, p: Pointers, at: str, scale: str, count: i
         chosen = out.first(count // 2)
         out.store(fp4.pack(out, code), "i32", p.dst, "ui8", out.half(at), chosen, "PK4_B32")
         return
-    plain = out.cast(out.everywhere(_NAN), "i32", "f32")  # without a sign
-    value = out.select(plain, product, out.nan(product, "f32"), "f32")
-    code = out.convert(value, "f32", "f8E4M3FN", "P0")
-    out.store(code, "f8E4M3FN", p.dst, "ui8", at, out.first(count), "PK4_B32")
+    # A conversion that saturates makes zero of NaN; the code of a NaN is 7F without a sign.
+    code = out.cast(out.convert(product, "f32", "f8E4M3FN", "P0"), "f8E4M3FN", "i32")
+    code = out.select(out.everywhere(_NAN_CODE), code, out.nan(product, "f32"), "i32")
+    out.store(code, "i32", p.dst, "ui8", at, out.first(count), "PK4_B32")
 
 
 def _one_scale(mx: Mx, out: Writer, p: Pointers, place: str) -> str:

@@ -9,7 +9,6 @@ from collections import Counter
 
 import pytest
 
-import ptosim
 from ptosim.expand.program import expand
 from ptosim.ground.source import Source
 from tests.conformance import test_tquant

@@ -54,7 +54,8 @@ class Binding:
     that are no destinations of its core. `touches` are bytes that it reaches through pointers;
     those of tiles and views follow from its row, and what it writes `beyond` their valid regions is
     listed. `moved` gives the effect with its one window of global memory at another place (an
-    offset in elements), None where that has to be bound anew. Engines put their own sink into `emit`; `prints` is where `tprint` and `print` write."""
+    offset in elements), None where that has to be bound anew. Engines put their own sink into
+    `emit`; `prints` is where `tprint` and `print` write."""
 
     op: Operation
     values: Mapping[str, Any]
