@@ -30,6 +30,7 @@ from ptosim.passes.verify.checks import (
     scratch,
     sections,
     shapes,
+    streams,
     units,
     vecscope,
 )
@@ -239,6 +240,7 @@ _CHECKS = (
     (fifos.ends, {"pipes"}),
     (fifos.popped, {"pipes"}),
     (vecscope.check, {"vector_region", "micro"}),
+    (streams.check, {"micro"}),
     (quantised.casts, {"quant"}),
     (quantised.headers, None),
     (instrumented.instrumented, {"quant"}),
