@@ -148,7 +148,13 @@ def _grid(form: Format, saturate: bool) -> _Grid:
 
 
 def _nearest(magnitudes: np.ndarray, grid: _Grid, rounding: str) -> np.ndarray:
-    """Codes nearest to `magnitudes`; ties to the even code (`rint`) or upwards (`round`)."""
+    """Codes nearest to `magnitudes`; ties to the even code (`rint`) or upwards (`round`); or those
+    next to them toward zero (`trunc`) or away from it (`away`)."""
+    if rounding == "trunc":
+        return grid.codes[np.searchsorted(grid.values, magnitudes, side="right") - 1]
+    if rounding == "away":
+        last = len(grid.values) - 1
+        return grid.codes[np.minimum(np.searchsorted(grid.values, magnitudes, side="left"), last)]
     midpoints = (grid.values[1:] + grid.values[:-1]) / 2
     upper = np.searchsorted(midpoints, magnitudes, side="right")
     if rounding == "round":
@@ -158,6 +164,10 @@ def _nearest(magnitudes: np.ndarray, grid: _Grid, rounding: str) -> np.ndarray:
     return grid.codes[np.where(lower % 2 == 0, lower, upper)]
 
 
+_DIRECTED = {"floor": ("trunc", "away"), "ceil": ("away", "trunc"), "trunc": ("trunc", "trunc")}
+"""How magnitudes of positive and of negative values are rounded."""
+
+
 @cache
 @np.errstate(all="ignore")
 def _bf16_table(name: str, rounding: str, saturate: bool, nan_sign: bool) -> np.ndarray:
@@ -165,13 +175,17 @@ def _bf16_table(name: str, rounding: str, saturate: bool, nan_sign: bool) -> np.
     form = lookup(name)
     if form.kind != "code" or form.name == "f8E8M0FNU":
         raise ValueError(f"there is no encoding into {name}")
-    require(f"rounding into {name}", rounding, ("rint", "round"))
+    require(f"rounding into {name}", rounding, ("rint", "round", *_DIRECTED))
     grid = _grid(form, saturate)
     patterns = np.arange(0x8000, dtype=np.uint32) << 16
-    positive = _nearest(patterns.view(np.float32).astype(np.float64), grid, rounding)
-    negative = positive | grid.sign_bit
+    magnitudes = patterns.view(np.float32).astype(np.float64)
+    up, down = _DIRECTED.get(rounding, (rounding, rounding))
+    positive = _nearest(magnitudes, grid, up)
+    negative = _nearest(magnitudes, grid, down)
+    zero = negative == 0
+    negative = negative | grid.sign_bit
     if form.name == "hif8":
-        negative[positive == 0] = 0
+        negative[zero] = 0
     positive[0x7F81:] = grid.nan
     negative[0x7F81:] = grid.nan | (grid.sign_bit if grid.nan_is_signed and nan_sign else 0)
     return np.concatenate([positive, negative]).astype(np.uint8)
@@ -203,7 +217,8 @@ def encoder(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Function from arrays of `src` (f32, f16 or bf16) to codes of the narrow float `dst`.
 
-    `rounding` is `rint` (ties to even) or `round` (ties away from zero). With `saturate` values
+    `rounding` is `rint` (ties to even), `round` (ties away from zero), `floor`, `ceil` or `trunc`.
+    With `saturate` values
     beyond the largest finite one, infinities included, give it; without, they give the format's
     infinity, or its NaN for `f8E4M3FN`, which has none; the 4-bit formats have neither and always
     saturate. NaN keeps its sign in `f8E4M3FN` (7F, FF) and `f8E5M2` (7E, FE) unless `nan_sign` is

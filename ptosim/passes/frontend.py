@@ -32,6 +32,8 @@ from ptosim.passes.verify.checks import (
     helpers,
     quantised,
     shapes,
+    simt,
+    simt_slots,
     units,
     vecscope,
 )
@@ -178,6 +180,9 @@ _CHECKS = (
     (fifos.ends, {"pipes"}),
     (fifos.popped, {"pipes"}),
     (vecscope.check, {"vector_region", "micro"}),
+    (simt.check, None),
+    (simt.constants, {"constant"}),
+    (simt_slots.slots, {"kept_slot"}),
     (quantised.casts, {"quant"}),
     (quantised.reused, None),
 )
