@@ -79,7 +79,8 @@ def check_source(
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
     what its synchronisation could do without. Raises UsageError for options and arguments that
     mean nothing."""
-    front = run_frontend(source, FrontOptions(target, level, sync, compat, legacy=legacy))
+    options = FrontOptions(target, level, sync, compat, legacy=legacy, followed=entry)
+    front = run_frontend(source, options)
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))

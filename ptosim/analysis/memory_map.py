@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ptosim.effects.operands import bound_values
+from ptosim.effects.row import is_inert
 from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Value
@@ -257,7 +258,7 @@ class _Watcher:
         uses = [
             (role, self._index(op, name, ref))
             for name, role, ref in bound_values(op, binding.values)
-            if isinstance(ref, TileRef)
+            if isinstance(ref, TileRef) and not is_inert(op, name)
         ]
         if not uses:
             return

@@ -13,12 +13,10 @@ from typing import Any, TextIO
 
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.files import write_file
-from ptosim.views.diagnostics.render import ansi, plain, render_all
+from ptosim.views.diagnostics.render import WIDTH, ansi, plain, render_all
 from ptosim.views.json_text import line
 
 Writer = Callable[[Any, "Terminal"], str]
-WIDTH = 100
-"""Columns of a report that does not go to a terminal."""
 
 
 class Terminal:
@@ -40,7 +38,7 @@ class Terminal:
             return self._color == "always"
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return False
-        return stream.isatty()
+        return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
     @property
     def wants_report(self) -> bool:
@@ -51,11 +49,11 @@ class Terminal:
         """True if the report goes to a screen, whose width bounds its lines."""
         return self._target is None and sys.stdout.isatty()
 
-    def width(self) -> int:
-        """Return the columns of the report."""
-        if self.is_screen():
+    def width(self, stream: TextIO | None = None) -> int:
+        """Return the columns of the report, or of what goes to a stream."""
+        if self.is_screen() if stream is None else stream.isatty():
             with contextlib.suppress(OSError):
-                return os.get_terminal_size(sys.stdout.fileno()).columns
+                return os.get_terminal_size((stream or sys.stdout).fileno()).columns
         return int(os.environ.get("COLUMNS", WIDTH))
 
     # -- reports ----------------------------------------------------------------------------------
@@ -102,7 +100,9 @@ class Terminal:
         shown = [d for d in diagnostics if self.shows(d)]
         if shown:
             paint = ansi if self.uses_color(sys.stderr) else plain
-            sys.stderr.write(render_all(shown, paint) + "\n")
+            width = self.width(sys.stderr)
+            text = render_all(shown, paint, width, verbose=self.verbose)
+            sys.stderr.write(text + "\n")
 
     def shows(self, diagnostic: Diagnostic) -> bool:
         """Notes about choices that the header repeats are shown only with -v; -q hides all but

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from ptosim.effects.operands import READ, bound_values
-from ptosim.effects.row import access_entry, destroyed_sources, registers, uses_scratch
+from ptosim.effects.row import access_entry, destroyed_sources, registers, scratch_effect
 from ptosim.effects.strided import Strided, strided, tile_bytes, view_bytes
 from ptosim.effects.touch import Touch, Touches
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import BLOCK_BITS
-from ptosim.ground.isa.schema import Role
+from ptosim.ground.isa.schema import Role, ScratchEffect
 from ptosim.machine.core import Core
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import TileRef, tile_ref
@@ -130,11 +130,12 @@ def _of_operands(binding: Bound) -> Effects:
 def _add_scratch(op: Operation, reached: Reached, target: str, found: Effects) -> None:
     """Scratch has no meaningful value afterwards where the library uses it; A5 leaves most of it
     alone, and what its operations keep there (group maxima, scales) is a result like others."""
-    if uses_scratch(op, reached.operand, target):
+    effect = scratch_effect(op, reached.operand, target)
+    if effect is ScratchEffect.USED:
         found.spoils.append((reached, SCRATCHED))
-    elif reached.operand == "tmp":
+    elif effect is ScratchEffect.KEPT:
         found.spoils.append((reached, None))
-    else:
+    elif effect is ScratchEffect.RESULT:
         found.writes.append(reached)
 
 

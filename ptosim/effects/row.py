@@ -7,7 +7,7 @@ from typing import Any
 
 from ptosim.effects.operands import role_of
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.schema import Role
+from ptosim.ground.isa.schema import Role, ScratchEffect
 
 
 def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
@@ -34,12 +34,35 @@ def destroyed_sources(op: Operation, target: str) -> tuple[str, ...]:
     return tuple(entry["of"].split()) if entry is not None else ()
 
 
+def scratch_effect(op: Operation, name: str, target: str) -> ScratchEffect | None:
+    """Return what an operation does with a scratch operand; None for one that is no scratch."""
+    if role_of(op, name) is not Role.SCRATCH and name != "tmp":
+        return None
+    use = (op.scratch or {}).get(name)
+    if use is not None and use.definition.effect is not None:
+        return use.definition.effect
+    if name != "tmp":
+        return ScratchEffect.RESULT
+    return ScratchEffect.USED if target == "a2a3" else ScratchEffect.KEPT
+
+
 def uses_scratch(op: Operation, name: str, target: str) -> bool:
     """True if an operand is scratch whose content the library destroys."""
-    if role_of(op, name) is not Role.SCRATCH or name != "tmp":
-        return False
-    entry = access_entry(op, "scratch", target)
-    return target == "a2a3" if entry is None else name in entry["of"].split()
+    return scratch_effect(op, name, target) is ScratchEffect.USED
+
+
+def is_inert(op: Operation, name: str) -> bool:
+    """True for a scratch operand that the operation does not touch."""
+    use = (op.scratch or {}).get(name)
+    return use is not None and use.definition.effect is ScratchEffect.NONE
+
+
+def is_uncounted(op: Operation, name: str, target: str) -> bool:
+    """True for scratch that the planner counts nothing where it does not count all of it."""
+    effect = scratch_effect(op, name, target)
+    use = (op.scratch or {}).get(name)
+    is_real = effect in (None, ScratchEffect.RESULT) or (use is not None and use.definition.counts)
+    return not is_real
 
 
 def library_events(op: Operation, target: str) -> tuple[tuple[str, str], ...]:
@@ -56,3 +79,10 @@ def registers(op: Operation, target: str) -> tuple[tuple[str, ...], tuple[str, .
     than one pipe uses."""
     entry = access_entry(op, "registers", target) or {}
     return tuple(entry.get("reads", "").split()), tuple(entry.get("writes", "").split())
+
+
+def source_pipe(op: Operation, target: str) -> str | None:
+    """Return the pipe that reads the sources, where it is not the pipe that writes: a copy through
+    tiles loads before it stores."""
+    entry = access_entry(op, "source_pipe", target)
+    return entry["pipe"] if entry is not None else None

@@ -13,12 +13,6 @@ import numpy as np
 from ptosim.ground.ir.types import DType
 
 _VIEW_NAMES = {"bfloat16": ml_dtypes.bfloat16}
-_ARGUMENT_NAMES = {
-    name: getattr(ml_dtypes, name)
-    for name in (
-        "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn", "int4",
-        "uint4", )
-}  # fmt: skip
 
 
 @lru_cache(maxsize=64)
@@ -37,7 +31,7 @@ def argument_dtype(dtype: DType) -> np.dtype:
     """Return the dtype of an argument or result array of an element type."""
     if dtype.array == "codes":
         return np.dtype(np.uint8)
-    return np.dtype(_ARGUMENT_NAMES.get(dtype.array, dtype.array))
+    return np.dtype(getattr(ml_dtypes, dtype.array, dtype.array))
 
 
 def unpack_nibbles(packed: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ptosim.numerics.rounding import to_integral
 from ptosim.quant.granularity import Cover, part_of, pieces
-from ptosim.quant.parameters import Parameters, wrap
+from ptosim.quant.parameters import Narrow, Parameters, narrowed, wrap
 from ptosim.quant.schemes import Scheme
 from ptosim.quant.storage import Storage
 
@@ -164,8 +164,8 @@ def _int32_sum(v: np.ndarray, p: Parameters) -> np.ndarray:
     return ((whole + (1 << 31)) % (1 << 32) - (1 << 31)).astype(v.dtype)
 
 
-def _through(v: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    v[...] = v.astype(dtype)
+def _through(v: np.ndarray, kind: Narrow) -> np.ndarray:
+    v[...] = narrowed(v, kind)
     return v
 
 

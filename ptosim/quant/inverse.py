@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ptosim.ground.errors import UsageError
 from ptosim.quant.granularity import Cover, covering, part_of, pieces, spread
-from ptosim.quant.parameters import FLOATS, float_name, wrap
+from ptosim.quant.parameters import EXTENDED, FLOATS, TF32, Narrow, float_name, narrowed, wrap
 from ptosim.quant.quantize import as_array
 from ptosim.quant.schemes import Scheme
 from ptosim.quant.schemes import scheme as scheme_of
@@ -35,12 +35,24 @@ def dequantize(
     that type is the default. The other arguments are those of `quantize`. Raises UsageError for
     arguments that do not fit each other.
     """
-    chosen = scheme_of(scheme)
+    return dequantized(q, scheme_of(scheme), scale, zero_point, dtype, axis, block)
+
+
+def dequantized(
+    q: ArrayLike,
+    chosen: Scheme,
+    scale: ArrayLike,
+    zero_point: ArrayLike,
+    dtype: ElementType | None,
+    axis: int | None = None,
+    block: int | None = None,
+    expressed: str | None = None,
+) -> np.ndarray:
+    """Dequantise; see `dequantize`. `expressed`: the type of the result where its array does not
+    say it (tf32, f80)."""
     stored, kind = _stored(q)
     scales = as_array(scale, "scale")
-    result = storage(dtype if dtype is not None else _default(chosen, scales.dtype))
-    if result.kind != "wide":
-        raise UsageError(f"the result of a dequantisation is f16, bf16, f32 or f64, not {result}")
+    result, work, narrow = _types(chosen, scales.dtype, dtype, expressed)
     zeros = as_array(zero_point, "zero_point")
     if zeros.size != 1 and zeros.shape != scales.shape:
         raise UsageError(
@@ -51,7 +63,7 @@ def dequantize(
     covers = covering(stored.shape, scales.shape, axis, block)
     with np.errstate(all="ignore"):
         values = _expand(
-            stored, scales, spread(zeros, scales.shape), covers, _work(chosen, result), result
+            stored, scales, spread(zeros, scales.shape), covers, (result, work, narrow)
         )
     return values.reshape(np.shape(q))
 
@@ -71,6 +83,23 @@ def _default(chosen: Scheme, scale: np.dtype) -> str:
     return name if chosen.inverse == "scale" and name in ("f16", "bf16") else "f32"
 
 
+Types = tuple[np.dtype, np.dtype, Narrow | None]
+"""Of the result, of the computation, and what every step of it is rounded to (None: nothing)."""
+
+
+def _types(
+    chosen: Scheme, scale: np.dtype, dtype: ElementType | None, expressed: str | None
+) -> Types:
+    if expressed is not None and chosen.inverse == "expressed":
+        if expressed == TF32:
+            return FLOATS["f32"], FLOATS["f64"], TF32
+        return EXTENDED, EXTENDED, None
+    result = storage(dtype if dtype is not None else _default(chosen, scale))
+    if result.kind != "wide":
+        raise UsageError(f"the result of a dequantisation is f16, bf16, f32 or f64, not {result}")
+    return result.array, _work(chosen, result), None
+
+
 def _work(chosen: Scheme, result: Storage) -> np.dtype:
     if chosen.inverse == "expressed":
         return result.array
@@ -82,20 +111,26 @@ def _expand(
     scales: np.ndarray,
     zeros: np.ndarray,
     covers: list[Cover],
-    work: np.dtype,
-    result: Storage,
+    types: Types,
 ) -> np.ndarray:
-    factors = scales.astype(work)
-    shifts = zeros.astype(work)
+    result, work, narrow = types
+
+    def through(values: np.ndarray) -> np.ndarray:
+        return values if narrow is None else narrowed(values, narrow).astype(work)
+
+    factors = through(scales.astype(work))
+    shifts = through(zeros.astype(work))
     has_zero = bool(np.any(shifts != 0))
-    values = np.empty(stored.shape, result.array)
+    values = np.empty(stored.shape, result)
     for region in covers:
         data, target = region.data(stored), region.data(values)
         factor, shift = region.parameter(factors), region.parameter(shifts)
         for index in pieces(data.shape):
-            part = data[index].astype(work)
+            part = through(data[index].astype(work))
             if has_zero:
                 part -= part_of(shift, index)
+                part = through(part)
             part *= part_of(factor, index)
+            part = through(part)
             target[index] = part
     return values

@@ -18,6 +18,11 @@ FLOATS = {
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
 }
+EXTENDED = np.dtype(np.longdouble)
+"""80 bits on most machines; MLIR's f80 or f128 where it has as many (`isa/quant/mlir.toml`)."""
+TF32 = "tf32"
+Narrow = np.dtype | str
+"""A float type that values are rounded to: of NumPy or ml_dtypes, or `tf32`, held in f32."""
 _NAMES = {dtype: name for name, dtype in FLOATS.items()}
 _SCALES = {dtype: name for dtype, name in _NAMES.items() if name != "f64"}
 _FP19_MASK = np.uint32(0xFFFFE000)
@@ -33,8 +38,8 @@ class Parameters:
     """
 
     work: np.dtype
-    narrow: np.dtype | None
-    entry: np.dtype | None
+    narrow: Narrow | None
+    entry: Narrow | None
     scale: np.ndarray
     multiplier: np.ndarray
     zero: np.ndarray
@@ -52,7 +57,7 @@ class Parameters:
 
     def entered(self, x: np.ndarray) -> np.ndarray:
         """Return a new array of elements of x in the work type."""
-        return (x if self.entry is None else x.astype(self.entry)).astype(self.work)
+        return (x if self.entry is None else narrowed(x, self.entry)).astype(self.work)
 
     @property
     def has_zero(self) -> bool:
@@ -63,6 +68,24 @@ class Parameters:
 def float_name(dtype: np.dtype) -> str | None:
     """Return f16, bf16, f32 or f64, or None for any other type."""
     return _NAMES.get(dtype)
+
+
+def narrowed(values: np.ndarray, kind: Narrow) -> np.ndarray:
+    """Return values rounded to a float type, to nearest even."""
+    if not isinstance(kind, str):
+        return values.astype(kind)
+    wide = values.astype(np.float64)
+    with np.errstate(all="ignore"):
+        # tf32 has the exponents of f32 and 10 bits of mantissa; one rounding, from f64.
+        bits = wide.view(np.int64)
+        step = np.int64(1) << np.int64(52 - 10)
+        small = np.abs(wide) < 2.0**-126
+        even = (bits + (step // 2 - 1) + ((bits >> np.int64(42)) & 1)) & ~(step - 1)
+        found = np.where(np.isfinite(wide), even, bits).view(np.float64)
+        found = np.where(small, np.rint(wide * 2.0**136) * 2.0**-136, found)
+        return np.where(np.abs(found) >= 2.0**128, np.copysign(np.inf, found), found).astype(
+            np.float32
+        )
 
 
 def fp19(multiplier: np.ndarray | float) -> np.ndarray:
@@ -85,17 +108,20 @@ def prepare(
     zero: np.ndarray,
     multiplier: np.ndarray | None,
     precision: str | None,
+    expressed: str | None = None,
 ) -> Parameters:
     """Return the parameters of a quantisation. Raises UsageError for a zero point that the scheme
     cannot hold."""
     work, narrow = _work_types(scheme, out, x_dtype, scale.dtype, precision)
+    if expressed == TF32 and scheme.precision == "expressed":
+        work, narrow = FLOATS["f64"], TF32
     entry = narrow
     if narrow is None and x_dtype == FLOATS["f64"] and scheme.precision not in _WIDE:
         entry = FLOATS["f32"]
     factor = reciprocal(scale) if multiplier is None else multiplier.astype(np.float32)
     if scheme.multiplier == "fp19":
         factor = fp19(factor)
-    divisor = scale.astype(work if narrow is None else narrow).astype(work)
+    divisor = narrowed(scale, work if narrow is None else narrow).astype(work)
     return Parameters(
         work, narrow, entry, divisor, factor.astype(work), _zero(scheme, out, zero).astype(work)
     )
@@ -111,6 +137,8 @@ def _work_types(
     if chosen == "scale":
         chosen = precision or _SCALES.get(scale, "f32")
     elif chosen == "expressed":
+        if x == EXTENDED and x != FLOATS["f64"]:
+            return EXTENDED, None
         chosen = _NAMES.get(x, "f32")
     elif chosen == "exact":
         chosen = "f64"

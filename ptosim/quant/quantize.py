@@ -34,13 +34,15 @@ class Options:
 
     `saturate`: fp8 overflow gives the largest value. `precision`: type of the division where the
     scheme takes the scale's. `limits`: a narrower range of stored values. `multiplier`: the factor
-    of accumulator schemes and of TQUANT instead of f32(1/scale).
+    of accumulator schemes and of TQUANT instead of f32(1/scale). `expressed`: the type of x where
+    its array does not say it (tf32).
     """
 
     saturate: bool = True
     precision: str | None = None
     limits: tuple[int, int] | None = None
     multiplier: np.ndarray | None = None
+    expressed: str | None = None
 
 
 def quantize(
@@ -204,7 +206,14 @@ def _parameters(
         )
     scales, zeros, *rest = (spread(a, shape) for a in given)
     return prepare(
-        chosen, out, x_dtype, scales, zeros, rest[0] if rest else None, options.precision
+        chosen,
+        out,
+        x_dtype,
+        scales,
+        zeros,
+        rest[0] if rest else None,
+        options.precision,
+        options.expressed,
     )
 
 

@@ -29,6 +29,7 @@ from ptosim.ground.ir.types import (
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.storage import argument_dtype, to_bytes
 from ptosim.semantics.scalar.numbers import rounder, wrap
+from ptosim.semantics.tile.quant_casts import uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,8 @@ def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
     bits = 1 if type_.dtype.name == "i1" else type_.dtype.bits
     if not -(1 << (bits - 1)) <= value < (1 << bits):
         raise UsageError(f"argument `{name}`: {value} does not fit {type_}")
+    if type_.dtype.kind == "quant":
+        return int(np.asarray(value).astype(argument_dtype(type_.dtype)))
     return wrap(value, type_.dtype)
 
 
@@ -168,6 +171,27 @@ def _from_numbers(name: str, dtype: DType, value: np.ndarray, expected: np.dtype
     if dtype.is_integer and not np.array_equal(converted.astype(np.float64), value):
         raise UsageError(f"argument `{name}`: a value does not fit {dtype}")
     return converted
+
+
+_TENSOR_SIZE = 4
+"""Of a dimension that nothing fixes, in a tensor that the caller leaves out."""
+
+
+def tensor_shape(function: Function, value: Value, type_: VectorType) -> tuple[int, ...]:
+    """Return a shape for a tensor that is left out: dimensions that its type leaves open are those
+    that the quantised types it is cast to or from have scales for."""
+    types = [type_]
+    for op in function.ops:
+        if value in op.operand_values():
+            types += [r.type for r in op.results if isinstance(r.type, VectorType)]
+    found = [quantised for t in types if (quantised := uniform(t.elem)) is not None]
+    dims: list[int | None] = [None] * 2 if type_.is_unranked else list(type_.dims)
+    for quantised in found:
+        if quantised.axis is not None:
+            dims += [None] * (quantised.axis + 1 - len(dims) if type_.is_unranked else 0)
+            if dims[quantised.axis] is None:
+                dims[quantised.axis] = len(quantised.scales)
+    return tuple(_TENSOR_SIZE if d is None else d for d in dims)
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,10 +200,12 @@ class Launch:
     def _tensor(self, value: Value, type_: VectorType, given: dict[str, Any]) -> np.ndarray:
         """A tensor is an array; only operations of other dialects (quant) work on it."""
         if value.name not in given:
-            shape = tuple(4 if d is None else d for d in type_.dims)
+            shape = arguments.tensor_shape(self.function, value, type_)
             self.generated[value.name] = f"random elements of {type_}"
             return arguments.random_array(type_.elem, shape, self.rng)
         array = arguments.array_argument(value.name, type_.elem, given[value.name])
+        if type_.is_unranked:
+            return array
         if array.ndim != len(type_.dims) or any(
             want not in (None, have) for want, have in zip(type_.dims, array.shape, strict=True)
         ):
@@ -236,6 +238,7 @@ class Launch:
             shape = "x".join(map(str, needed.shape))
             self.generated[value.name] = f"{shape} random elements of {elem.name}"
         self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
+        self.machine.buffers[-1].made_up = value.name not in given
 
     def _add_buffer(
         self, value: Value, elem: DType, data: np.ndarray, shape: tuple[int, ...]

@@ -89,9 +89,10 @@ def output_tiles(function: Function) -> list[Value]:
 
 
 def output_values(function: Function) -> list[Value]:
-    """Tensors and scalars of the quant dialect that a snippet makes and nothing consumes."""
+    """Tensors and scalars of the quant dialect that a snippet makes and nothing consumes, and those
+    that a function with such operations returns."""
     if not function.implicit:
-        return []
+        return _returned(function)
     return [
         v
         for op in function.body
@@ -99,6 +100,18 @@ def output_values(function: Function) -> list[Value]:
         for v in op.results
         if isinstance(v.type, (VectorType, ScalarType)) and not _is_read(function, v)
     ]
+
+
+def _returned(function: Function) -> list[Value]:
+    """What the function itself gives back, where its operations are of the quant dialect."""
+    last = function.body[-1] if function.body else None
+    is_quant = any(
+        op.definition is not None and op.definition.family == "quant" for op in function.ops
+    )
+    if last is None or not last.has("returns") or not is_quant:
+        return []
+    values = [operand.value for operand in last.bound["values"]]
+    return [v for v in values if v is not None and isinstance(v.type, (VectorType, ScalarType))]
 
 
 def value_array(held: Any, type_: Any) -> np.ndarray:

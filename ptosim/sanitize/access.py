@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ptosim.effects.account import HIDDEN, Bound, Effects, Reached, effects_of
-from ptosim.effects.row import access_entry
 from ptosim.effects.storage import allocation_of
 from ptosim.effects.strided import Strided, touched_bytes
 from ptosim.effects.touch import Touch
@@ -15,7 +14,6 @@ from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core
 from ptosim.machine.values import Memory
-from ptosim.passes.verify.rule_views import environment, evaluate
 from ptosim.sanitize.shadow import Footprint, Shadow
 
 Shadows = Callable[[Core, Memory], Shadow]
@@ -55,7 +53,7 @@ def access_of(core: Core, inst: Inst, binding: Bound, shadows: Shadows) -> Acces
     """Return the accesses of an instruction with its operands."""
     op = binding.op
     access = noted(core, inst, effects_of(binding), shadows)
-    hidden = hidden_scratch(core, op, binding.target, shadows)
+    hidden = hidden_scratch(core, op, binding, shadows)
     if hidden is not None:
         access.spoils += ((hidden, HIDDEN),)
     return access
@@ -94,11 +92,14 @@ def footprint(reached: Reached | Touch, op: Operation | None, shadows: Shadows) 
     return Footprint(shadow, parts, reached.operand, owner)
 
 
-def hidden_scratch(core: Core, op: Operation, target: str, shadows: Shadows) -> Footprint | None:
+def hidden_scratch(core: Core, op: Operation, binding: Bound, shadows: Shadows) -> Footprint | None:
     """Return the bytes at a fixed address that the library takes where an operation has no scratch
-    tile; None for most."""
-    entry = access_entry(op, "hidden", target)
-    if entry is None or not evaluate(entry["when"], environment(op, target)):
+    tile, neither the program's nor the planner's; None for most."""
+    uses = (op.scratch or {}).items()
+    takes = (
+        u.definition.hidden and u.is_lacking and binding.values.get(n) is None for n, u in uses
+    )
+    if not any(takes):
         return None
     place = core.machine_def.scratch[0]
     part = Strided(place.start, place.bytes)

@@ -14,6 +14,7 @@ from ptosim.machine.space import POISON
 from ptosim.machine.tile import Tile
 from ptosim.numerics.fixpipe import scale_of
 from ptosim.semantics.base.binding import Binding
+from ptosim.semantics.cube.fixpipe import is_scaled, scalar_scale
 
 Check = Callable[[], None]
 _UNDEFINED = int.from_bytes(bytes([POISON]) * 4, "little")
@@ -140,7 +141,7 @@ def _fixpipe(op: Binding) -> Check | None:
     source = op.values.get("src")
     if getattr(getattr(source, "type", None), "loc", None) != "acc":
         return None
-    if not (op.has("fp") or op.has("preQuantScalar")):
+    if not is_scaled(op):
         return None
     src = op.tile("src")
     if src.is_empty:
@@ -151,14 +152,16 @@ def _fixpipe(op: Binding) -> Check | None:
         if words is None:
             return
         _loss(op, words)
-        _clamp(op, src, words)
+        if len(words) in (1, src.v_col):  # a window has a word for each of its own columns
+            _clamp(op, src, words)
 
     return check
 
 
 def _words(op: Binding, count: int) -> np.ndarray | None:
-    if op.has("preQuantScalar"):
-        return np.array([int(op.scalar("preQuantScalar")) & (1 << 64) - 1], np.uint64)
+    scale = scalar_scale(op)
+    if scale is not None:
+        return np.array([int(scale) & (1 << 64) - 1], np.uint64)
     values = np.ascontiguousarray(op.tile("fp").read()).reshape(-1)
     return values.view(np.uint64)[:count] if values.dtype.itemsize == 8 else None
 

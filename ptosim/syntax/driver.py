@@ -134,6 +134,7 @@ class _Run:
         self.open: list[int] = []
         self.skipped: list[Tok] = []
         self._errors = 0
+        self._line = 0  # of the last error
 
     def recover(
         self, scanner: Scanner, kind: str, token: Tok | None, start: int, after: int
@@ -141,7 +142,8 @@ class _Run:
         """Report the error, drop the broken statement; return where to read on, or -1 to give
         up."""
         self._errors += 1
-        self._report(kind, token, start, after)
+        if not self._follows(self._source.text[start:after], start):
+            self._report(kind, token, start, after)
         if self._recovery is NO_RECOVERY or kind == END or self._errors >= MAX_SYNTAX_ERRORS:
             return -1
         if _begins_line(self._source.text, start):
@@ -150,6 +152,13 @@ class _Run:
             return after
         self._drop_statement()
         return self._next_statement(scanner, start)
+
+    def _follows(self, text: str, start: int) -> bool:
+        """True for an error that the one before brought about: on the same line, or the rest of a
+        region whose head was dropped."""
+        line = self._source.line_column(start)[0]
+        before, self._line = self._line, line
+        return line == before or (before > 0 and text in ("}", "else"))
 
     def _finish_statement(self) -> None:
         """Reduce a statement that was complete before the line with the error began."""
@@ -218,7 +227,7 @@ class _Run:
         if kind == UNKNOWN:
             self._sink.emit(_unknown_character(source, start, text))
             return
-        expected = sorted(names.get(t, t.lower()) for t in self._acceptable())
+        expected = sorted(names.get(t, t.lower()) for t in self._expected())
         notes = (f"expected {_one_of(expected)}",) if expected else ()
         shown = text if len(text) <= 40 else text[:37] + "..."
         self._sink.report(
@@ -245,6 +254,14 @@ class _Run:
             more=more,
             help="close the bracket or finish the last line" if more else None,
         )
+
+    def _expected(self) -> list[str]:
+        """The terminals that could be here; where a statement could, its first words are one."""
+        acceptable = self._acceptable()
+        statement = self._recovery.lists
+        if statement not in acceptable:
+            return acceptable
+        return [statement, *(t for t in acceptable if t not in self._recovery.starters)]
 
     def _acceptable(self) -> list[str]:
         """Terminals that the parser could really shift here (a row alone lists too many, because

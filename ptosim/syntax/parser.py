@@ -138,8 +138,7 @@ def _take_aliases(module: Module, aliases: list[tuple[Any, Any]]) -> None:
         if isinstance(value, Attr):
             module.attr_aliases[key] = value
         elif isinstance(value, Tok):
-            text = value.value  # an alias of an alias names what that one does
-            module.type_aliases[key] = module.type_aliases.get(text, text)
+            module.type_aliases[key] = module.spelled_out(value.value)
 
 
 @contextmanager

@@ -230,6 +230,9 @@ def _dps(op: Operation) -> str:
         for extra in (v for v in op.ins if isinstance(v, dict)):
             inner += f" {_dict(extra)}" if inner else _dict(extra)
         types = f" : {_types(op.ins_types)}" if op.ins_types else ""
+        if op.name in _TYPE_EACH and len(values) == len(op.ins) == len(op.ins_types):
+            pairs = zip(values, op.ins_types, strict=True)
+            inner, types = ", ".join(f"{v} : {t.value}" for v, t in pairs), ""
         words = "".join(f" {_ins_word(c)}" for c in op.clauses if c.kind == "ins_word")
         parts.append(f"ins({inner}{types}{words})")
     if op.outs:
@@ -246,6 +249,10 @@ def _dps(op: Operation) -> str:
         shown = _atom(value) if not isinstance(value, Tok) else value.value
         text += f" {key.value} = {shown}" + (f" : {type_[0].value}" if type_ else "")
     return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
+
+
+_TYPE_EACH = frozenset(("pto.tmov", "pto.tstore"))
+"""Operations whose inputs are each followed by their type (PTO assembler, assembly formats)."""
 
 
 def _ins_word(word: Node) -> str:

@@ -29,11 +29,12 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.dtypes import dtype_dates, dtypes
-from ptosim.syntax import tile_types
+from ptosim.syntax import tile_types, virtual_types
 from ptosim.syntax.tile_types import Fields
 from ptosim.syntax.type_parts import (
     DatedPart,
     TypeFault,
+    builtin,
     dim,
     dims,
     element,
@@ -252,21 +253,28 @@ class TypeBuilder:
 
     def vmi_vreg(self, parts: list[Any]) -> Type:
         self._constructor("vmi.vreg")
-        return VirtualVRegType(_lanes(parts[1]), element(parts[2]), _layout(parts[3:]))
+        lanes, elem = _lanes(parts[1]), element(parts[2])
+        virtual_types.check_element(elem)
+        return VirtualVRegType(lanes, elem, virtual_types.layout(_layout(parts[3:]), lanes=lanes))
 
     def vmi_mask(self, parts: list[Any]) -> Type:
         self._constructor("vmi.mask")
-        return VirtualMaskType(_lanes(parts[1]), parts[2].value, _layout(parts[3:]))
+        lanes, granule = _lanes(parts[1]), parts[2].value
+        virtual_types.check_granule(granule)
+        layout = virtual_types.layout(_layout(parts[3:]), granule=granule)
+        return VirtualMaskType(lanes, granule, layout)
 
     def vector(self, parts: list[Any]) -> Type:
-        shape = dims(parts[1].value) if parts[1].__class__ is Tok else ()
-        elem = element(parts[-1])
-        if elem.kind == "quant" and parts[0].value == "vector":
+        shape, kind = _shape(parts[1]), parts[0].value
+        elem = element(builtin(parts[-1]) if kind == "tensor" else parts[-1])
+        if shape is None and kind != "tensor":
+            raise TypeFault("a vector has a rank", "only a tensor has none")
+        if elem.kind == "quant" and kind == "vector":
             raise TypeFault(
                 "failed to verify 'elementType': VectorElementTypeInterface instance",
                 "a tensor or a tile holds quantised elements",
             )
-        return VectorType(shape, elem, parts[0].value)
+        return VectorType(shape or (), elem, kind, is_unranked=shape is None)
 
     def local_array(self, parts: list[Any]) -> Type:
         self._constructor("local_array")
@@ -296,7 +304,15 @@ class TypeBuilder:
         return StructType(tuple(fields))
 
 
+def _shape(part: Any) -> tuple[Dim, ...] | None:
+    """The dimensions of a builtin container; None for any rank."""
+    if part.__class__ is not Tok:
+        return ()
+    return None if part.type == "UNRANKED" else dims(part.value)
+
+
 def _known_type(type_: Type) -> Type:
+    type_ = builtin(type_)
     if isinstance(type_, ErrorType):
         element(type_)  # says why
     return type_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -86,6 +87,29 @@ def scalar(name: str) -> DType:
     if found is None:
         raise TypeFault(f"unknown element type `{name}`", known(name, dtypes()))
     return found
+
+
+_BUILTIN_INT = re.compile(r"([su]?)i([1-9][0-9]*)")
+_WIDEST = 64
+
+
+def builtin(type_: Type) -> Type:
+    """Return a builtin type of MLIR that PTO has no element type for: an integer of any width up to
+    64, a float of the quant dialect's table. Values and tensors have them, tiles do not."""
+    if not isinstance(type_, ErrorType):
+        return type_
+    text = type_.text
+    found = _BUILTIN_INT.fullmatch(text)
+    if found is not None and int(found[2]) <= _WIDEST:
+        bits = int(found[2])
+        sign = "u" if found[1] == "u" else ""
+        held = next(size for size in (8, 16, 32, 64) if bits <= size)
+        kind = "uint" if sign else "int"
+        return ScalarType(DType(text, bits, kind, f"i{bits}", f"{sign}int{held}"))
+    row = read_toml("quant/mlir.toml")["float"].get(text)
+    if row is None:
+        return type_
+    return ScalarType(DType(text, row["bits"], "float", text, row.get("array", "codes")))
 
 
 def element(type_: Type) -> DType:

@@ -15,8 +15,8 @@ from ptosim.syntax.type_builder import TypeBuilder
 from ptosim.syntax.type_parts import DatedPart, TypeFault
 
 _ORDER = (
-    "VIEW", "QUANT", "NAMED", "ELLIPSIS", "SPACE_ATTR", "LAYOUT", "AFFINE", "DIMS", "VALID",
-    "SCALAR", "WORD", "INT", "QUESTION",
+    "VIEW", "QUANT", "NAMED", "ELLIPSIS", "SPACE_ATTR", "LAYOUT", "AFFINE", "DIMS", "UNRANKED",
+    "VALID", "SCALAR", "WORD", "INT", "QUESTION",
 )  # fmt: skip
 _BRACKETED = frozenset(("QUANT", "AFFINE", "LAYOUT"))
 

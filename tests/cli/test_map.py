@@ -124,5 +124,6 @@ def test_windows_lie_in_the_tile_that_they_are_windows_of(cli):
     result = cli("map", "@sort/topk", "--format", "json")
     (space,) = json.loads(result.out)["spaces"]
     names = [b["name"] for b in space["buffers"]]
-    assert names == ["%scores", "%places", "%one", "%two", "%tmp", "%top", "%best", "%words"]
+    tiles = ["%scores", "%places", "%one", "%two", "%tmp", "%top", "%best", "%words"]
+    assert [name for name in names if name != "scratch tmp of tci"] == tiles
     assert space["overlaps"] == []

@@ -81,7 +81,7 @@ WARNS = ("warning", "hardware", 0, 0)
 
 ROWS = [
     # refused by the assembler; cannot be placed
-    Row("syntax", copy_program("    pto.tmov ins("), "PTO0002", *REFUSED),
+    Row("syntax", copy_program("    pto.tmov ins("), "PTO0003", *REFUSED),
     Row("unknown operation", copy_program("    pto.tmow ins(%a : f32)"), "PTO1003", *REFUSED),
     Row("rule", shipped_text("valid_shapes"), "PTO2011", *REFUSED),
     Row("budget", shipped_text("over_budget"), "PTO4001", *REFUSED),

@@ -189,7 +189,8 @@ def test_gathered_blocks():
 
 @pytest.mark.parametrize(("elem", "index"), [("f32", "i32"), ("ui8", "ui8"), ("f16", "ui16")])
 def test_gather_and_scatter(elem, index):
-    """Element indices; inactive lanes read nothing, and of equal indices the last lane wins."""
+    """Element indices; inactive lanes read nothing, and of equal indices the last lane wins. Only April
+    has indices of 8 and 16 bits throughout."""
     w, bits = bits_of(elem) // 8, bits_of(elem)
     count, rng = 256 // w, random.Random(elem)
     before = memory(elem)
@@ -211,6 +212,7 @@ def test_gather_and_scatter(elem, index):
             f"%s = pto.vlds %{elem}[{256 // w}] : {p} -> {v}",
             f"pto.vscatter %s, %q, %x, %m : {v}, {p}, {x}, {k}",
             setup=[f"%far = arith.constant {(OUT + 1024) // w} : index"],
+            compat=None if elem == "f32" else "2026-04",
         )
         on = one.active(one.mask_bits(image), w)
         gathered = b"".join(
@@ -228,24 +230,32 @@ def test_gather_and_scatter(elem, index):
 # -- predicates ---------------------------------------------------------------------------------------
 
 
+_STEP = {"NORM": 32, "DS": 32, "US": 16, "PK": 16}
+"""Bytes that a constant offset counts."""
+
+
+@pytest.mark.parametrize("elem", ["ui8", "f32"])
 @pytest.mark.parametrize("op", ["s", "i", ""])
-def test_predicates_in_memory(op):
-    """NORM as it is, US each bit twice, DS and PK every second bit."""
+def test_predicates_in_memory(op, elem):
+    """NORM as it is, US each bit twice, DS and PK every second bit. Offsets count bytes (s), steps as
+    long as the distribution (i), or elements ("")."""
     before = memory(op)
-    p, k = "!pto.ptr<ui8, ub>", "!pto.mask<b8>"
-    at = {"s": "%o", "i": "64", "": "%o"}[op]
+    p, k = f"!pto.ptr<{elem}, ub>", "!pto.mask<b8>"
+
+    def offset(at: int, word: str) -> int:
+        unit = {"s": 1, "i": _STEP[word], "": bits_of(elem) // 8}[op]
+        return at // unit
+
     lines = []
     for n, word in enumerate(("NORM", "US", "DS")):
-        lines.append(f'%m{n} = pto.pld{op} %ui8[{at}], "{word}" : {p}, index -> {k}')
-        lines.append(f'pto.psts %m{n}, %ui8[{OUT + 32 * n}], "NORM" : {k}, {p}, index')
-    lines.append(
-        f'pto.pst{op} %m0, %ui8[{OUT + 128 if op == "i" else "%t"}], "PK" : {k}, {p}, index'
-    )
-    after, _ = in_ub(
-        bytes(before),
-        *lines,
-        setup=["%o = arith.constant 64 : index", f"%t = arith.constant {OUT + 128} : index"],
-    )
+        lines.append(
+            f'%m{n} = pto.pld{op} %{elem}[{offset(64, word)}], "{word}" : {p}, index -> {k}'
+        )
+        lines.append(
+            f'pto.psts %m{n}, %ui8[{OUT + 32 * n}], "NORM" : {k}, !pto.ptr<ui8, ub>, index'
+        )
+    lines.append(f'pto.pst{op} %m0, %{elem}[{offset(OUT + 128, "PK")}], "PK" : {k}, {p}, index')
+    after, _ = in_ub(bytes(before), *lines)
     bits = one.mask_bits(bytes(before[64:128]))
     expected = bytearray(before)
     expected[OUT : OUT + 32] = before[64:96]
@@ -253,6 +263,20 @@ def test_predicates_in_memory(op):
     expected[OUT + 64 : OUT + 96] = one.mask_bytes([bits[2 * i] for i in range(256)])
     expected[OUT + 128 : OUT + 144] = one.mask_bytes([bits[2 * i] for i in range(128)])
     assert after == expected
+
+
+@pytest.mark.parametrize(("compat", "size"), [("2026-04", 4), ("2026-08", 1)])
+def test_offsets_of_predicates_counted_elements_in_april(compat, size):
+    before = memory(compat)
+    p, k = "!pto.ptr<f32, ub>", "!pto.mask<b32>"
+    after, _ = in_ub(
+        bytes(before),
+        f'%m = pto.plds %f32[%o], "NORM" : {p}, index -> {k}',
+        f'pto.psts %m, %f32[{OUT // size}], "NORM" : {k}, {p}, index',
+        setup=["%o = arith.constant 32 : index"],
+        compat=compat,
+    )
+    assert after[OUT : OUT + 32] == before[32 * size : 32 * size + 32]
 
 
 # -- errors --------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ FORMATS = {
     "bf16": (8, -126, 127),
     "f32": (24, -126, 127),
     "f64": (53, -1022, 1023),
+    "tf32": (11, -126, 127),
+    "f80": (64, -16382, 16383),
 }
 
 
@@ -165,6 +167,29 @@ def qlinear_ort(x, s, m, z, bits, signed):
 def mlir(x, s, m, z, bits, signed):
     limits = limits_of(bits, signed)
     return clamp(_quotient_plus(x, s, z, "f32"), limits, limits[0])
+
+
+def expressed(x: Number, s: Number, z: int, limits: Limits, name: str) -> int:
+    """quant.qcast with every step in the expressed type: clamp(round(x / s + float(z)))."""
+    return clamp(_quotient_plus(rounded(x, name), rounded(s, name), z, name), limits, limits[0])
+
+
+def real(q: int, s: Number, z: int, name: str) -> Number:
+    """quant.dcast with every step in the expressed type: (float(q) - float(z)) * s."""
+    difference = rounded(Fraction(q), name) - rounded(Fraction(z), name)
+    return rounded(product(rounded(difference, name), rounded(s, name)), name)
+
+
+def scaled(x: Number, s: Number) -> int:
+    """A real value as a fixed-point value: f32(x / s), rounded to an integer."""
+    quotient = rounded(divided(x, s), "f32")
+    assert isinstance(quotient, Fraction)
+    return nearest_even(quotient)
+
+
+def real_of_scaled(q: int, s: Number) -> Number:
+    """The real value of a fixed-point value in f32."""
+    return rounded(product(rounded(Fraction(q), "f32"), s), "f32")
 
 
 def _quotient_plus(x, s, z, name):

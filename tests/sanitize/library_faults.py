@@ -17,17 +17,19 @@ __all__ = ["CASES"]
 
 @fault("PTO7105", "a2a3", cure="tmp")
 def hidden_scratch_over_a_live_tile(k: Kernel, wrong: bool) -> None:
-    """A conversion that wraps takes 8 KiB at 184 KiB where it has no scratch tile."""
+    """A broadcast of a column takes 8 KiB at 184 KiB where it has no scratch tile."""
     at = 184 * 1024 if wrong else 180 * 1024
     live = k.tile("a", "f32", 16, 64, addr=at)
-    x, q = k.tile("x", "f32", 16, 64, addr=0), k.tile("q", "i16", 16, 64, addr=4096)
+    x, q = k.tile("x", "f32", 16, 64, addr=0), k.tile("q", "f32", 16, 64, addr=4096)
+    column = k.tile("c", "f32", 16, 1, layout="dn", addr=12288)
     y = k.tile("y", "f32", 16, 64, addr=8192)
     k.load("gx", live)
     k.load("gx", x)
-    k.op("pto.tcvt", [x], [q])
+    k.load("gc", column)
+    k.op("pto.trowexpandmul", [x, column], [q])
     k.op("pto.tadd", [live, live], [y])
     k.store(y, "gy")
-    k.store(q, "gq")
+    k.store(q, "gp")
 
 
 @fault("PTO7105", "a2a3", cure="tmp")
@@ -78,7 +80,7 @@ def scratch_too_small_for_a_row_sum(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2037", "a2a3", cure="smaller scratch")
+@fault("PTO2019", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_conversion(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "f32", 16, 256), k.tile("y", "i16", 16, 256)
     tmp = k.tile("t", "f32", 1, 248 if wrong else 256)
@@ -87,7 +89,7 @@ def scratch_too_small_for_a_conversion(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2037", "a2a3", cure="smaller scratch")
+@fault("PTO2019", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_narrow_conversion(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "f16", 16, 64), k.tile("y", "i8", 16, 64)
     tmp = k.tile("t", "f32", 1, 56 if wrong else 64)
@@ -96,7 +98,7 @@ def scratch_too_small_for_a_narrow_conversion(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2037", "a2a3", cure="smaller scratch")
+@fault("PTO2019", "a2a3", cure="smaller scratch")
 def scratch_without_a_row_behind_the_last(k: Kernel, wrong: bool) -> None:
     valid = (16 if wrong else 15, 64)
     x, slope, y = (k.tile(n, "f32", 16, 64, valid) for n in ("a", "s", "y"))
@@ -107,7 +109,7 @@ def scratch_without_a_row_behind_the_last(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2037", "a2a3", cure="smaller scratch")
+@fault("PTO2019", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_transposition(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "f32", 16, 32), k.tile("y", "f32", 32, 16)
     tmp = k.tile("t", "f32", 32, 8 if wrong else 16)
@@ -116,7 +118,7 @@ def scratch_too_small_for_a_transposition(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2037", "a2a3", cure="smaller scratch")
+@fault("PTO2019", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_exclusive_or(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("a", "i16", 16, 64), k.tile("y", "i16", 16, 64)
     tmp = k.tile("t", "i16", 8 if wrong else 16, 64)
@@ -125,7 +127,7 @@ def scratch_too_small_for_exclusive_or(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2037", "a2a3", cure="smaller scratch")
+@fault("PTO2019", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_a_broadcast(k: Kernel, wrong: bool) -> None:
     x, y = k.tile("x", "f32", 16, 64), k.tile("y", "f32", 16, 64)
     column = k.tile("c", "f32", 16, 1, layout="dn")
@@ -136,7 +138,7 @@ def scratch_too_small_for_a_broadcast(k: Kernel, wrong: bool) -> None:
     k.store(y, "gy")
 
 
-@fault("PTO2019", "a2a3", cure="manual page of TQUANT")
+@fault("PTO2016", "a2a3", cure="smaller scratch")
 def scratch_too_small_for_tquant(k: Kernel, wrong: bool) -> None:
     x, s = k.tile("a", "f32", 16, 64), k.tile("s", "f32", 16, 1, layout="dn")
     q, tmp = k.tile("q", "i8", 16, 64), k.tile("t", "f32", 8 if wrong else 16, 64)

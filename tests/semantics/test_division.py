@@ -117,7 +117,7 @@ def test_the_remainder_has_the_sign_of_the_divisor(target):
         operands = {
             "src0": Spec(dtype, 1, 8, values=first * 2),
             "src1": Spec(dtype, 1, 8, values=second * 2),
-            "tmp": Spec(dtype, 1, 8),
+            "tmp": Spec(dtype, 2, 8),
             "dst": Spec(dtype, 1, 8),
         }
         result = Case("trem", target, operands, results=["dst"]).check()
@@ -129,7 +129,7 @@ def test_trem_of_i32_goes_through_f32_and_back_in_both_sources_on_a2a3():
     operands = {
         "src0": Spec("i32", 1, 8, values=big),
         "src1": Spec("i32", 1, 8, values=[10, 10, 3, 3, 33554433, 1, 16777219, 3]),
-        "tmp": Spec("i32", 1, 8),
+        "tmp": Spec("i32", 2, 8),
         "dst": Spec("i32", 1, 8),
     }
     result = Case("trem", "a2a3", operands, results=["src0", "src1", "dst"]).check()

@@ -187,12 +187,12 @@ def test_a2a3_overwrites_source_and_scratch(shape, valid, asym):
     rows, cols = shape
     size = rows * cols * 4
     k = Kernel("a2a3")
-    src = k.tile("src", "f32", *shape, valid, addr=0)
+    src = k.tile("src", "f32", rows, cols, valid, addr=0)
     dst = k.tile("dst", "ui8" if asym else "i8", rows, 64, valid, addr=2 * size)
     if cols != 64:
         dst = k.tile("narrow", "ui8" if asym else "i8", rows, 64, valid, addr=2 * size)
     images = [Image(k, size, 0, "src_image"), Image(k, size, size, "tmp_image")]
-    tmp = k.tile("tmp", "f32", *shape, addr=size)
+    tmp = k.tile("tmp", "f32", rows, cols, valid, addr=size)
     k.load("x", k.tile("whole", "f32", *shape, addr=0))
     parameters = []
     for i, name in enumerate(["scale", "offset"][: 2 if asym else 1]):
@@ -250,7 +250,7 @@ def test_only_valid_elements_are_written(target):
     k.load("x", src)
     scale = k.tile("scale_tile", "f32", 8, 1, layout="dn", addr=8192)
     k.load("scale", scale)
-    tmp = k.tile("tmp", "f32", 8, 64, addr=16384)
+    tmp = k.tile("tmp", "f32", 8, 64, (5, 37), addr=16384)
     k.op("pto.tquant", [src, scale], [dst, tmp], SYM)
     image.read()
     x = source((5, 37))

@@ -139,11 +139,16 @@ def test_runs_merge_in_place(target):
     Case("tmrgsort", target, operands, variant="runs").check()
 
 
+def room_of(lists) -> int:
+    """Records that the tiles of the lists have columns for."""
+    return sum(max(len(entries), 8) for entries in lists)
+
+
 def merge_program(target, dtype, lists, top, *, exhausted=False, room=None, **options) -> Kernel:
     """Load each list, merge into `all`, store it and the scratch."""
     k = Kernel(target, **options)
     width = WIDTH[dtype]
-    count = sum(map(len, lists))
+    count = room_of(lists)
     sources = []
     for number, entries in enumerate(lists):
         tile = k.tile(f"s{number}", dtype, 1, max(len(entries), 8) * width)
@@ -170,7 +175,7 @@ def run_merge(target, dtype, lists, top, **options) -> tuple[np.ndarray, np.ndar
         data = np.zeros(max(len(entries), 8) * width, kind)
         data[: len(entries) * width] = packed([entries], dtype)
         args[f"in{number}"] = data
-    total = sum(map(len, lists)) * width
+    total = room_of(lists) * width
     args["scratch"] = np.ones(total, kind)
     args |= {"out": np.zeros(top * width, kind), "rest": np.zeros(total, kind)}
     result = k.run(args)
@@ -188,7 +193,7 @@ def test_two_to_four_lists(target, dtype, exhausted):
         lists = sorted_lists(dtype, lengths, 10 * seed)
         filled = [entries for entries in lists if entries]
         merged = b"".join(gathering.merge(filled, size, "sign", exhausted=exhausted))
-        background = np.ones(sum(lengths) * WIDTH[dtype], np_dtype(dtype)).tobytes()
+        background = np.ones(room_of(lists) * WIDTH[dtype], np_dtype(dtype)).tobytes()
         scratch = merged + background[len(merged) :]
         for top in (sum(lengths), 8):
             out, rest, found = run_merge(target, dtype, lists, top, exhausted=exhausted)
@@ -231,9 +236,42 @@ def test_lists_that_do_not_fit_into_the_scratch_stop_the_program():
     k = merge_program("a5", "f32", sorted_lists("f32", [16, 16], 0), 8, room=16)
     args = {f"in{i}": np.zeros(32, np.float32) for i in range(2)}
     args |= {"scratch": np.zeros(32, np.float32), "rest": np.zeros(32, np.float32)}
+    program = ptosim.load(k.text(), target="a5", compat="2026-04")
     with pytest.raises(ptosim.Trap) as trap:
-        k.run(args | {"out": np.zeros(16, np.float32)})
+        program.run(args | {"out": np.zeros(16, np.float32)})
     assert trap.value.diagnostics[-1].code == "PTO6412"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("placed", [False, True])
+def test_lists_are_merged_without_a_scratch_tile(target, placed):
+    """A2/A3: the planner gives one at level 2, nobody at level 3; the records are the same."""
+    lists = sorted_lists("f32", [16, 8, 24], 7)
+    k = Kernel(target)
+    for number, _ in enumerate(lists):
+        k.load(
+            f"in{number}", k.tile(f"s{number}", "f32", 1, 48, addr=512 * number if placed else None)
+        )
+    dst = k.tile("dst", "f32", 1, 96, addr=4096 if placed else None)
+    names = [f"%s{number}" for number in range(3)]
+    type_ = "!pto.tile_buf<vec, 1x48xf32>"
+    for number, entries in enumerate(lists):
+        valid = f"!pto.tile_buf<vec, 1x48xf32, valid=1x{2 * len(entries)}>"
+        k.line(f"%list{number} = pto.treshape {names[number]} : {type_} -> {valid}")
+    sources = ", ".join(f"%list{number}" for number in range(3))
+    types = ", ".join(f"!pto.tile_buf<vec, 1x48xf32, valid=1x{2 * len(e)}>" for e in lists)
+    k.line(
+        f"pto.tmrgsort ins({sources} no_tmp {{exhausted = false}} : {types}) "
+        "outs(%dst : !pto.tile_buf<vec, 1x96xf32>)"
+    )
+    k.store(dst, "out")
+    args = {"out": np.zeros(96, np.float32)}
+    for number, entries in enumerate(lists):
+        data = np.zeros(48, np.float32)
+        data[: 2 * len(entries)] = packed([entries], "f32")
+        args[f"in{number}"] = data
+    out = k.run(args).outputs["out"]
+    assert out.tobytes() == b"".join(gathering.merge(lists, 4, "sign", exhausted=False))
 
 
 def test_extreme_scores_in_order():

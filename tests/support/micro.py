@@ -40,8 +40,11 @@ def kernel(args: str, body: str, *, kind: str | None = "vector") -> str:
     return module(f"  func.func @kernel({args}) {{\n{body}\n    return\n  }}", kind=kind)
 
 
-def run(text: str, args: dict[str, Any], **options: Any) -> ptosim.Result:
-    return ptosim.load(text).run(args, **options)
+def run(
+    text: str, args: dict[str, Any], *, compat: str | None = None, **options: Any
+) -> ptosim.Result:
+    """Run a program as a date of the language reads it, without one as the newest does."""
+    return ptosim.load(text, compat=compat).run(args, **options)
 
 
 class Lanes:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from ptosim.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
 from ptosim.effects.actions import acts_on_memory
 from ptosim.effects.operands import named_values
-from ptosim.effects.row import registers
+from ptosim.effects.row import is_inert, registers
 from ptosim.effects.storage import argument_of, is_handed_over, root_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
-from ptosim.passes.place.cores import pipe_of
 from ptosim.passes.place.planner import Placement
+from ptosim.passes.place.sides import pipe_of
 
 EVERYWHERE = (0, 1 << 62)
 
@@ -65,7 +65,8 @@ class Accesses:
         if not is_action and (definition.family == "sync" or op.has("handle")):
             return []
         pipe = "V" if in_region else pipe_of(op, self.target)
-        found = [t for _, role, v in named_values(op) for t in self._touches(op, v, pipe, role)]
+        touched = [(r, v) for n, r, v in named_values(op) if not is_inert(op, n)]
+        found = [t for role, v in touched for t in self._touches(op, v, pipe, role)]
         for names, writes in zip(registers(op, self.target), (False, True), strict=True):
             found += [Touch(pipe, REGISTER + n, 0, SPECIAL_REGISTER_BYTES, writes) for n in names]
         return found

@@ -26,8 +26,8 @@ from ptosim.ground.source import Span
 from ptosim.machine.core import Machine
 from ptosim.machine.tile import tile_ref
 from ptosim.machine.unknown import Unknown
-from ptosim.passes.place.planner import Placement
-from ptosim.passes.verify.checks import vecscope
+from ptosim.passes.place.planner import Placed, Placement
+from ptosim.passes.place.sides import has_registers
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.base.scalar_unit import ValueContext
 from ptosim.semantics.micro.context import VectorContext
@@ -224,7 +224,7 @@ class Decoder:
             return
         if maker is None:
             return
-        if not self.in_vector_region and vecscope.has_registers(op):
+        if not self.in_vector_region and has_registers(op):
             self.sink.report(
                 "PTO3020",
                 f"'{op.name}' op needs a vector region around it",
@@ -321,9 +321,10 @@ class Decoder:
             if slots is not None:
                 clauses.append((name, slots))
             operands.extend(clauses)
-        for (owner, name), addr in self.placement.scratch.items():
-            if owner is op:
-                operands.append((name, self.slots.new(self._scratch_tile(op, name, addr))))
+        for name in op.scratch or ():
+            placed = self.placement.scratch.get((op, name))
+            if placed is not None:
+                operands.append((name, self.slots.new(_scratch_tile(placed))))
         return operands
 
     def _result_slot(self, value: Value) -> int:
@@ -333,15 +334,10 @@ class Decoder:
             self._place_argument(value)
         return slot
 
-    def _scratch_tile(self, op: Operation, name: str, addr: int) -> Any:
-        needs = op.definition.scratch if op.definition is not None else ()
-        need = next(s for s in needs if s.name == name)
-        size = next(
-            p.bytes for p in self.placement.placed if p.addr == addr and p.start == op.start
-        )
-        byte = dtype("ui8")
-        width = -(-size // 32) * 32
-        return tile_ref(TileType(need.space, byte, 1, width, 1, width), addr, 1, width)
+
+def _scratch_tile(placed: Placed) -> Any:
+    width = -(-placed.bytes // 32) * 32
+    return tile_ref(TileType(placed.space, dtype("ui8"), 1, width, 1, width), placed.addr, 1, width)
 
 
 def _has_kernel(op: Operation) -> bool:

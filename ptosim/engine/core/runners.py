@@ -67,9 +67,24 @@ def copier(sources: list[int], targets: list[int]) -> Callable[[list[Any]], None
 
         return copy_one
 
+    take, into = itemgetter(*(s for s, _ in pairs)), [t for _, t in pairs]
+    if len(pairs) == 2:
+        first, second = into
+
+        def copy_two(slots: list[Any]) -> None:
+            slots[first], slots[second] = take(slots)
+
+        return copy_two
+    if len(pairs) == 3:
+        first, second, third = into
+
+        def copy_three(slots: list[Any]) -> None:
+            slots[first], slots[second], slots[third] = take(slots)
+
+        return copy_three
+
     def copy(slots: list[Any]) -> None:
-        values = [slots[s] for s, _ in pairs]
-        for (_, target), value in zip(pairs, values, strict=True):
+        for target, value in zip(into, take(slots), strict=True):
             slots[target] = value
 
     return copy
@@ -89,13 +104,21 @@ def loop_start(step: int, sources: list[int], targets: list[int]) -> Callable[[l
 def advance(
     variable: int, step: int, yielded: list[int], carried: list[int]
 ) -> Callable[[list[Any]], None]:
-    copy = copier(yielded, carried)
     if not carried:
 
         def advance_only(slots: list[Any]) -> None:
             slots[variable] += slots[step]
 
         return advance_only
+    if len(carried) == 1:
+        (source,), (target,) = yielded, carried
+
+        def advance_and_carry_one(slots: list[Any]) -> None:
+            slots[target] = slots[source]
+            slots[variable] += slots[step]
+
+        return advance_and_carry_one
+    copy = copier(yielded, carried)
 
     def advance_and_carry(slots: list[Any]) -> None:
         copy(slots)

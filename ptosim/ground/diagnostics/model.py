@@ -67,6 +67,12 @@ class Diagnostic:
     help: str | None = None
     fixes: tuple[Fix, ...] = ()
     context: Mapping[str, object] = field(default_factory=dict)
+    rule: str = ""  # where the rule comes from: a note that text shows only where more is asked for
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, and the source of the rule."""
+        return (*self.notes, self.rule) if self.rule else self.notes
 
     @property
     def is_error(self) -> bool:
@@ -109,7 +115,7 @@ class Diagnostic:
         if self.span is not None:
             record |= _place(self.span)
         record["labels"] = [{**_place(label.span), "text": label.text} for label in self.labels]
-        record["notes"] = list(self.notes)
+        record["notes"] = list(self.all_notes)
         record["help"] = self.help
         record["fixes"] = [
             {**_place(fix.span), "replacement": fix.replacement} for fix in self.fixes
@@ -214,6 +220,7 @@ def finding(
     help: str | None = None,
     fixes: Sequence[Fix] = (),
     context: Mapping[str, object] | None = None,
+    rule: str = "",
 ) -> Diagnostic:
     """Build a finding whose primary place is `span`, with further places in `more`.
 
@@ -228,6 +235,7 @@ def finding(
         help,
         tuple(fixes),
         context or {},
+        rule,
     )
 
 

@@ -7,7 +7,8 @@ source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ptosim.ground.source import Source, Span
 
 if TYPE_CHECKING:
     from ptosim.ground.ir.types import Type
-    from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
+    from ptosim.ground.isa.schema import OpDef, OperandDef, ScratchUse, Variant
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +117,14 @@ class Block:
     args: list[tuple[Tok, Tok | None]]
     label: Tok | None = None
     values: list[Value] = field(default_factory=list)
+    executed: list[Operation] | None = None
+    """What is executed in their place: the same with the sections and vector regions around them
+    that the text leaves out; None where it leaves out none."""
+
+    @property
+    def run(self) -> list[Operation]:
+        """What is executed."""
+        return self.ops if self.executed is None else self.executed
 
 
 @dataclass(slots=True, eq=False)
@@ -182,8 +191,10 @@ class Operation:
     bound: dict[str, Any] = field(default_factory=dict)  # a `Bound` for each name of the row
     attributes: dict[str, Any] = field(default_factory=dict)  # of the row: values or defaults
     jumps: Sequence[Jump] = ()  # the blocks that it can go on in
+    scratch: Mapping[str, ScratchUse] | None = None  # by the names of the operands, if it has any
     queue: str = ""  # the pipe in whose queue it waits, decided for operations that can be reached
     function: Operation | None = None
+    parent: Operation | None = None  # the operation whose region it is in
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"
@@ -195,6 +206,23 @@ class Operation:
     def has(self, trait: str) -> bool:
         """True if the row of the operation lists a trait (a word of `isa/traits.toml`)."""
         return trait in self.traits
+
+    def around(self) -> Iterator[Operation]:
+        """Yield the operations whose regions it is in, the innermost first."""
+        op = self.parent
+        while op is not None:
+            yield op
+            op = op.parent
+
+    def inside(self, *traits: str) -> Operation | None:
+        """Return the innermost operation around it that has one of these traits."""
+        return next((op for op in self.around() if not op.traits.isdisjoint(traits)), None)
+
+    def inner(self) -> Iterator[Operation]:
+        """Yield the operations of its regions, without what is in those."""
+        for region in self.regions:
+            for block in region.blocks:
+                yield from block.ops
 
     def free_outputs(self) -> list[OperandDef]:
         """Return the outputs of its row that the text does not name: they are its results, in this
@@ -221,6 +249,9 @@ class Operation:
         return [operand.value for _, operand in self.operands() if operand.value is not None]
 
 
+_ALIAS = re.compile(r"!\w+(?![\w.])")
+
+
 class Module:
     """A parsed file: top-level operations, aliases, comments, and the source they come from."""
 
@@ -242,6 +273,13 @@ class Module:
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
         return op.span(self.source)
+
+    def spelled_out(self, text: str) -> str:
+        """Return the text of a type with every alias in it replaced by what it names."""
+        if "!" not in text:
+            return text
+        known = self.type_aliases
+        return _ALIAS.sub(lambda found: known.get(found.group(), found.group()), text)
 
     def walk(self) -> list[Operation]:
         """Return every operation in program order."""

@@ -224,14 +224,17 @@ class MaskType(Type):
 
 @dataclass(frozen=True, slots=True)
 class VectorType(Type):
-    """A builtin vector (or tensor) of scalars."""
+    """A builtin vector (or tensor) of scalars. A tensor of any rank (`tensor<*xf32>`) `is_unranked`
+    and has no dimensions here."""
 
     dims: tuple[Dim, ...]
     elem: DType
     kind: str = "vector"
+    is_unranked: bool = False
 
     def __str__(self) -> str:
-        return f"{self.kind}<{_dims(self.dims)}{self.elem}>"
+        dims = "*x" if self.is_unranked else _dims(self.dims)
+        return f"{self.kind}<{dims}{self.elem}>"
 
 
 @dataclass(frozen=True, slots=True)

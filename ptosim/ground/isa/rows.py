@@ -17,26 +17,27 @@ from ptosim.ground.isa.schema import (
     OperandDef,
     PipeChoice,
     Role,
-    ScratchDef,
     Status,
     Variant,
 )
+from ptosim.ground.isa.scratch import scratch_of, scratch_rules
 
 _OTHER_DIALECTS = ("arith", "scf", "cf", "func", "memref", "builtin", "quant", "llvm", "module")
 TARGETS = ("a2a3", "a5")
 OPERAND_KINDS = frozenset(
     (
         "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector",
-        "vreg", "mask", "align", "pipe", "session", "event", "eventid_array", "enum", "string",
-        "symbol", "list", "word", "type", "flag", "any", )
+        "vreg", "mask", "align", "pipe", "session", "event", "prefetch_context", "eventid_array",
+        "enum", "string", "multi_tile", "local_array", "struct", "symbol", "list",
+        "word", "type", "flag", "any", )
 )  # fmt: skip
 _ROW_KEYS = frozenset(
     (
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
-        "switches", "legacy", "cost", "targets", "scratch", "mismatch", "absent",
+        "switches", "legacy", "cost", "targets", "mismatch", "absent",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
-        "clause", "kept", "quoted", )
+        "clause", "instead", "kept", "quoted", )
 )  # fmt: skip
 
 
@@ -87,6 +88,11 @@ class Isa:
             made = self._made[name] = _make(name, row, date)
         return made
 
+    def having(self, trait: str) -> list[OpDef]:
+        """Return the rows that name a trait themselves, in the order of files and rows."""
+        names = [n for n, (row, _) in self._rows.items() if trait in row.table.get("traits", ())]
+        return [row for name in names if (row := self.get(name)) is not None]
+
     def names(self) -> list[str]:
         """Return every qualified name, in the order of files and rows."""
         return list(self._rows)
@@ -136,6 +142,8 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
     unknown = set(merged) - _ROW_KEYS
     if unknown:
         raise IsaDataError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
+    mnemonic = name.removeprefix("pto.")
+    merged["rules"] = [*merged.get("rules", ()), *scratch_rules(mnemonic, date)]
     missing = {"summary", "status", "source", "pipe"} - set(merged)
     if missing:
         raise IsaDataError(f"{where}: misses {', '.join(sorted(missing))}")
@@ -159,7 +167,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         traits=_traits(merged, where),
         side=_one_of(merged, "side", ("cube", "vector"), where),
         fifo=_one_of(merged, "fifo", ("open", "push", "pop", "free"), where),
-        scratch=tuple(ScratchDef(**entry) for entry in merged.get("scratch", ())),
+        scratch=scratch_of(mnemonic, date),
         mismatch=merged.get("mismatch"),
         absent=merged.get("absent"),
         hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
@@ -170,7 +178,8 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         modern=merged.get("modern"),
         library=merged.get("library", False),
         clause=merged.get("clause"),
-        kept=frozenset(merged.get("kept", ())),
+        instead=merged.get("instead"),
+        kept=frozenset(e if isinstance(e, str) else e["of"] for e in merged.get("kept", ())),
     )
 
 

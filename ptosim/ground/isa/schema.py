@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Status(StrEnum):
@@ -106,15 +106,41 @@ class PipeChoice:
     when: str | None = None
 
 
+class ScratchEffect(StrEnum):
+    """What an operation does with a scratch operand."""
+
+    USED = "used"  # it is read and written, and has no meaning afterwards
+    KEPT = "kept"  # it is taken for read and written, and its bytes stay
+    NONE = "none"  # nothing: no access, no lifetime, no hazard
+    RESULT = "result"  # it is written like a destination
+
+
 @dataclass(frozen=True, slots=True)
 class ScratchDef:
-    """Bytes that an operation needs where the program gives it no tile for them: the expression
-    `bytes` over the operands, under the condition `when`; the operand `name` means them."""
+    """What a scratch operand means: an entry of `isa/scratch.toml`, whose head says what the fields
+    are. Of an operand and a target the first entry whose `when` holds is meant."""
 
     name: str
-    bytes: str
-    when: str
+    target: str | None
+    variant: str | None
+    when: str | None
+    effect: ScratchEffect | None
+    counts: bool
+    needed: str | None
+    bytes: str | None
+    static: tuple[str, ...]
+    shapes: str
+    missing: str | None
+    hidden: bool
     space: str = "vec"
+
+
+class ScratchUse(NamedTuple):
+    """What an operation of a program does with scratch: the entry that holds, and whether it needs
+    it and the program leaves it out."""
+
+    definition: ScratchDef
+    is_lacking: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +183,7 @@ class OpDef:
     until: str | None = None  # the first date that has it no more
     modern: str | None = None  # the name that the newer date has for it
     clause: str | None = None  # the operand that the newer name takes as a clause of `ins`
+    instead: str | None = None  # what to write where no other name says the same
     library: bool = False  # a name of the C++ library only, which no date of the assembler reads
     kept: frozenset[str] = frozenset()  # attributes that the newest date keeps reading
 

@@ -255,8 +255,8 @@ class Naming(ABC):
         known = self._spelled.get(text)
         if known is not None:
             return known
-        if text.startswith("!") and text in self.module.type_aliases:
-            text = self.module.type_aliases[text]
+        if self.module.type_aliases:
+            text = self.module.spelled_out(text)
         parsed = parse_type(text)
         other = self._of_another_date(parsed)
         if parsed.fault is not None:
@@ -293,7 +293,7 @@ class Naming(ABC):
 
     def quiet_type_of(self, tok: Any) -> Type:
         """Return the type that a token spells in an operation that has been reported."""
-        text = self.module.type_aliases.get(tok.value) or tok.value
+        text = self.module.spelled_out(tok.value)
         return for_target(parse_type(text).type, self.target)
 
     def _report_type(self, tok: Tok, fault: str, hint: str | None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ptosim.effects.operands import named_values
+from ptosim.effects.row import is_inert
 from ptosim.effects.storage import is_storage, joined
 from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.program import Function
@@ -100,9 +101,9 @@ class _Walker:
 
     def _uses(self, op: Operation, at: int, loops: tuple[Operation, ...]) -> None:
         touched: list[tuple[Role, Value, Value]] = []
-        for _, role, value in named_values(op):
+        for name, role, value in named_values(op):
             root = self.root(value)
-            if root not in self.planned or not is_storage(value):
+            if root not in self.planned or not is_storage(value) or is_inert(op, name):
                 continue
             touched.append((role, value, root))
             life = self.found.setdefault(root, Lifetime(at, at))

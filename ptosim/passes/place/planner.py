@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ptosim.effects.operands import named_values
+from ptosim.effects.row import is_uncounted
 from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, TileType
-from ptosim.ground.isa.schema import OpDef, Role
+from ptosim.ground.isa.schema import OpDef, ScratchDef
 from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Span
@@ -49,7 +50,7 @@ class Placement:
     """Where everything is."""
 
     values: dict[Value, int] = field(default_factory=dict)
-    scratch: dict[tuple[Operation, str], int] = field(default_factory=dict)
+    scratch: dict[tuple[Operation, str], Placed] = field(default_factory=dict)
     placed: list[Placed] = field(default_factory=list)
 
     def used(self, space: str) -> int:
@@ -72,8 +73,8 @@ def place(resolved: ResolvedModule, functions: list[Function], sink: Sink) -> Pl
     for function in functions:
         placer.function = function
         for op in function.ops:
-            if op.definition is not None and op.definition.scratch and op.variant is not None:
-                placer.scratch(op, op.definition)
+            if op.scratch and op.variant is not None:
+                placer.scratch(op)
     placer.share()
     placer.check_budget()
     return placer.placement
@@ -250,19 +251,25 @@ class _Placer:
         self._next[space] = at + -(-size // align) * align
         return at
 
-    def scratch(self, op: Operation, row: OpDef) -> None:
-        """Give an operation the scratch its row asks for and the program leaves out."""
+    def scratch(self, op: Operation) -> None:
+        """Give an operation the scratch that it needs and the program leaves out."""
         names = environment(op, self.resolved.target)
-        for need in row.scratch:
-            if names.get(need.name) is None and evaluate(need.when, names):
-                size = evaluate(need.bytes, names)
-                if size is None:  # of an operand without a type, which no run can be launched with
-                    continue
-                size = int(size)
-                addr = self._allocate(need.space, size)
-                self.placement.scratch[op, need.name] = addr
-                label = f"scratch {need.name} of {row.mnemonic}"
-                self._record(label, need.space, addr, size, op.start, True, (op, need.name))
+        for name, use in (op.scratch or {}).items():
+            if not use.is_lacking or not self._gives(use.definition):
+                continue
+            size = evaluate(use.definition.bytes or "", names)
+            if not isinstance(size, int):  # of an operand without a type or extents
+                continue
+            space = use.definition.space
+            addr = self._allocate(space, size)
+            label = f"scratch {name} of {op.name.removeprefix('pto.')}"
+            placed = self._record(label, space, addr, size, op.start, True, (op, name))
+            self.placement.scratch[op, name] = placed
+
+    def _gives(self, entry: ScratchDef) -> bool:
+        """False at level 3 for scratch that the assembler has the program place."""
+        is_ours = self.resolved.facts.get("level") != 3 or not (entry.missing or entry.hidden)
+        return entry.bytes is not None and is_ours
 
     def _record(
         self,
@@ -273,11 +280,12 @@ class _Placer:
         start: int,
         planned: bool,
         owner: Owner | None = None,
-    ) -> None:
+    ) -> Placed:
         placed = Placed(name, space, addr, size, start, planned)
         self.placement.placed.append(placed)
         if owner is not None:
             self._owners.append((owner, placed, self.function))
+        return placed
 
     # -- reuse ------------------------------------------------------------------------------------
 
@@ -332,9 +340,9 @@ class _Placer:
         scratch: set[Owner] = set()
         others: set[Owner] = set()
         for op in self.resolved.ops:
-            for _, role, value in named_values(op):
+            for name, _, value in named_values(op):
                 is_made = value in op.results and "makes_storage" in op.traits
-                is_free = role is Role.SCRATCH and "real_scratch" not in op.traits
+                is_free = is_uncounted(op, name, self.resolved.target)
                 if not is_made:
                     (scratch if is_free else others).add(value)
         return scratch - others
@@ -357,8 +365,6 @@ class _Placer:
             placed.addr = found[owner]
             if isinstance(owner, Value):
                 self.placement.values[owner] = placed.addr
-            else:
-                self.placement.scratch[owner] = placed.addr
 
     # -- budget -----------------------------------------------------------------------------------
 

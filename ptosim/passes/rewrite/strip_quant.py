@@ -27,19 +27,23 @@ def stripped_signatures(source: Source) -> str:
     return _Stripper(module).text()
 
 
-def stored(text: str) -> str:
-    """Return the text of a type with what is stored in place of quantised values."""
+def stored(text: str, module: Module) -> str:
+    """Return a text with what is stored in place of quantised values; as it is written
+    where it holds none."""
 
     def word(type_: QuantType) -> str:
         return str(type_) if type_.storage is None else type_.storage.kind
 
-    return rewritten(text, word)
+    whole = module.spelled_out(text)
+    changed = rewritten(whole, word)
+    return text if changed == whole else changed
 
 
 class _Stripper:
     """Collects replacements of parts of the text."""
 
     def __init__(self, module: Module) -> None:
+        self.module = module
         self.source = module.source.text
         self.functions = [op for op in module.walk() if op.name == "func.func"]
         self.edits: list[tuple[int, int, str]] = []
@@ -58,7 +62,7 @@ class _Stripper:
         body = function.regions[0].ops if function.regions else []
         for node in function.ins:
             token, type_ = _argument(node)
-            changed = stored(type_.value) if type_ is not None else ""
+            changed = self._stored(type_.value) if type_ is not None else ""
             if type_ is None or changed == type_.value:
                 continue
             self._replace(type_, changed)
@@ -71,7 +75,7 @@ class _Stripper:
                 self._before(body[0], cast)
         results = _types(function.arrow)
         for type_ in results:
-            self._replace(type_, stored(type_.value))
+            self._replace(type_, self._stored(type_.value))
         for op in (inner for outer in body for inner in outer.walk()):
             if op.name == "func.return":
                 self._uses(op, [t.value for t in results], twins)
@@ -82,7 +86,7 @@ class _Stripper:
         callee = next((f for f in self.functions if _symbol(f) == _symbol(op)), None)
         if callee is None:
             return
-        made = [(t.value, stored(t.value)) for t in _types(callee.arrow)]
+        made = [(t.value, self._stored(t.value)) for t in _types(callee.arrow)]
         new = {}
         for (name, _, _), (before, after) in zip(op.result_tokens, made, strict=False):
             if before != after:
@@ -101,7 +105,7 @@ class _Stripper:
         """Give an operation stored operands: the argument itself, or a cast before it."""
         names = dict(new or {})
         for token, type_ in zip(op.ins, types, strict=False):
-            changed = stored(type_)
+            changed = self._stored(type_)
             if changed == type_:
                 continue
             twin = twins.get(token.value)
@@ -113,7 +117,10 @@ class _Stripper:
         text = re.sub(
             r"%[\w.$-]+", lambda m: names.get(m.group(), m.group()), self.source[start : op.end]
         )
-        self.edits.append((start, op.end, stored(text)))
+        self.edits.append((start, op.end, self._stored(text)))
+
+    def _stored(self, text: str) -> str:
+        return stored(text, self.module)
 
     # -- edits ------------------------------------------------------------------------------------
 

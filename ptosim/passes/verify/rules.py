@@ -12,7 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 from ptosim.ground.ir.types import BLOCK_BITS, TileType
-from ptosim.ground.isa.conversions import conversion, simt_rounding
+from ptosim.ground.isa.conversions import (
+    LaneConversion,
+    conversion,
+    lane_conversion,
+    simt_rounding,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +32,17 @@ class Predicate:
 PREDICATES: dict[str, Predicate] = {}
 
 
-def _predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+def predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+    """Register a predicate by its name, with what to say where it does not hold."""
+
     def register(function: Callable[..., bool]) -> Callable[..., bool]:
         PREDICATES[function.__name__] = Predicate(function, code, text)
         return function
 
     return register
+
+
+_predicate = predicate
 
 
 def _present(views: tuple[Any, ...]) -> list[Any]:
@@ -237,6 +247,11 @@ def _is_flat(view: Any) -> bool:
     return strides is None or not long or strides[long[0]] == 1
 
 
+def lane_pair(src: Any, dst: Any) -> LaneConversion | None:
+    """What the vector unit has for a conversion of registers, None if it has nothing."""
+    return lane_conversion(src.type.elem, dst.type.elem)
+
+
 def major_bytes(view: Any) -> Any:
     """Bytes of a row of a row-major tile, of a column of a col-major one."""
     elements = view.cols if view.blayout == "row_major" else view.rows
@@ -250,6 +265,18 @@ def major_bytes(view: Any) -> Any:
 def mask_of(mask: Any, register: Any) -> bool:
     """The mask has one bit for each lane of the register; there is no granularity above b32."""
     return mask is None or register is None or mask.bits == min(register.bits, 32)
+
+
+@_predicate("PTO2130", "requires updated base result to match base type")
+def updated_base(result: Any, base: Any) -> bool:
+    """The updated pointer, where there is one, has the type of the pointer."""
+    return result is None or result.type == base.type
+
+
+@_predicate("PTO2130", "requires {names} to be a constant")
+def is_constant(view: Any) -> bool:
+    """The text fixes the operand."""
+    return view is None or isinstance(view.const, int)
 
 
 @_predicate("PTO2030", "expects {names} to be !pto.mask<{0}>")

@@ -40,7 +40,7 @@ from ptosim.passes.verify.operands import (
     other_date,
     other_enum,
 )
-from ptosim.passes.verify.rule_views import OperandView, environment, holds
+from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
 from ptosim.passes.verify.rules import PREDICATES
 
 MICRO_CODE = "PTO3006"
@@ -310,13 +310,18 @@ class _Verifier:
             arch=arch, op=definition.mnemonic, list=listed, names=", ".join(rule.operands)
         )
         found = ", ".join(f"{n} is {v.dtype}" for n, v in zip(rule.operands, views, strict=True))
+        code = "PTO2013" if len(rule.operands) == 1 else "PTO2014"
+        low = [n for n, v in zip(rule.operands, views, strict=True) if _is_low_precision(v)]
+        if low:
+            code = "PTO2131"
+            message = f"{low[0]} type must not use low-precision vector element type; {message}"
         self._report(
-            "PTO2013" if len(rule.operands) == 1 else "PTO2014",
+            code,
             f"'{op.name}' op {message}",
             op.span(self.source),
             label=found,
             more=self._operand_labels(op, rule.operands),
-            notes=(definition_note(definition),),
+            rule=rule_source(definition),
         )
 
     def _constraint(
@@ -334,9 +339,7 @@ class _Verifier:
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
     ) -> Diagnostic:
         _, used = compile_expr(rule.expr)
-        operands = [
-            n for n in op.bound if n in used and getattr(names.get(n), "kind", None) is not None
-        ]
+        operands = [n for n in op.bound if n in used and _is_operand(names.get(n))]
         predicate = next((PREDICATES[n] for n in PREDICATES if n in used), None)
         text = rule.text or (predicate.text if predicate else f"must satisfy {rule.expr}")
         code = rule.code or (predicate.code if predicate else "PTO2022")
@@ -348,12 +351,13 @@ class _Verifier:
             .replace("{0}", last[1] if len(last) == 3 else "")
         )
         message = _FIELD.sub(lambda found: _field(names, found), message)
+        message = _COMPUTED.sub(lambda found: str(evaluate(found[1], names)), message)
         return finding(
             code,
             f"'{op.name}' op {message}",
             op.span(self.source),
             more=self._operand_labels(op, operands),
-            notes=(definition_note(definition),),
+            rule=rule_source(definition),
             help=rule.help,
         )
 
@@ -369,6 +373,11 @@ class _Verifier:
                 span = result.span(self.source)
                 labels.append(Label(span, f"{name}: {_brief(result.type)}"))
         return tuple(labels)
+
+
+def _is_operand(view: Any) -> bool:
+    """True for an operand and for a list of them."""
+    return isinstance(view, tuple) or getattr(view, "kind", None) is not None
 
 
 def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:
@@ -390,6 +399,8 @@ def _has_operand(op: Operation, key: str) -> bool:
 
 
 _FIELD = re.compile(r"\{(\w+)\.(\w+)\}")
+_COMPUTED = re.compile(r"\{=([^{}]+)\}")
+"""`{=expression}` in a message: its value."""
 
 
 def _field(names: dict[str, Any], found: re.Match[str]) -> str:
@@ -401,7 +412,7 @@ def _field(names: dict[str, Any], found: re.Match[str]) -> str:
     return str(getattr(value, field, "?"))
 
 
-def definition_note(definition: OpDef) -> str:
+def rule_source(definition: OpDef) -> str:
     """Return the note that says where a rule comes from."""
     return f"rule of {definition.mnemonic}: {definition.source}"
 
@@ -409,6 +420,11 @@ def definition_note(definition: OpDef) -> str:
 def _listed(operands: list[str], op: Operation) -> list[str]:
     names = operands or [o.name for o in (op.variant.outs if op.variant is not None else ())]
     return names if len(names) <= 2 else [", ".join(names[:-1]), names[-1]]
+
+
+def _is_low_precision(view: Any) -> bool:
+    """True for a register of floats of 8 or 4 bits."""
+    return view.kind == "vreg" and view.bits == 8 and not view.type.elem.is_integer
 
 
 def _has_dtype(view: Any, allowed: list[str]) -> bool:

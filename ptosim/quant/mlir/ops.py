@@ -24,8 +24,8 @@ def verify_cast(op: str, source: Container, result: Container) -> str | None:
         _classes(op, source, result)
         or _shapes(op, source, result)
         or _elements(op, source, result)
-        or _integrity(source)
-        or _integrity(result)
+        or integrity(source)
+        or integrity(result)
     )
 
 
@@ -90,7 +90,8 @@ def _elements(op: str, source: Container, result: Container) -> str | None:
     return None
 
 
-def _integrity(type_: Container) -> str | None:
+def integrity(type_: Container) -> str | None:
+    """Return why the parameters of a quantised type do not fit what contains it, or None."""
     uniform = type_.element
     if not isinstance(uniform, UniformType):
         return None

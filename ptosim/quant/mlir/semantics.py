@@ -11,13 +11,15 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
-from ptosim.quant.inverse import dequantize
+from ptosim.quant.inverse import dequantized
 from ptosim.quant.mlir.types import StorageSpec, UniformType, float_array
 from ptosim.quant.quantize import Options, quantize_array
 from ptosim.quant.schemes import scheme
 from ptosim.quant.storage import Storage, integer_storage, storage
 
-COMPUTED = ("f16", "bf16", "f32", "f64")
+COMPUTED = ("f16", "bf16", "f32", "f64", "tf32", "f80", "f128")
+"""Float types with arithmetic; the last two where NumPy's extended type has as many bits."""
+NAMED_BY_ARRAY = ("f16", "bf16", "f32", "f64")
 
 
 def storage_of(spec: StorageSpec) -> Storage:
@@ -42,7 +44,7 @@ def qcast(x: np.ndarray, type_: UniformType, mode: str = "mlir") -> np.ndarray:
         storage_of(spec),
         type_.axis,
         None,
-        Options(limits=limits),
+        Options(limits=limits, expressed=type_.expressed),
     )
 
 
@@ -51,19 +53,26 @@ def dcast(q: np.ndarray, type_: UniformType, mode: str = "mlir") -> np.ndarray:
     expressed = _expressed(type_)
     held = storage_of(type_.storage)
     stored = q if q.dtype == held.array else q.astype(held.array)
-    return dequantize(
+    own = type_.expressed not in NAMED_BY_ARRAY
+    return dequantized(
         stored,
-        scheme=mode,
-        scale=type_.scale_array().astype(expressed),
-        zero_point=type_.zero_array(),
-        dtype=type_.expressed,
-        axis=type_.axis,
+        scheme(mode),
+        type_.scale_array().astype(expressed),
+        type_.zero_array(),
+        expressed,
+        type_.axis,
+        expressed=type_.expressed if own else None,
     )
+
+
+def is_computed(expressed: str | None) -> bool:
+    """True for a float type that this machine computes in."""
+    return expressed in COMPUTED and float_array(str(expressed)) is not None
 
 
 def _expressed(type_: UniformType) -> np.dtype:
     array = float_array(type_.expressed)
-    if type_.expressed not in COMPUTED or array is None:
+    if array is None or not is_computed(type_.expressed):
         found = finding(
             "PTO8202",
             f"values expressed in {type_.expressed} are not computed",

@@ -23,14 +23,19 @@ def data() -> dict[str, Any]:
 
 
 def float_array(name: str) -> np.dtype | None:
-    """Return the NumPy type of a float type, or None if there is none."""
-    array = data()["float"].get(name, {}).get("array")
+    """Return the NumPy type that holds a float type, or None if there is none here: whether it has
+    80 or 128 bits depends on the machine."""
+    row = data()["float"].get(name, {})
+    array = row.get("array")
     if array is None:
         return None
     import ml_dtypes
     import numpy as np
 
-    return np.dtype(getattr(ml_dtypes, array, array))
+    found = np.dtype(getattr(ml_dtypes, array, array))
+    if "mantissa" in row and np.finfo(found).nmant != row["mantissa"]:
+        return None
+    return found
 
 
 @dataclass(frozen=True, slots=True)

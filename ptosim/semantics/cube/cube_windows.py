@@ -6,8 +6,9 @@ from __future__ import annotations
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.cluster import owned_tile
+from ptosim.semantics.base.faults import check_window
 from ptosim.semantics.base.functions import Commit, kernel
-from ptosim.semantics.cube.outward import accumulator_window
+from ptosim.semantics.cube.outward import accumulator_to_ub, accumulator_window, halves
 from ptosim.semantics.move.boxes import copy_window, extent
 from ptosim.semantics.move.window import EXTRACT, INSERT, start_of
 
@@ -50,6 +51,19 @@ def acc_into_l1(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Com
     return accumulator_window(op, part, (0, 0), whole, (row, col), size)
 
 
+def acc_to_ub(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """A window of an accumulator to UB, converted; of two vector cores each gets a half of it."""
+    by_rows, by_cols = halves(op)
+    size = part.v_row * by_rows, part.v_col * by_cols
+    check_window((row, col), size, (whole.rows, whole.cols), f"'{op.op.name}': ")
+    return accumulator_to_ub(op, whole, (row, col), (0, 0), size)
+
+
+def acc_into_ub(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
+    """An accumulator into a window of a tile of UB, converted."""
+    return accumulator_to_ub(op, part, (0, 0), (row, col), (part.v_row, part.v_col))
+
+
 EXTRACT["mat", "left"] = to_l0
 EXTRACT["mat", "right"] = to_l0
 EXTRACT["mat", "scaling"] = to_l0
@@ -57,8 +71,10 @@ EXTRACT["mat", "left_scale"] = to_l0
 EXTRACT["mat", "right_scale"] = to_l0
 EXTRACT["vec", "mat"] = ub_to_l1
 EXTRACT["acc", "mat"] = acc_to_l1
+EXTRACT["acc", "vec"] = acc_to_ub
 INSERT["vec", "mat"] = ub_into_l1
 INSERT["acc", "mat"] = acc_into_l1
+INSERT["acc", "vec"] = acc_into_ub
 
 
 @kernel("pto.textract_fp", "pto.textract.fp")
@@ -66,11 +82,11 @@ def textract_fp(op: Binding) -> Commit:
     """A window of an accumulator with a scale for each column; the first word is that of the first
     column of the window."""
     src, dst = op.tile("src"), op.tile("dst")
-    return acc_to_l1(op, src, dst, *start_of(op, src, dst))
+    return acc_to_l1(op, src, dst, *start_of(op, src, (dst.rows, dst.cols)))
 
 
 @kernel("pto.tinsert_fp", "pto.tinsert.fp")
 def tinsert_fp(op: Binding) -> Commit:
     """An accumulator into a window of L1 with a scale for each column."""
     src, dst = op.tile("src"), op.tile("dst")
-    return acc_into_l1(op, dst, src, *start_of(op, dst, src))
+    return acc_into_l1(op, dst, src, *start_of(op, dst, (src.rows, src.cols)))

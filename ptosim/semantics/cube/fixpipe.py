@@ -44,7 +44,7 @@ def stored(op: Binding, tile: Tile, dtype: DType) -> Convert:
     the fixpipe of the target does not have."""
     src, dst = conversion_name(tile.type.dtype), conversion_name(dtype)
     plain = dst in _PLAIN[src]
-    words = _words(op, plain)
+    words = _words(op, plain, dst)
     known = _PLAIN[src] if words is None else _SCALED[op.target][src]
     if dst not in known:
         how = "without a scale" if words is None else "with a scale"
@@ -73,18 +73,33 @@ def _rules(op: Binding) -> Rules:
         exact=op.switch("fixpipe.product") == "exact",
         clip_first=op.switch("fixpipe.s9") == "on",
         signed_offset=op.switch("fixpipe.offset") == "signed",
-        short_scale=op.has("fp") or op.switch("fixpipe.scale") == "fp19",
+        short_scale=_has_words(op) or op.switch("fixpipe.scale") == "fp19",
         relu=op.switch("fixpipe.relu"),
     )
 
 
-def _words(op: Binding, plain: bool) -> Words | None:
+def scalar_scale(op: Binding) -> int | None:
+    """The word that scales every column, whatever the operation calls it."""
+    return next((op.scalar(n) for n in ("preQuantScalar", "pre_quant") if op.has(n)), None)
+
+
+def is_scaled(op: Binding) -> bool:
+    """True if the operation has a scale of its own."""
+    return op.has("fp") or scalar_scale(op) is not None
+
+
+def _has_words(op: Binding) -> bool:
+    return op.has("fp") and op.tile("fp").bits == 64
+
+
+def _words(op: Binding, plain: bool, dst: str) -> Words | None:
     """The quantisation words of the columns: of a parameter tile, of a scalar, or, where types need
     them and the operation has none, of the registers; None if nothing is scaled."""
     if op.has("fp"):
-        return _table(op.tile("fp"))
-    if op.has("preQuantScalar"):
-        word = _word(op.scalar("preQuantScalar"))
+        return _table(op.tile("fp")) if _has_words(op) else _numbers(op, op.tile("fp"), dst)
+    scale = scalar_scale(op)
+    if scale is not None:
+        word = _word(scale)
         return lambda count: word
     registers = op.core.registers
     if plain or not {"quant.word", "quant.table"} & registers.keys():
@@ -101,6 +116,31 @@ def _words(op: Binding, plain: bool) -> Words | None:
 
 def _table(tile: Tile) -> Words:
     return lambda count: tile_array(tile, (count,), (8,), np.uint64)
+
+
+def _numbers(op: Binding, tile: Tile, dst: str) -> Words:
+    """The words of scales that are written as plain numbers, one in row 0 for each column. No
+    public text says how the hardware reads a table of them; it takes 64-bit words."""
+    if not tile.type.dtype.is_float or tile.bits not in (16, 32):
+        raise OpFault(
+            "PTO8002",
+            f"'{op.op.name}': fp has elements of type {tile.type.dtype}",
+            notes=("scales are 64-bit words, or f32, f16 and bf16 numbers",),
+        )
+    signed = np.uint64((dst == "i8") << 46)
+
+    def words(count: int) -> np.ndarray:
+        values = np.ascontiguousarray(tile.read(1, count).astype(np.float32)[0])
+        if (values != values[0]).any():
+            op.report(
+                "PTO7060",
+                f"takes the {tile.type.dtype} numbers of fp as the scales: the scale tile is not "
+                "64-bit",
+                help="give fp 64-bit elements, a quantisation word for each column",
+            )
+        return values.view(np.uint32).astype(np.uint64) | signed
+
+    return words
 
 
 def _word(value: int) -> np.ndarray:

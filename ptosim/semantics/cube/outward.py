@@ -12,8 +12,8 @@ from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, GmAccess, OpFault
 from ptosim.semantics.base.cluster import owned_tile, vector_cores
 from ptosim.semantics.base.functions import Commit
-from ptosim.semantics.cube.fixpipe import stored
-from ptosim.semantics.move.boxes import read_window, write_window
+from ptosim.semantics.cube.fixpipe import is_scaled, stored
+from ptosim.semantics.move.boxes import Start, read_window, write_window
 from ptosim.semantics.move.transfer import (
     GmWindow,
     from_logical,
@@ -87,9 +87,9 @@ def accumulator_to_tile(op: Binding) -> Commit:
         tile = owned_tile(op, "dst")
         size = min(src.v_row, tile.rows), min(src.v_col, tile.cols)
         return accumulator_window(op, src, (0, 0), tile, (0, 0), size)
-    parts = _vector_parts(op, src)
-    convert = stored(op, src, dst.dtype)
     rows, cols = src.v_row, src.v_col
+    parts = _vector_parts(op, rows, cols)
+    convert = stored(op, src, dst.dtype)
     if len(parts) == 1:
         rows, cols = min(rows, parts[0][0].rows), min(cols, parts[0][0].cols)
 
@@ -120,6 +120,29 @@ def accumulator_window(
     return move
 
 
+def accumulator_to_ub(
+    op: Binding, src: Tile, src_start: Start, dst_start: Start, size: Start
+) -> Commit:
+    """Convert a window of an accumulator into a window of a tile of UB, of one vector core or by
+    halves of both."""
+    parts = _vector_parts(op, *size)
+    convert = stored(op, src, op.values["dst"].type.dtype)
+
+    def move() -> None:
+        values = convert(read_window(src, src_start, *size))
+        for tile, rows, cols in parts:
+            part = np.ascontiguousarray(values[rows, cols])
+            write_window(tile, dst_start, part.view(tile.dtype))
+
+    return move
+
+
+def halves(op: Binding) -> tuple[int, int]:
+    """Return how many destinations the rows and the columns of a move to UB are shared by."""
+    mode = str(op.attr("accToVecMode") or "").lower()
+    return 2 if mode == "dual_mode_split_m" else 1, 2 if mode == "dual_mode_split_n" else 1
+
+
 def _check_mat(op: Binding, src: Tile, dst: Tile) -> None:
     """A2/A3 has no way to move 32-bit elements from the accumulator to L1."""
     if dst.type.loc == "mat" and op.target == "a2a3" and dst.bits == 32:
@@ -132,7 +155,7 @@ def _check_mat(op: Binding, src: Tile, dst: Tile) -> None:
         )
 
 
-def _vector_parts(op: Binding, src: Tile) -> list[Part]:
+def _vector_parts(op: Binding, rows: int, cols: int) -> list[Part]:
     """The tiles of the vector cores that a move to UB fills: one core's, or a half for each."""
     mode = str(op.attr("accToVecMode") or "single_mode_vec0").lower()
     cores, ref = vector_cores(op), op.values["dst"]
@@ -152,18 +175,18 @@ def _vector_parts(op: Binding, src: Tile) -> list[Part]:
         return [(tiles[number], _WHOLE, _WHOLE)]
     op.made = [(core, ref) for core in cores[:2]]
     by_rows = mode == "dual_mode_split_m"
-    _check_halves(op, src, by_rows)
-    half = (src.v_row if by_rows else src.v_col) // 2
+    _check_halves(op, rows if by_rows else cols, by_rows)
+    half = (rows if by_rows else cols) // 2
     parts = slice(half), slice(half, None)
     if by_rows:
         return [(t, p, _WHOLE) for t, p in zip(tiles, parts, strict=False)]
     return [(t, _WHOLE, p) for t, p in zip(tiles, parts, strict=False)]
 
 
-def _check_halves(op: Binding, src: Tile, by_rows: bool) -> None:
-    if op.has("fp") or op.has("preQuantScalar"):
+def _check_halves(op: Binding, side: int, by_rows: bool) -> None:
+    if is_scaled(op):
         raise OpFault("PTO6310", f"'{op.op.name}': a move to both vector cores does not quantise")
-    side, unit, name = (src.v_row, 2, "rows") if by_rows else (src.v_col, 32, "columns")
+    unit, name = (2, "rows") if by_rows else (32, "columns")
     if side % unit:
         raise OpFault(
             "PTO6311",

@@ -1,5 +1,9 @@
-"""How vector instructions reach UB: addresses, bounds, and stores that no barrier has ordered
-yet."""
+"""How vector instructions reach UB: addresses, updated pointers, bounds, and stores that no barrier
+has ordered yet.
+
+An access is at pointer + offset. An instruction with a result `NAME_out` beside the pointer NAME is
+a post-updating one: it accesses the pointer itself, and the result is pointer + offset (PTO
+micro-instruction specification, post-update; confirmed by the public programs' data)."""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import PtrType
 from ptosim.machine.core import Core
+from ptosim.machine.values import Pointer
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.faults import outside_space
 from ptosim.semantics.micro.context import VectorContext
@@ -24,18 +29,39 @@ def element_bytes(ctx: VectorContext, name: str) -> int:
     return max(type_.elem.bits // 8, 1)
 
 
-def address(ctx: VectorContext, pointer: str, offset: str | None = None) -> Address:
-    """Return the function that computes pointer + offset elements."""
-    at = ctx[pointer]
+def address(
+    ctx: VectorContext, pointer: str, offset: str | None = None, unit: int | None = None
+) -> Address:
+    """Return the function that computes where an access is: pointer + offset * `unit` bytes, by
+    default those of an element. Of a post-updating instruction it is the pointer alone, and the
+    function sets the updated one: to be called once for each access."""
+    at, target = ctx[pointer], ctx.slots.get(f"{pointer}_out")
     if offset is None or not ctx.has(offset):
         return lambda slots: slots[at].byte
-    size = element_bytes(ctx, pointer)
-    const = ctx.const(offset)
+    size = element_bytes(ctx, pointer) if unit is None else unit
+    const, index = ctx.const(offset), ctx[offset]
+    if target is not None:
+        return _updating(at, target, index, size, None if const is None else const * size)
     if const is not None:
         distance = const * size
         return lambda slots: slots[at].byte + distance
-    index = ctx[offset]
     return lambda slots: slots[at].byte + slots[index] * size
+
+
+def _updating(at: int, target: int, index: int, size: int, distance: int | None) -> Address:
+    make = tuple.__new__  # a third of the time of the constructor: loops do this for each access
+
+    def by_constant(slots: list) -> int:
+        memory, byte = slots[at]
+        slots[target] = make(Pointer, (memory, byte + distance))
+        return byte
+
+    def by_index(slots: list) -> int:
+        memory, byte = slots[at]
+        slots[target] = make(Pointer, (memory, byte + slots[index] * size))
+        return byte
+
+    return by_index if distance is None else by_constant
 
 
 def check(ctx: VectorContext, ub: VectorWindow, start: int, size: int) -> None:

@@ -15,9 +15,16 @@ from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
 from ptosim.machine.vector import PAGE_BITS, Align
+from ptosim.numerics.lanes import unsigned
 from ptosim.semantics.base.faults import outside_space
 from ptosim.semantics.base.functions import vector
-from ptosim.semantics.micro.access import Address, address, check, element_bytes, loader
+from ptosim.semantics.micro.access import (
+    Address,
+    address,
+    check,
+    element_bytes,
+    loader,
+)
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.hazards import STORE_LOAD, loads
 
@@ -164,10 +171,13 @@ def _stride(word: str) -> tuple[int, int]:
 # -- blocks ----------------------------------------------------------------------------------------
 
 
-def block_addresses(slots: list, base: int, block_stride: int, repeat_stride: int) -> list[int]:
+BLOCK = 32
+"""Bytes of a block, the unit of the strides of block accesses."""
+
+
+def block_addresses(slots: list, first: int, block_stride: int) -> list[int]:
     """Return the addresses of the eight 32-byte blocks of a block access."""
-    first = base + slots[repeat_stride] * 32
-    step = slots[block_stride] * 32
+    step = slots[block_stride] * BLOCK
     return [first + k * step for k in range(8)]
 
 
@@ -175,12 +185,11 @@ def block_addresses(slots: list, base: int, block_stride: int, repeat_stride: in
 def vsldb(ctx: VectorContext) -> Run:
     """Eight blocks of 32 bytes at a stride; a block whose bit 4k of the mask is off is 0."""
     lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
-    at = address(ctx, "src")
-    strides = ctx["block_stride"], ctx["repeat_stride"]
+    at, stride = address(ctx, "src", "repeat_stride", BLOCK), ctx["block_stride"]
 
     def run(core: Core) -> None:
         slots = core.slots
-        starts = block_addresses(slots, at(slots), *strides)
+        starts = block_addresses(slots, at(slots), stride)
         slots[target] = _blocks(ctx, core, starts, slots[mask].bits).view(lanes)
 
     return run
@@ -227,12 +236,13 @@ def lane_addresses(ctx: VectorContext, indices: str, pointer: str) -> tuple[int,
 
 @vector("pto.vgather2", "pto.vgather2_bc")
 def vgather2(ctx: VectorContext) -> Run:
-    """Lane i is the element at pointer + indices[i]; inactive lanes are 0 and read nothing."""
+    """Lane i is the element at pointer + indices[i], with zeros to its width; inactive lanes are 0
+    and read nothing."""
     lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
     indices, size = lane_addresses(ctx, "indices", "src")
     at = address(ctx, "src")
     active = ctx.active(lanes.itemsize)
-    width = lanes.itemsize
+    width, raw = min(size, lanes.itemsize), f"u{min(size, lanes.itemsize)}"
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -240,15 +250,15 @@ def vgather2(ctx: VectorContext) -> Run:
         chosen = slots[indices][: len(on)]
         on = on[: len(chosen)]
         starts = at(slots) + chosen[on].astype(np.int64) * size
-        register = np.zeros(REGISTER_BYTES // width, lanes)
+        register = np.zeros(REGISTER_BYTES // lanes.itemsize, unsigned(lanes))
         if len(starts):
             low, high = int(starts.min()), int(starts.max())
             check(ctx, ub, low, high - low + width)
             _warn_gather(ctx, core, starts, width)
             places = starts[:, None] + np.arange(width)
             bytes_ = np.frombuffer(ub.data, np.uint8)[places]
-            register[: len(on)][on] = bytes_.reshape(-1).view(lanes)
-        slots[target] = register
+            register[: len(on)][on] = bytes_.reshape(-1).view(raw)
+        slots[target] = register.view(lanes)
 
     return ctx.made(run)
 
@@ -280,22 +290,24 @@ def vldas(ctx: VectorContext) -> Run:
     return run
 
 
-@vector("pto.vldus")
+@vector("pto.vldus", "pto.uvld")
 def vldus(ctx: VectorContext) -> Run:
-    """256 bytes at any address; the new align state is the block after them."""
-    lanes, target, align = ctx.lanes("dst"), ctx["dst"], ctx["align_out"]
-    moved = ctx.slots.get("src_out")
-    at, load = address(ctx, "src"), loader(ctx, REGISTER_BYTES)
-    source = ctx["src"]
+    """256 bytes at any address; the new align state of a stream is the block after them. April's
+    form with the pointer as third result gives the address after them."""
+    lanes, target, align = ctx.lanes("dst"), ctx["dst"], ctx.slots.get("align_out")
+    beyond = None if ctx.has("offset") else ctx.slots.get("src_out")
+    at, load, source = address(ctx, "src", "offset"), loader(ctx, REGISTER_BYTES), ctx["src"]
 
     def run(core: Core) -> None:
         slots = core.slots
         start = at(slots)
         slots[target] = np.frombuffer(load(core, start), lanes)
+        if align is None:
+            return
         end = start + REGISTER_BYTES
         block = end // 32 * 32
         slots[align] = Align(bytes(core.ub.data[block : block + 32]), end)
-        if moved is not None:
-            slots[moved] = Pointer(slots[source].memory, end)
+        if beyond is not None:
+            slots[beyond] = Pointer(slots[source].memory, end)
 
     return run

@@ -19,7 +19,7 @@ from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import address, check, write
 from ptosim.semantics.micro.context import Run, VectorContext
-from ptosim.semantics.micro.loads import block_addresses, lane_addresses
+from ptosim.semantics.micro.loads import BLOCK, block_addresses, lane_addresses
 
 Narrow = Callable[[np.ndarray], np.ndarray]
 
@@ -29,40 +29,39 @@ def vsts(ctx: VectorContext) -> Run:
     """A register to UB at pointer + offset."""
     word = ctx.opt_word("dist")
     if word is None:
-        return _store(ctx, ctx.lanes("value").itemsize, None)
+        return _store(ctx, ctx.lanes("value").itemsize)
     kind, _, bits = word.rpartition("_B")
     width = int(bits) // 8
     if kind == "1PT":
         return _store_point(ctx, width)
     if kind == "PK4":
-        return _store(ctx, width, lambda register: register.view(np.uint8)[::4])
+        return _store_narrow(ctx, width, lambda register: register.view(np.uint8)[::4])
     if kind == "PK":
         half = width // 2
-        return _store(ctx, width, lambda register: register.view(f"V{half}")[::2])
+        return _store_narrow(ctx, width, lambda register: register.view(f"V{half}")[::2])
     if kind.startswith("MRG"):
         return _store_merged(ctx, int(kind[3]), width)
-    return _store(ctx, width, None)
+    return _store(ctx, width)
 
 
-def _store(ctx: VectorContext, width: int, narrow: Narrow | None) -> Run:
-    """Store the lanes of `width` bytes, or what `narrow` leaves of each."""
+def _store(ctx: VectorContext, width: int) -> Run:
+    """Store the lanes of `width` bytes."""
     value, mask = ctx["value"], ctx["mask"]
     at = address(ctx, "base", "offset")
     inactive = ctx.inactive(width)
     full, bits, none = REGISTER_BYTES, PAGE_BITS, None
     known, stamp, entry = ctx.place.known, ctx.place.stamp(full), ctx.place.entry(full)
+    active = ctx.active(width)
 
-    if narrow is None:
-
-        def run(core: Core) -> None:
-            slots, ub = core.slots, core.ub
-            start = at(slots)
-            end = start + full
-            if inactive(slots[mask]) is None and 0 <= start <= ub.size - full:
-                data = slots[value].tobytes()
-                if ub.last[start:end].translate(none, known):
-                    write(ctx, ub, start, data)
-                    return
+    def run(core: Core) -> None:
+        slots, ub = core.slots, core.ub
+        start = at(slots)
+        end = start + full
+        if inactive(slots[mask]) is None and 0 <= start <= ub.size - full:
+            data = slots[value].tobytes()
+            if ub.last[start:end].translate(none, known):
+                write(ctx, ub, start, data)
+            else:
                 log = ub.log
                 if log is not None:
                     log.append(entry + start)
@@ -70,14 +69,11 @@ def _store(ctx: VectorContext, width: int, narrow: Narrow | None) -> Run:
                 ub.marks[start:end] = ub.stamp
                 ub.last[start:end] = stamp
                 ub.touched.add(start >> bits)
-            else:
-                units = slots[value].view(f"V{width}")
-                store_units(ctx, ub, start, units, ctx_active(slots[mask]))
+        else:
+            units = slots[value].view(f"V{width}")
+            store_units(ctx, ub, start, units, active(slots[mask]))
 
-        ctx_active = ctx.active(width)
-        return run
-
-    return _store_narrow(ctx, width, narrow)
+    return run
 
 
 def _store_narrow(ctx: VectorContext, width: int, narrow: Narrow) -> Run:
@@ -166,13 +162,13 @@ def vsst(ctx: VectorContext) -> Run:
 def vsstb(ctx: VectorContext) -> Run:
     """Eight blocks of 32 bytes at a stride; a block whose bit 4k of the mask is off keeps its
     value."""
-    value, mask, at = ctx["value"], ctx["mask"], address(ctx, "base")
-    strides = ctx["block_stride"], ctx["repeat_stride"]
+    value, mask, stride = ctx["value"], ctx["mask"], ctx["block_stride"]
+    at = address(ctx, "base", "repeat_stride", BLOCK)
 
     def run(core: Core) -> None:
         slots = core.slots
         image, data = slots[mask].bits, slots[value].tobytes()
-        for k, start in enumerate(block_addresses(slots, at(slots), *strides)):
+        for k, start in enumerate(block_addresses(slots, at(slots), stride)):
             if image >> 4 * k & 1:
                 write(ctx, core.ub, start, data[32 * k : 32 * k + 32])
 
@@ -181,17 +177,19 @@ def vsstb(ctx: VectorContext) -> Run:
 
 @vector("pto.vscatter")
 def vscatter(ctx: VectorContext) -> Run:
-    """Lane i to the element at pointer + indices[i]; of equal indices the last lane wins."""
+    """Lane i to the element at pointer + indices[i], of lanes narrower than the indices the first
+    that each index covers; of equal indices the last lane wins."""
     value, mask, at = ctx["value"], ctx["mask"], address(ctx, "base")
     indices, size = lane_addresses(ctx, "indices", "base")
     width = ctx.lanes("value").itemsize
-    active = ctx.active(width)
+    step = max(ctx.width("indices") // width, 1)
+    active = ctx.active(width * step)
 
     def run(core: Core) -> None:
         slots = core.slots
         chosen = slots[indices]
         on = active(slots[mask])[: len(chosen)]
-        units = slots[value].view(f"V{width}")[: len(on)][on]
+        units = slots[value].view(f"V{width}")[::step][: len(on)][on]
         starts = at(slots) + chosen[: len(on)][on].astype(np.int64) * size
         _scatter(ctx, core.ub, starts, units)
 

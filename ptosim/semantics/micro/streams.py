@@ -17,7 +17,13 @@ from ptosim.machine.values import Pointer
 from ptosim.machine.vector import Align, mask_of_bits
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.base.scalar_unit import constant
-from ptosim.semantics.micro.access import Address, address, element_bytes, loader, write
+from ptosim.semantics.micro.access import (
+    Address,
+    address,
+    element_bytes,
+    loader,
+    write,
+)
 from ptosim.semantics.micro.context import Run, VectorContext
 from ptosim.semantics.micro.predicates import pack_image, spread_image
 
@@ -71,15 +77,12 @@ def flush(ctx: VectorContext, core: Core, align: Align, end: int) -> None:
     write(ctx, core.ub, end - len(align.pending), align.pending)
 
 
-def _appended(ctx: VectorContext, at: Address, data: Bytes, moved: int | None) -> Run:
-    align, target, base = ctx["align"], ctx["align_out"], ctx["base"]
+def _appended(ctx: VectorContext, at: Address, data: Bytes) -> Run:
+    align, target = ctx["align"], ctx["align_out"]
 
     def run(core: Core) -> None:
         slots = core.slots
-        state = append(ctx, core, slots[align], at(slots), data(core, slots))
-        slots[target] = state
-        if moved is not None and state.end is not None:
-            slots[moved] = Pointer(slots[base].memory, state.end)
+        slots[target] = append(ctx, core, slots[align], at(slots), data(core, slots))
 
     return run
 
@@ -92,7 +95,8 @@ def vstus(ctx: VectorContext) -> Run:
     def data(core: Core, slots: list) -> bytes:
         return slots[value].tobytes()[: max(slots[count], 0) * width]
 
-    return _appended(ctx, address(ctx, "base"), data, ctx.slots.get("base_out"))
+    moves = "count" if ctx.has("base_out") else None  # what is appended is at base either way
+    return _appended(ctx, address(ctx, "base", moves), data)
 
 
 @vector("pto.vstur")
@@ -142,6 +146,36 @@ def vstas(ctx: VectorContext) -> Run:
     return run
 
 
+# -- special registers -----------------------------------------------------------------------------
+
+
+@vector("pto.sprsts", "pto.sprsti")
+def sprsts(ctx: VectorContext) -> Run:
+    """The low 32 bits of a special register to UB: at pointer + offset bytes, of the constant form
+    words of 4 bytes."""
+    name, offset = ctx.word("register").lower(), _offset(ctx, "words", "byte_offset")
+    at = address(ctx, "base", *offset)
+
+    def run(core: Core) -> None:
+        value = core.registers.get(name, 0) & 0xFFFFFFFF
+        write(ctx, core.ub, at(core.slots), value.to_bytes(4, "little"))
+
+    return run
+
+
+_UNITS = {"byte_offset": 1, "words": 4}
+"""Bytes of what an offset counts, by the name that the row gives it."""
+_STEPS = {"NORM": 32, "DS": 32, "US": 16, "PK": 16}
+"""Bytes of what a constant offset of a predicate counts, by the distribution."""
+
+
+def _offset(ctx: VectorContext, *names: str) -> tuple[str, int | None]:
+    """Return the name of an offset and the bytes of what it counts, None for elements; a date has
+    one of the names."""
+    name = next((n for n in names if n in ctx.op.bound), "offset")
+    return name, _STEPS[ctx.word("dist")] if name == "steps" else _UNITS.get(name)
+
+
 # -- predicates ------------------------------------------------------------------------------------
 
 
@@ -150,7 +184,8 @@ def plds(ctx: VectorContext) -> Run:
     """A predicate from its image in UB: whole, each bit twice (US), or every second bit (DS)."""
     word, target = ctx.word("dist"), ctx["dst"]
     load = loader(ctx, {"NORM": 32, "US": 16, "DS": 64}[word])
-    at = address(ctx, "src", "offset")
+    offset = _offset(ctx, "byte_offset", "steps")
+    at = address(ctx, "src", *offset)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -169,7 +204,9 @@ def plds(ctx: VectorContext) -> Run:
 @vector("pto.psts", "pto.psti", "pto.pst")
 def psts(ctx: VectorContext) -> Run:
     """The image of a predicate to UB: whole, or every second bit (PK)."""
-    source, at, packs = ctx["src"], address(ctx, "base", "offset"), ctx.word("dist") == "PK"
+    source, packs = ctx["src"], ctx.word("dist") == "PK"
+    offset = _offset(ctx, "byte_offset", "steps")
+    at = address(ctx, "base", *offset)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -182,10 +219,19 @@ def psts(ctx: VectorContext) -> Run:
 
 @vector("pto.pstu")
 def pstu(ctx: VectorContext) -> Run:
-    """Append one bit for each lane to a stream: 8 bytes of b32 lanes, 16 of b16."""
+    """Append one bit for each lane to a stream: 8 bytes of b32 lanes, 16 of b16. The pointer after
+    them is a result."""
     source, active = ctx["src"], ctx.active(ctx.width("src"))
+    base, moved, size = ctx["base"], ctx["base_out"], 32 // ctx.width("src")
 
     def data(core: Core, slots: list) -> bytes:
         return np.packbits(active(slots[source]), bitorder="little").tobytes()
 
-    return _appended(ctx, address(ctx, "base"), data, ctx["base_out"])
+    appended = _appended(ctx, address(ctx, "base"), data)
+
+    def run(core: Core) -> None:
+        appended(core)
+        start = core.slots[base]
+        core.slots[moved] = Pointer(start.memory, start.byte + size)
+
+    return run

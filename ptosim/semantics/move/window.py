@@ -14,7 +14,8 @@ import numpy as np
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.faults import check_window
-from ptosim.semantics.base.functions import Commit, kernel
+from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.move.boxes import copy_window
 
 Mover = Callable[[Binding, Tile, Tile, int, int], Commit]
 
@@ -22,11 +23,10 @@ EXTRACT: dict[tuple[str, str], Mover] = {}
 INSERT: dict[tuple[str, str], Mover] = {}
 
 
-def start_of(op: Binding, whole: Tile, part: Tile) -> tuple[int, int]:
-    """Return where the window begins; faults if it leaves the tile."""
+def start_of(op: Binding, whole: Tile, sizes: tuple[int, int]) -> tuple[int, int]:
+    """Return where the window of a size begins; faults if it leaves the tile."""
     row, col = int(op.scalar("row")), int(op.scalar("col"))
-    sizes, limits = (part.rows, part.cols), (whole.rows, whole.cols)
-    check_window((row, col), sizes, limits, f"'{op.op.name}': ")
+    check_window((row, col), sizes, (whole.rows, whole.cols), f"'{op.op.name}': ")
     return row, col
 
 
@@ -41,24 +41,30 @@ def _mover(op: Binding, table: dict[tuple[str, str], Mover]) -> Mover:
 def textract(op: Binding) -> Commit:
     """dst = the window of src."""
     src, dst = op.tile("src"), op.tile("dst")
-    return _mover(op, EXTRACT)(op, src, dst, *start_of(op, src, dst))
+    start = start_of(op, src, (dst.rows, dst.cols))
+    return nothing if dst.is_empty else _mover(op, EXTRACT)(op, src, dst, *start)
 
 
 @kernel("pto.tinsert")
 def tinsert(op: Binding) -> Commit:
     """The window of dst = src."""
     src, dst = op.tile("src"), op.tile("dst")
-    return _mover(op, INSERT)(op, dst, src, *start_of(op, dst, src))
+    start = start_of(op, dst, (src.v_row, src.v_col))
+    return nothing if src.is_empty else _mover(op, INSERT)(op, dst, src, *start)
 
 
 def extract_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
     """Between vec tiles: the valid region of dst is filled."""
+    if whole.layout.is_boxed or part.layout.is_boxed:
+        return copy_window(whole, (row, col), part, (0, 0), part.v_row, part.v_col)
     source = _window(op, "src", part, row, col)
     return partial(_copy, op.region("dst", part.v_row, part.v_col), source)
 
 
 def insert_vec(op: Binding, whole: Tile, part: Tile, row: int, col: int) -> Commit:
     """Between vec tiles: the valid region of src is copied."""
+    if whole.layout.is_boxed or part.layout.is_boxed:
+        return copy_window(part, (0, 0), whole, (row, col), part.v_row, part.v_col)
     target = _window(op, "dst", part, row, col)
     return partial(_copy, target, op.region("src", part.v_row, part.v_col))
 

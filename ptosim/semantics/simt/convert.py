@@ -65,7 +65,8 @@ def _number_conversion(src: str, dst: str, letter: str, *, saturate: bool) -> Co
         table = decode_table(source.name).astype(target.dtype)
         return lambda codes: table.take(codes)
     if target.kind == "code":
-        return encoder(source.name, target.name, MODES[letter], saturate)
+        nan = "zero" if saturate or target.bits == 4 else "signed"
+        return encoder(source.name, target.name, MODES[letter], saturate, nan=nan)
     if source.kind == "unsigned":
         kind = source.dtype
         inner = vector_conversion(src, dst, letter, saturate=saturate)

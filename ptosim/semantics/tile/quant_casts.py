@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.ground.ir.attributes import numbers
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.profiles import Profile
@@ -54,14 +55,14 @@ def _sides(op: Operation) -> tuple[DType | None, DType | None]:
 @support(*CASTS)
 def supported(op: Operation, profile: Profile) -> str | None:
     """qcast and dcast compute with uniform types of the usual float types."""
-    from ptosim.quant.mlir.semantics import COMPUTED
+    from ptosim.quant.mlir.semantics import is_computed
 
     for dtype in _sides(op):
         if dtype is not None and dtype.kind == "quant":
             type_ = uniform(dtype)
             if type_ is None:
                 return f"{dtype} says nothing on how values are computed"
-            if type_.expressed not in COMPUTED:
+            if not is_computed(type_.expressed):
                 return f"values expressed in {type_.expressed} are not computed"
     return None
 
@@ -130,8 +131,8 @@ def _fake(op: Operation, attr: Callable[[str], Any]) -> Cast:
     dtype = _sides(op)[0]
     assert dtype is not None
     type_ = fake_quant_type(
-        attr("min"),
-        attr("max"),
+        numbers(attr("min")) or (),
+        numbers(attr("max")) or (),
         attr("num_bits"),
         narrow_range=bool(attr("narrow_range")),
         is_signed=bool(attr("is_signed")),
@@ -155,10 +156,12 @@ def cast_value(ctx: ValueContext) -> Action:
         cast = _cast(op, held, real, ctx.attrs.get("scheme") or ctx.profile["quant.scheme"])
     kind = argument_dtype(held) if held is not None else np.dtype(np.float32)
     is_stored = real is not None and real.kind == "quant"
+    made_kind = argument_dtype(real) if is_stored else None
 
     def compute(given: Any) -> Any:
         if isinstance(given, np.ndarray):
-            return cast(given)
+            made = cast(given)
+            return made if made_kind is None else made.astype(made_kind, copy=False)
         made = cast(np.asarray(given).astype(kind))
         return int(made) if is_stored else float(made)
 

@@ -135,17 +135,19 @@ def _groups(op: Binding, src: Tile, length: int) -> int:
     return groups
 
 
+@kernel("pto.tmrgsort:lists_alone")
 @kernel("pto.tmrgsort:lists")
 def merge_lists(op: Binding) -> Commit:
-    """Two to four sorted tiles become one: merged into `tmp`, from where the valid columns of dst
-    are taken, so that a shorter dst receives the largest."""
+    """Two to four sorted tiles become one: merged into `tmp` (where nobody gives one into bytes of
+    the simulator's own), from where the valid columns of dst are taken, so that a shorter dst
+    receives the largest."""
     refs: Sequence[TileRef] = op.values["srcs"]
     tiles = [op.bind_tile(ref, f"srcs[{i}]") for i, ref in enumerate(refs)]
-    tmp, dst = op.tile("tmp"), op.tile("dst")
+    tmp, dst = op.opt_tile("tmp"), op.tile("dst")
     lists = [_records(t, _count(op, t, f"srcs[{i}]")) for i, t in enumerate(tiles)]
     lengths = [len(records) for records in lists if len(records)]
     total = sum(lengths)
-    if total * _RECORD * 8 > tmp.cols * tmp.bits:
+    if tmp is not None and total * _RECORD * 8 > tmp.cols * tmp.bits:
         raise OpFault(
             "PTO6412",
             f"'{op.op.name}' merges {total} records of {_RECORD} bytes; tmp has "
@@ -153,8 +155,8 @@ def merge_lists(op: Binding) -> Commit:
         )
     if total == 0:
         return nothing
-    merged = _records(tmp, total)
-    taken, out = (tile_array(t, (dst.v_col,), (dst.dtype.itemsize,), dst.dtype) for t in (tmp, dst))
+    merged, taken = _merge_target(tmp, dst, total)
+    out = tile_array(dst, (dst.v_col,), (dst.dtype.itemsize,), dst.dtype)
     nan, dtype, exhausted = op.switch("sort.nan"), tiles[0].dtype, bool(op.attr("exhausted"))
 
     def merge() -> None:
@@ -169,6 +171,16 @@ def merge_lists(op: Binding) -> Commit:
         out[...] = taken.copy()
 
     return merge
+
+
+def _merge_target(tmp: Tile | None, dst: Tile, total: int) -> tuple[np.ndarray, np.ndarray]:
+    """The records of the merged list, and the elements of it that dst takes."""
+    size = dst.dtype.itemsize
+    if tmp is not None:
+        return _records(tmp, total), tile_array(tmp, (dst.v_col,), (size,), dst.dtype)
+    own = np.zeros(max(total * _RECORD, dst.v_col * size) + _RECORD, np.uint8)
+    records = own[: total * _RECORD].view(np.uint32).reshape(total, 2)
+    return records, own[: dst.v_col * size].view(dst.dtype)
 
 
 def _note_counts(op: Binding, order: np.ndarray, lengths: list[int]) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+import textwrap
+from collections.abc import Callable, Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Severity
 from ptosim.ground.source import Source
+from ptosim.views.diagnostics.excerpt import Mark, excerpt
+from ptosim.views.diagnostics.fold import folded
 
 Paint = Callable[[str, str], str]
 """Give a text a style (`error`, `warning`, `note`, `place`, `code`, `help`); plain text ignores
@@ -19,7 +23,10 @@ _ANSI = {
     "bold": "1",
     "help": "32",
 }
-MAX_WIDTH = 160
+WIDTH = 100
+"""Columns of a text that does not go to a terminal."""
+_QUOTED = re.compile(r"`[^`]*`")
+_HARD = "\xa0"
 
 
 def plain(text: str, style: str) -> str:
@@ -32,8 +39,11 @@ def ansi(text: str, style: str) -> str:
     return f"\x1b[{_ANSI[style]}m{text}\x1b[0m" if style in _ANSI else text
 
 
-def render(diagnostic: Diagnostic, paint: Paint = plain) -> str:
-    """Return one finding as text without a final line end.
+def render(
+    diagnostic: Diagnostic, paint: Paint = plain, width: int = WIDTH, *, verbose: bool = False
+) -> str:
+    """Return one finding as text without a final line end, in frames of `width` columns; `verbose`
+    says where its rule comes from too.
 
     error[PTO2011]: 'pto.tadd' op expects src0 and src1 to have the same valid_shape
       --> kernel.pto:12:5
@@ -48,19 +58,29 @@ def render(diagnostic: Diagnostic, paint: Paint = plain) -> str:
     head = paint(f"{word}[{diagnostic.code}]", word)
     lines = [f"{head}: {paint(diagnostic.message, 'bold')}"]
     gutter = _gutter(diagnostic.labels)
-    lines.extend(_places(diagnostic.labels, gutter, paint))
+    lines.extend(_places(diagnostic.labels, gutter, width - gutter - 3, paint))
     margin = " " * gutter
-    if diagnostic.labels and (diagnostic.notes or diagnostic.help):
+    notes = diagnostic.all_notes if verbose else diagnostic.notes
+    if diagnostic.labels and (notes or diagnostic.help):
         lines.append(f"{margin} {paint('|', 'place')}")
-    lines.extend(_tail(margin, "note", note, paint) for note in diagnostic.notes)
+    for note in notes:
+        lines.extend(_tail(margin, "note", note, width, paint))
     if diagnostic.help:
-        lines.append(_tail(margin, "help", diagnostic.help, paint))
+        lines.extend(_tail(margin, "help", diagnostic.help, width, paint))
     return "\n".join(lines)
 
 
-def render_all(diagnostics: Iterable[Diagnostic], paint: Paint = plain) -> str:
-    """Return several findings, an empty line between two."""
-    return "\n\n".join(render(d, paint) for d in diagnostics)
+def render_all(
+    diagnostics: Sequence[Diagnostic],
+    paint: Paint = plain,
+    width: int = WIDTH,
+    *,
+    verbose: bool = False,
+) -> str:
+    """Return several findings, an empty line between two; without `verbose` in the order of
+    reading, many of one kind as one."""
+    shown = diagnostics if verbose else folded(diagnostics)
+    return "\n\n".join(render(d, paint, width, verbose=verbose) for d in shown)
 
 
 def count_line(diagnostics: Sequence[Diagnostic]) -> str:
@@ -72,9 +92,22 @@ def count_line(diagnostics: Sequence[Diagnostic]) -> str:
     return ", ".join(parts) or "no findings"
 
 
-def _tail(margin: str, word: str, text: str, paint: Paint) -> str:
-    style = "help" if word == "help" else "note"
-    return f"{margin} {paint('=', 'place')} {paint(word, style)}: {text}"
+def _tail(margin: str, word: str, text: str, width: int, paint: Paint) -> list[str]:
+    """A note or help; its further lines begin where its text does."""
+    indent = " " * (len(margin) + len(f" = {word}: "))
+    first = f"{margin} {paint('=', 'place')} {paint(word, 'help' if word == 'help' else 'note')}: "
+    lines: list[str] = []
+    for part in text.split("\n"):
+        room = max(width - len(indent), 20)
+        lines.extend(_wrapped(part, room))
+    return [f"{first}{lines[0]}", *(f"{indent}{line}" for line in lines[1:])]
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """Text to paste (in backquotes) is never broken; everything else at blanks."""
+    whole = _QUOTED.sub(lambda found: found.group().replace(" ", _HARD), text)
+    lines = textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_HARD, " ") for line in lines] or [""]
 
 
 def _gutter(labels: Sequence[Label]) -> int:
@@ -82,7 +115,7 @@ def _gutter(labels: Sequence[Label]) -> int:
     return len(str(max(lines))) if lines else 1
 
 
-def _places(labels: Sequence[Label], gutter: int, paint: Paint) -> list[str]:
+def _places(labels: Sequence[Label], gutter: int, width: int, paint: Paint) -> list[str]:
     """Group the labels by source and line; the first one names the place of the finding."""
     if not labels:
         return []
@@ -90,15 +123,16 @@ def _places(labels: Sequence[Label], gutter: int, paint: Paint) -> list[str]:
     bar = paint("|", "place")
     out = [f"{margin}{paint('-->', 'place')} {labels[0].span}", f"{margin} {bar}"]
     source = labels[0].span.source
-    by_line: dict[int, list[tuple[Label, str]]] = {}
+    by_line: dict[int, list[Mark]] = {}
     for i, label in enumerate(labels):
         if label.span.source is source:
-            by_line.setdefault(label.span.line, []).append((label, "^" if i == 0 else "-"))
+            mark = _mark(label, "^" if i == 0 else "-")
+            by_line.setdefault(label.span.line, []).append(mark)
     previous = 0
     for line in sorted(by_line):
         if previous and line > previous + 1:
             out.append(paint("...", "place"))
-        out.extend(_line(source, line, by_line[line], margin, paint))
+        out.extend(_line(source, line, by_line[line], margin, width, paint))
         previous = line
     out.extend(
         f"{margin} {paint('=', 'place')} {label.span}: {label.text}"
@@ -109,46 +143,21 @@ def _places(labels: Sequence[Label], gutter: int, paint: Paint) -> list[str]:
 
 
 def _line(
-    source: Source, line: int, marks: list[tuple[Label, str]], margin: str, paint: Paint
+    source: Source, line: int, marks: list[Mark], margin: str, width: int, paint: Paint
 ) -> list[str]:
-    raw = source.line_text(line)
-    text, shift = _clip(raw, min(label.span.column for label, _ in marks))
+    text, rows = excerpt(source.line_text(line), marks, width)
     number = str(line).rjust(len(margin))
-    out = [f"{paint(number, 'place')} {paint('|', 'place')} {text}"]
-    columns = sorted(marks, key=lambda m: m[0].span.column)
-    free_texts: list[tuple[int, str]] = []
-    row = ""
-    for label, mark in columns:
-        at = label.span.column - 1 - shift
-        width = _width(label, raw, shift)
-        if at < len(row) and row.strip():
-            free_texts.append((at, label.text))
-            continue
-        row = row.ljust(at) + mark * width
-        if label.text and label is columns[-1][0]:
-            row += f" {label.text}"
-        elif label.text:
-            free_texts.append((at, label.text))
-    style = "error" if any(m == "^" for _, m in columns) else "place"
-    out.append(f"{margin} {paint('|', 'place')} {paint(row.rstrip(), style)}")
-    for at, text_ in reversed([t for t in free_texts if t[1]]):
-        out.append(f"{margin} {paint('|', 'place')} {' ' * max(at, 0)}{text_}")
-    return out
+    style = "error" if any(mark.sign == "^" for mark in marks) else "place"
+    bar = f"{margin} {paint('|', 'place')} "
+    signs = f"{bar}{paint(rows[0], style)}"
+    shown = f"{paint(number, 'place')} {paint('|', 'place')} {text}"
+    return [shown, signs, *(f"{bar}{row}" for row in rows[1:])]
 
 
-def _clip(raw: str, first: int) -> tuple[str, int]:
-    """Show long lines from a little before the first mark."""
-    text = raw.replace("\t", " ")
-    if len(text) <= MAX_WIDTH:
-        return text, 0
-    shift = max(0, min(first - 20, len(text) - MAX_WIDTH))
-    clipped = text[shift : shift + MAX_WIDTH]
-    return clipped, shift
-
-
-def _width(label: Label, raw: str, shift: int) -> int:
+def _mark(label: Label, sign: str) -> Mark:
+    """The columns of a label in its first line."""
     span = label.span
     at = span.column - 1
     end_line, end_column = span.source.line_column(span.end)
-    length = (end_column - 1 - at) if end_line == span.line else len(raw) - at
-    return max(1, min(length, MAX_WIDTH - (at - shift)))
+    last = end_column - 1 if end_line == span.line else len(span.source.line_text(span.line))
+    return Mark(at, max(last, at + 1), sign, label.text)

@@ -44,14 +44,22 @@ def _driver(codes: Sequence[str]) -> dict[str, object]:
             entry = known[code]
             rule["shortDescription"] = {"text": entry.title}
             rule["fullDescription"] = {"text": " ".join(entry.explanation.split())}
+            rule["helpUri"] = f"urn:ptosim:diagnostic:{code}"  # `ptosim explain` has the text
+            level = _LEVELS[Severity[entry.severity.upper()]]
+            rule["defaultConfiguration"] = {"level": level}
             if entry.cure:
                 rule["help"] = {"text": " ".join(entry.cure.split())}
         rules.append(rule)
-    return {"name": "ptosim", "semanticVersion": __version__, "rules": rules}
+    return {
+        "name": "ptosim",
+        "version": __version__,
+        "semanticVersion": __version__,
+        "rules": rules,
+    }
 
 
 def _result(diagnostic: Diagnostic, codes: list[str], counts: Counter[str]) -> dict[str, object]:
-    extra = [*diagnostic.notes, *([f"help: {diagnostic.help}"] if diagnostic.help else ())]
+    extra = [*diagnostic.all_notes, *([f"help: {diagnostic.help}"] if diagnostic.help else ())]
     result: dict[str, object] = {
         "ruleId": diagnostic.code,
         "ruleIndex": codes.index(diagnostic.code),

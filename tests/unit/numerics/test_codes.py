@@ -112,7 +112,7 @@ class TestEncode:
         assert hexes(encode(nans, "f8E5M2")) == "7E FE 7E FE"
         assert hexes(encode(nans, "hif8", "round")) == "80 80 80 80"
         assert hexes(encode(nans, "f4E2M1FN")) == "07 07 07 07"
-        unsigned = encoder("f32", "f8E4M3FN", nan_sign=False)
+        unsigned = encoder("f32", "f8E4M3FN", nan="plain")
         assert hexes(unsigned(nans)) == "7F 7F 7F 7F"
 
     @pytest.mark.parametrize("saturate", [True, False])

@@ -76,3 +76,12 @@ def test_print_then_parse_is_the_identity(name):
 def test_comments_stay_at_their_operations():
     text = "// head\nmodule {  // open\n  // inner\n  func.func @f() {\n    pto.trap  // tail\n    return\n  }\n}\n// end\n"
     assert print_module(clean(text)) == text
+
+
+def test_some_inputs_have_their_types_each():
+    """tmov and tstore are printed with each type after its value, however they were written."""
+    for name in ("pto.tmov", "pto.tstore"):
+        for written in ("%a, %b : !A, !B", "%a : !A, %b : !B"):
+            module = clean(f"{name} ins({written}) outs(%c : !C)")
+            assert "ins(%a : !A, %b : !B)" in print_module(module)
+            assert [t.value for t in module.ops[0].ins_types] == ["!A", "!B"]

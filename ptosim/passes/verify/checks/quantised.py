@@ -9,7 +9,7 @@ from typing import Any
 from ptosim.effects.row import access_entry
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.source import Source
 
@@ -20,6 +20,43 @@ def casts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     for op in resolved.ops:
         if op.definition is not None and op.definition.family == "quant" and op.bound:
             yield from _operation(op, source)
+
+
+def headers(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report types of arguments and results whose parameters do not fit what holds them."""
+    for function in resolved.functions.values():
+        if not function.implicit:
+            yield from _header(function, resolved.module.source)
+
+
+def _header(function: Function, source: Source) -> Iterator[Diagnostic]:
+    """The dialect demands it everywhere, and its verifier looks at casts alone."""
+    named = [(f"argument `{v.name}`", v.type, v.span(source)) for v in function.args]
+    named += [
+        (f"result {i}", type_, function.op.span(source)) for i, type_ in enumerate(function.results)
+    ]
+    for what, type_, span in named:
+        wrong = _misfit(type_) if _holds_quant(type_) else None
+        if wrong is not None:
+            yield finding(
+                "PTO7211",
+                f"{what} of `{function.name}`: {wrong}",
+                span,
+                notes=(f"type {type_}",),
+                help="give the type the parameters that fit the tensor",
+            )
+
+
+def _misfit(type_: Type) -> str | None:
+    from ptosim.quant.mlir.ops import integrity
+
+    container = _container(type_)
+    return integrity(container) if container is not None else None
+
+
+def _holds_quant(type_: Type) -> bool:
+    dtype = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
+    return dtype is not None and dtype.kind == "quant"
 
 
 def reused(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -143,7 +180,8 @@ def _container(type_: Type) -> Any:
     if isinstance(type_, TileType):
         return Container("tile", (type_.rows, type_.cols), _element(type_.dtype))
     if isinstance(type_, VectorType):
-        return Container(type_.kind, type_.dims, _element(type_.elem))
+        dims = None if type_.is_unranked else type_.dims
+        return Container(type_.kind, dims, _element(type_.elem))
     return None if isinstance(type_, ErrorType) else Container("memref", (), Builtin(str(type_)))
 
 

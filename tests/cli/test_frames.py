@@ -1,0 +1,90 @@
+"""Findings on a terminal: frames of its width, marks under what they mean, many of a kind as one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ptosim.cli.main import main
+from ptosim.views.diagnostics.excerpt import Mark, excerpt
+
+BROKEN = sorted(Path(__file__).parents[2].joinpath("programs/broken").glob("*.pto"))
+LONG = "    pto.tadd ins(%first, %second : !pto.tile_buf<vec, 64x64xf32>, !km) outs(%third : !km)"
+
+
+def shown(capsys, monkeypatch, width: int | None, *words: str) -> list[str]:
+    """What `check` writes about findings on a terminal of so many columns; None: into a pipe."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if width is not None:
+        monkeypatch.setenv("COLUMNS", str(width))
+    main(["check", *words])
+    return capsys.readouterr().err.splitlines()
+
+
+def frames(lines: list[str]) -> list[str]:
+    """The rows of frames and notes, without the head line of each finding."""
+    return [row for row in lines if not re.match(r"(error|warning|note)\[PTO", row)]
+
+
+@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("width", [80, 100, 140, None])
+def test_no_frame_is_wider_than_the_terminal(path, width, capsys, monkeypatch) -> None:
+    rows = frames(shown(capsys, monkeypatch, width, str(path)))
+    assert [row for row in rows if len(row) > (width or 100) and "`" not in row] == []
+
+
+@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+def test_no_word_of_the_program_is_cut(path, capsys, monkeypatch) -> None:
+    words = set(re.findall(r"[\w.$!#%@-]+", path.read_text(encoding="utf-8")))
+    for row in shown(capsys, monkeypatch, 80, str(path)):
+        line = re.match(r" *\d+ \| (.*)", row)
+        if line is not None:
+            assert set(re.findall(r"[\w.$!#%@-]+", line[1])) <= words, row
+
+
+@pytest.mark.parametrize("width", range(32, len(LONG) + 1))
+def test_marks_are_under_what_they_mark(width: int) -> None:
+    names = ("pto.tadd", "%first", "%second", "%third")
+    marks = [Mark(LONG.index(n), LONG.index(n) + len(n), "-", f"about {n}") for n in names]
+    line, rows = excerpt(LONG, marks, width)
+    assert max(map(len, [line, *rows])) <= width
+    marked = {
+        line[found.start() : found.end()] for found in re.finditer("-+", rows[0].split("about")[0])
+    }
+    assert marked <= {*names, "…"}
+    if width >= 60:
+        assert marked == set(names)
+        assert sum(row.count("about") for row in rows) == len(names)
+
+
+def test_the_line_ends_with_a_sign_that_it_goes_on() -> None:
+    line, rows = excerpt(LONG, [Mark(LONG.index("%third"), LONG.index("%third") + 6, "^")], 40)
+    assert line.startswith("…")
+    assert line.endswith(("!km)", "…"))
+    assert line[rows[0].index("^") :].startswith("%third")
+
+
+def test_many_findings_of_a_kind_are_one(tmp_path, capsys, monkeypatch) -> None:
+    tile = "!pto.tile_buf<vec, 16x64xf32>"
+    lines = "".join(f"    pto.tabs ins(%no{i} : {tile}) outs(%t : {tile})\n" for i in range(40))
+    text = f"func.func @f() {{\n    %t = pto.alloc_tile : {tile}\n{lines}    return\n}}\n"
+    path = tmp_path / "many.pto"
+    path.write_text(text, encoding="utf-8")
+    folded = shown(capsys, monkeypatch, 80, str(path))
+    assert sum("undefined value" in row for row in folded) == 1
+    assert any("and 39 more: lines 4, 5, 6" in row for row in folded)
+    assert len(folded) < 20
+    every = shown(capsys, monkeypatch, 80, "-v", str(path))
+    assert sum("undefined value" in row for row in every) == 40
+
+
+def test_the_source_of_a_rule_is_for_those_who_ask(capsys, monkeypatch, tmp_path) -> None:
+    text = "%y = pto.tabs %x : !pto.tile<16x64xi64> -> !pto.tile<16x64xi64>\n"
+    path = tmp_path / "abs.pto"
+    path.write_text(text, encoding="utf-8")
+    plain = shown(capsys, monkeypatch, 80, "--target", "a5", str(path))
+    verbose = shown(capsys, monkeypatch, 80, "--target", "a5", "-v", str(path))
+    assert not any("rule of tabs" in row for row in plain)
+    assert any("rule of tabs" in row for row in verbose)
