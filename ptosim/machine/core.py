@@ -25,7 +25,8 @@ SLOT_SUBBLOCK = 3
 SLOT_BLOCK_NUM = 4
 SLOT_SUBBLOCK_NUM = 5
 SLOT_LOOPS = 6  # loop registers of the older copies, a tuple of pairs (name, value)
-FIRST_SLOT = 7
+SLOT_MASKS = 7  # mask registers of the vector unit of A2/A3: whether they count, and both words
+FIRST_SLOT = 8
 
 CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 
