@@ -36,7 +36,7 @@ _ROW_KEYS = frozenset(
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "mismatch", "absent",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
-        "clause", "kept", "quoted", )
+        "clause", "kept", "quoted", "low_precision", "skips", )
 )  # fmt: skip
 
 
@@ -173,6 +173,8 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         library=merged.get("library", False),
         clause=merged.get("clause"),
         kept=frozenset(merged.get("kept", ())),
+        low_precision=frozenset(merged.get("low_precision", ())),
+        skips=tuple((s["when"], frozenset(s["codes"].split())) for s in merged.get("skips", ())),
     )
 
 

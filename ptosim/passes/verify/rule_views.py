@@ -157,6 +157,7 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
         "form": op.form,
         "snippet": op.function is not None and not op.function.items,
         **CALLS,
+        "written": op.attrs.__contains__,
     }
     definition = op.definition
     if definition is not None:
@@ -237,6 +238,7 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "max": max,
     "len": _length,
     "major_bytes": major_bytes,
+    "written": bool,
     **SIZES,
 }
-"""What an expression can call."""
+"""What an expression can call; `written(name)` is true for an attribute that the text has."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ptosim.ground.ir.types import BLOCK_BITS, TileType
+from ptosim.ground.ir.types import BLOCK_BITS, DType, ScalarType, TileType
 from ptosim.ground.isa.conversions import conversion
+from ptosim.ground.isa.enums import enums
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +236,56 @@ def _is_flat(view: Any) -> bool:
         return False
     strides = view.strides
     return strides is None or not long or strides[long[0]] == 1
+
+
+@_predicate("PTO2013", "expects {names} to have an element type of low precision")
+def is_low_precision(view: Any) -> bool:
+    """The elements are floats of 8 bits and fewer, block scales, or pairs of them."""
+    return view is not None and low_precision_of(view.type) is not None
+
+
+def low_precision_of(type_: Any) -> DType | None:
+    """Return the element type of a tile or view if it is one of low precision."""
+    dtype = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
+    if not isinstance(dtype, DType) or isinstance(type_, ScalarType):
+        return None
+    is_low = dtype.kind in ("scale", "packed") or (dtype.is_float and dtype.bits <= 8)
+    return dtype if is_low else None
+
+
+@_predicate("PTO2016", "expects {names} to have compatible shapes")
+def same_numbers(src: Any, dst: Any) -> bool:
+    """Two tiles have the same shape, or hold as many numbers where one has pairs as elements."""
+    return src.rows == dst.rows and _as_many(src, dst, src.cols, dst.cols)
+
+
+@_predicate("PTO2011", "expects {names} to have compatible valid shapes")
+def same_valid_numbers(src: Any, dst: Any) -> bool:
+    """The same of the valid regions."""
+    return src.v_row == dst.v_row and _as_many(src, dst, src.v_col, dst.v_col)
+
+
+def _as_many(src: Any, dst: Any, one: Any, two: Any) -> bool:
+    counts = (getattr(v.type.dtype, "count", 1) for v in (src, dst))
+    return bool(one == two or one * next(counts) == two * next(counts))
+
+
+@_predicate("PTO2018", "expects {names} to be laid out by rows without boxes")
+def is_nd(view: Any) -> bool:
+    """The tile is laid out by rows without boxes."""
+    return nd_layout(view)
+
+
+@_predicate("PTO2018", "expects {names} to be laid out by columns without boxes")
+def is_dn(view: Any) -> bool:
+    """The tile is laid out by columns without boxes."""
+    return view.blayout == "col_major" and view.slayout == "none_box"
+
+
+@_predicate("PTO2012", "expects the pad of {names} to be the attribute's")
+def pad_is(view: Any, word: Any) -> bool:
+    """A tile has the pad value that an attribute names."""
+    return enums()["pad_value"].members.get(str(word)) == view.pad
 
 
 def major_bytes(view: Any) -> Any:
