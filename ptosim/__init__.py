@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from ptosim.quant.inverse import dequantize
     from ptosim.quant.quantize import quantize
+    from ptosim.quant.scaled import Affine, FixedPoint
     from ptosim.run.arguments import Arg
     from ptosim.run.results import Result
 
@@ -36,6 +37,8 @@ _PUBLIC = {
     "load": "ptosim.api",
     "quantize": "ptosim.quant.quantize",
     "dequantize": "ptosim.quant.inverse",
+    "FixedPoint": "ptosim.quant.scaled",
+    "Affine": "ptosim.quant.scaled",
     "Arg": "ptosim.run.arguments",
     "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
@@ -52,8 +55,10 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "Affine",
     "Arg",
     "Diagnostic",
+    "FixedPoint",
     "InternalError",
     "IsaDataError",
     "LimitError",

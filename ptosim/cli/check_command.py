@@ -6,13 +6,15 @@ import argparse
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 from ptosim.api import Checked, check_source
 from ptosim.cli import fixing
 from ptosim.cli import options as shared
-from ptosim.cli.formats import Formats, findings, text
+from ptosim.cli.formats import Formats, findings
 from ptosim.cli.terminal import Terminal
+from ptosim.cli.watching import watch
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
 from ptosim.ground.errors import UsageError, rejected
@@ -22,7 +24,7 @@ from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.parts import parts
 from ptosim.run.sidecar import sidecar_of
-from ptosim.run.sources import open_file, source_path
+from ptosim.run.sources import files_of, open_file, source_path
 from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line
 
@@ -84,6 +86,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     findings.add_argument("--fix", action="store_true",
                           help="apply the fix-its: show a diff, then write the file")  # fmt: skip
     findings.add_argument("--diff", action="store_true", help="show what --fix would change")
+    findings.add_argument("--watch", action="store_true",
+                          help="check again whenever a file changes, until Ctrl-C")  # fmt: skip
     shared.add_fail_on(parser)
     shared.add_output(parser, FORMATS)
 
@@ -95,18 +99,25 @@ def _count(text: str) -> int:
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
-    """Check every file on every target asked for."""
+    """Check every file on every target asked for; of a folder, all programs in it."""
     _refuse_contradictions(options)
+    if options.watch:
+        return watch(lambda: _paths(options.files), lambda: _run(options, terminal), terminal)
+    return _run(options, terminal)
+
+
+def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     gc.freeze()  # what was imported stays; the collector need not go through it for every file
     shared.switches(options.set)
     chosen = selection(options.select, options.ignore)
     reports: list[_File] = []
     unreadable = 0
-    for name in options.files:
+    names = files_of(options.files)
+    for name in names:
         try:
             sources = parts(open_file(name))
         except UsageError as problem:
-            if len(options.files) == 1:
+            if len(names) == 1:
                 raise
             terminal.error(str(problem), problem.help)
             unreadable += 1
@@ -125,9 +136,16 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     for one, two in pairs:
         if getattr(options, one) and getattr(options, two):
             raise UsageError(f"--{one} and --{two} contradict each other", help="give one of them")
+    if options.watch and (options.fix or options.diff or "-" in options.files):
+        word = "--fix" if options.fix else "--diff" if options.diff else "`-`"
+        raise UsageError(f"--watch and {word} contradict each other", help="give one of them")
     if options.dry_run is False and (options.arg or options.redundant):
         word = "--arg" if options.arg else "--redundant"
         raise UsageError(f"{word} is for the dry run, which --no-dry-run switches off")
+
+
+def _paths(names: Sequence[str]) -> list[Path]:
+    return [source_path(name) for name in files_of(names)]
 
 
 def _targets(name: str, options: argparse.Namespace) -> list[str | None]:
@@ -211,12 +229,12 @@ def _found(report: _Report) -> Findings:
     )
 
 
-def _text(report: _Report) -> str:
-    return "".join(f"{_line(r, report.options)}\n" for r in report.files)
+def _text(report: _Report, terminal: Terminal) -> str:
+    return "".join(f"{_line(r, report.options, terminal)}\n" for r in report.files)
 
 
 FORMATS: Formats[_Report] = {
-    "text": text(_text),
+    "text": _text,
     **{form: findings(form, _found) for form in WRITERS},
 }
 
@@ -238,7 +256,7 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _line(report: _File, options: argparse.Namespace) -> str:
+def _line(report: _File, options: argparse.Namespace, terminal: Terminal) -> str:
     fields = _fields(report, options)
     names = ["target", "chip", "compat", "level", "sync", "profile", "entry"]
     if machine(fields["chip"]).is_usual:
@@ -246,12 +264,12 @@ def _line(report: _File, options: argparse.Namespace) -> str:
     if fields["compat"] == DEFAULT_DATE:
         names.remove("compat")
     choices = " · ".join(f"{n} {fields[n]}" for n in names if fields[n] != "")
-    hidden = ""
+    found = [d for d in report.shown if terminal.shows(d)]
+    quiet = [d for d in report.shown if not terminal.shows(d)]
+    more = f" ({count_line(quiet)} more with -v)" if quiet else ""
     if report.hidden:
-        hidden = f" ({count_line(report.hidden)} hidden by --select/--ignore)"
-    line = (
-        f"ptosim {__version__} · {fields['file']} · {choices}: {count_line(report.shown)}{hidden}"
-    )
+        more += f" ({count_line(report.hidden)} hidden by --select/--ignore)"
+    line = f"ptosim {__version__} · {fields['file']} · {choices}: {count_line(found)}{more}"
     told = fields["dry_run"] and not report.checked.is_open  # else a note says it
     return line + (f"\n  dry run {fields['dry_run']}" if told else "")
 

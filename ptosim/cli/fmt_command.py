@@ -44,8 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--lower-quant", action="store_true", help="casts of tiles as tile operations"
     )
     quant.add_argument(
-        "--quant-form", choices=("exact", "fast"), default="exact",
-        help="of lowered casts: exact keeps their results, fast uses TQUANT where it can",
+        "--quant-form", choices=("exact", "fast", "casts"), default="exact",
+        help="of lowered casts: exact keeps their results, fast uses TQUANT where it can; casts: "
+        "simulated quantisation only, as casts",
     )  # fmt: skip
     quant.add_argument(
         "--normalize-quant", action="store_true", help="types of blocks as per tensor or per axis"

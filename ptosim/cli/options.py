@@ -9,7 +9,7 @@ from ptosim.cli.formats import Formats, R
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dates import DATES, DEFAULT_DATE
-from ptosim.passes.frontend import check_target_word
+from ptosim.passes.targets import check_target_word
 
 THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
 

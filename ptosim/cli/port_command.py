@@ -10,7 +10,7 @@ from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.targets import MachineDef, machine
-from ptosim.passes.frontend import check_target_word
+from ptosim.passes.targets import check_target_word
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

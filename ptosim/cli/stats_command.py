@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
-from ptosim.cli.terminal import Terminal
+from ptosim.cli.terminal import Terminal, write_file
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.dump import Dump, Dumper
 from ptosim.engine.core.records import Inst
 from ptosim.ground.errors import UsageError
+from ptosim.interop.statistics import Point, Points, points, written
+from ptosim.interop.statistics import shared as shared_statistics
 from ptosim.machine.core import Core
 
 if TYPE_CHECKING:
@@ -23,7 +26,11 @@ if TYPE_CHECKING:
 _EPILOG = """Runs the program and takes the range of every float argument after the run, or of the
 values named by --value VALUE@OP (as `run --dump` names them) over all their executions. From each
 range follows a `!quant.uniform` type, widened to contain zero; with --axis also one for each index
-of an axis."""
+of an axis.
+
+A program that names places itself, with `quant.stats_ref` and `quant.coupled_ref`, is measured
+there: each key is a row, values with one coupledKey get one type, and --into FILE writes the
+program with `quant.stats` in place of `quant.stats_ref`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,37 +46,70 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--narrow", action="store_true", help="without the lowest code (weights: -127..127)"
     )
+    group.add_argument(
+        "--into",
+        metavar="FILE",
+        help="write the program with its `quant.stats_ref` as `quant.stats`",
+    )
     shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run, measure, propose."""
-    from ptosim.quant.statistics import statistics
 
     choices = launching.each_target(options)[0]
     program = choices.program()
     entry = program.entry(choices.entry)
-    observer = _Ranges(dumping.requests(options.value), options.axis)
+    named = [] if options.value else points(program.front.resolved)
+    if options.into and not any(point.of_ref for point in named):
+        raise UsageError("--into: the program has no `quant.stats_ref` to write")
+    ranges = _Ranges(dumping.requests(options.value), options.axis)
+    observers = [ranges] if options.value else [Points(named, options.axis)]
     with terminal.busy(f"running {entry}"):
         result = program.run(
             choices.arguments(),
             entry=entry,
-            observers=[observer] if options.value else (),
+            observers=observers if options.value or named else (),
             **choices.run_options(),
         )
+    rows = _named(named, options) if named else _found(ranges, result.outputs, options)
+    if options.into:
+        text = written(program.front.module.source, named)
+        write_file(Path(options.into), text)
+    terminal.report(rows)
+    return 0
+
+
+def _named(named: list[Point], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each place that the program names; its type is that of all coupled ones."""
+    together = shared_statistics(named)
+    rows = []
+    for point in named:
+        if point.found is None:
+            rows.append({"name": point.name, "seen": 0})
+            continue
+        rows.append(_facts(point.name, point.found, options, together[point.name]))
+        if point.group is not None:
+            rows[-1]["coupled"] = point.group
+    return rows
+
+
+def _found(
+    ranges: _Ranges, outputs: dict[str, np.ndarray], options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    from ptosim.quant.statistics import statistics
+
     if options.value:
-        found = observer.finished()
+        found = ranges.finished()
     else:
         found = {
             name: statistics(array, _axis_of(array, options.axis))
-            for name, array in result.outputs.items()
+            for name, array in outputs.items()
             if array.dtype.kind == "f" or array.dtype.name == "bfloat16"
         }
     if not found:
         raise UsageError("no argument holds floats", help="name values: --value VALUE@OP")
-    rows = [_facts(name, stats, options) for name, stats in found.items()]
-    terminal.report(rows)
-    return 0
+    return [_facts(name, stats, options, stats) for name, stats in found.items()]
 
 
 def _axis_of(array: np.ndarray, axis: int | None) -> int | None:
@@ -103,30 +143,38 @@ class _Ranges(Dumper):
         return self.ranges
 
 
-def _facts(name: str, stats: Statistics, options: argparse.Namespace) -> dict[str, Any]:
+def _facts(
+    name: str, stats: Statistics, options: argparse.Namespace, together: Statistics
+) -> dict[str, Any]:
+    """Ranges of a value, and the types that follow from those of all values that share them."""
     chosen = {"bits": options.bits, "signed": not options.unsigned, "narrow": options.narrow}
     facts: dict[str, Any] = {
         "name": name,
         "seen": stats.seen,
         "not_finite": stats.skipped,
         "layerStats": [float(v) for v in stats.layer],
-        "type": str(stats.proposal(**chosen)),
+        "type": str(together.proposal(**chosen)),
     }
     if stats.axis is not None:
         facts["axis"] = stats.axis
         facts["axisStats"] = [[float(v) for v in row] for row in stats.axes]
-        facts["axis_type"] = str(stats.proposal(**chosen, per_axis=True))
+    if together.axis is not None:
+        facts["axis_type"] = str(together.proposal(**chosen, per_axis=True))
     facts["attributes"] = stats.attributes()
     return facts
 
 
 def _text(facts: dict[str, Any]) -> str:
+    if not facts["seen"]:
+        return f"{facts['name']}: the run never reached it\n"
     low, high = facts["layerStats"]
     lines = [f"{facts['name']}: {low:.6g} .. {high:.6g}, {facts['seen']} times"]
     if facts["not_finite"]:
         lines[0] += f", {facts['not_finite']} values not finite"
+    if "coupled" in facts:
+        lines.append(f"  coupled    by the key {facts['coupled']}: one type for all of them")
     lines.append(f"  type       {facts['type']}")
-    if "axis" in facts:
+    if "axis_type" in facts:
         lines.append(f"  per axis   {facts['axis_type']}")
     lines.append(f"  quant.stats {{{facts['attributes']}}}")
     return "\n".join(lines) + "\n"

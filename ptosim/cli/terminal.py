@@ -38,7 +38,7 @@ class Terminal:
             return self._color == "always"
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return False
-        return stream.isatty()
+        return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
     @property
     def wants_report(self) -> bool:

@@ -79,3 +79,10 @@ def registers(op: Operation, target: str) -> tuple[tuple[str, ...], tuple[str, .
     than one pipe uses."""
     entry = access_entry(op, "registers", target) or {}
     return tuple(entry.get("reads", "").split()), tuple(entry.get("writes", "").split())
+
+
+def source_pipe(op: Operation, target: str) -> str | None:
+    """Return the pipe that reads the sources, where it is not the pipe that writes: a copy through
+    tiles loads before it stores."""
+    entry = access_entry(op, "source_pipe", target)
+    return entry["pipe"] if entry is not None else None

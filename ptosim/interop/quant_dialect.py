@@ -15,6 +15,7 @@ from ptosim.ground.ir.types import TileType
 from ptosim.ground.source import Source
 from ptosim.interop import chains
 from ptosim.interop.chains import Affine
+from ptosim.interop.fake_quant import as_casts
 from ptosim.interop.kernels import ARRAYS
 from ptosim.interop.program_text import FunctionText, TileText
 from ptosim.passes.frontend import FrontOptions, run_frontend
@@ -32,7 +33,11 @@ def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
     is stored.
 
     Raises ProgramError if the program is wrong, UnsupportedError for casts without tile
-    operations (scalars, tensors, blocks, types below 8 bits)."""
+    operations (scalars, tensors, blocks, types below 8 bits). Simulated quantisation becomes casts
+    first; form `casts` stops there."""
+    source = as_casts(source, options)
+    if form == "casts":
+        return source.text
     front = run_frontend(source, options)
     if front.sink.is_rejected:
         raise rejected(list(front.sink))

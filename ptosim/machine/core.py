@@ -32,9 +32,11 @@ CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 @dataclass(slots=True, eq=False)
 class Cluster:
     """What the cores of a block share: counters of cross-core flags, by keys that the operations
-    on them agree on, and FIFOs between cube and vector cores."""
+    on them agree on, and FIFOs between cube and vector cores. `rank` is the device that it is
+    on."""
 
     block: int
+    rank: int = field(default=0, kw_only=True)
     counters: dict[Any, int] = field(default_factory=dict)
     fifos: Fifos = field(default_factory=Fifos)
 
@@ -75,6 +77,16 @@ class Core:
     def block(self) -> int:
         """The block of its cluster."""
         return self.cluster.block
+
+    @property
+    def rank(self) -> int:
+        """The device of its cluster."""
+        return self.cluster.rank
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Device and block of its cluster: what names the cluster among all."""
+        return self.cluster.rank, self.cluster.block
 
     def open_vector_region(self) -> None:
         """Make UB ready for vector instructions; accesses of earlier regions are over."""

@@ -14,13 +14,15 @@ from ptosim.machine.unknown import NeedsValue
 
 @dataclass(slots=True, eq=False)
 class GmBuffer:
-    """A buffer of global memory: its bytes (flat uint8) and what the caller gave it as."""
+    """A buffer of global memory: its bytes (flat uint8) and what the caller gave it as; `made_up`
+    if nobody gave it."""
 
     number: int
     name: str
     data: np.ndarray
     dtype: DType
     shape: tuple[int, ...]
+    made_up: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
-from ptosim.ground.errors import UsageError
-from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Attr, Module, Operation
+from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
 from ptosim.ground.isa.targets import (
     DEFAULT_TARGET,
-    TargetName,
-    known_devices,
-    known_words,
     machine,
-    target_of_device,
-    target_of_word,
 )
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.bind.unknown import syntax_of_coming
 from ptosim.passes.place.cores import Plan, peer_functions, plans, reached_functions
+from ptosim.passes.place.sections import write as write_inferred
+from ptosim.passes.targets import chip_in_text, chip_of, default_chip, targets_of_modules
 from ptosim.passes.verify.checks import (
     addresses,
     fifos,
     functions,
     helpers,
+    instrumented,
     quantised,
     scratch,
+    sections,
     shapes,
     units,
     vecscope,
@@ -54,6 +50,7 @@ class FrontOptions:
     compat: str | None = None
     entry: str | None = None  # check only this function and what it calls
     legacy: bool = False
+    followed: str | None = None  # check everything, for the target of this entry where it differs
 
 
 @dataclass(slots=True)
@@ -83,14 +80,6 @@ class Front:
         return machine(self.chip).label
 
 
-def check_target_word(word: str) -> TargetName:
-    """Return what a target word names; raises UsageError for an unknown one."""
-    target = target_of_word(word)
-    if target is None:
-        raise UsageError(f"unknown target `{word}`", help=f"known: {', '.join(known_words())}")
-    return target
-
-
 def run_frontend(source: Source, options: FrontOptions) -> Front:
     """Parse and check a source. Findings are in the result's sink; raises UsageError for options
     that mean nothing."""
@@ -101,7 +90,10 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
         return _unreadable(module, source, options, sink, date)
     if not module.ops and not sink.has_errors:
         sink.emit(_empty(source))
-    chip = _chip(module, options.target, sink)
+    several = {} if options.target else targets_of_modules(module, date)
+    if several:
+        return _check_several(several, module, source, options, sink)
+    chip = chip_of(module, options.target, sink, date)
     if chip is not None:
         return _check(module, source, chip, options, sink)
     if sink.has_errors:
@@ -121,23 +113,23 @@ def _unreadable(
         sink.emit(missing)
     syntax_of_coming(source, sink, date)
     count = len(sink)
-    chip = _chip(module, options.target, sink) or _chip_in_text(source) or DEFAULT_TARGET
+    chip = chip_of(module, options.target, sink, date) or chip_in_text(source) or DEFAULT_TARGET
     front = _check(module, source, chip, options, sink)
     sink.cut(count)
     return front
 
 
-_TARGET_IN_TEXT = re.compile(r'"?pto\.target_arch"?\s*=\s*"(\w+)"')
-
-
-def _chip_in_text(source: Source) -> str | None:
-    """The target that a text names whose module could not be read."""
-    found = _TARGET_IN_TEXT.search(source.text)
-    target = target_of_word(found[1]) if found is not None else None
-    return target.architecture if target is not None else None
-
-
-def _check(module: Module, source: Source, target: str, options: FrontOptions, sink: Sink) -> Front:
+def _check(
+    module: Module,
+    source: Source,
+    target: str,
+    options: FrontOptions,
+    sink: Sink,
+    others: Sequence[Operation] = (),
+) -> Front:
+    """Resolve and check a module for a target; `others` are modules in it that are for another
+    one, of which nothing is said here."""
+    before = list(sink)
     resolved = resolve(
         module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
     )
@@ -145,15 +137,24 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
     level = options.level or _level(resolved.ops)
     inferred = options.level is None
     sink.level = "inferred 3" if inferred and level == 3 else str(level)
-    is_named = _chip(module, options.target, Sink()) is not None
-    resolved.facts = {"level": level, "level_inferred": inferred, "target_named": is_named}
+    is_named = _is_named(module, options, resolved.date)
+    resolved.facts = {
+        "level": level,
+        "level_inferred": inferred,
+        "target_named": is_named,
+        "tile_operations": any(map(_is_on_tiles, resolved.ops)),
+    }
     sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
     verify(resolved, sink)
     scratch.decide(resolved)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
+    if others:
+        _without(resolved, others, sink, before)
     if options.entry is not None:
         _only(resolved, options.entry, sink)
+    if not sink.is_rejected:
+        write_inferred(resolved)
     made = {} if sink.is_rejected else plans(resolved, sink)
     target, chip = resolved.target, resolved.chip
     return Front(
@@ -169,6 +170,15 @@ def _check(module: Module, source: Source, target: str, options: FrontOptions, s
         options.entry,
         options.legacy,
     )
+
+
+def _is_on_tiles(op: Operation) -> bool:
+    """True for an operation on what is in tiles, not on handles or addresses of them."""
+    definition = op.definition
+    if definition is None or op.variant is None or op.has("handle") or op.has("tile_address"):
+        return False
+    on_tiles = any("tile" in d.kinds for d in op.variant.operands)
+    return on_tiles and not definition.family.startswith("micro")
 
 
 def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
@@ -191,16 +201,35 @@ def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
     sink.keep(is_meant)
 
 
+def _without(
+    resolved: ResolvedModule, others: Sequence[Operation], sink: Sink, before: Sequence[Diagnostic]
+) -> None:
+    """Forget what is found in modules for other targets, and their entries."""
+    functions = resolved.functions
+    resolved.entries = [e for e in resolved.entries if functions[e].unit.op not in others]
+
+    def is_meant(found: Diagnostic) -> bool:
+        span = found.span
+        if span is None or found in before:
+            return True
+        return not any(op.start <= span.start < op.end for op in others)
+
+    sink.keep(is_meant)
+
+
 _CHECKS = (
     (units.attributes, None),
     (units.marks, None),
     (helpers.helpers, None),
-    (units.kinds, {"section"}),
+    (sections.kinds, {"section"}),
+    (sections.nested, {"section"}),
+    (sections.uncovered, None),
     (units.references, {"unit"}),
     (units.containers, {"unit"}),
     (functions.entries, None),
     (functions.calls, None),
     (functions.regions, None),
+    (functions.windows, {"window"}),
     (addresses.levels, {"makes_storage", "places"}),
     (shapes.windows, {"window"}),
     (shapes.layouts, {"view"}),
@@ -212,6 +241,8 @@ _CHECKS = (
     (vecscope.check, {"vector_region", "micro"}),
     (quantised.casts, {"quant"}),
     (quantised.headers, None),
+    (instrumented.instrumented, {"quant"}),
+    (instrumented.coupled, {"quant"}),
     (quantised.reused, None),
     (scratch.check, None),
 )
@@ -244,7 +275,8 @@ def _default_target(module: Module, source: Source, options: FrontOptions, sink:
     """Check for the default target. What only the other one executes runs there; where only the
     other one accepts the program, that is said beside the findings."""
     default_sink, other_sink = sink.like(), sink.like()
-    front = _check(module, source, DEFAULT_TARGET, options, default_sink)
+    chip = default_chip(module)
+    front = _check(module, source, chip, options, default_sink)
     is_for_other = any(d.code == MICRO_CODE for d in default_sink)
     if not default_sink.is_rejected and not is_for_other:
         default_sink.emit(_default_note())
@@ -258,7 +290,7 @@ def _default_target(module: Module, source: Source, options: FrontOptions, sink:
         )
         return other
     # A module's operations carry what the last check bound them to.
-    front = _check(module, source, DEFAULT_TARGET, options, sink)
+    front = _check(module, source, chip, options, sink)
     if not other_sink.is_rejected:
         first = next(d for d in sink if d.is_rejection)
         _only_accepted_by("a5", first, sink)
@@ -311,74 +343,41 @@ def _default_note():
     )
 
 
-def _chip(module: Module, word: str | None, sink: Sink) -> str | None:
-    """The chip that the caller and the module name, or the architecture whose usual chip is meant;
-    None if neither names any. What is asked for wins over the module's architecture, that over the
-    family of its device; a device of that architecture says which chip. A module that names none is
-    for what the modules in it agree on."""
-    asked = check_target_word(word) if word else None
-    if asked is not None and asked.chip is not None:
-        return asked.chip
-    named = _of_modules(module.ops, asked, module.source, sink) or asked
-    return (named.chip or named.architecture) if named is not None else None
+def _is_named(module: Module, options: FrontOptions, date: str) -> bool:
+    named = chip_of(module, options.target, Sink(), date)
+    return named is not None or bool(targets_of_modules(module, date))
 
 
-def _of_modules(
-    ops: Sequence[Operation], asked: TargetName | None, source: Source, sink: Sink
-) -> TargetName | None:
-    """What modules name, each by itself or by the modules in it, if they agree."""
-    found = {_of_module(op, asked, source, sink) for op in ops if op.name == "module"} - {None}
-    return found.pop() if len(found) == 1 else None
+def _check_several(
+    targets: dict[Operation, str],
+    module: Module,
+    source: Source,
+    options: FrontOptions,
+    sink: Sink,
+) -> Front:
+    """Check each module of a container for its own target. What is run is of the target of the
+    entry that is asked for, else of the first entry."""
+    resolved = resolve(
+        module, DEFAULT_TARGET, Sink(), date=check_date(options.compat or DEFAULT_DATE)
+    )
+    asked = options.entry or options.followed or ""
+    named = resolved.entries_named(asked.removeprefix("@"))
+    of_entries = [
+        targets[op]
+        for name in named or resolved.entries
+        if (op := resolved.functions[name].unit.op) in targets
+    ]
+    main = of_entries[0] if of_entries else DEFAULT_TARGET
+    for chip in dict.fromkeys(targets.values()):
+        if chip != main:
+            own = sink.like()
+            _check(module, source, chip, options, own, _others(targets, chip))
+            sink.extend(own)
+    return _check(module, source, main, options, sink, _others(targets, main))
 
 
-def _of_module(
-    op: Operation, asked: TargetName | None, source: Source, sink: Sink
-) -> TargetName | None:
-    named = asked or _named_arch(op, source, sink)
-    device = _named_device(op, source, sink)
-    if named is None or (device is not None and named == (device.architecture, None)):
-        named = device
-    inner = [inner for region in op.regions for inner in region.ops]
-    return named or _of_modules(inner, asked, source, sink)
-
-
-def _named_arch(op: Operation, source: Source, sink: Sink) -> TargetName | None:
-    attr = op.attrs.get("pto.target_arch")
-    if attr is None:
-        return None
-    value = attr_value(attr)
-    word = value.member if isinstance(value, Enum) else str(value)
-    target = target_of_word(word)
-    if target is None:
-        sink.report(
-            "PTO3004",
-            f"unknown target `{word}` in pto.target_arch",
-            _key_span(attr, op, source),
-            help=f"known: {', '.join(known_words())}",
-        )
-        return TargetName(DEFAULT_TARGET, None)
-    return target
-
-
-def _named_device(op: Operation, source: Source, sink: Sink) -> TargetName | None:
-    attr = op.attrs.get("pto.device-spec")
-    if attr is None:
-        return None
-    device = str(attr_value(attr))
-    target = target_of_device(device)
-    if target is None:
-        sink.report(
-            "PTO3005",
-            f"unknown device `{device}` in pto.device-spec: it chooses nothing",
-            _key_span(attr, op, source),
-            help=f"known: {', '.join(d + '…' for d in known_devices())}",
-        )
-    return target
-
-
-def _key_span(attr: Attr, op: Operation, source: Source) -> Span:
-    tok = attr.key
-    return tok.span(source) if tok else op.span(source)
+def _others(targets: dict[Operation, str], chip: str) -> list[Operation]:
+    return [op for op, target in targets.items() if target != chip]
 
 
 def _level(ops: Sequence[Operation]) -> int:

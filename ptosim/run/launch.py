@@ -238,6 +238,7 @@ class Launch:
             shape = "x".join(map(str, needed.shape))
             self.generated[value.name] = f"{shape} random elements of {elem.name}"
         self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
+        self.machine.buffers[-1].made_up = value.name not in given
 
     def _add_buffer(
         self, value: Value, elem: DType, data: np.ndarray, shape: tuple[int, ...]

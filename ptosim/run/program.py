@@ -10,8 +10,9 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
-from ptosim.passes.frontend import Front, FrontOptions, check_target_word, run_frontend
+from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.place.cores import peer_functions
+from ptosim.passes.targets import check_target_word
 from ptosim.run import arguments
 from ptosim.run.arguments import Arg
 from ptosim.run.launch import MAX_INSTRUCTIONS, Args, Launch, RunOptions

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
@@ -61,6 +61,22 @@ def open_file(name: str) -> Source:
     file, part = split_part(name)
     source = _text_of(sys.stdin.buffer) if file == "-" else read_source(_path(file))
     return part_named(source, part) if part else source
+
+
+def files_of(names: Sequence[str]) -> list[str]:
+    """Return the FILE arguments with every folder as the programs in it and below, sorted. Raises
+    UsageError for a folder without any."""
+    found: list[str] = []
+    for name in names:
+        folder = Path(name)
+        if not name or name.startswith(("@", "-")) or not folder.is_dir():
+            found.append(name)
+            continue
+        programs = sorted(str(path) for path in folder.rglob("*.pto") if path.is_file())
+        if not programs:
+            raise UsageError(f"there is no .pto file in `{name}` or below")
+        found.extend(programs)
+    return found
 
 
 def split_part(name: str) -> tuple[str, str]:

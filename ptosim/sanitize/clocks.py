@@ -110,11 +110,25 @@ class Clocks:
         if held:
             agent.learn(held[0])
 
+    def publish(self, agent: Agent, key: Any, before: Any = None) -> None:
+        """A signal gets a value; what is added to one tells what the value `before` told, too."""
+        message = agent.message()
+        held = self.messages.get(before)
+        if held:
+            message = [max(a, b) for a, b in zip(message, held[0], strict=True)]
+        self.messages[key] = deque((message,))
+
     def barrier(self, core: Core) -> None:
         """The scalar unit has waited until every pipe of its core is done."""
+        self.settled(core, self.pipes)
+
+    def settled(self, core: Core, pipes: Iterable[str]) -> None:
+        """The scalar unit has waited until some pipes of its core are done."""
         scalar = self.scalar(core)
-        for pipe in self.pipes:
-            scalar.learn(self.agents[core.index, pipe].message())
+        for pipe in pipes:
+            known = self.agents.get((core.index, pipe))
+            if known is not None:
+                scalar.learn(known.message())
 
     def settle(self, agent: Agent) -> None:
         """A barrier of one pipe: what it did so far is done."""

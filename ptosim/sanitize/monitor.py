@@ -17,12 +17,13 @@ from ptosim.effects.account import (
     reached_by,
 )
 from ptosim.effects.actions import acts_on_memory, effects_of_action
-from ptosim.effects.row import library_events
+from ptosim.effects.row import library_events, source_pipe
 from ptosim.engine.core.bound import Bound, Moved
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.machine import signals
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Pointer
@@ -40,6 +41,7 @@ from ptosim.sanitize.vector import VectorWatch
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import (
     Barrier,
+    Fence,
     GetToken,
     Notify,
     Push,
@@ -211,14 +213,19 @@ class Monitor:
         writes = tuple((p, DEFINED) for p in access.writes) + spoils
         times = self._times[access.core.index]
         reader = clocks.agent(access.core, READS) if agent.pipe == SCALAR else agent
+        op = inst.op
+        loader = source_pipe(op, self.target) if op is not None else None
+        source = clocks.agent(access.core, loader) if loader is not None else None
 
         def check() -> None:
             clocks.begin(agent)
             times[pc] += 1
             entry = (index, agent.count, access, times[pc])
+            if source is not None:
+                self._loaded(agent, source, access, times[pc])
             if found:
                 self.read(entry, agent, found, reader.index, as_found=True)
-            if reads:
+            if reads and source is None:
                 self.read(entry, agent, reads, reader.index)
             if writes:
                 self.write(entry, agent, writes)
@@ -226,6 +233,16 @@ class Monitor:
                 self._scalar_reads(agent, reader)
 
         return check
+
+    def _loaded(self, agent: Agent, source: Agent, access: Access, time: int) -> None:
+        """The first half of a copy through tiles: another pipe than the operation's own reads, and
+        fills the tiles. The operation orders the halves itself."""
+        source.learn(agent.seen if agent.seen is not None else agent.clock)
+        source.count += 1
+        entry = (source.index, source.count, access, time)
+        self.read(entry, source, access.reads, source.index)
+        self.write(entry, source, access.spoils)
+        agent.learn(source.message())
 
     def count(self, core: Core, inst: Inst) -> int:
         """Return which execution of an instruction by a core this is."""
@@ -402,15 +419,30 @@ class Monitor:
         return self._check(agent, access, inst)
 
     def _token(self, core: Core, agent: Agent, sync: Sync) -> None:
-        """What can be taken more often than it was given: buffer tokens, signals in memory."""
+        """What can be taken more often than it was given: buffer tokens, signals in memory; and
+        fences."""
         if isinstance(sync, GetToken):
             self.clocks.acquire(agent, ("token", core.index, sync.number))
         elif isinstance(sync, ReleaseToken):
             self.clocks.release(agent, ("token", core.index, sync.number))
         elif isinstance(sync, Signals):
-            self.clocks.acquire(agent, ("signals", sync.buffer))
+            self._seen_signals(core, agent, sync)
         elif isinstance(sync, Notify):
-            self.clocks.release(agent, ("signals", sync.buffer))
+            self.clocks.settled(core, sync.pipes)
+            for cell in sync.cells:
+                entry = signals.latest(self.machine, sync.number, cell)
+                key = ("signal", sync.number, cell)
+                self.clocks.publish(agent, (*key, entry + 1), (*key, entry) if sync.adds else None)
+        elif isinstance(sync, Fence):
+            self.clocks.settled(core, sync.pipes)
+
+    def _seen_signals(self, core: Core, agent: Agent, sync: Signals) -> None:
+        """Who is let go by a signal knows what the notification of that value knew, no later one.
+        A question that is answered with no says nothing."""
+        values = [signals.value_of(self.machine, sync.number, cell) for cell in sync.cells]
+        if all(value is None or sync.comparison(value, sync.value) for value in values):
+            for cell, entry in signals.seen(self.machine, core, sync):
+                self.clocks.acquire(agent, ("signal", sync.number, cell, entry))
 
     def _flag(self, core: Core, inst: Inst, agent: Agent, flag: SetFlag | WaitFlag) -> None:
         if flag.source == flag.target:

@@ -159,6 +159,39 @@ def _scope(op: Operation) -> bool:
     return len(op.regions) == 1 and not op.ins
 
 
+_UNKNOWN_SIZE = -(2**63)
+"""What stands in `static_sizes` for a number that is an operand (MLIR, dynamic sizes)."""
+
+
+def _reinterpret(op: Operation) -> bool:
+    """Numbers are in static_offsets, static_sizes, static_strides; those that are values follow the
+    memref, in this order."""
+    sizes = numbers(op.attrs.get("operandSegmentSizes")) or [1, 0, 0, 0]
+    if len(sizes) != 4 or sizes[0] != 1 or sum(sizes) != len(op.ins) or len(op.arrow or ()) != 1:
+        return False
+    at, clauses = 1, []
+    for key, count, word in zip(
+        ("offsets", "sizes", "strides"), sizes[1:], ("offset", "sizes", "strides"), strict=True
+    ):
+        attr = op.attrs.get(f"static_{key}")
+        static = numbers(attr)
+        values = list(op.ins[at : at + count])
+        at += count
+        if attr is None or static is None or static.count(_UNKNOWN_SIZE) != len(values):
+            return False
+        start = attr.key.start if attr.key is not None else op.start
+        entries = [
+            values.pop(0) if n == _UNKNOWN_SIZE else Tok("INT", str(n), start) for n in static
+        ]
+        name = Tok("BARE_ID", word, start)
+        clauses.append(Node("keyword", [name, Node("list", entries, start)], start))
+    for key in ("static_offsets", "static_sizes", "static_strides"):
+        op.attrs.pop(key)
+    op.clauses, op.types = clauses, list(op.ins_types[:1])
+    op.ins, op.ins_types = op.ins[:1], ()
+    return True
+
+
 # -- branches between blocks ----------------------------------------------------------------------
 
 
@@ -237,4 +270,5 @@ _READERS: dict[str, Callable[[Any], bool]] = {
     "pto.vecscope": _scope,
     "pto.section.cube": _scope,
     "pto.section.vector": _scope,
+    "memref.reinterpret_cast": _reinterpret,
 }

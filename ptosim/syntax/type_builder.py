@@ -29,7 +29,7 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.isa.dtypes import dtype_dates, dtypes
-from ptosim.syntax import tile_types
+from ptosim.syntax import tile_types, virtual_types
 from ptosim.syntax.tile_types import Fields
 from ptosim.syntax.type_parts import (
     DatedPart,
@@ -253,11 +253,16 @@ class TypeBuilder:
 
     def vmi_vreg(self, parts: list[Any]) -> Type:
         self._constructor("vmi.vreg")
-        return VirtualVRegType(_lanes(parts[1]), element(parts[2]), _layout(parts[3:]))
+        lanes, elem = _lanes(parts[1]), element(parts[2])
+        virtual_types.check_element(elem)
+        return VirtualVRegType(lanes, elem, virtual_types.layout(_layout(parts[3:]), lanes=lanes))
 
     def vmi_mask(self, parts: list[Any]) -> Type:
         self._constructor("vmi.mask")
-        return VirtualMaskType(_lanes(parts[1]), parts[2].value, _layout(parts[3:]))
+        lanes, granule = _lanes(parts[1]), parts[2].value
+        virtual_types.check_granule(granule)
+        layout = virtual_types.layout(_layout(parts[3:]), granule=granule)
+        return VirtualMaskType(lanes, granule, layout)
 
     def vector(self, parts: list[Any]) -> Type:
         shape, kind = _shape(parts[1]), parts[0].value

@@ -34,9 +34,12 @@ def test_marks_and_line_ends(cli, tmp_path, text):
     assert [cli(c, path, "-q").code for c in ("check", "run", "cost")] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("name", ["", ".", "/"])
-@pytest.mark.parametrize("command", ["check", "run", "cost", "map"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("check", ""), *((c, name) for c in ("run", "cost", "map") for name in ("", ".", "/"))],
+)
 def test_2_names_that_are_no_files(cli, command, name):
+    """Of a folder `check` takes the programs in it; the others run one program."""
     outcome = cli(command, name)
     assert outcome.code == 2
     assert "Is a directory" in outcome.err

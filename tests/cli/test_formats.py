@@ -68,6 +68,7 @@ SAMPLES = {
     "ops": "tadd",
     "targets": "",
     "explain": "PTO5201",
+    "quant convert": "randn:f32:4x64 --scale 0.5",
     "quant diff": "randn:f32:4x64",
     "quant explore": "randn:f32:8x64 --target a5",
     "quant onnx": "{folder}/model.onnx --target a5",
@@ -102,12 +103,14 @@ READERS: dict[str, Callable[[str], object]] = {
     "jsonl": lines_of_json,
     "sarif": lambda text: json.loads(text)["runs"],
     "junit": lambda text: ElementTree.fromstring(text).tag.startswith("testsuite"),
+    "concise": lambda text: text.splitlines()[-1],
+    "github": lambda text: all(line.startswith("::") for line in text.splitlines()),
     "csv": table,
     "html": page,
     "markdown": lambda text: text.startswith(("#", "|")),
 }
 """Whether the text of a form can be read as that form, and has something in it."""
-EMPTY = {("check", "jsonl"), ("run", "jsonl")}
+EMPTY = {(name, form) for name in ("check", "run") for form in ("jsonl", "github")}
 """Forms with a line for each finding."""
 
 

@@ -37,7 +37,7 @@ IN_REGION = {
     "unknown part": (
         f'{LOAD}\n%y = pto.vcvt %x, %m {{rnd = "R", sat = "SAT", part = "LOW"}} : {V}, {M} -> '
         "!pto.vreg<128xf16>",
-        "not a member of part",
+        "not a member of vcvt_part",
     ),
     "unknown rounding": (
         f'{LOAD}\n%y = pto.vtrc %x, %m, "X" : {V}, {M} -> {V}',
@@ -51,11 +51,15 @@ IN_REGION = {
     ),
     "region in a region": (
         'pto.vecscope {\n%h = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>\n}',
-        "is inside another vector region",
+        "does not allow nested dedicated",
     ),
 }
 OUTSIDE = {
-    "register outside": (LOAD, "needs a vector region"),
+    "register after a barrier": (
+        f'%h = pto.pset_b32 "PAT_ALL" : {M}\n{LOAD}\npto.barrier #pto.pipe<PIPE_V>\n'
+        f"pto.vsts %x, %p[0], %h : {V}, {P}, {M}",
+        "cannot have external users",
+    ),
     "register that escapes": (
         f'pto.vecscope {{\n{LOAD}\n}}\npto.vecscope {{\n%h = pto.pset_b32 "PAT_ALL" : {M}\n'
         f"pto.vsts %x, %p[0], %h : {V}, {P}, {M}\n}}",

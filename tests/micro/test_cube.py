@@ -326,6 +326,19 @@ def test_block_scales(op, m, n, k):
     agree(found, model.product(a, b, elem, elem, start, scales_a=sa, scales_b=sb))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("controls", ["16, 16, 1, 2", "3, 0, 1, 1, 9, 9", "1, 1, 1, 1, 2, 1"])
+def test_a_load_begins_at_a_fractal(controls):
+    """Fractals of 16 rows and 32 bytes, counted in a source whose columns of fractals are as far
+    apart as those of what is loaded, or as the full form says; here always number 3."""
+    a, b = matrix("a", 64, 16, "f16"), matrix("b", 16, 16, "f16")
+    again = f"pto.mte_l1_l0a %a_l1, %a0, {controls} : !pto.ptr<f16, mat>, !pto.ptr<f16, left>"
+    found = multiply(
+        raw(a, "f16"), raw(b, "f16"), "f16", 64, 16, 16, written("f16", 64, 16, 16), before=again
+    )
+    # The first fractal of L0A is the fourth of L1; the others stay.
+    agree(found, model.product(a[48:64] + a[16:], b, "f16", "f16"))
+
+
 def test_narrow_right_tile():
     """An fp8 tile of 16 columns has rows of 16 bytes in L1, as the public programs have it."""
     a, b = matrix("a", 16, 64, "f8E4M3FN"), matrix("b", 64, 16, "f8E4M3FN")

@@ -64,8 +64,8 @@ def through(
     %acc = pto.castptr %zero : i64 -> !pto.ptr<f32, acc>
     pto.mte_gm_l1_frac %xf, %xl, nd2nz, shape({m}, {n}), src_layout({4 * n}), dst_group(1, 1, {model.up16(m)}, 0), ctrl(0, %no) : !pto.ptr<f32>, !pto.ptr<f32, mat>, nd2nz
     pto.mte_gm_l1_frac %of, %ol, nd2nz, shape({n}, {n}), src_layout({4 * n}), dst_group(1, 1, {model.up16(n)}, 0), ctrl(0, %no) : !pto.ptr<f32>, !pto.ptr<f32, mat>, nd2nz
-    pto.mte_l1_l0a %xl, %a0, {m}, {n} : !pto.ptr<f32, mat>, !pto.ptr<f32, left>
-    pto.mte_l1_l0b %ol, %b0, {n}, {n} {{transpose = true}} : !pto.ptr<f32, mat>, !pto.ptr<f32, right>
+    pto.mte_l1_l0a %xl, %a0, {m}, {n}, 0, 0 : !pto.ptr<f32, mat>, !pto.ptr<f32, left>
+    pto.mte_l1_l0b %ol, %b0, {n}, {n}, 0, 0 {{transpose = true}} : !pto.ptr<f32, mat>, !pto.ptr<f32, right>
     pto.mad %a0, %b0, %acc, {m}, {n}, {n} disable_gemv : !pto.ptr<f32, left>, !pto.ptr<f32, right>, !pto.ptr<f32, acc>
     {setup}
     {text}
@@ -289,8 +289,8 @@ def test_to_the_vector_cores(mode):
       %acc = pto.castptr %zero : i64 -> !pto.ptr<f32, acc>
       pto.mte_gm_l1_frac %x, %xl, nd2nz, shape({m}, {n}), src_layout({4 * n}), dst_group(1, 1, 16, 0), ctrl(0, %no) : !pto.ptr<f32>, !pto.ptr<f32, mat>, nd2nz
       pto.mte_gm_l1_frac %one, %ol, nd2nz, shape({n}, {n}), src_layout({4 * n}), dst_group(1, 1, {n}, 0), ctrl(0, %no) : !pto.ptr<f32>, !pto.ptr<f32, mat>, nd2nz
-      pto.mte_l1_l0a %xl, %a0, {m}, {n} : !pto.ptr<f32, mat>, !pto.ptr<f32, left>
-      pto.mte_l1_l0b %ol, %b0, {n}, {n} {{transpose = true}} : !pto.ptr<f32, mat>, !pto.ptr<f32, right>
+      pto.mte_l1_l0a %xl, %a0, {m}, {n}, 0, 0 : !pto.ptr<f32, mat>, !pto.ptr<f32, left>
+      pto.mte_l1_l0b %ol, %b0, {n}, {n}, 0, 0 {{transpose = true}} : !pto.ptr<f32, mat>, !pto.ptr<f32, right>
       pto.mad %a0, %b0, %acc, {m}, {n}, {n} disable_gemv : !pto.ptr<f32, left>, !pto.ptr<f32, right>, !pto.ptr<f32, acc>
       {out}
 {shown_by_vector_cores("%ur", 4 * m * pitch)}

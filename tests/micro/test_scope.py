@@ -170,7 +170,7 @@ def test_semaphores_of_both_vector_cores():
     cube = "\n".join(f"pto.sync.set <PIPE_FIX>, {n}" for n in (3, 19, 3, 19, 19))
     result = run(mixed(cube, vector), {"o": np.zeros(2, np.int32)})
     assert result.outputs["o"].tolist() == [1, 1]
-    assert result.findings == []
+    assert {d.code for d in result.findings} <= {"PTO0012"}  # ids from 16 on are kept
 
 
 def test_a_core_that_waits_for_ever():

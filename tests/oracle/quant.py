@@ -180,6 +180,18 @@ def real(q: int, s: Number, z: int, name: str) -> Number:
     return rounded(product(rounded(difference, name), rounded(s, name)), name)
 
 
+def scaled(x: Number, s: Number) -> int:
+    """A real value as a fixed-point value: f32(x / s), rounded to an integer."""
+    quotient = rounded(divided(x, s), "f32")
+    assert isinstance(quotient, Fraction)
+    return nearest_even(quotient)
+
+
+def real_of_scaled(q: int, s: Number) -> Number:
+    """The real value of a fixed-point value in f32."""
+    return rounded(product(rounded(Fraction(q), "f32"), s), "f32")
+
+
 def _quotient_plus(x, s, z, name):
     quotient = rounded(divided(x, s), name)
     return rounded(total(quotient, rounded(Fraction(z), name)), name)

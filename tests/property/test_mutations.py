@@ -286,8 +286,11 @@ def crossed(target: str) -> str:
     again; at the end all cores meet."""
     a5 = target == "a5"
     flag = "pto.{}_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID{}>]".format
-    waits = ["pto.sync.wait <PIPE_MTE2>, 5", *(["pto.sync.wait <PIPE_MTE2>, 21"] if a5 else [])]
-    sets = ["pto.sync.set <PIPE_FIX>, 6", *(["pto.sync.set <PIPE_FIX>, 22"] if a5 else [])]
+    waits = [
+        "pto.sync.wait <PIPE_MTE2>, 5",
+        *(["pto.wait_intra_block <PIPE_MTE2>, 21"] if a5 else []),
+    ]
+    sets = ["pto.sync.set <PIPE_FIX>, 6", *(["pto.set_intra_block <PIPE_FIX>, 22"] if a5 else [])]
     store = f"pto.tstore ins(%e : {EIGHT}) outs(%half : {HALF})"
     cube = [
         f"%m = pto.alloc_tile : {CUBE}",

@@ -25,7 +25,7 @@ LOOP = f"""
     }}"""
 QUEUED = f"{WAIT}\nSTORE\npto.tadd ins(%a, %a : {TILE}, {TILE}) outs(%a : {TILE})\nLOAD\n{SET}"
 CORES = mixed(
-    "pto.sync.set <PIPE_FIX>, 3\npto.sync.set <PIPE_FIX>, 19",
+    "pto.sync.set <PIPE_FIX>, 3\npto.set_intra_block <PIPE_FIX>, 19",
     "LOAD\npto.sync.wait <PIPE_MTE3>, 3\nSTORE\npto.barrier <PIPE_ALL>",
 )
 

@@ -41,7 +41,7 @@ PROGRAM = f"""module attributes {{pto.target_arch = "a5"}} {{
       %r = pto.alloc_tile : {RIGHT}
       %acc = pto.alloc_tile : {ACC}
       pto.tload ins(%pb : {PART}) outs(%mb : {MAT})
-      pto.sync.wait <PIPE_MTE2>, 19
+      pto.wait_intra_block <PIPE_MTE2>, 19
       pto.tload ins(%pa : {PART}) outs(%ma : {MAT})
       ORDER
       pto.sync.set <PIPE_FIX>, 4

@@ -51,7 +51,7 @@ def test_a_race_shows_what_it_does(body):
 
 def test_cores_meet_at_retirement_too():
     text = mixed(
-        "pto.sync.set <PIPE_FIX>, 3\npto.sync.set <PIPE_FIX>, 19",
+        "pto.sync.set <PIPE_FIX>, 3\npto.set_intra_block <PIPE_FIX>, 19",
         f"LOAD\n{pair('MTE2', 'MTE3')}\npto.sync.wait <PIPE_MTE3>, 3\nSTORE\npto.barrier <PIPE_ALL>",
     )
     runs = [

@@ -97,7 +97,7 @@ def test_ub_to_l1_of_the_cluster():
     k.line("}")
     k.line("pto.section.cube {")
     k.line("pto.sync.wait <PIPE_MTE1>, 3")
-    k.line("pto.sync.wait <PIPE_MTE1>, 19")
+    k.line("pto.wait_intra_block <PIPE_MTE1>, 19")
     unit = k.tile("unit", "f16", 16, 16, layout="nz", loc="mat")
     left = k.tile("left", "f16", 16, 16, layout="nz", loc="left")
     right = k.tile("right", "f16", 16, 16, layout="zn", loc="right")

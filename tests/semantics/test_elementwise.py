@@ -257,10 +257,13 @@ def test_rsqrt_with_scratch_rounds_the_root_first(dtype, target):
     check(Case("trsqrt", target, operands))
 
 
-@pytest.mark.parametrize("mode", ["DEFAULT", "HIGH_PRECISION"])
+@pytest.mark.parametrize("mode", ["DEFAULT", "HIGH_PRECISION", "high_precision"])
 @pytest.mark.parametrize("op", ["texp", "tlog", "tsqrt", "trsqrt", "trecip"])
 def test_the_precision_mode_changes_nothing(op, mode):
+    """By its older name, and by that of today."""
     attrs = {"precision_mode": f"#pto<precision_mode {mode}>"}
+    if mode.islower():
+        attrs = {"precisionType": f"#pto<{op.removeprefix('t')}_precision {mode}>"}
     Case(op, "a5", {"src": spec("f32", 1), "dst": spec("f32", 2)}, attrs=attrs).check()
 
 

@@ -146,7 +146,7 @@ def mixed(cube: str, vector: str) -> str:
 def test_a5_cube_names_each_vector_core():
     """Id for the first vector core, id + 16 for the second."""
     vector = "pto.sync.wait <PIPE_MTE2>, 3\nLOAD\npto.barrier <PIPE_ALL>\nSTORE"
-    both = mixed("pto.sync.set <PIPE_FIX>, 3\npto.sync.set <PIPE_FIX>, 19", vector)
+    both = mixed("pto.sync.set <PIPE_FIX>, 3\npto.set_intra_block <PIPE_FIX>, 19", vector)
     assert copies(both)
     assert copies(both, block_num=3)
     finding = deadlock(mixed("pto.sync.set <PIPE_FIX>, 3", vector))
@@ -154,7 +154,7 @@ def test_a5_cube_names_each_vector_core():
 
 
 def test_a5_cube_tells_the_vector_cores_apart():
-    cube = "pto.sync.wait <PIPE_FIX>, 5\npto.sync.wait <PIPE_FIX>, 21"
+    cube = "pto.sync.wait <PIPE_FIX>, 5\npto.wait_intra_block <PIPE_FIX>, 21"
     assert copies(mixed(cube, "LOAD\npto.barrier <PIPE_ALL>\nSTORE\npto.sync.set <PIPE_MTE3>, 5"))
     deadlock(mixed(cube.replace("21", "22"), "LOAD\nSTORE\npto.sync.set <PIPE_MTE3>, 5"))
 
@@ -182,13 +182,14 @@ def test_a2a3_semaphores_overflow():
 def test_ping_pong_between_cores_interleaves_them():
     """Running one core to its end first would never finish."""
     cube = (
-        "pto.sync.wait <PIPE_FIX>, 1\npto.sync.set <PIPE_FIX>, 2\npto.sync.set <PIPE_FIX>, 18\n" * 3
+        "pto.sync.wait <PIPE_FIX>, 1\npto.sync.set <PIPE_FIX>, 2\npto.set_intra_block <PIPE_FIX>, 18\n"
+        * 3
     )
     vector = "pto.sync.set <PIPE_MTE3>, 1\npto.sync.wait <PIPE_MTE3>, 2\n" * 3
-    cube = cube.replace("<PIPE_FIX>, 1\n", "<PIPE_FIX>, 1\npto.sync.wait <PIPE_FIX>, 17\n")
+    cube = cube.replace("<PIPE_FIX>, 1\n", "<PIPE_FIX>, 1\npto.wait_intra_block <PIPE_FIX>, 17\n")
     assert copies(mixed(cube, vector + "LOAD\npto.barrier <PIPE_ALL>\nSTORE"))
 
 
 def test_all_cores_meet():
-    body = "LOAD\npto.syncall ins()\nSTORE"
-    assert copies(body, block_num=4)
+    words = "mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>"
+    assert copies(f"LOAD\npto.syncall() {words}\nSTORE", block_num=4)

@@ -77,7 +77,15 @@ RESULT = obj(  # 3.27
     },
     fixes={**several(FIX), "uniqueItems": True},
 )
-RULE = obj("id", id=TEXT, shortDescription=MESSAGE, fullDescription=MESSAGE, help=MESSAGE)  # 3.49
+RULE = obj(  # 3.49
+    "id",
+    id=TEXT,
+    shortDescription=MESSAGE,
+    fullDescription=MESSAGE,
+    help=MESSAGE,
+    helpUri={"type": "string", "format": "uri"},
+    defaultConfiguration=obj("", level={"enum": ["none", "note", "warning", "error"]}),  # 3.50
+)
 DRIVER = obj("name", name=TEXT, version=TEXT, semanticVersion=TEXT, rules=several(RULE))  # 3.19
 RUN = obj(  # 3.14
     "tool",

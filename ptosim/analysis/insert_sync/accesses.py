@@ -17,8 +17,8 @@ from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
-from ptosim.passes.place.cores import pipe_of
 from ptosim.passes.place.planner import Placement
+from ptosim.passes.place.sides import pipe_of
 
 EVERYWHERE = (0, 1 << 62)
 

@@ -57,7 +57,7 @@ class ControlFlow:
             Kind.SCALAR, op, runners.loop_start(step, [lower, *initial], [variable, *carried])
         )
         test = self.stream.emit(Kind.BRANCH, op)
-        self.stream.ops(block.ops)
+        self.stream.ops(block.run)
         yielded = self._yielded(block.ops)
         self.stream.emit(Kind.SCALAR, op, runners.advance(variable, step, yielded, carried))
         self.stream.emit(Kind.BRANCH, op, runners.jump(test.pc))
@@ -72,7 +72,7 @@ class ControlFlow:
         leaving: list[Inst] = []
         for block in region.blocks:
             self._starts[block] = len(self.stream.insts)
-            self.stream.ops(block.ops)
+            self.stream.ops(block.run)
             last = block.ops[-1] if block.ops else None
             if last is not None and last.has("yields"):
                 run = runners.copier(self._yielded(block.ops), results)
@@ -126,7 +126,7 @@ class ControlFlow:
         if len(region.blocks) > 1:
             self.region(region, results)
             return
-        self.stream.ops(region.ops)
+        self.stream.ops(region.blocks[0].run if region.blocks else ())
         self.stream.emit(Kind.SCALAR, op, runners.copier(self._yielded(region.ops), results))
 
     def _if(self, op: Operation) -> None:
@@ -149,13 +149,13 @@ class ControlFlow:
         second = [self.slots.value(v) for v in after.values]
         self.stream.emit(Kind.SCALAR, op, runners.copier(initial, first))
         head = len(self.stream.insts)
-        self.stream.ops(before.ops)
+        self.stream.ops(before.run)
         condition = before.ops[-1]
         passed = [self.slots.operand(o) for o in condition.bound["values"]]
         results = [self.slots.value(v) for v in op.results]
         test = self.stream.emit(Kind.BRANCH, op)
         self.stream.emit(Kind.SCALAR, op, runners.copier(passed, second))
-        self.stream.ops(after.ops)
+        self.stream.ops(after.run)
         self.stream.emit(Kind.SCALAR, op, runners.copier(self._yielded(after.ops), first))
         self.stream.emit(Kind.BRANCH, op, runners.jump(head))
         leave = len(self.stream.insts)
@@ -186,7 +186,7 @@ class ControlFlow:
         kind = op.definition.side if op.definition is not None else None
         test = self.stream.emit(Kind.BRANCH, op)
         for region in op.regions:
-            self.stream.ops(region.ops)
+            self.stream.ops(region.blocks[0].run if region.blocks else ())
         test.run = runners.section_test(kind, test.pc + 1, len(self.stream.insts))
 
     def _vector_region(self, op: Operation) -> None:
@@ -199,7 +199,7 @@ class ControlFlow:
         head = self.stream.emit(Kind.REGION, op, pipe="V")
         outer, self.stream.in_vector_region = self.stream.in_vector_region, True
         self.stream.places = places_of(op)
-        self.stream.ops(block.ops)
+        self.stream.ops(block.run)
         self.stream.in_vector_region = outer
         end = self.stream.emit(Kind.ACTION, op, runners.no_action)
         head.end = end.pc

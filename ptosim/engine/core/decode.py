@@ -26,7 +26,7 @@ from ptosim.machine.core import Machine
 from ptosim.machine.tile import tile_ref
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.place.planner import Placed, Placement
-from ptosim.passes.verify.checks import vecscope
+from ptosim.passes.place.sides import has_registers
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
 from ptosim.semantics.base.scalar_unit import ValueContext
 from ptosim.semantics.micro.context import VectorContext
@@ -221,7 +221,7 @@ class Decoder:
             return
         if maker is None:
             return
-        if not self.in_vector_region and vecscope.has_registers(op):
+        if not self.in_vector_region and has_registers(op):
             self.sink.report(
                 "PTO3020",
                 f"'{op.name}' op needs a vector region around it",

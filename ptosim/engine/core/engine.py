@@ -126,6 +126,10 @@ class Engine:
         """No core can go on in order: let the first that may leave its waiting operation in the
         queue of its pipe. Raises Trap if none may."""
         for core in waiting:
+            if core.stalled is not None and core.stalled[1].binding.polls:
+                (inst, bound), core.stalled = core.stalled, None
+                self._commit(core, inst, bound)
+                return core
             if core.stalled is not None and not self.in_order and core.stalled[0].pipe != "S":
                 core.queues[core.stalled[0].pipe] = deque([core.stalled])
                 core.stalled = None

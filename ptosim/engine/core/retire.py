@@ -74,6 +74,11 @@ class RetireEngine(Engine):
                 core.halted = True
         if all(core.halted for core in self.machine.cores):
             return False
+        for core in self.machine.cores:
+            if core.stalled is not None and core.stalled[1].binding.polls:
+                (inst, bound), core.stalled = core.stalled, None
+                self._commit(core, inst, bound)
+                return True
         raise deadlock(self.machine, self.resolved.module.source, self.sink)
 
     # -- pipes ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 from ptosim.effects.ranges import Range
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import PipeEnd, ShareKey
-from ptosim.passes.place.cores import READERS
+from ptosim.passes.place.sides import READERS
 from ptosim.semantics.base.orders import FifoUse
 from ptosim.timing.pipes.steps import Flag
 
@@ -34,7 +34,7 @@ def fifo_events(
     on_chip = bridge.table.target == "a5"
     free = tuple(
         bridge.fifo_event(
-            ("fifo free", core.block, end.key, direction, v), end.slot_num, end.period
+            ("fifo free", core.place, end.key, direction, v), end.slot_num, end.period
         )
         for v in vectors
     )

@@ -19,6 +19,7 @@ from ptosim.engine.timed.operand_shapes import (
     shape_of,
 )
 from ptosim.engine.timed.regions import RegionPlan
+from ptosim.engine.timed.signal_events import is_signal, timed
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
@@ -140,6 +141,8 @@ class TimingBridge:
                 return step
         else:
             step = self._step(core, inst, binding)
+            if is_signal(binding):
+                bound.commit = timed(self, core, bound, step)
         bound.cost = step
         return step
 
@@ -232,12 +235,13 @@ class TimingBridge:
                 gives=gives,
                 shared=shared,
                 is_work=bool(cost.cycles or not cost.known),
-                carry=self._carry() if gives else 0,
+                carry=self.carry() if gives else 0,
             )
             step.ranges = near
         return self._orders[core.index].placed(step, ranges) if self.is_ordered else step
 
-    def _carry(self) -> int:
+    def carry(self) -> int:
+        """Return the cycles that an event takes from one core to another."""
         return round(self.table["machine.cross"]["cycles"])
 
     # -- state -------------------------------------------------------------------------------------
@@ -289,7 +293,7 @@ class TimingBridge:
             gives=gives + signals,
             drains=drains,
             is_work=work is not None,
-            carry=self._carry() if signals else 0,
+            carry=self.carry() if signals else 0,
         )
         if signals and awaits:
             step.then = Step(step.pipe, step.site, _FREE, issue=0, takes=awaits, is_work=False)

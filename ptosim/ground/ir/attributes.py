@@ -54,6 +54,21 @@ class Dense:
         return self.literals if len(self.literals) == count else None
 
 
+def numbers(value: Any) -> list[int | float] | None:
+    """Return the numbers of an attribute in order: one, a list of any depth, `dense<…>`; None for
+    anything else."""
+    if isinstance(value, Dense):
+        value = [token_value(tok) for tok in value.literals]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return [value]
+    if not isinstance(value, (list, tuple)):
+        return None
+    parts = [numbers(part) for part in value]
+    if any(part is None for part in parts):
+        return None
+    return [number for part in parts if part is not None for number in part]
+
+
 _LITERAL = re.compile(
     r"(?P<TRUE>\btrue\b)|(?P<FALSE>\bfalse\b)|(?P<HEX>-?0x[0-9a-fA-F]+)"
     r"|(?P<FLOAT>-?[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))|(?P<INT>-?[0-9]+)"

@@ -8,7 +8,7 @@ source."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -117,6 +117,14 @@ class Block:
     args: list[tuple[Tok, Tok | None]]
     label: Tok | None = None
     values: list[Value] = field(default_factory=list)
+    executed: list[Operation] | None = None
+    """What is executed in their place: the same with the sections and vector regions around them
+    that the text leaves out; None where it leaves out none."""
+
+    @property
+    def run(self) -> list[Operation]:
+        """What is executed."""
+        return self.ops if self.executed is None else self.executed
 
 
 @dataclass(slots=True, eq=False)
@@ -186,6 +194,7 @@ class Operation:
     scratch: Mapping[str, ScratchUse] | None = None  # by the names of the operands, if it has any
     queue: str = ""  # the pipe in whose queue it waits, decided for operations that can be reached
     function: Operation | None = None
+    parent: Operation | None = None  # the operation whose region it is in
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"
@@ -197,6 +206,23 @@ class Operation:
     def has(self, trait: str) -> bool:
         """True if the row of the operation lists a trait (a word of `isa/traits.toml`)."""
         return trait in self.traits
+
+    def around(self) -> Iterator[Operation]:
+        """Yield the operations whose regions it is in, the innermost first."""
+        op = self.parent
+        while op is not None:
+            yield op
+            op = op.parent
+
+    def inside(self, *traits: str) -> Operation | None:
+        """Return the innermost operation around it that has one of these traits."""
+        return next((op for op in self.around() if not op.traits.isdisjoint(traits)), None)
+
+    def inner(self) -> Iterator[Operation]:
+        """Yield the operations of its regions, without what is in those."""
+        for region in self.regions:
+            for block in region.blocks:
+                yield from block.ops
 
     def free_outputs(self) -> list[OperandDef]:
         """Return the outputs of its row that the text does not name: they are its results, in this

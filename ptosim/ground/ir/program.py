@@ -65,6 +65,7 @@ class Function:
     body: list[Operation] = field(default_factory=list)
     """Those of its outermost region."""
     has_body: bool = True  # False for a declaration
+    inferred: bool = False  # sections that the text leaves out are executed
 
 
 @dataclass(slots=True, eq=False)

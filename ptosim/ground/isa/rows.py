@@ -27,8 +27,9 @@ TARGETS = ("a2a3", "a5")
 OPERAND_KINDS = frozenset(
     (
         "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector",
-        "vreg", "mask", "align", "pipe", "session", "event", "eventid_array", "enum", "string",
-        "symbol", "list", "word", "type", "flag", "any", )
+        "vreg", "mask", "align", "pipe", "session", "event", "prefetch_context", "eventid_array",
+        "enum", "string", "multi_tile", "local_array", "struct", "symbol", "list",
+        "word", "type", "flag", "any", )
 )  # fmt: skip
 _ROW_KEYS = frozenset(
     (
@@ -36,7 +37,7 @@ _ROW_KEYS = frozenset(
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "mismatch", "absent",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
-        "clause", "kept", "quoted", "low_precision", "skips", )
+        "clause", "instead", "kept", "quoted", "low_precision", "skips", )
 )  # fmt: skip
 
 
@@ -86,6 +87,11 @@ class Isa:
             row, date = self._rows[name]
             made = self._made[name] = _make(name, row, date)
         return made
+
+    def having(self, trait: str) -> list[OpDef]:
+        """Return the rows that name a trait themselves, in the order of files and rows."""
+        names = [n for n, (row, _) in self._rows.items() if trait in row.table.get("traits", ())]
+        return [row for name in names if (row := self.get(name)) is not None]
 
     def names(self) -> list[str]:
         """Return every qualified name, in the order of files and rows."""
@@ -172,7 +178,8 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         modern=merged.get("modern"),
         library=merged.get("library", False),
         clause=merged.get("clause"),
-        kept=frozenset(merged.get("kept", ())),
+        instead=merged.get("instead"),
+        kept=frozenset(e if isinstance(e, str) else e["of"] for e in merged.get("kept", ())),
         low_precision=frozenset(merged.get("low_precision", ())),
         skips=tuple((s["when"], frozenset(s["codes"].split())) for s in merged.get("skips", ())),
     )

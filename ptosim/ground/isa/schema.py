@@ -183,6 +183,7 @@ class OpDef:
     until: str | None = None  # the first date that has it no more
     modern: str | None = None  # the name that the newer date has for it
     clause: str | None = None  # the operand that the newer name takes as a clause of `ins`
+    instead: str | None = None  # what to write where no other name says the same
     library: bool = False  # a name of the C++ library only, which no date of the assembler reads
     kept: frozenset[str] = frozenset()  # attributes that the newest date keeps reading
     # Targets on which its own rules say which elements of low precision it takes.

@@ -13,10 +13,13 @@ from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
     HandleType,
+    LocalArrayType,
     MaskType,
     MemRefType,
+    MultiTileType,
     PtrType,
     ScalarType,
+    StructType,
     TileType,
     Type,
     VectorType,
@@ -39,6 +42,9 @@ _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
     (VRegType, frozenset(("vreg",))),
     (MaskType, frozenset(("mask",))),
     (VectorType, frozenset(("vector", "tile"))),
+    (MultiTileType, frozenset(("multi_tile",))),
+    (LocalArrayType, frozenset(("local_array",))),
+    (StructType, frozenset(("struct",))),
 )
 _TOKEN_KINDS = {
     "INT": frozenset(("index", "int", "scalar", "float")),
@@ -79,6 +85,7 @@ _HANDLE_KINDS = {
     "align": "align",
     "async_session": "session",
     "async_event": "event",
+    "prefetch_async_context": "prefetch_context",
     "eventid_array": "eventid_array",
 }
 
@@ -122,22 +129,22 @@ def _fits_results(variant: Variant, written: Written, count: int) -> bool:
 def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | None:
     """Return the operand (or list of operands, or None) of each name of the variant; None if what
     is written does not fit."""
+    words = {c.parts[0].value for c in op.clauses if c.kind == "ins_word"}
+    if not _takes_words(op, variant, words if written.outs is not None else set(written.named)):
+        return None
     if written.outs is None:
         return _assign_flat(variant, op, written.ins)
-    if not _takes_words(op, variant):
-        return None
-    words = {d.name: written.named[d.name] for d in variant.ins if d.name in written.named}
-    rest = tuple(d for d in variant.ins if d.name not in words)
+    given = {d.name: written.named[d.name] for d in variant.ins if d.name in written.named}
+    rest = tuple(d for d in variant.ins if d.name not in given)
     ins = _assign(rest, without_flags(variant, written.ins))
     if ins is not None:
-        ins |= words
+        ins |= given
     outs = _assign(variant.outs, written.outs, allow_missing=bool(op.result_tokens))
     return None if ins is None or outs is None else {**ins, **outs}
 
 
-def _takes_words(op: Operation, variant: Variant) -> bool:
-    """True for a variant that has every word with a value in `ins(…)`, or none has."""
-    words = {c.parts[0].value for c in op.clauses if c.kind == "ins_word"}
+def _takes_words(op: Operation, variant: Variant, words: set[str]) -> bool:
+    """True for a variant that has every word with a value, or none has."""
     others = op.definition.variants if words and op.definition is not None else ()
     return words <= _names(variant) or not any(words <= _names(other) for other in others)
 
@@ -229,7 +236,8 @@ def _in_quoted_order(
     known = {d.name: d for d in variant.operands}
     order = [next((known[n] for n in names if n in known), None) for names in quoted]
     if segments is None:
-        bound = _assign(tuple(d for d in order if d is not None), values)
+        once = dict.fromkeys(d for d in order if d is not None)
+        bound = _assign(tuple(once), values)
     elif len(segments) == len(order):
         bound = _by_segments(order, values, segments)
     else:
@@ -250,8 +258,8 @@ def _by_segments(
             if part:
                 return None
             continue
-        if definition.variadic:
-            bound[definition.name] = part
+        if definition.variadic:  # an order names a list several times where it has one for each
+            bound[definition.name] = [*(bound.get(definition.name) or ()), *part]
             continue
         if not (definition.optional if not part else _fits(definition, part[0])):
             return None

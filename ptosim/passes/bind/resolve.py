@@ -72,6 +72,11 @@ class _Resolver(Structured):
             for op in self.module.ops:
                 self._operation(op)
         resolved.ops = self.module.walk()
+        for op in (*resolved.ops, *(f.op for f in resolved.functions.values() if f.implicit)):
+            for block in (block for region in op.regions for block in region.blocks):
+                block.executed = None
+                for inner in block.ops:
+                    inner.parent = op
         for function in resolved.functions.values():
             function.ops = function.op.walk()
             blocks = function.op.regions[0].blocks if function.has_body else []

@@ -76,7 +76,7 @@ class _Declarer:
             op,
             self._arguments(op),
             [self.type_of(t) for t in op.arrow or ()],
-            private=any(t.type == "PRIVATE" for t in op.items),
+            private=any(t.type == "PRIVATE" for t in op.items) and not is_exported(op),
             has_body=bool(op.regions),
             kernel_kind=kernel_kind_of(op) or unit.kernel_kind,
         )
@@ -143,6 +143,11 @@ def kernel_kind_of(op: Operation) -> str | None:
     """Return the kind of core that a function or module names."""
     value = attribute_of(op, "pto.kernel_kind")
     return value.member if isinstance(value, Enum) else None
+
+
+def is_exported(op: Operation) -> bool:
+    """True for a function that others may use though it is no entry."""
+    return attribute_of(op, "pto.visibility") == "external"
 
 
 def backend_of(op: Operation) -> str | None:

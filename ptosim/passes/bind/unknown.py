@@ -85,7 +85,7 @@ def _gone(name: str, span: Span, row: OpDef, date: str) -> Diagnostic:
         "PTO0010",
         f"unknown operation `{name}`: {why}",
         span,
-        help=f"write `{modern}`" if known else "`ptosim ops` lists every operation",
+        help=f"write `{modern}`" if known else row.instead or "`ptosim ops` lists every operation",
         fixes=(Fix(span, modern),) if known and modern is not None and row.clause is None else (),
     )
 

@@ -191,6 +191,8 @@ class _Items:
                 found.extend(self._operands(part.parts))
             elif part.__class__ is Node and part.kind == "keyword":
                 self._add(part, None, typed=True)
+            elif part.__class__ is Node and part.kind == "clause":
+                self._add_named(part)
         return found
 
     def _indexed(self, item: Node) -> list[Operand]:

@@ -1,6 +1,5 @@
 """What a launch of a function is made of: which functions run, on which cores (cube, vector, both
-kinds of a cluster, or one core with everything), where their tiles are, and in which pipe's queue
-each operation waits."""
+kinds of a cluster, or one core with everything), and where their tiles are."""
 
 from __future__ import annotations
 
@@ -8,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink
-from ptosim.ground.ir.attributes import Enum, attribute_of
+from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType
-from ptosim.ground.isa.enums import pipe_named
 from ptosim.passes.place.planner import Placement, place
-from ptosim.passes.verify.rule_views import environment, evaluate
+from ptosim.passes.place.sides import queue_of
 
 _PEERS = {"cube": "vector", "vector": "cube"}
 
@@ -79,7 +77,8 @@ def roles(resolved: ResolvedModule, entry: Function, reached: Sequence[Function]
     if entry.kernel_kind in _PEERS and not any("section" in op.traits for op in ops):
         return [CoreRole(entry.kernel_kind, 0, 1, entry.name)]
     kinds = {function.kernel_kind for function in reached}
-    if kinds >= _PEERS.keys() or any(map(_is_of_one_side, ops)):
+    is_split = any(function.inferred for function in reached)
+    if kinds >= _PEERS.keys() or is_split or any(map(_is_of_one_side, ops)):
         return _cluster(entry.name, entry.name, reached)
     return [CoreRole("any", 0, 1, entry.name)]
 
@@ -182,31 +181,3 @@ def has_abstract(function: Function) -> bool:
     """Does a value of the function take its shape from the arguments of the run?"""
     values = [*function.args, *(v for op in function.ops for v in op.results)]
     return any(isinstance(v.type, AbstractTileType) for v in values)
-
-
-# -- pipes ---------------------------------------------------------------------------------------
-
-READERS = {"vector": "V", "cube": "MTE1"}
-"""Pipes that read what a FIFO hands to a core, by its kind."""
-
-
-def pipe_of(op: Operation, target: str) -> str:
-    """Return the pipe that executes an operation: MTE2, V, …; `ALL` for a barrier of all pipes. The
-    scalar unit's is one that only the run knows."""
-    pipes = op.definition.pipes if op.definition is not None else ()
-    names = environment(op, target) if len(pipes) > 1 else {}
-    chosen = next(p.pipe for p in pipes if p.when is None or evaluate(p.when, names))
-    if chosen.startswith("@"):
-        word = op.bound[chosen[1:]].const
-        return pipe_named(word.member if isinstance(word, Enum) else str(word)) or "S"
-    return chosen
-
-
-def queue_of(op: Operation, target: str) -> str:
-    """Return the pipe in whose queue an operation waits. The scalar unit itself waits at barriers
-    of all pipes. A free waits for what its core's pipe has still to read."""
-    row = op.definition
-    if row is not None and row.fifo == "free" and row.side is not None:
-        return READERS[row.side]
-    pipe = pipe_of(op, target)
-    return "S" if pipe == "ALL" else pipe

@@ -17,6 +17,7 @@ from ptosim.ground.isa.dtypes import dtype, dtypes
 from ptosim.machine.storage import argument_dtype
 from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.frontend import Front
+from ptosim.passes.place.sections import write as write_inferred
 from ptosim.passes.verify.verify import verify
 
 _DEFAULT_SHAPE = (16, 64)
@@ -35,6 +36,7 @@ def concrete(
     types = chooser.choose()
     resolved = resolve(front.module, front.chip, sink, types, date=front.compat)
     verify(resolved, sink)
+    write_inferred(resolved)
     return resolved, chooser.assumed
 
 

@@ -19,7 +19,7 @@ from ptosim.ground.isa.schema import Variant
 from ptosim.ground.isa.targets import DEFAULT_TARGET
 from ptosim.ground.source import Source
 from ptosim.passes.bind.resolve import resolve
-from ptosim.passes.frontend import check_target_word
+from ptosim.passes.targets import check_target_word
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 

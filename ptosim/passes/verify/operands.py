@@ -165,7 +165,9 @@ def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
     """Report entries of lists (sizes, strides, offsets) that are no integers."""
     for definition in op.variant.operands if op.variant is not None else ():
         bound: Any = op.bound.get(definition.name)
-        if "list" not in definition.kinds or definition.enums or not isinstance(bound, list):
+        if "list" not in definition.kinds or definition.enums or definition.variadic:
+            continue
+        if not isinstance(bound, list):
             continue
         for entry in bound:
             kinds = operand_kinds(entry)

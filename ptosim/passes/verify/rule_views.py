@@ -12,10 +12,14 @@ from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Clause, Operand, Operation
 from ptosim.ground.ir.types import (
     ErrorType,
+    HandleType,
+    LocalArrayType,
     MaskType,
     MemRefType,
+    MultiTileType,
     PtrType,
     ScalarType,
+    StructType,
     TileType,
     Type,
     VectorType,
@@ -25,8 +29,9 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
+from ptosim.passes.verify import view_rules  # noqa: F401 - registers predicates
 from ptosim.passes.verify.operands import enum_member, is_word
-from ptosim.passes.verify.rules import PREDICATES, major_bytes
+from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes
 from ptosim.passes.verify.scratch_sizes import SIZES
 
 
@@ -62,11 +67,13 @@ class OperandView:
     cols: Any = None
     compact: Any = None
     count: Any = None
+    dims: Any = None
     dtype: Any = None
     dyn_col: Any = None
     dyn_row: Any = None
     family: Any = None
     fractal: Any = None
+    is_part: Any = None
     kind: Any = None
     lanes: Any = None
     loc: Any = None
@@ -94,7 +101,8 @@ class OperandView:
             self.loc = type_.space
         elif isinstance(type_, (ViewType, MemRefType, VectorType)):
             self._element(type(type_).__name__.removesuffix("Type").lower(), type_.elem)
-            self.rank = len(type_.dims)
+            self.rank, self.dims = len(type_.dims), type_.dims
+            self.is_part = isinstance(type_, ViewType) and type_.kind == "partition_tensor_view"
             self.shape = tuple(_known(d) for d in type_.dims)
             self.static = None not in type_.dims and not getattr(type_, "is_unranked", False)
             count = math.prod(d or 0 for d in type_.dims)
@@ -107,6 +115,22 @@ class OperandView:
             self.lanes = type_.lanes
         elif isinstance(type_, MaskType):
             self.kind, self.bits, self.dtype = "mask", type_.granule, f"b{type_.granule}"
+        else:
+            self._other(type_)
+
+    def _other(self, type_: Type | None) -> None:
+        """What has no elements of its own, or has them on the scalar unit."""
+        if isinstance(type_, HandleType):
+            self.kind, self.count = type_.kind, type_.length
+        elif isinstance(type_, MultiTileType):
+            self._tile(type_.slot)
+            self.kind, self.count = "multi_tile", type_.count
+        elif isinstance(type_, LocalArrayType):
+            self._element("local_array", type_.elem)
+            self.rank, self.shape, self.static = len(type_.dims), type_.dims, True
+            self.count = math.prod(type_.dims)
+        elif isinstance(type_, StructType):
+            self.kind, self.count = "struct", len(type_.fields)
         elif isinstance(type_, ErrorType):
             self.kind = "error"
 
@@ -239,6 +263,7 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "len": _length,
     "major_bytes": major_bytes,
     "written": bool,
+    "lane_pair": lane_pair,
     **SIZES,
 }
 """What an expression can call; `written(name)` is true for an attribute that the text has."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from ptosim.ground.ir.types import BLOCK_BITS, DType, ScalarType, TileType
-from ptosim.ground.isa.conversions import conversion
+from ptosim.ground.isa.conversions import LaneConversion, conversion, lane_conversion
 from ptosim.ground.isa.enums import enums
 
 
@@ -28,12 +28,17 @@ class Predicate:
 PREDICATES: dict[str, Predicate] = {}
 
 
-def _predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+def predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+    """Register a predicate by its name, with what to say where it does not hold."""
+
     def register(function: Callable[..., bool]) -> Callable[..., bool]:
         PREDICATES[function.__name__] = Predicate(function, code, text)
         return function
 
     return register
+
+
+_predicate = predicate
 
 
 def _present(views: tuple[Any, ...]) -> list[Any]:
@@ -286,6 +291,11 @@ def is_dn(view: Any) -> bool:
 def pad_is(view: Any, word: Any) -> bool:
     """A tile has the pad value that an attribute names."""
     return enums()["pad_value"].members.get(str(word)) == view.pad
+
+
+def lane_pair(src: Any, dst: Any) -> LaneConversion | None:
+    """What the vector unit has for a conversion of registers, None if it has nothing."""
+    return lane_conversion(src.type.elem, dst.type.elem)
 
 
 def major_bytes(view: Any) -> Any:

@@ -328,8 +328,13 @@ class _Verifier:
             arch=arch, op=definition.mnemonic, list=listed, names=", ".join(rule.operands)
         )
         found = ", ".join(f"{n} is {v.dtype}" for n, v in zip(rule.operands, views, strict=True))
+        code = "PTO2013" if len(rule.operands) == 1 else "PTO2014"
+        low = [n for n, v in zip(rule.operands, views, strict=True) if _is_low_precision(v)]
+        if low:
+            code = "PTO2131"
+            message = f"{low[0]} type must not use low-precision vector element type; {message}"
         self._report(
-            "PTO2013" if len(rule.operands) == 1 else "PTO2014",
+            code,
             f"'{op.name}' op {message}",
             op.span(self.source),
             label=found,
@@ -352,9 +357,7 @@ class _Verifier:
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
     ) -> Diagnostic:
         _, used = compile_expr(rule.expr)
-        operands = [
-            n for n in op.bound if n in used and getattr(names.get(n), "kind", None) is not None
-        ]
+        operands = [n for n in op.bound if n in used and _is_operand(names.get(n))]
         predicate = next((PREDICATES[n] for n in PREDICATES if n in used), None)
         text = rule.text or (predicate.text if predicate else f"must satisfy {rule.expr}")
         code = rule.code or (predicate.code if predicate else "PTO2022")
@@ -407,6 +410,11 @@ def _code(rule: ConstraintDef) -> str | None:
     return next((PREDICATES[n].code for n in PREDICATES if n in used), None)
 
 
+def _is_operand(view: Any) -> bool:
+    """True for an operand and for a list of them."""
+    return isinstance(view, tuple) or getattr(view, "kind", None) is not None
+
+
 def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:
     """False for a memref or tensor in the place of a tile, and for types that are not known."""
     if isinstance(type_, MemRefType):
@@ -447,6 +455,11 @@ def rule_source(definition: OpDef) -> str:
 def _listed(operands: list[str], op: Operation) -> list[str]:
     names = operands or [o.name for o in (op.variant.outs if op.variant is not None else ())]
     return names if len(names) <= 2 else [", ".join(names[:-1]), names[-1]]
+
+
+def _is_low_precision(view: Any) -> bool:
+    """True for a register of floats of 8 or 4 bits."""
+    return view.kind == "vreg" and view.bits == 8 and not view.type.elem.is_integer
 
 
 def _has_dtype(view: Any, allowed: list[str]) -> bool:

@@ -44,16 +44,16 @@ class GmAccess:
 class Binding:
     """One operation with the run-time values of its operands.
 
-    Kernels fill in the rest. A waiting operation sets `guard`, which says whether it can go on;
-    `sync` says for the timing model and the race checks what the operation orders. `at_issue` is
-    what happens when the scalar unit reaches a waiting operation, before it waits: the handle that
-    it gives must be there for the operations after it; `slots` says where results go. `signals` and
-    `awaits` are events between cores that it gives and takes, by keys that both sides agree on,
-    `made` tiles that it fills and that are no destinations of its core. `touches` are bytes that it
-    reaches through pointers; those of tiles and views follow from its row. `moved` gives the effect
-    with its one window of global memory at another place (an offset in elements), None where that
-    has to be bound anew. Engines put their own sink into `emit`; `prints` is where `tprint` and
-    `print` write."""
+    Kernels fill in the rest. A waiting operation sets `guard`, which says whether it can go on; one
+    that only asks `polls`: it waits while other cores can move. `sync` says for the timing model
+    and the race checks what the operation orders. `at_issue` is what happens when the scalar unit
+    reaches a waiting operation, before it waits: the handle that it gives must be there for the
+    operations after it; `slots` says where results go. `signals` and `awaits` are events between
+    cores that it gives and takes, by keys that both sides agree on, `made` tiles that it fills and
+    that are no destinations of its core. `touches` are bytes that it reaches through pointers;
+    those of tiles and views follow from its row. `moved` gives the effect with its one window of
+    global memory at another place (an offset in elements), None where that has to be bound anew.
+    Engines put their own sink into `emit`; `prints` is where `tprint` and `print` write."""
 
     op: Operation
     values: Mapping[str, Any]
@@ -64,6 +64,7 @@ class Binding:
     source: Any
     guard: Callable[[], bool] | None = None
     sync: Sync | None = None
+    polls: bool = False
     at_issue: Callable[[], None] | None = None
     slots: Mapping[Value, int] = field(default_factory=dict)
     signals: tuple[Any, ...] = ()

@@ -6,9 +6,26 @@ for."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ptosim.machine.fifo import FifoKey
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "LT": operator.lt,
+    "LE": operator.le,
+}
+"""What a wait for signals compares by."""
+
+
+STORES = ("MTE3", "FIX")
+MOVES = ("MTE2", *STORES)
+"""Pipes that store to global memory, and all that move data to or from it."""
 
 
 class SetFlag(NamedTuple):
@@ -116,23 +133,55 @@ class Free(FifoUse):
 
 
 class Notify(NamedTuple):
-    """Sets signals in a buffer of global memory."""
+    """Sets signals in a buffer of global memory, or adds to them, after the stores of its core:
+    `cells` are the first bytes of these elements."""
 
     buffer: str
+    number: int
+    cells: tuple[int, ...]
+    adds: bool
     kind = "notify"
+
+    @property
+    def pipes(self) -> tuple[str, ...]:
+        """Return the pipes whose stores it comes after."""
+        return STORES
+
+    def __str__(self) -> str:
+        return "the stores before it"
 
 
 class Signals(NamedTuple):
-    """Waits for, or looks at, signals in a buffer of global memory."""
+    """Waits until signals in a buffer of global memory compare true with a value, or looks whether
+    they do."""
 
     buffer: str
+    number: int
+    cells: tuple[int, ...]
+    compare: str
+    value: int
     kind = "signals"
 
+    @property
+    def comparison(self) -> Callable[[Any, Any], Any]:
+        """Return the function of a signal, or an array of them, and the value."""
+        return COMPARE[self.compare]
+
     def __str__(self) -> str:
-        return f"signals of {self.buffer}"
+        return f"signals of {self.buffer} {self.compare.lower()} {self.value}"
+
+
+class Fence(NamedTuple):
+    """Waits until some pipes of its core have finished what was issued before."""
+
+    pipes: tuple[str, ...]
+    kind = "fence"
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.pipes)} to finish"
 
 
 Sync = (
     SetFlag | WaitFlag | Barrier | GetToken | ReleaseToken | CrossSet | CrossWait | FifoUse
-    | Notify | Signals
+    | Notify | Signals | Fence
 )  # fmt: skip

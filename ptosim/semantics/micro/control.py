@@ -68,6 +68,13 @@ def tile_buf_addr(ctx: ValueContext) -> Action:
     return ctx.computed(address, "src")
 
 
+@value("pto.tile_valid_rows", "pto.tile_valid_cols")
+def tile_valid(ctx: ValueContext) -> Action:
+    """One of the valid extents that a tile has now."""
+    is_rows = ctx.op.name == "pto.tile_valid_rows"
+    return ctx.computed(lambda tile: tile.v_row if is_rows else tile.v_col, "src")
+
+
 @value("pto.get_vms4_sr")
 def get_vms4_sr(ctx: ValueContext) -> Action:
     """How many records of each list the last vmrgsort4 took."""

@@ -118,12 +118,16 @@ def _gather(where: Place, places: np.ndarray, inside: np.ndarray, dtype: np.dtyp
 def to_l0(op: Binding) -> Commit:
     """A tile of L1 as the rows of a product's operand: [m, k] for L0A, [n, k] for L0B; with
     `transpose` the tile is held the other way round."""
+    if op.has("m_step"):
+        return _fractals_to_l0(op)
     is_left = op.op.name == "pto.mte_l1_l0a"
     rows, cols = (op.values["m" if is_left else "n"], op.values["k"])
     if rows <= 0 or cols <= 0:
         return nothing
     source, target, dtype = place(op, "src"), place(op, "dst"), elem(op, "src")
     stride = padded_rows(rows)
+    pitch = padded_rows(cols) if op.attr("transpose") else stride
+    source = source._replace(start=source.start + _begin(op, pitch // 16, dtype))
     if not op.attr("transpose"):
         size = block_bytes(stride, cols, dtype)
         return _moved(op, source, target, size)
@@ -136,6 +140,43 @@ def to_l0(op: Binding) -> Commit:
         write_blocks(op, target, held.T, dtype, stride)
 
     return transpose
+
+
+def _begin(op: Binding, pitch: int, dtype: DType) -> int:
+    """Bytes before the fractal where a load begins, `pitch` fractals from a column of them to the
+    next; two values of 4 bits count as one column less."""
+    row, col = op.values.get("start_row") or 0, op.values.get("start_col") or 0
+    return (row + pitch * (col // 2 if dtype.bits == 4 else col)) * _FRACTAL
+
+
+_FRACTAL = 512
+
+
+def _fractals_to_l0(op: Binding) -> Commit:
+    """Fractals from (m_start, k_start), columns of them `src_stride` and `dst_stride` apart."""
+    row, col, rows, cols, pitch, step = (op.values[name] for name in _FULL)
+    if rows <= 0 or cols <= 0:
+        return nothing
+    if op.attr("transpose"):
+        raise OpFault(
+            "PTO8002",
+            f"'{op.op.name}': transposing single fractals is not simulated",
+            help="write m, k, start_row and start_col (n for the right operand)",
+        )
+    source, target = place(op, "src"), place(op, "dst")
+    first = source.start + (row + pitch * col) * _FRACTAL
+    require(op, source, first, first + ((cols - 1) * pitch + rows) * _FRACTAL)
+    require(op, target, target.start, target.start + ((cols - 1) * step + rows) * _FRACTAL)
+    source = source._replace(start=first)
+    levels = (cols, pitch * _FRACTAL, step * _FRACTAL)
+    copies(op, source, target, rows * _FRACTAL, levels)
+    shape = (cols, rows * _FRACTAL)
+    taken = np.ndarray(shape, np.uint8, source.data, first, (pitch * _FRACTAL, 1))
+    given = np.ndarray(shape, np.uint8, target.data, target.start, (step * _FRACTAL, 1))
+    return partial(np.copyto, given, taken)
+
+
+_FULL = ("m_start", "k_start", "m_step", "k_step", "src_stride", "dst_stride")
 
 
 def _moved(op: Binding, source: Place, target: Place, size: int) -> Commit:
@@ -170,6 +211,12 @@ def scales_to_l0(op: Binding) -> Commit:
     """Block scales: 16 rows and 2 groups of 32 values are 32 bytes, byte 2 * row + group; blocks of
     rows outside, blocks of 64 values inside."""
     space, rows = _SCALES[op.op.name]
+    if op.has("x_step") or op.values.get("start_row") or op.values.get("start_col"):
+        raise OpFault(
+            "PTO8002",
+            f"'{op.op.name}': only whole tables of scales are simulated",
+            help="write the size of the tile, and 0, 0 for where it begins",
+        )
     size = -(-op.values[rows] // 16) * -(-op.values["k"] // 64) * 32
     if size <= 0:
         return nothing

@@ -3,12 +3,10 @@ buffer of the same launch, so that a put or a get is a copy between the two buff
 operation names.
 
 Asynchronous transfers are copies on their pipe, in order; a program has to wait for their event
-before it relies on them (PTO IR manual). Signals are i32 elements in global memory (instruction
-manual, communication)."""
+before it relies on them (PTO IR manual)."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -17,19 +15,11 @@ import numpy as np
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.values import AsyncEvent, AsyncSession, GmView
 from ptosim.semantics.base.binding import Binding, GmAccess, OpFault
-from ptosim.semantics.base.functions import Commit, kernel, nothing, value
-from ptosim.semantics.base.orders import Barrier, Notify, Signals
+from ptosim.semantics.base.functions import Commit, kernel, value
+from ptosim.semantics.base.orders import Barrier
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.cube.outward import check_atomic
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "GT": operator.gt,
-    "GE": operator.ge,
-    "LT": operator.lt,
-    "LE": operator.le,
-}
 _REDUCE = {"Sum": np.add, "Max": np.maximum, "Min": np.minimum}
 
 
@@ -45,7 +35,7 @@ def _pair(op: Binding, src: GmAccess, dst: GmAccess) -> tuple[np.ndarray, np.nda
     return src.array(), dst.array()
 
 
-def _result(op: Binding) -> Callable[[Any], None]:
+def result_of(op: Binding) -> Callable[[Any], None]:
     """How the scalar result of an operation is set."""
     core, slot = op.core, op.slots[op.op.results[0]]
 
@@ -58,17 +48,17 @@ def _result(op: Binding) -> Callable[[Any], None]:
 # -- asynchronous transfers ------------------------------------------------------------------------
 
 
-@value("pto.build_async_session")
+@value("pto.build_async_session", "pto.comm.build_async_session")
 def build_async_session(ctx: ValueContext) -> Action:
     """A handle; how the DMA engine cuts a transfer into blocks and queues changes no value."""
     return ctx.constant(AsyncSession(int(ctx.attrs.get("sync_id") or 0)))
 
 
-@kernel("pto.tput_async", "pto.tget_async")
+@kernel("pto.tput_async", "pto.tget_async", "pto.comm.tput_async", "pto.comm.tget_async")
 def transfer(op: Binding) -> Commit:
     """Copy src to dst. The event is the number of the transfer among those of its kind."""
     source, target = _pair(op, op.view("src"), op.view("dst"))
-    registers, put = op.core.registers, _result(op)
+    registers, put = op.core.registers, result_of(op)
     begun, done = (f"{op.op.name} {word}" for word in ("begun", "done"))
 
     def issue() -> None:
@@ -85,21 +75,47 @@ def transfer(op: Binding) -> Commit:
     return copy
 
 
-@kernel("pto.wait_async_event")
+@value("pto.make_prefetch_async_context", "pto.get_prefetch_async_session")
+def prefetch_handle(ctx: ValueContext) -> Action:
+    """Handles of the engine that prefetches; they hold nothing that a program could see."""
+    return ctx.constant(AsyncSession(0))
+
+
+@kernel("pto.tprefetch_async")
+def prefetch(op: Binding) -> Commit:
+    """Bring a view into the L2 cache: its event comes, and no value changes."""
+    op.view("src").array()
+    registers, put = op.core.registers, result_of(op)
+    begun, done = (f"{op.op.name} {word}" for word in ("begun", "done"))
+
+    def issue() -> None:
+        registers[begun] = registers.get(begun, 0) + 1
+        put(AsyncEvent(done, registers[begun]))
+
+    op.at_issue = issue
+    op.guard = lambda: True
+
+    def fetched() -> None:
+        registers[done] = registers.get(done, 0) + 1
+
+    return fetched
+
+
+@kernel("pto.wait_async_event", "pto.comm.wait_async_event")
 def wait_async_event(op: Binding) -> Commit:
     """Hold the scalar unit until the transfer is done; true."""
     done, number = op.values["event"]
-    registers, put = op.core.registers, _result(op)
+    registers, put = op.core.registers, result_of(op)
     op.sync = Barrier("ALL")  # what is issued from here on knows of the transfer
     op.guard = lambda: registers.get(done, 0) >= number
     return lambda: put(True)
 
 
-@kernel("pto.test_async_event")
+@kernel("pto.test_async_event", "pto.comm.test_async_event")
 def test_async_event(op: Binding) -> Commit:
     """True if the transfer is done."""
     done, number = op.values["event"]
-    registers, put = op.core.registers, _result(op)
+    registers, put = op.core.registers, result_of(op)
     return lambda: put(registers.get(done, 0) >= number)
 
 
@@ -154,55 +170,3 @@ def _views(op: Binding) -> list[GmAccess]:
             help="name the view of each rank's tensor",
         )
     return [op.view_of(v) for v in found]
-
-
-# -- signals ---------------------------------------------------------------------------------------
-
-
-def _signals(op: Binding) -> np.ndarray:
-    """The signals of a block; raises OpFault for elements that are not i32."""
-    view = op.view("signal")
-    if view.dtype.bits != 32 or view.dtype.is_float:
-        raise OpFault(
-            "PTO6025",
-            f"'{op.op.name}': signals are i32 elements, the view has {view.dtype}",
-            help="use a view of i32",
-        )
-    return view.array().view(np.int32)
-
-
-@kernel("pto.tnotify")
-def tnotify(op: Binding) -> Commit:
-    """Set signals to a value, or add it to them (they wrap)."""
-    signals, given = _signals(op), np.int64(op.scalar("value") if op.has("value") else 1)
-    adds = op.attr("op") == "AtomicAdd"
-    op.sync = Notify(op.view("signal").buffer.name)
-
-    def notify() -> None:
-        found = signals.astype(np.int64) + given if adds else np.full(signals.shape, given)
-        np.copyto(signals, found.astype(np.int32))
-
-    return notify
-
-
-def _condition(op: Binding) -> Callable[[], bool]:
-    """Whether all signals of a block compare true."""
-    signals, given = _signals(op), int(op.scalar("value") if op.has("value") else 1)
-    compare = _COMPARE[op.attr("cmp")]
-    return lambda: bool(compare(signals, given).all())
-
-
-@kernel("pto.twait")
-def twait(op: Binding) -> Commit:
-    """Hold the scalar unit until all signals compare true."""
-    op.guard = _condition(op)
-    op.sync = Signals(op.view("signal").buffer.name)
-    return nothing
-
-
-@kernel("pto.ttest")
-def ttest(op: Binding) -> Commit:
-    """True if all signals compare true now."""
-    holds, put = _condition(op), _result(op)
-    op.sync = Signals(op.view("signal").buffer.name)
-    return lambda: put(holds())

@@ -148,7 +148,7 @@ def _vector_cores(op: Binding) -> list[int]:
 def _tokens(op: Binding, end: PipeEnd, direction: str) -> tuple[Any, ...]:
     """What orders a pop after its push: one event for each vector core that takes part."""
     vectors = [op.core.sub_block] if op.core.kind == "vector" else _vector_cores(op)
-    return tuple(("fifo", op.core.block, end.key, direction, v) for v in vectors)
+    return tuple(("fifo", op.core.place, end.key, direction, v) for v in vectors)
 
 
 def _split(op: Binding) -> int:

@@ -67,7 +67,7 @@ def set_flag(op: Binding) -> Commit:
     op.sync = SetFlag(*key)
     if key[0] == key[1]:  # the library's events between ops of one pipe are no flags
         return nothing
-    return _give(op.core.flags, key)
+    return give(op.core.flags, key)
 
 
 @kernel("pto.wait_flag", "pto.wait_flag_dyn", "pto.wait_event", events=True)
@@ -81,7 +81,9 @@ def wait_flag(op: Binding) -> Commit:
     return _take(op, op.core.flags, (key,))
 
 
-def _give(counters: dict[Any, int], *keys: Any) -> Commit:
+def give(counters: dict[Any, int], *keys: Any) -> Commit:
+    """Return the effect that each of these counters has one more."""
+
     def give() -> None:
         for key in keys:
             counters[key] = counters.get(key, 0) + 1
@@ -157,31 +159,35 @@ def set_ffts(op: Binding) -> Commit:
     return nothing
 
 
-@kernel("pto.sync.set", events=True)
+def _number(op: Binding) -> int:
+    return int(op.values["event_id" if "event_id" in op.values else "event"])
+
+
+@kernel("pto.sync.set", "pto.set_intra_block", events=True)
 def sync_set(op: Binding) -> Commit:
     """Signal the cores on the other side."""
-    number = int(op.values["event_id"])
+    number = _number(op)
     op.sync = CrossSet(pipe_word(op.values["pipe"]), number)
     return _cross(op, number, sets=True)
 
 
-@kernel("pto.sync.wait", events=True)
+@kernel("pto.sync.wait", "pto.wait_intra_block", events=True)
 def sync_wait(op: Binding) -> Commit:
     """Wait for the cores on the other side: A2/A3 holds the scalar unit, A5 the named pipe."""
-    number = int(op.values["event_id"])
+    number = _number(op)
     op.sync = CrossWait(pipe_word(op.values["pipe"]), number)
     return _cross(op, number, sets=False)
 
 
 def _signal(op: Binding, *keys: Any) -> Commit:
     """Give events to other cores of the cluster."""
-    op.signals = tuple((op.core.block, key) for key in keys)
-    return _give(op.core.cluster.counters, *keys)
+    op.signals = tuple((op.core.place, key) for key in keys)
+    return give(op.core.cluster.counters, *keys)
 
 
 def _await(op: Binding, *keys: Any) -> Commit:
     """Take events from other cores of the cluster."""
-    op.awaits = tuple((op.core.block, key) for key in keys)
+    op.awaits = tuple((op.core.place, key) for key in keys)
     return _take(op, op.core.cluster.counters, keys)
 
 
@@ -257,7 +263,7 @@ def _group(machine: Machine, core: Core, mode: int) -> list[Core]:
     """Mode 0: every core of the same kind; mode 1: the vector cores of the cluster."""
     if mode == 1:
         return machine.mates(core, core.kind)
-    return [c for c in machine.cores if c.kind == core.kind]
+    return [c for c in machine.cores if c.kind == core.kind and c.rank == core.rank]
 
 
 def _arrive(op: Binding, number: int, mode: int) -> Commit:
@@ -265,7 +271,7 @@ def _arrive(op: Binding, number: int, mode: int) -> Commit:
     scope = op.machine.global_counters if mode == 0 else core.cluster.counters
     members = _group(op.machine, core, mode)
     op.signals = tuple(("met", mode, number, core.index, c.index) for c in members)
-    return _give(scope, ("arrived", mode, core.kind, number, core.index))
+    return give(scope, ("arrived", mode, core.kind, number, core.index))
 
 
 def _meet(op: Binding, number: int, mode: int) -> Commit:
@@ -278,31 +284,4 @@ def _meet(op: Binding, number: int, mode: int) -> Commit:
     )
     left = ("left", mode, core.kind, number, core.index)
     op.guard = lambda: min(scope.get(m, 0) for m in members) > scope.get(left, 0)
-    return _give(scope, left)
-
-
-@kernel("pto.syncall", events=True)
-def syncall(op: Binding) -> Commit:
-    """Every core of the launch meets; each first finishes what it issued."""
-    core, machine = op.core, op.machine
-    scope = machine.global_counters
-    mine = ("syncall", core.index)
-    op.sync = Barrier("ALL")
-    op.signals = tuple(("syncall", core.index, c.index) for c in machine.cores)
-    op.awaits = tuple(("syncall", c.index, core.index) for c in machine.cores)
-
-    def arrive_once() -> bool:
-        if core.queues:
-            return False
-        done = scope.get(("syncall done", core.index), 0)
-        scope[mine] = max(scope.get(mine, 0), done + 1)
-        return all(scope.get(("syncall", c.index), 0) > done for c in machine.cores)
-
-    op.guard = arrive_once
-    return _give(scope, ("syncall done", core.index))
-
-
-@kernel("pto.dsb", "pto.dcci", events=True)
-def cache_operation(op: Binding) -> Commit:
-    """Cache maintenance; the simulator's memory is always up to date."""
-    return nothing
+    return give(scope, left)

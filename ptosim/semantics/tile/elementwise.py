@@ -143,7 +143,7 @@ _ALSO_WITH_SCALAR: dict[str, Choice] = {
     "tpow": _power,
 }
 
-_TWO_TILES: dict[str, Choice] = _ALSO_WITH_SCALAR | {
+TWO_TILES: dict[str, Choice] = _ALSO_WITH_SCALAR | {
     "tdiv": WORDS["div"],
     "tprelu": always(stored(_leaky)),
     "taddrelu": _add_relu,
@@ -171,7 +171,7 @@ _THREE = {
 }
 """Each step rounded: the order of the CPU simulator, the only implementation."""
 
-register("src0 src1", _TWO_TILES)
+register("src0 src1", TWO_TILES)
 register("src scalar", _TILE_SCALAR)
 register("src", _ONE_TILE)
 register("src0 src1 src2", {f"t{name}c": choose for name, choose in _THREE.items()})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.ground.ir.attributes import numbers
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.profiles import Profile
@@ -130,8 +131,8 @@ def _fake(op: Operation, attr: Callable[[str], Any]) -> Cast:
     dtype = _sides(op)[0]
     assert dtype is not None
     type_ = fake_quant_type(
-        attr("min"),
-        attr("max"),
+        numbers(attr("min")) or (),
+        numbers(attr("max")) or (),
         attr("num_bits"),
         narrow_range=bool(attr("narrow_range")),
         is_signed=bool(attr("is_signed")),

@@ -22,8 +22,9 @@ class Request:
     def stages(self) -> tuple[str, ...]:
         """Names of the operation's stages on this target, by the form that its operands ask for."""
         options, shape = self.entry.options, self.shape
-        mode = str(shape.attrs.get("precision_mode"))
-        if "precise" in options and shape.target == "a5" and "HIGH_PRECISION" in mode:
+        modes = (str(shape.attrs.get(name)).lower() for name in ("precision_mode", "precisionType"))
+        is_precise = any("high_precision" in mode for mode in modes)
+        if "precise" in options and shape.target == "a5" and is_precise:
             return (options["precise"],)
         if "with_tmp" in options and shape.target == "a2a3" and shape.args.get("tmp") is not None:
             return tuple(options["with_tmp"].split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptosim.timing.laws import casts as convert
-from ptosim.timing.laws import cube, functions, items, micro, repeats, transfer
+from ptosim.timing.laws import cube, functions, items, micro, repeats, sequence, transfer
 from ptosim.timing.laws import tquant as quant
 from ptosim.timing.laws.cost import Cost
 from ptosim.timing.laws.request import Request
@@ -22,6 +22,7 @@ _BOTH: dict[str, Law] = {
     "product": cube.product,
     "register": cube.register,
     "sync": cube.sync,
+    "sequence": sequence.sequence,
     "micro_copy": micro.copy,
     "micro_fractals": micro.fractals,
     "micro_load": micro.load,

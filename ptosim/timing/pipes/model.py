@@ -383,11 +383,14 @@ class TimingModel:
         self._pumping = False
         self._told = [0] * len(self.cores)
 
-    def flag(self, key: Any, reason: str, credits: int = 0, group: int = 1) -> Flag:
+    def flag(
+        self, key: Any, reason: str, credits: int = 0, group: int = 1, *, keeps: bool = False
+    ) -> Flag:
         """Return the event of a key; a new one has `credits` given at time 0."""
         flag = self.flags.get(key)
         if flag is None:
-            flag = self.flags[key] = Flag(key, reason, group=group, credits=credits)
+            made = Flag(key, reason, keeps=keeps, group=group, credits=credits)
+            flag = self.flags[key] = made
         return flag
 
     def give(self, flag: Flag, when: int, core: int, record: int) -> None:

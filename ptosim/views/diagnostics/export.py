@@ -1,4 +1,4 @@
-"""Findings as data: JSON, JSON lines, SARIF 2.1.0, JUnit XML."""
+"""Findings as data: JSON, JSON lines, SARIF 2.1.0, JUnit XML, lines, GitHub annotations."""
 
 from __future__ import annotations
 
@@ -48,10 +48,24 @@ def _junit(found: Findings) -> str:
     return junit(found.suites or [("ptosim", found.shown)], found.fails)
 
 
+def _concise(found: Findings) -> str:
+    from ptosim.views.diagnostics.lines import concise
+
+    return concise(found.shown)
+
+
+def _github(found: Findings) -> str:
+    from ptosim.views.diagnostics.lines import github
+
+    return github(found.shown)
+
+
 WRITERS: dict[str, Callable[[Findings], str]] = {
     "json": _json,
     "jsonl": _json_lines,
     "sarif": _sarif,
     "junit": _junit,
+    "concise": _concise,
+    "github": _github,
 }
 """The forms that findings can take, text aside."""

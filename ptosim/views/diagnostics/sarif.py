@@ -44,10 +44,18 @@ def _driver(codes: Sequence[str]) -> dict[str, object]:
             entry = known[code]
             rule["shortDescription"] = {"text": entry.title}
             rule["fullDescription"] = {"text": " ".join(entry.explanation.split())}
+            rule["helpUri"] = f"urn:ptosim:diagnostic:{code}"  # `ptosim explain` has the text
+            level = _LEVELS[Severity[entry.severity.upper()]]
+            rule["defaultConfiguration"] = {"level": level}
             if entry.cure:
                 rule["help"] = {"text": " ".join(entry.cure.split())}
         rules.append(rule)
-    return {"name": "ptosim", "semanticVersion": __version__, "rules": rules}
+    return {
+        "name": "ptosim",
+        "version": __version__,
+        "semanticVersion": __version__,
+        "rules": rules,
+    }
 
 
 def _result(diagnostic: Diagnostic, codes: list[str], counts: Counter[str]) -> dict[str, object]:

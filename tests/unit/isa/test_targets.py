@@ -82,6 +82,13 @@ MEANT = {
     "a device of another architecture": (
         'pto.target_arch = "a5", ' + DEVICE.format("Ascend910B3"), None, "a5", "950PR",
     ),
+    "a device of A5 wins": (
+        'pto.target_arch = "a3", ' + DEVICE.format("Ascend950PR_9579"), None, "a5", "950PR",
+    ),
+    "so does the family": (
+        'pto.target_arch = "a2a3", ' + DEVICE.format("Ascend910_95"), None, "a5", "950PR",
+    ),
+    "the caller wins over a device of A5": (DEVICE.format("Ascend950"), "a3", "a2a3", "910B1"),
     "the caller asks for the architecture": (DEVICE.format("Ascend910B3"), "a3", "a2a3", "910B3"),
     "the caller asks for another": (DEVICE.format("Ascend910B3"), "a5", "a5", "950PR"),
     "the caller asks for a chip": (DEVICE.format("Ascend910B3"), "910b2", "a2a3", "910B2"),

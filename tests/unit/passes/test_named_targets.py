@@ -29,11 +29,24 @@ def named(word: str, inner: str = EMPTY) -> str:
 def test_a_container_takes_the_target_of_its_children_if_they_agree(compat):
     assert front(f"module {{ {named('a5')} {named('a5')} }}", compat=compat).target == "a5"
     assert front(f"module {{ {named('a5')} module {{ {EMPTY} }} }}", compat=compat).target == "a5"
-    assert front(f"module {{ {named('a5')} {named('a3')} }}", compat=compat).target == "a2a3"
+
+
+def test_without_agreement_each_keeps_its_own():
+    """What is run is of the target of its entry; in April the container is A2/A3's as a whole."""
+    text = f"module {{ {named('a5')} {named('a3', EMPTY.replace('@f', '@g'))} }}"
+    assert front(text).target == "a5"
+    options = FrontOptions(compat=TODAY, entry="g")
+    assert run_frontend(Source("test.pto", text), options).target == "a2a3"
+    assert front(text, compat="2026-04").target == "a2a3"
+    half = "func.func @h(%a: !pto.tile_buf<vec, 16x64xbf16>) { pto.tadd ins(%a, %a : !pto.tile_buf<vec, 16x64xbf16>, !pto.tile_buf<vec, 16x64xbf16>) outs(%a : !pto.tile_buf<vec, 16x64xbf16>) return }"
+    assert codes(front(f"module {{ {named('a5', half)} {named('a3')} }}")) == []
+    assert "PTO2013" in codes(front(f"module {{ {named('a5')} {named('a3', half)} }}"))
 
 
 def test_its_own_attribute_and_the_command_line_win():
-    assert front(named("a3", named("a5"))).target == "a2a3"
+    assert front(named("a3", named("a5"))).target == "a5"
+    assert front(named("a3", named("a5")), compat="2026-04").target == "a2a3"
+    assert front(named("a3", f"module {{ {EMPTY} }}")).target == "a2a3"
     assert front(named("a3", named("a5")), "a5").target == "a5"
     assert front(named("a5", f"module {{ {EMPTY} }}")).target == "a5"
 

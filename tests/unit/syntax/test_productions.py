@@ -30,6 +30,7 @@ ACCEPTED = {
     "quoted switch": '"cf.switch"(%v, %x, %y)[^a, ^b, ^c] <{case_operand_segments = array<i32: 1, 0>, case_values = dense<[5, -1]> : vector<2xi32>, operandSegmentSizes = array<i32: 1, 1, 1>}> : (i32, i32, i32) -> ()',
     "successors of another operation": '"a.b"(%v)[^a, ^b] <{x = 1}> : (i32) -> ()',
     "quoted loop": '%r = "scf.for"(%a, %b, %c, %d) ({ ^bb0(%i: index, %s: f32): "scf.yield"(%s) : (f32) -> () }) {pto.unroll = "full"} : (index, index, index, f32) -> f32',
+    "quoted cast of a memref": '%r = "memref.reinterpret_cast"(%m, %o) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, static_offsets = array<i64: -9223372036854775808>, static_sizes = array<i64: 16, 16>, static_strides = array<i64: 16, 1>}> : (memref<256xf16>, index) -> memref<16x16xf16>',
     "quoted branch": '"scf.if"(%c) ({ pto.trap }, { }) : (i1) -> ()',
     "blocks of a region": "%r = scf.execute_region -> i32 { cf.br ^b ^b: scf.yield %a : i32 }",
     "flags": "%r = arith.addi %a, %b overflow<nsw, nuw> : index %f = arith.mulf %a, %b fastmath<nnan, ninf> : f32",

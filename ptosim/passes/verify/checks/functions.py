@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ptosim.effects.storage import operand_value, root_of
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operand, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import ErrorType, ScalarType, Type
+from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type
 from ptosim.ground.isa.units import UnitRules, unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.names import compatible
 from ptosim.passes.bind.units import mark_of
+from ptosim.passes.verify.checks.helpers import HELPER
 from ptosim.passes.verify.operands import constant, operand_span
 
 
@@ -83,6 +85,28 @@ def _recursive(op: Operation, callee: str, source: Source):
         notes=("a device function has no call stack of its own",),
         help="write the recursion as a loop",
     )
+
+
+def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report windows of tiles that come from the caller, which the assembler cannot lower in a
+    function that others can call."""
+    text, source = unit_rules(resolved.date).rules.get("open_window"), resolved.module.source
+    for function in resolved.functions.values() if text is not None else ():
+        if function.private or function.implicit or HELPER in function.op.attrs:
+            continue
+        for op in function.ops:
+            value = operand_value(op, "source") if op.has("window") else None
+            if value is None or not isinstance(value.type, TileType):
+                continue
+            root = root_of(value)
+            if root in function.args:
+                yield finding(
+                    "PTO1070",
+                    f"{text} '{op.name}'",
+                    op.span(source),
+                    more=(Label(root.span(source), "its storage is not made in this function"),),
+                    help="make the function private, or give it a pointer and allocate the tile",
+                )
 
 
 def calls(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:

@@ -6,10 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import AbstractTileType, ErrorType, ScalarType, TileType
+from ptosim.ground.ir.types import (
+    AbstractTileType,
+    ErrorType,
+    ScalarType,
+    TileType,
+    Type,
+    ViewType,
+)
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
+from ptosim.passes.place.sides import CUBE, VECTOR, pipe_of, votes
 
 HELPER = "pto.tileop.helper"
 _ARGUMENTS = (TileType, AbstractTileType, ScalarType, ErrorType)
@@ -36,14 +45,50 @@ def _signature(function: Function, texts: dict[str, str], source: Source) -> Ite
 def _body(
     function: Function, resolved: ResolvedModule, texts: dict[str, str]
 ) -> Iterator[Diagnostic]:
-    source = resolved.module.source
-    for op in function.ops:
-        for trait in ("section", "sync", "makes_storage"):
-            if trait in op.traits:
-                yield _finding(texts[trait], op.span(source))
-        callee = resolved.functions.get(op.bound.get("callee", "")) if "call" in op.traits else None
-        if callee is not None and HELPER in callee.op.attrs:
-            yield _finding(texts["call"], op.span(source))
+    source, target = resolved.module.source, resolved.target
+    if not function.has_body:
+        return
+    for op in function.ops[1:]:
+        what = _not_allowed(op, resolved)
+        if what is not None:
+            yield _finding(texts[what], op.span(source))
+        elif op.has("tile_address") and op.has("pure") and not _reads_argument(op, function):
+            yield _finding(f"'{op.name}' op {texts['no_argument']}", op.span(source))
+    kinds = votes(function.body, target) & {CUBE, VECTOR}
+    if len(kinds) == 2:
+        yield _finding(texts["mixed"], function.op.span(source))
+    if not kinds:
+        yield _finding(texts["nothing"], function.op.span(source))
+
+
+def _not_allowed(op: Operation, resolved: ResolvedModule) -> str | None:
+    """The text of `isa/units.toml` about an operation that a helper must not have."""
+    if op.has("section"):
+        return "section"
+    if op.traits & {"sync", "cross_core", "orders_pipes"}:
+        return "sync"
+    if op.has("call"):
+        callee = resolved.functions.get(op.bound.get("callee", ""))
+        return "call" if callee is not None and HELPER in callee.op.attrs else None
+    row = op.definition
+    if row is None or op.regions or op.has("tile_address"):
+        return None
+    if op.has("makes_storage") or any(isinstance(t, _TILES) for t in _types(op)):
+        return "makes_storage"
+    is_move = op.bound and pipe_of(op, resolved.target) in _MOVERS
+    return "moves" if row.family.startswith("micro") and is_move else None
+
+
+_MOVERS = frozenset(("MTE1", "MTE2", "MTE3", "FIX"))
+_TILES = (TileType, AbstractTileType, ViewType)
+
+
+def _types(op: Operation) -> list[Type | None]:
+    return [*(v.type for v in op.results), *(o.type for _, o in op.operands())]
+
+
+def _reads_argument(op: Operation, function: Function) -> bool:
+    return all(value in function.args for value in op.operand_values())
 
 
 def _finding(text: str, span: Span) -> Diagnostic:

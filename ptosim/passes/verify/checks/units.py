@@ -12,7 +12,7 @@ from ptosim.ground.ir.program import LOGICAL_NAME, Function, ResolvedModule, Uni
 from ptosim.ground.isa.units import UnitRules, WordRule, unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.units import mark_of
-from ptosim.passes.place.cores import pipe_of
+from ptosim.passes.place.sides import OPEN, votes
 
 
 def attributes(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -63,30 +63,6 @@ def marks(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
                 function.op.span(source),
                 help="mark the function where it has its body",
             )
-
-
-def kinds(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report sections for another kind of core than the one of their module."""
-    text = unit_rules(resolved.date).rules.get("kind_conflict")
-    for function in resolved.functions.values() if text is not None else ():
-        kind = function.unit.kernel_kind
-        for op in function.ops if kind is not None else ():
-            side = op.definition.side if op.definition is not None else None
-            if "section" in op.traits and side is not None and side != kind:
-                yield _kind_conflict(op, function, str(text), resolved.module.source)
-
-
-def _kind_conflict(op: Operation, function: Function, text: str, source: Source) -> Diagnostic:
-    module = function.unit.op
-    return finding(
-        "PTO5021",
-        f"'{op.name}' op {text}",
-        op.span(source),
-        more=(Label(module.span(source), f"of kind {function.unit.kernel_kind}"),)
-        if module
-        else (),
-        help="leave the kernel kind out, or move the section to a module of its own",
-    )
 
 
 # -- references between units ---------------------------------------------------------------------
@@ -184,9 +160,9 @@ def _without_kind(
 ) -> Iterator[Diagnostic]:
     text = rules.rules.get("member_kind")
     bodies = [f for f in unit.functions.values() if f.has_body]
-    if text is None or unit.op is None or any(_votes(op, target) for f in bodies for op in f.ops):
+    if text is None or unit.op is None or any(f.kernel_kind is not None for f in bodies):
         return
-    if any(f.kernel_kind is not None for f in bodies):
+    if any(votes(f.body, target) - {OPEN} or _has_sections(f) for f in bodies):
         return
     yield finding(
         "PTO1026",
@@ -197,15 +173,5 @@ def _without_kind(
     )
 
 
-_VOTING_PIPES = frozenset(("M", "MTE1", "FIX", "V", "MTE3"))
-"""Pipes that one kind of core alone has; S and MTE2 are ambiguous."""
-
-
-def _votes(op: Operation, target: str) -> bool:
-    """True for an operation that says which kind of core it is for."""
-    row = op.definition
-    if row is None or "core" in row.family:
-        return False
-    if row.side is not None or "vector_region" in op.traits:
-        return True
-    return bool(op.bound) and pipe_of(op, target) in _VOTING_PIPES
+def _has_sections(function: Function) -> bool:
+    return any(op.has("section") for op in function.ops)

@@ -7,61 +7,57 @@ from collections.abc import Iterator, Sequence
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import (
-    AbstractTileType,
-    HandleType,
-    MaskType,
-    TileType,
-    Type,
-    ViewType,
-    VRegType,
-)
+from ptosim.ground.ir.types import AbstractTileType, TileType, Type, ViewType
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
+from ptosim.passes.place.scopes import escapes, runs_of
+from ptosim.passes.place.sides import CUBE, has_registers, is_register, makes_registers
+
+_OF_REGISTERS = frozenset(("vector_region", "loads", "stores"))
 
 
 def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report registers outside vector regions and tile operations inside them."""
-    source = resolved.module.source
-    if not any("vector_region" in op.traits or _has_registers(op) for op in resolved.ops):
+    """Report registers outside vector regions, and what must not be inside them."""
+    rules, source = unit_rules(resolved.date).rules, resolved.module.source
+    infers = "inferred_regions" in rules
+    if not any(op.traits & _OF_REGISTERS or makes_registers(op) for op in resolved.ops):
         return
     for function in resolved.functions.values():
-        yield from _signature(function, source)
-        for op in function.body if not function.implicit else ():
-            yield from _visit(op, None, source)
+        if not infers:
+            yield from _signature(function, source)
+        for op in function.ops if not function.implicit else ():
+            scope = op.inside("vector_region")
+            if "vector_region" in op.traits:
+                yield from _scope(op, scope, rules, source)
+            elif scope is not None:
+                yield from _inside(op, scope, rules, source)
+            elif not infers or _is_for_cube(op, function):
+                yield from _outside(op, source)
+        if infers and function.has_body and not function.implicit:
+            yield from _escapes(function, rules["inferred_regions"], source)
 
 
-def is_register(type_: Type | None) -> bool:
-    """True for what only the vector unit has: vector registers, masks, align states."""
-    return isinstance(type_, (VRegType, MaskType)) or (
-        isinstance(type_, HandleType) and type_.kind == "align"
-    )
+def _is_for_cube(op: Operation, function: Function) -> bool:
+    """True for a register operation that only a cube core would execute."""
+    section = op.inside("section")
+    side = section.definition.side if section is not None and section.definition else None
+    return has_registers(op) and (side or function.kernel_kind) == CUBE
 
 
-def has_registers(op: Operation) -> bool:
-    """True if an operation makes or takes registers, or stores a special one."""
-    return _has_registers(op) or any(is_register(v.type) for v in op.operand_values())
-
-
-def _visit(op: Operation, scope: Operation | None, source: Source) -> Iterator[Diagnostic]:
-    if "vector_region" in op.traits:
-        yield from _scope(op, scope, source)
-        scope = scope or op
-    elif scope is None:
-        yield from _outside(op, source)
-    else:
-        yield from _inside(op, scope, source)
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield from _visit(inner, scope, source)
+def _escapes(function: Function, text: str, source: Source) -> Iterator[Diagnostic]:
+    runs = list(runs_of(function.op.regions[0].blocks))
+    for value, user in escapes(function, runs):
+        yield finding(
+            "PTO3071",
+            text.replace("{type}", str(value.type)),
+            value.span(source),
+            more=(Label(user.span(source), "used here, outside of the region that is inferred"),),
+            notes=("a region ends at synchronisation, copies, calls and scalar memory accesses",),
+            help="load or compute it again after what ends the region",
+        )
 
 
 # -- outside ------------------------------------------------------------------------------------
-
-
-def _has_registers(op: Operation) -> bool:
-    is_access = "loads" in op.traits or "stores" in op.traits
-    return is_access or any(is_register(v.type) for v in op.results)
 
 
 def _outside(op: Operation, source: Source) -> Iterator[Diagnostic]:
@@ -114,10 +110,20 @@ def _leaves(message: str, span: Span, more: tuple[Label, ...] = ()) -> Diagnosti
 # -- inside -------------------------------------------------------------------------------------
 
 
-def _inside(op: Operation, scope: Operation, source: Source) -> Iterator[Diagnostic]:
+def _inside(
+    op: Operation, scope: Operation, rules: dict[str, str], source: Source
+) -> Iterator[Diagnostic]:
     around = (Label(scope.span(source), "the vector region"),)
     span = op.span(source)
-    if "tile_address" not in op.traits and _is_tile_op(op):
+    if "region_sync" in rules and op.traits & {"sync", "cross_core", "orders_pipes"}:
+        yield finding(
+            "PTO3070",
+            f"'{op.name}' op {rules['region_sync']}",
+            span,
+            more=around,
+            help="move it in front of the region or after it",
+        )
+    elif "tile_address" not in op.traits and _is_tile_op(op):
         yield finding(
             "PTO3021",
             f"'{op.name}' op is a tile operation; a vector region takes only "
@@ -127,10 +133,14 @@ def _inside(op: Operation, scope: Operation, source: Source) -> Iterator[Diagnos
             notes=("a tile operation is a vector region of its own",),
             help="move it out of the region, or load from the tile's address",
         )
-    elif ("call" in op.traits or "returns" in op.traits) and any(
-        is_register(v.type) for v in op.operand_values()
-    ):
+    elif ("call" in op.traits or "returns" in op.traits) and _hands_on(op, rules):
         yield _leaves(f"'{op.name}' op passes a register on", span, around)
+
+
+def _hands_on(op: Operation, rules: dict[str, str]) -> bool:
+    """True where registers leave the region; a function that is called from it takes them."""
+    allowed = "call" in op.traits and "inferred_regions" in rules
+    return not allowed and any(is_register(v.type) for v in op.operand_values())
 
 
 def _is_tile_op(op: Operation) -> bool:
@@ -141,12 +151,14 @@ def _is_tile_op(op: Operation) -> bool:
 # -- regions ------------------------------------------------------------------------------------
 
 
-def _scope(op: Operation, outer: Operation | None, source: Source) -> Iterator[Diagnostic]:
+def _scope(
+    op: Operation, outer: Operation | None, rules: dict[str, str], source: Source
+) -> Iterator[Diagnostic]:
     span = op.span(source)
     if outer is not None:
         yield finding(
             "PTO3024",
-            f"'{op.name}' op is inside another vector region",
+            f"'{op.name}' op {rules.get('nested_region', 'is inside another vector region')}",
             span,
             more=(Label(outer.span(source), "the region around it"),),
             notes=("vector regions do not nest",),

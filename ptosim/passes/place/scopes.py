@@ -1,0 +1,216 @@
+"""Vector regions that the text leaves out: runs of register operations become one each.
+
+In a block a run is made of register operations, loops and branches of them, and numbers between
+them; everything else ends it. What a run makes of nothing but registers is made again where
+another run uses it; numbers that others use are computed before the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value, walk
+from ptosim.ground.ir.program import Function
+from ptosim.ground.ir.types import MemRefType, PtrType, TileType
+from ptosim.ground.isa.schema import OpDef
+from ptosim.passes.place.sides import has_registers, is_register, makes_registers
+
+_MEMORY = (PtrType, MemRefType, TileType)
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """Operations of a block that become a region: its first and last one are of registers."""
+
+    block: Block
+    ops: list[Operation]
+    inside: set[Operation] = field(default_factory=set)  # and all that is in them
+
+
+class Escape(NamedTuple):
+    """A register that is used where nobody can make it again."""
+
+    value: Value
+    user: Operation
+
+
+def runs_of(blocks: Iterable[Block]) -> Iterator[Run]:
+    """Yield the runs of blocks, and of the loops and branches in them that are no part of one."""
+    for block in blocks:
+        yield from _runs(block)
+        for op in block.run:
+            if not op.has("vector_region") and not _is_member(op):
+                yield from runs_of(b for region in op.regions for b in region.blocks)
+
+
+def _runs(block: Block) -> Iterator[Run]:
+    waiting: list[Operation] = []
+    for op in (*block.run, None):
+        if op is not None and (_is_member(op) or _is_number(op)):
+            waiting.append(op)
+            continue
+        at = [k for k, o in enumerate(waiting) if _is_member(o)]
+        if at:
+            ops = waiting[at[0] : at[-1] + 1]
+            yield Run(block, ops, set(walk(ops)))
+        waiting = []
+
+
+def _is_member(op: Operation) -> bool:
+    """True for an operation on registers, and for control flow around such that nothing ends."""
+    if op.traits & {"vector_region", "call", "returns", "yields", "jumps"}:
+        return False
+    if op.regions:
+        if not op.traits & {"loop", "branch"}:
+            return False
+        inner = [o for o in op.inner() if not o.has("yields")]
+        fits = all(_is_member(o) or _is_number(o) for o in inner)
+        return fits and any(map(_is_member, inner))
+    return has_registers(op) or op.has("in_regions")
+
+
+def _is_number(op: Operation) -> bool:
+    """True for scalar operations without an effect on memory."""
+    if op.regions or op.traits & {"reads_memory", "writes_memory", "ends_regions"}:
+        return False
+    row = op.definition
+    pure = {"constant", "points_into", "pure"}
+    return row is not None and (row.family == "scalar" or not pure.isdisjoint(op.traits))
+
+
+# -- values between runs ---------------------------------------------------------------------------
+
+
+def escapes(function: Function, runs: Sequence[Run]) -> Iterator[Escape]:
+    """Yield the registers that a run would have to hand to something outside."""
+    at = {op: run for run in runs for op in run.inside}
+    for op in function.ops:
+        if op.traits & {"call", "returns"} or op.regions:
+            continue
+        for value in _taken(op):
+            owner = value.owner
+            if owner is None or value.is_argument or not is_register(value.type):
+                continue
+            run = at.get(owner)
+            if run is not None and op not in run.inside and _source(value) is None:
+                yield Escape(value, op)
+
+
+def _taken(op: Operation) -> list[Value]:
+    return [*op.operand_values(), *(o.value for j in op.jumps for o in j.values if o.value)]
+
+
+def _source(value: Value) -> list[Operation] | None:
+    """The operations that make a register again, in order; None where memory or a loop is part of
+    it."""
+    found: list[Operation] = []
+
+    def visit(value: Value) -> bool:
+        op = value.owner
+        if value.is_argument or op is None:
+            return op is not None and op.has("function")
+        if op in found or not is_register(value.type):
+            return True
+        touches = any(isinstance(o.type, _MEMORY) for _, o in op.operands())
+        if op.regions or touches or not makes_registers(op):
+            return False
+        if not all(visit(v) for v in op.operand_values()):
+            return False
+        found.append(op)
+        return True
+
+    return found if visit(value) else None
+
+
+# -- regions ---------------------------------------------------------------------------------------
+
+
+def wrap(function: Function, row: OpDef) -> None:
+    """Put a region around each run of a function, in what its blocks execute."""
+    runs = list(runs_of(function.op.regions[0].blocks))
+    users: dict[Value, list[Operation]] = {}
+    for op in function.ops if runs else ():
+        for value in _taken(op):
+            users.setdefault(value, []).append(op)
+    members = {op for run in runs for op in run.inside}
+    for run in runs:
+        elsewhere = _made_only_elsewhere(run, users, members)
+        hoisted = _numbers_for_others(run)
+        ops = [o for o in run.ops if o not in hoisted and o not in elsewhere]
+        block = run.block
+        first = block.run.index(run.ops[0])
+        rest = block.run[first + len(run.ops) :]
+        made = [o for o in run.ops if o in hoisted]
+        if any(map(_is_member, ops)):
+            made.append(around([*_made_again(run), *ops], row))
+        else:
+            made = [o for o in run.ops if o not in elsewhere]
+        block.executed = [*block.run[:first], *made, *rest]
+
+
+def _made_only_elsewhere(
+    run: Run, users: dict[Value, list[Operation]], members: set[Operation]
+) -> set[Operation]:
+    """Operations of registers that nothing in the run needs: the runs that do make them again."""
+    found: set[Operation] = set()
+    for op in reversed(run.ops):
+        taken = [user for value in op.results for user in users.get(value, ())]
+        is_needed = any(u not in members or (u in run.inside and u not in found) for u in taken)
+        if taken and not is_needed and not _is_number(op) and _source(op.results[0]) is not None:
+            found.add(op)
+    return found
+
+
+def around(ops: list[Operation], row: OpDef) -> Operation:
+    """Return an operation with a region of these operations."""
+    first, last = ops[0], ops[-1]
+    made = Operation(row.name, "core", first.start, last.end, first.name_end)
+    made.definition, made.traits = row, row.traits
+    made.function, made.parent = first.function, first.parent
+    made.regions = [Region([Block(ops, [])], last.end)]
+    return made
+
+
+def _made_again(run: Run) -> list[Operation]:
+    """Copies of what makes the registers that come from other runs."""
+    made: dict[Operation, Operation] = {}
+    for op in walk(run.ops):
+        for value in op.operand_values():
+            if value.owner in run.inside or not is_register(value.type):
+                continue
+            for source in _source(value) or ():
+                if source not in run.inside:
+                    made.setdefault(source, copy(source))
+    return list(made.values())
+
+
+def _numbers_for_others(run: Run) -> set[Operation]:
+    """The numbers of a run that are used after it, with those that they are computed from, as far
+    as no operation of the run makes them."""
+    direct = set(run.ops)
+    found: set[Operation] = set()
+
+    def visit(op: Operation) -> bool:
+        if op not in direct or op in found:
+            return True
+        if not _is_number(op) or not all(
+            visit(v.owner) for v in op.operand_values() if v.owner is not None
+        ):
+            return False
+        found.add(op)
+        return True
+
+    taken = Counter(v for op in run.inside for v in _operands(op))
+    for op in run.ops:
+        if _is_number(op) and any(v.uses > taken[v] for v in op.results):
+            visit(op)
+    return found
+
+
+def _operands(op: Operation) -> list[Value]:
+    clauses = (c for c in op.bound.values() if hasattr(c, "operands"))
+    inner = [o.value for c in clauses for o in c.operands.values() if isinstance(o, Operand)]
+    return [*op.operand_values(), *(v for v in inner if v is not None)]
