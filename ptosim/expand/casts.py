@@ -44,6 +44,8 @@ def tcvt(op: Operation, out: Writer) -> None:
     """dst = src in another element type."""
     source, target = tile(op, "src"), tile(op, "dst")
     row_major(source, target)
+    if "packed" in (source.type.dtype.kind, target.type.dtype.kind):
+        raise NotExpandable("elements that are pairs are not written out")
     request = _request(op, source, target)
     rows, cols = valid(source)
     if rows == 0 or cols == 0:

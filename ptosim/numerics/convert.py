@@ -180,9 +180,9 @@ def converter(
     `rint`. `target` is `a2a3` or `a5`. `off_wide` (`lowbits` or `saturate`) decides what A5 does
     without saturation for f32 to i32 and i64, f16 to i32 and bf16 to i32, where no board result
     is known: the low bits of the exact integer with 0 for infinities and NaN, or the same as with
-    saturation. `nan_to_int` is `zero` or `max`. Saturation that is off is `obeyed` on A2/A3 for every
-    pair, as its conversions with a scratch tile do. `ValueError` if the target has no such conversion
-    or a choice is unknown.
+    saturation. `nan_to_int` is `zero` or `max`. Saturation that is off is `obeyed` on A2/A3 for
+    every pair, as its conversions with a scratch tile do. `ValueError` if the target has no such
+    conversion or a choice is unknown.
     """
     require("rounding mode", rounding, ("none", *MODES))
     require("target", target, TARGETS)

@@ -12,7 +12,6 @@ from tests.oracle import layouts
 from tests.semantics.helpers import BITS, codes, counting, loaded_image, patterns
 from tests.support.text import Kernel
 
-
 APRIL = {"compat": "2026-04"}  # August loads ND, DN and NZ into the vector memory of A5
 
 

@@ -63,8 +63,6 @@ def _number_bits(dtype: DType) -> int:
 
 def conversion_name(dtype: DType) -> str:
     """Return the spelling of an element type in the table: one for equal types."""
-    if isinstance(dtype, PackedDType):
-        return dtype.part.family
     if dtype.is_integer:
         return f"ui{dtype.bits}" if dtype.kind == "uint" else f"i{dtype.bits}"
     return dtype.family
@@ -125,7 +123,12 @@ def _asked(op: Operation) -> str | None:
     return named
 
 
+def number_name(dtype: DType) -> str:
+    """Return the name of what an element holds: of a pair that of its parts."""
+    return conversion_name(dtype.part if isinstance(dtype, PackedDType) else dtype)
+
+
 def conversion(src: DType, dst: DType, target: str) -> ConversionDef | None:
     """Return the row of a pair if the target has it."""
-    found = conversions().get((conversion_name(src), conversion_name(dst)))
+    found = conversions().get((number_name(src), number_name(dst)))
     return found if found is not None and target in found.targets else None

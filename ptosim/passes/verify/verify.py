@@ -24,7 +24,14 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
-from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
+from ptosim.ground.isa.schema import (
+    AttrDef,
+    ConstraintDef,
+    ElementRule,
+    OpDef,
+    Status,
+    Variant,
+)
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
@@ -107,12 +114,16 @@ class _Verifier:
         )
         if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
             return
-        if self._low_precision(op, definition):
-            return
-        for rule in op.variant.elements:
-            self._element_rule(op, definition, rule, names)
+        if not self._low_precision(op, definition):
+            self._rules(op, definition, op.variant, names)
+
+    def _rules(
+        self, op: Operation, definition: OpDef, variant: Variant, names: dict[str, Any]
+    ) -> None:
+        for element in variant.elements:
+            self._element_rule(op, definition, element, names)
         skipped = _skipped(definition, names)
-        for rule in op.variant.rules:
+        for rule in variant.rules:
             if not skipped or _code(rule) not in skipped:
                 self._constraint(op, definition, rule, names)
 

@@ -12,6 +12,7 @@ from ptosim.ground.isa.conversions import (
     conversion,
     conversion_name,
     conversions,
+    number_name,
     saturation,
 )
 from ptosim.ground.isa.profiles import Profile
@@ -108,7 +109,7 @@ def _with_pairs(src: Tile, dst: Tile, convert: Callable[[np.ndarray], np.ndarray
 def _converter(op: Binding, src: DType, dst: DType) -> Callable[[np.ndarray], np.ndarray]:
     mode = op.attr("rmode")
     rounding = _MODES.get(mode, str(mode).lower())
-    names = conversion_name(src), conversion_name(dst)
+    names = number_name(src), number_name(dst)
     if op.profile.name == "cpu":
         asked = op.attr("satmode") or op.attr("sat_mode")
         try:
