@@ -31,6 +31,7 @@ from ptosim.passes.verify.checks import (
     sections,
     shapes,
     units,
+    uses,
     vecscope,
 )
 from ptosim.passes.verify.verify import MICRO_CODE, verify
@@ -231,9 +232,11 @@ _CHECKS = (
     (functions.regions, None),
     (functions.windows, {"window"}),
     (addresses.levels, {"makes_storage", "places"}),
+    (uses.dereferenced, {"only_dereferenced"}),
+    (uses.records, None),
     (shapes.windows, {"window"}),
     (shapes.layouts, {"view"}),
-    (shapes.tiles, {"makes_storage", "window", "sets_valid"}),
+    (shapes.tiles, {"makes_storage", "keeps_axis", "sets_valid"}),
     (fifos.signals, {"cross_core"}),
     (addresses.buffers, {"reserves", "imports"}),
     (fifos.ends, {"pipes"}),

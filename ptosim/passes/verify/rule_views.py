@@ -256,10 +256,23 @@ def _length(values: Any) -> Any:
     return ANY if values is None else len(values)
 
 
+def _at(values: Any, position: int) -> Any:
+    """The constant at a place of a list; one that is missing, which is reported elsewhere, is any
+    number."""
+    return values[position].const if values is not None and position < len(values) else ANY
+
+
+def _is_unknown(value: Any) -> bool:
+    """True for a number that only the run knows."""
+    return value is ANY
+
+
 CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "min": min,
     "max": max,
     "len": _length,
+    "at": _at,
+    "is_unknown": _is_unknown,
     "major_bytes": major_bytes,
     **SIZES,
 }
