@@ -166,7 +166,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         cost=merged.get("cost", {}),
         traits=_traits(merged, where),
         side=_one_of(merged, "side", ("cube", "vector"), where),
-        fifo=_one_of(merged, "fifo", ("open", "push", "pop", "free"), where),
+        fifo=_one_of(merged, "fifo", ("open", "alloc", "push", "pop", "free"), where),
         scratch=scratch_of(mnemonic, date),
         mismatch=merged.get("mismatch"),
         absent=merged.get("absent"),

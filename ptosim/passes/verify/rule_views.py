@@ -31,7 +31,7 @@ from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
 from ptosim.passes.verify import view_rules  # noqa: F401 - registers predicates
 from ptosim.passes.verify.operands import enum_member, is_word
-from ptosim.passes.verify.rules import PREDICATES, major_bytes
+from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes
 from ptosim.passes.verify.scratch_sizes import SIZES
 
 
@@ -107,9 +107,9 @@ class OperandView:
             self.static = None not in type_.dims and not getattr(type_, "is_unranked", False)
             count = math.prod(d or 0 for d in type_.dims)
             self.count = count if self.static else ANY
+            self.bytes = type_.elem.bytes_for(count) if self.static else ANY
             if isinstance(type_, MemRefType):
                 self.loc, self.strides = type_.space, type_.strides
-                self.bytes = type_.elem.bytes_for(count) if self.static else ANY
         elif isinstance(type_, VRegType):
             self._element("vreg", type_.elem)
             self.lanes = type_.lanes
@@ -267,6 +267,11 @@ def _is_unknown(value: Any) -> bool:
     return value is ANY
 
 
+def _slot_count(slot_num: int | None, dir_mask: int) -> int:
+    """The slots of a FIFO in each direction: 8, or 4 for both, where the text does not say."""
+    return slot_num if slot_num is not None else (4 if dir_mask == 3 else 8)
+
+
 CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "min": min,
     "max": max,
@@ -274,6 +279,8 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "at": _at,
     "is_unknown": _is_unknown,
     "major_bytes": major_bytes,
+    "slot_count": _slot_count,
+    "lane_pair": lane_pair,
     **SIZES,
 }
 """What an expression can call."""
