@@ -105,6 +105,7 @@ def _field(ctx: ValueContext) -> tuple[int, DType]:
         number = int(step.const)  # type: ignore[arg-type]
         at += sum(len(_leaves(field)) for field in type_.fields[:number])
         type_ = type_.fields[number]
+    assert isinstance(type_, ScalarType)  # the verifier follows the path
     return at, type_.dtype
 
 

@@ -148,7 +148,7 @@ def _with_valid(ctx: ValueContext) -> Action:
     of `valid`."""
     type_ = ctx.result_tile
     source, row, col = (ctx.slots[name] for name in ("source", "row", "col"))
-    valid = ctx.slots.get("valid") or (None, None)
+    valid: Any = ctx.slots.get("valid") or (None, None)
     result = ctx.result
 
     def run(core: Core) -> None:
