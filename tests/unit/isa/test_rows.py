@@ -65,7 +65,11 @@ def test_expressions_use_only_names_of_their_row() -> None:
         for row in rows()
         for text in _expressions(row)
         if not compile_expr(text)[1]
-        <= _operands(row) | set(row.attrs) | set(CALLS) | {"target", "form", "snippet"} | FACTS
+        <= _operands(row)
+        | set(row.attrs)
+        | set(CALLS)
+        | {"target", "form", "snippet", "is_page", "results"}
+        | FACTS
     ]
     assert faults == []
 
