@@ -123,9 +123,12 @@ class _Verifier:
         for element in variant.elements:
             self._element_rule(op, definition, element, names)
         skipped = _skipped(definition, names)
+        stops = "first_rule" in op.traits
         for rule in variant.rules:
-            if not skipped or _code(rule) not in skipped:
-                self._constraint(op, definition, rule, names)
+            if skipped and _code(rule) in skipped:
+                continue
+            if not self._constraint(op, definition, rule, names) and stops:
+                return
 
     def _low_precision(self, op: Operation, definition: OpDef) -> bool:
         """Report a tile of low precision that the operation does not take; True if there is one."""
@@ -355,14 +358,16 @@ class _Verifier:
 
     def _constraint(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
-    ) -> None:
+    ) -> bool:
+        """Report a condition that does not hold, and return False."""
         if rule.targets and self.target not in rule.targets:
-            return
+            return True
         if rule.when is not None and not holds(rule.when, names, absent=False):
-            return
+            return True
         if holds(rule.expr, names, absent=True):
-            return
+            return True
         self.found.append(self._violation(op, definition, rule, names))
+        return False
 
     def _violation(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
