@@ -11,8 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ptosim.ground.ir.types import BLOCK_BITS, TileType
-from ptosim.ground.isa.conversions import LaneConversion, conversion, lane_conversion
+from ptosim.ground.ir.types import BLOCK_BITS, StructType, TileType
+from ptosim.ground.isa.conversions import (
+    LaneConversion,
+    conversion,
+    lane_conversion,
+    simt_rounding,
+)
+from ptosim.machine.layout import box_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +259,75 @@ def major_bytes(view: Any) -> Any:
     return elements * view.bits // 8
 
 
+@_predicate("PTO2018", "expects {names} to have the same tile config")
+def same_config(*views: Any) -> bool:
+    """All tiles have one layout, box, pad value and compact form."""
+    tiles = _present(views)
+    return all(
+        _all_equal([getattr(v, name) for v in tiles])
+        for name in ("blayout", "slayout", "fractal", "pad", "compact")
+    )
+
+
+@_predicate("PTO2026", "expects places and sizes in {names} to be multiples of inner shape")
+def in_boxes(tile: Any, rows: Any, cols: Any) -> bool:
+    """Rows and columns are whole boxes of a tile; those of an unboxed tile have one element."""
+    box_rows, box_cols = box_shape(tile.type.dtype, tile.slayout, tile.fractal)
+    return rows % box_rows == 0 and cols % box_cols == 0
+
+
+@_predicate("PTO2016", "expects the shape of {names} to be that of the window")
+def window_shape(result: Any, sizes: Any) -> bool:
+    """A tile has the shape that two positive sizes name; others are reported elsewhere."""
+    wanted = [s.const for s in sizes]
+    if len(wanted) != 2 or any(isinstance(s, int) and s <= 0 for s in wanted):
+        return True
+    return result.rows == wanted[0] and result.cols == wanted[1]
+
+
+@_predicate("PTO2017", "expects the valid region of {names} to be that of the window")
+def window_valid(result: Any, sizes: Any, valid: Any, axis: int) -> bool:
+    """A valid extent is the one that `valid` names, known where that is a constant; without `valid`
+    any that is known. One outside its size is reported elsewhere."""
+    is_dynamic = (result.dyn_row, result.dyn_col)[axis]
+    if valid is None:
+        return not is_dynamic
+    if len(valid) != 2 or len(sizes) != 2:
+        return True
+    extent, size = valid[axis].const, sizes[axis].const
+    if not isinstance(extent, int):
+        return is_dynamic
+    if not 0 <= extent <= size:
+        return True
+    return not is_dynamic and (result.v_row, result.v_col)[axis] == extent
+
+
+@_predicate("PTO2027", "expects a path through {names} to a field")
+def is_path(struct: Any, path: Any, fault: str) -> bool:
+    """A path of numbers through a record does not have a fault: a number outside it (`range`), one
+    into a scalar (`field`), an end at a record (`scalar`)."""
+    return _walk(struct, path)[0] != fault
+
+
+@_predicate("PTO2010", "expects the value to have the type of the field")
+def ends_at(struct: Any, path: Any, value: Any) -> bool:
+    """The path leads to a field of the type of the value."""
+    found = _walk(struct, path)[1]
+    return not path or found is None or value is None or value.type == found
+
+
+def _walk(struct: Any, path: Any) -> tuple[str, Any]:
+    """Follow a path: what is wrong with it, or the type at its end."""
+    type_ = struct.type
+    for step in path or ():
+        if not isinstance(type_, StructType):
+            return "field", None
+        if not isinstance(step.const, int) or not 0 <= step.const < len(type_.fields):
+            return "range", None
+        type_ = type_.fields[step.const]
+    return ("scalar", None) if path and isinstance(type_, StructType) else ("", type_)
+
+
 # -- registers, masks and micro instructions --------------------------------------------------
 
 
@@ -316,6 +391,43 @@ def payload_fits(payload: Any, mode: Any) -> bool:
     if word.endswith(("_scalar", "scalar_relu")):
         return payload is not None and payload.kind != "ptr"
     return True
+
+
+@_predicate("PTO2121", "expects value type to match pointer element type")
+def payload_of(value: Any, pointer: Any) -> bool:
+    """The value is an element of the pointer: of its type, several numbers in one by their
+    count."""
+    if value is None or pointer is None:
+        return True
+    packed = value.kind == "vector"
+    family = f"vector<{value.count}x{value.family}>" if packed else value.family
+    return family == pointer.family
+
+
+def _payload(view: Any) -> str:
+    """The name of what a value holds: `f32`, `vector<2xf16>`, `hif8x2`."""
+    return f"vector<{view.count}x{view.family}>" if view.kind == "vector" else view.family
+
+
+@_predicate("PTO2128", "expects {names} to be numbers")
+def simt_kind(view: Any) -> str:
+    """What a value of SIMT code is: `integer`, `float`, or `packed` with several numbers in it."""
+    if view.kind == "vector" or "x" in view.family.partition("f4E")[2] or "hif8x2" in view.family:
+        return "packed"
+    return "integer" if view.family[0] == "i" else "float"
+
+
+@_predicate("PTO2128", "expects {names} to be a pair that converts")
+def simt_pair(source: Any, target: Any) -> bool:
+    """SIMT code has a conversion between two values."""
+    return simt_rounding(_payload(source), _payload(target)) is not None
+
+
+@_predicate("PTO2128", "expects another rounding mode")
+def simt_rounds(source: Any, target: Any, mode: Any) -> bool:
+    """A conversion of SIMT code has a rounding mode."""
+    letters = simt_rounding(_payload(source), _payload(target)) or ""
+    return str(mode) in letters
 
 
 @_predicate("PTO2034", "expects {names} to fit the instruction's fields")

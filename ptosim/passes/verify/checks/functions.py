@@ -114,7 +114,7 @@ def calls(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     source = resolved.module.source
     for op in resolved.ops:
         function = resolved.functions.get(op.bound.get("callee", ""))
-        if function is not None:
+        if function is not None and op.has("call"):
             yield from _call_arguments(op, function, source)
             yield from _call_results(op, function, source)
 
