@@ -137,6 +137,7 @@ def test_every_word_is_used() -> None:
 
 # Words that are read and then refused: modes of ReLU that tile operations do not have.
 REFUSED = {
+    ("pad_value", "null"),
     ("relu_pre_mode", "scalar_relu"),
     ("relu_pre_mode", "vector_relu"),
     ("relu_pre_mode", "pwl"),

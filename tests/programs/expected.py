@@ -365,6 +365,20 @@ def micro_softmax() -> Arrays:
     return {"y": (e / e.sum(1, keepdims=True)).astype(np.float32)}
 
 
+@program("micro/row_sums")
+def row_sums() -> Arrays:
+    return {"y": randn((16, 500), 64).astype(np.float64).sum(1).astype(np.float32).reshape(1, 16)}
+
+
+@program("micro/mxfp4_quantise")
+def mxfp4_quantise() -> Arrays:
+    """The first of a pair is in the low half of its byte."""
+    x = randn((16, 128), 65).astype(BF16).astype(np.float64).reshape(16, 4, 32)
+    scales = ocp_exponents(np.abs(x).max(2), 2)
+    found = e2m1(x * np.exp2(127.0 - scales)[:, :, None]).reshape(16, 64, 2)
+    return {"q": found[..., 0] | found[..., 1] << 4, "scales": scales}
+
+
 @program("micro/topk")
 def vector_topk() -> Arrays:
     x = randn((8, 128), 71)
