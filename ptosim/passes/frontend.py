@@ -230,6 +230,7 @@ _CHECKS = (
     (functions.calls, None),
     (functions.regions, None),
     (functions.windows, {"window"}),
+    (functions.devices, {"entry_only"}),
     (addresses.levels, {"makes_storage", "places"}),
     (shapes.windows, {"window"}),
     (shapes.layouts, {"view"}),

@@ -191,7 +191,7 @@ def get_tensor_view_dim(ctx: ValueContext) -> Action:
     return ctx.computed(size, "source", "index")
 
 
-@value("pto.load_scalar")
+@value("pto.load_scalar", "pto.ld_dev")
 def load_scalar(ctx: ValueContext) -> Action:
     """result = pointer[offset]."""
     pointer, offset, result = ctx.slots["ptr"], ctx.slots["offset"], ctx.result
@@ -205,7 +205,7 @@ def load_scalar(ctx: ValueContext) -> Action:
     return run
 
 
-@value("pto.store_scalar")
+@value("pto.store_scalar", "pto.st_dev")
 def store_scalar(ctx: ValueContext) -> Action:
     """pointer[offset] = value."""
     pointer, offset, source = ctx.slots["ptr"], ctx.slots["offset"], ctx.slots["value"]

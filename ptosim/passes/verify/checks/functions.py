@@ -109,6 +109,23 @@ def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
                 )
 
 
+def devices(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report operations of entries in functions that are none."""
+    rules, source = unit_rules(resolved.date), resolved.module.source
+    for function in resolved.functions.values():
+        if function.implicit or mark_of(function.op, rules) is not None:
+            continue
+        for op in function.ops:
+            if op.has("entry_only"):
+                yield finding(
+                    "PTO1071",
+                    f"'{op.name}' op {rules.rules['entry_only']}",
+                    op.span(source),
+                    more=(Label(function.op.span(source), "no entry"),),
+                    help="mark the function as an entry: `attributes {pto.kernel}`",
+                )
+
+
 def calls(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report arguments and results of calls whose types are not the function's."""
     source = resolved.module.source

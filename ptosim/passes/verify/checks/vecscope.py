@@ -13,7 +13,6 @@ from ptosim.ground.source import Source, Span
 from ptosim.passes.place.scopes import escapes, runs_of
 from ptosim.passes.place.sides import CUBE, has_registers, is_register, makes_registers
 
-
 _OF_REGISTERS = frozenset(("vector_region", "loads", "stores"))
 
 
