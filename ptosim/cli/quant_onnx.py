@@ -83,14 +83,14 @@ def _emit(folder: Path, outcome: Outcome) -> None:
 def _write_outputs(pairs: list[str], outcome: Outcome) -> None:
     import io
 
-    got = next(v for (_, form), v in outcome.results.items() if form == "exact")
+    got = next((v for (_, form), v in outcome.results.items() if form == "exact"), {})
     for pair in pairs:
         name, file = split(pair, "--out")
         if name not in got:
             known = ", ".join(got)
             raise UsageError(f"the model has no output `{name}`", help=f"outputs: {known}")
         buffer = io.BytesIO()
-        np.save(buffer, got[name])
+        np.save(buffer, onnx_model.portable(got[name]))
         write_file(Path(file), buffer.getvalue())
 
 
@@ -108,12 +108,13 @@ class _Report(NamedTuple):
 
 def _renderables(report: _Report) -> list[Part]:
     outcome = report.outcome
-    targets = list(dict.fromkeys(target for target, _ in outcome.results))
+    keys = [*outcome.results, *outcome.refused]
+    targets = sorted({target for target, _ in keys})
     rows = []
     for line in outcome.lines:
         shape = "x".join(map(str, line.shape)) or "scalar"
         names = (f"{line.op} {line.node}", f"{line.dtype} {shape}")
-        for form in dict.fromkeys(form for _, form in outcome.results):
+        for form in dict.fromkeys(form for _, form in keys):
             cells = [c for t in targets for c in _cells(line, (t, form))]
             rows.append((*names, form, *cells))
             names = ("", f"other oracle: {line.other}" if line.other else "")
@@ -129,6 +130,8 @@ def _renderables(report: _Report) -> list[Part]:
 
 
 def _cells(line: Line, key: tuple[str, str]) -> tuple[str, str]:
+    if key not in line.gaps:
+        return "refused", "-"
     gap, cycles = line.gaps[key], line.cycles[key]
     cost = "-" if cycles is None else str(cycles)
     if not gap.mismatches:
@@ -144,6 +147,8 @@ def _totals(outcome: Outcome) -> str:
         total = "" if None in cycles else f", {sum(c or 0 for c in cycles)} cycles"
         same = "same as the reference" if outcome.identical_for(key) else "differs"
         lines.append(f"{key[0]} {key[1]}: {same}{total}")
+    for (target, form), why in outcome.refused.items():
+        lines.append(f"{target} {form}: refused: {why[0].message}")
     return "\n".join(lines)
 
 
@@ -158,6 +163,10 @@ def _fields(report: _Report) -> dict[str, object]:
         "generated": report.generated,
         "made_up": report.generated,  # its earlier name
         "notes": outcome.notes,
+        "refused": [
+            {"target": target, "form": form, "why": [d.message for d in why]}
+            for (target, form), why in outcome.refused.items()
+        ],
         "findings": outcome.findings,
         "nodes": [_line_fields(line) for line in outcome.lines],
     }

@@ -129,6 +129,8 @@ def _value(out: Writer, given: str, request: Request) -> str:
         return out.cast(low, narrow, b)
     if src in _FLOATS and dst in _FLOATS and bits(b) <= bits(a) and request.saturates:
         return _keeping_nan(out, given, a, b, part, letter)
+    if src in _FLOATS and dst in _CODES and request.saturates:
+        return _keeping_nan_code(out, given, a, b, part, letter)
     return out.convert(given, a, b, part, letter, "SAT" if request.saturates else "NOSAT")
 
 
@@ -136,6 +138,13 @@ def _keeping_nan(out: Writer, given: str, a: str, b: str, part: str, letter: str
     clamped = out.convert(given, a, b, part, letter, "SAT")
     ieee = out.convert(given, a, b, part, letter, "NOSAT")
     return out.select(ieee, clamped, out.nan(ieee, b), b)
+
+
+def _keeping_nan_code(out: Writer, given: str, a: str, b: str, part: str, letter: str) -> str:
+    """As `_keeping_nan`, of f32 to a float of 8 bits, which nothing selects or compares."""
+    clamped = out.cast(out.convert(given, a, b, part, letter, "SAT"), b, "i32")
+    ieee = out.cast(out.convert(given, a, b, part, letter, "NOSAT"), b, "i32")
+    return out.cast(out.select(ieee, clamped, out.nan(given, a), "i32"), "i32", b)
 
 
 def _low_words(out: Writer, given: str, saturates: bool) -> str:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.ground.isa.conversions import lane_conversion
+from ptosim.ground.isa.dtypes import dtype
 
 VREG_BITS = 8 * REGISTER_BYTES
 MASK = "!pto.mask<b32>"
@@ -249,7 +251,14 @@ class Writer:
     def convert(
         self, value: str, src: str, dst: str, part: str = "", rnd: str = "R", sat: str = "SAT"
     ) -> str:
-        """Return all lanes of a register in another type."""
-        words = [f'rnd = "{rnd}"', f'sat = "{sat}"', *([f'part = "{part}"'] if part else [])]
-        operands = f"{value}, {self.every(min(bits(src), 32))} {{{', '.join(words)}}}"
+        """Return all lanes of a register in another type; rounding and saturation are written where
+        the pair of types takes them."""
+        taken = lane_conversion(dtype(src), dtype(dst))
+        words = [
+            *([f'rnd = "{rnd}"'] if taken is None or taken.rnd else []),
+            *([f'sat = "{sat}"'] if taken is None or taken.sat else []),
+            *([f'part = "{part}"'] if part else []),
+        ]
+        attributes = f" {{{', '.join(words)}}}" if words else ""
+        operands = f"{value}, {self.every(min(bits(src), 32))}{attributes}"
         return self.op("vcvt", operands, f"{vreg(src)}, {mask_of(src)}", vreg(dst))

@@ -7,7 +7,8 @@ formula step by step on the vector unit; its results are those of the system for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
@@ -21,6 +22,11 @@ CLAMPED = f"{RINT}, {ON}"
 FAR = 1 << 20
 """Integers beyond this are clamped to it before a zero point is added: it saturates every output,
 and the sum cannot wrap."""
+LOWEST = -3.0e38
+"""An f32 below every integer type."""
+_TOP = (1 << 31) - 1
+_HALF_OVERFLOW = 65520.0
+"""From here on f16 rounds to infinity."""
 
 Parameter = TypedName | TileText
 
@@ -31,12 +37,15 @@ class Affine:
 
     `along` says how they meet the elements: `tensor` (scalars), `row` (column tiles [R, 1]) or
     `column` (row tiles [1, C]). `through` is a half type that exact quotients are rounded to. In
-    the fast form `scale` is the reciprocal. `zero` None: no zero point."""
+    the fast form `scale` is the reciprocal. `zero` None: no zero point. `through_int32`: quotients
+    that are too large, and NaN, become -2^31, and the sum with the zero point wraps; else NaN gives
+    the lower limit."""
 
     along: str
     scale: Parameter
     zero: Parameter | None = None
     through: str | None = None
+    through_int32: bool = False
 
 
 def apply(f: FunctionText, name: str, tile: TileText, parameter: Parameter, out: TileText) -> None:
@@ -92,11 +101,56 @@ def quantize_exact(f: FunctionText, x: TileText, affine: Affine, out: Storage) -
     if not out.is_integer:
         return _to_float8(f, x, affine, out)
     quotient = _divided(f, x, affine)
+    numbers(f, quotient, x)
     whole = converted(f, quotient, "whole", "i32", CLAMPED)
-    if affine.zero is not None:
+    return offset(f, whole, affine, out, x)
+
+
+def offset(
+    f: FunctionText, whole: TileText, affine: Affine, out: Storage, scratch: TileText
+) -> TileText:
+    """Add the integer zero point to rounded quotients, and convert them to the output type."""
+    if affine.through_int32:
+        _lowest_for_highest(f, whole)
+    elif affine.zero is not None:
         clamp(f, whole, -FAR, FAR)
+    if affine.zero is not None:
         apply(f, "add", whole, affine.zero, whole)
-    return narrow(f, whole, x, out)
+    return narrow(f, whole, scratch, out)
+
+
+def numbers(f: FunctionText, tile: TileText, scratch: TileText) -> None:
+    """Put a number below every limit in the place of NaN; `scratch` is overwritten."""
+    choose(f, tile, tile, "ne", LOWEST, tile, scratch)
+
+
+def choose(
+    f: FunctionText,
+    left: TileText,
+    right: TileText | TypedName,
+    mode: str,
+    value: float,
+    tile: TileText,
+    scratch: TileText,
+) -> None:
+    """Put a value where a comparison holds; `scratch`, of the tile's type, is overwritten."""
+    mask = f.tile("mask", "i8", tile.rows, tile.cols)
+    if not isinstance(right, TileText):  # TCMPS of A5 packs its mask as TSEL does not read it
+        edges = f.tile("edges", left.dtype, tile.rows, tile.cols)
+        f.op("pto.texpands", [right], [edges])
+        right = edges
+    f.op("pto.tcmp", [left, right], [mask], f"cmpMode = #pto<cmp {mode}>")
+    f.op("pto.texpands", [f.real(value, tile.dtype)], [scratch])
+    f.op("pto.tsel", [mask, scratch, tile], [tile])
+
+
+def _lowest_for_highest(f: FunctionText, whole: TileText) -> None:
+    """Turn the largest integer, where a conversion ends that saturates, into the smallest one,
+    where one ends that does not: one more wraps."""
+    top = f.tile("top", "i32", whole.rows, whole.cols)
+    f.op("pto.tmaxs", [whole, f.integer(_TOP - 1, "i32")], [top])
+    f.op("pto.tadds", [top, f.integer(1 - _TOP, "i32")], [top])
+    f.op("pto.tadd", [whole, top], [whole])
 
 
 def _divided(f: FunctionText, x: TileText, affine: Affine) -> TileText:
@@ -105,7 +159,7 @@ def _divided(f: FunctionText, x: TileText, affine: Affine) -> TileText:
     apply(f, "div", x, affine.scale, quotient)
     if affine.through is None:
         return quotient
-    return real(f, half(f, quotient, affine.through))
+    return real(f, rounded_half(f, quotient, affine.through))
 
 
 def _to_float8(f: FunctionText, x: TileText, affine: Affine, out: Storage) -> TileText:
@@ -167,12 +221,44 @@ def dequantize(f: FunctionText, q: TileText, affine: Affine, stored: Storage) ->
 def widen(f: FunctionText, q: TileText, stored: Storage) -> TileText:
     """Return stored values as f32."""
     if stored.name == "ui16":
-        raise unsupported("no target converts 16-bit unsigned integers to floats")
+        return _widen_16(f, q)
+    if stored.name == "ui32":
+        return _widen_32(f, q)
     if q.dtype in ("i8", "ui8"):
         return real(f, half(f, q))
     if q.dtype in ("i32", "i16") or (f.target == "a5" and q.dtype in ("f8E4M3FN", "f8E5M2")):
         return real(f, q)
     raise unsupported(f"{f.target} has no conversion from {q.dtype} to f32")
+
+
+def _widen_16(f: FunctionText, q: TileText) -> TileText:
+    """Return 16-bit unsigned integers as f32: no target converts them, so that the signed value
+    gets the 2^16 that it lacks where it is negative; all of it is exact."""
+    made = real(f, replace(q, dtype="i16"))
+    lacking = f.tile("lacking", "f32", q.rows, q.cols)
+    f.op("pto.tmins", [made, f.real(0.0)], [lacking])
+    f.op("pto.tmaxs", [lacking, f.real(-1.0)], [lacking])
+    f.op("pto.tmuls", [lacking, f.real(-65536.0)], [lacking])
+    f.op("pto.tadd", [made, lacking], [made])
+    return made
+
+
+def _widen_32(f: FunctionText, q: TileText) -> TileText:
+    """Return 32-bit unsigned integers as f32, rounded once: the halves of 16 bits are exact."""
+    whole, high = replace(q, dtype="i32"), f.tile("high", "i32", q.rows, q.cols)
+    low = f.tile("low", "i32", q.rows, q.cols)
+    f.op("pto.tshrs", [whole, f.integer(16, "i32")], [high])
+    f.op("pto.tmuls", [high, f.integer(-65536, "i32")], [low])
+    f.op("pto.tadd", [whole, low], [low])
+    made, rest = real(f, high), real(f, low)
+    lacking = f.tile("lacking", "f32", q.rows, q.cols)
+    f.op("pto.tmins", [made, f.real(0.0)], [lacking])
+    f.op("pto.tmaxs", [lacking, f.real(-1.0)], [lacking])
+    f.op("pto.tmuls", [lacking, f.real(-65536.0)], [lacking])
+    f.op("pto.tadd", [made, lacking], [made])
+    f.op("pto.tmuls", [made, f.real(65536.0)], [made])
+    f.op("pto.tadd", [made, rest], [made])
+    return made
 
 
 def converted(
@@ -187,6 +273,18 @@ def converted(
 def half(f: FunctionText, tile: TileText, dtype: str = "f16") -> TileText:
     """Return the values of a tile in f16 or bf16."""
     return converted(f, tile, "half", dtype)
+
+
+def rounded_half(f: FunctionText, tile: TileText, dtype: str) -> TileText:
+    """Return f32 values rounded to f16 or bf16, with infinities where they are too large: the
+    conversion of A2/A3 saturates."""
+    made = converted(f, tile, "half", dtype, f"{RINT}, {OFF}" if f.target == "a5" else RINT)
+    if f.target == "a2a3" and dtype == "f16":
+        scratch = f.tile("infinite", dtype, tile.rows, tile.cols)
+        for mode, sign in (("ge", 1.0), ("le", -1.0)):
+            edge = f.real(sign * _HALF_OVERFLOW)
+            choose(f, tile, edge, mode, sign * math.inf, made, scratch)
+    return made
 
 
 def real(f: FunctionText, tile: TileText) -> TileText:

@@ -45,23 +45,39 @@ class KernelRunner:
 
     # -- vector kernels ---------------------------------------------------------------------------
 
-    def quantize(self, x: Matrix, out: Storage, form: str, through: str | None) -> np.ndarray:
-        """Quantise a matrix; `through` is a half type that the quotient is rounded to."""
+    def quantize(
+        self, x: Matrix, out: Storage, form: str, through: str | None, oracle: str = "onnx"
+    ) -> np.ndarray:
+        """Quantise a matrix; `through` is a half type that the quotient is rounded to, `oracle`
+        whose answers to what is no number or too large the exact form has."""
         rows, cols = x.array.shape
-        grid = kernels.grid(rows, cols)
         zero = bool(np.any(x.zero != 0))
+        word, is_reference = type_word(x.array.dtype), oracle == "reference"
+        promoted = is_reference and word == "i32" and form == "exact"
+        grid = kernels.grid(rows, cols, kernels.ELEMENTS // (2 if promoted else 1))
         f = kernels.quantize(
-            "quantize", self.target, grid, x.along, out, form,
-            zero=zero, x=type_word(x.array.dtype), through=through,
+            "quantize", self.target, grid, x.along, out, form, zero=zero, x=word, through=through,
+            through_int32=is_reference and form == "exact", promoted=promoted,
         )  # fmt: skip
         scale = x.scale.astype(np.float32)
+        args: dict[str, np.ndarray] = {"scale": scale}
+        if promoted:
+            parts = halves(scale)
+            args |= {"high": parts["high"], "low": parts["low"]}
         if form == "fast":
             with np.errstate(all="ignore"):
-                scale = np.float32(1) / scale
-        args: dict[str, np.ndarray] = {"scale": scale}
+                args["scale"] = np.float32(1) / scale
         if zero:
             args["zero"] = x.zero.astype(np.float32 if form == "fast" else np.int32)
         return self._matrix(f, grid, x, args, out)
+
+    def scaled(self, x: Matrix, op: str, result: str = "f32", through: str | None = None):
+        """Return quotients (`op` div) or products (mul) of a matrix and its scales."""
+        grid = kernels.grid(*x.array.shape)
+        f = kernels.scaled(
+            "scale", self.target, grid, x.along, op, type_word(x.array.dtype), result, through
+        )
+        return self._matrix(f, grid, x, {"scale": x.scale.astype(np.float32)}, None, result)
 
     def dequantize(self, q: Matrix, stored: Storage, result: str) -> np.ndarray:
         """Dequantise a matrix into a float type."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from ptosim.interop import chains
+from ptosim.interop import chains, requant
 from ptosim.interop.chains import Affine
 from ptosim.interop.program_text import FunctionText, TileText, TypedName
 from ptosim.quant.storage import Storage
@@ -146,23 +146,54 @@ def quantize(
     zero: bool,
     x: str = "f32",
     through: str | None = None,
+    through_int32: bool = False,
+    promoted: bool = False,
 ) -> FunctionText:
     """Return a function x -> y that quantises, with `scale` and `zero` arguments.
 
     `form` is fast (the scale argument is the reciprocal, zero is f32) or exact (the scale itself,
-    zero is i32). `x` is the element type of the input: f32, f16 or bf16."""
+    zero is i32). `x` is the element type of the input: f32, f16, bf16 or i32. `promoted`: quotients
+    of integers as if they were divided in f64, with `high` and `low` halves of the scale."""
 
     def body(f: FunctionText, frame: Frame) -> None:
         source = frame.load("x", x)
+        if promoted:
+            shift = frame.parameter("zero", along, "i32") if zero else None
+            scale, *parts = (frame.parameter(n, along) for n in ("scale", "high", "low"))
+            affine = Affine(along, scale, shift, None, through_int32)
+            factor = requant.Factor(scale, *parts)
+            frame.store(requant.integer_quotients(f, source, factor, affine, out), "y")
+            return
         if x != "f32":
             source = chains.real(f, source)  # integers too
+        if through not in (None, x):
+            source = chains.real(f, chains.rounded_half(f, source, through))
         scale = frame.parameter("scale", along)
         shift = None
         if zero:
             shift = frame.parameter("zero", along, "f32" if form == "fast" else "i32")
         make = chains.quantize_fast if form == "fast" else chains.quantize_exact
-        affine = Affine(along, scale, shift, through)
+        affine = Affine(along, scale, shift, through, through_int32)
         frame.store(make(f, source, affine, out), "y")
+
+    return function(name, target, shape, body)
+
+
+def scaled(
+    name: str, target: str, shape: Grid, along: str, op: str, x: str, y: str, through: str | None
+) -> FunctionText:
+    """Return a function x -> y of quotients (`op` div) or products (mul) with `scale`, for types
+    that the host converts to and from f32."""
+
+    def body(f: FunctionText, frame: Frame) -> None:
+        source = frame.load("x", x)
+        if x != "f32":
+            source = chains.real(f, source)
+        made = f.tile("scaled", "f32", source.rows, source.cols)
+        chains.apply(f, op, source, frame.parameter("scale", along), made)
+        if through is not None:
+            made = chains.real(f, chains.rounded_half(f, made, through))
+        frame.store(made if y == "f32" else chains.rounded_half(f, made, y), "y")
 
     return function(name, target, shape, body)
 

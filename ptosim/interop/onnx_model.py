@@ -13,7 +13,7 @@ import numpy as np
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.quant.onnx.schema import Attributes
-from ptosim.quant.storage import storage
+from ptosim.quant.storage import as_bytes, storage
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto
@@ -151,12 +151,38 @@ def feeds(
     return found, generated
 
 
+def _of_codes(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Elements of a type that NumPy does not have, as a file holds them: bytes without a type
+    (`np.save` of such an array), or codes and integers of the same width."""
+    if (dtype.kind in "biuf" and dtype.isbuiltin == 1) or array.dtype == dtype:
+        return array
+    if array.dtype.itemsize != dtype.itemsize or array.dtype.names is not None:
+        return array
+    known = storage(dtype)
+    if array.dtype.type is np.void:
+        return array.view(dtype)
+    if array.dtype.kind not in "iu":
+        return array
+    if not known.is_integer:
+        return array.view(dtype) if array.dtype.kind == "u" else array
+    inside = np.all((array >= known.low) & (array <= known.high))
+    return array.astype(dtype) if inside else array
+
+
+def portable(array: np.ndarray) -> np.ndarray:
+    """Return an array that `np.load` reads back as numbers: integers of 2 and 4 bits as int8 or
+    uint8, other types that NumPy does not have as codes of their width."""
+    array = as_bytes(array)
+    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
+
+
 def _checked(
     name: str, array: np.ndarray, dtype: np.dtype, dims: tuple[int | None, ...]
 ) -> np.ndarray:
     fits = array.ndim == len(dims) and all(
         d in (None, n) for d, n in zip(dims, array.shape, strict=True)
     )
+    array = _of_codes(array, dtype)
     if array.dtype != dtype or not fits:
         shape = "x".join("?" if d is None else str(d) for d in dims) or "scalar"
         got = "x".join(map(str, array.shape)) or "scalar"

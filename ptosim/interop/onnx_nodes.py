@@ -17,12 +17,21 @@ from ptosim.interop import cube_kernels, host_ops, requant
 from ptosim.interop.chains import unsupported
 from ptosim.interop.kernel_runner import KernelRunner, factor_of, halves
 from ptosim.interop.kernels import Frame
-from ptosim.interop.matrices import matrix
+from ptosim.interop.matrices import Matrix, matrix
 from ptosim.interop.program_text import FunctionText
 from ptosim.quant.integer_ops import convolve
-from ptosim.quant.onnx.ops import dynamic_parameters, given, granularity, need, window_of
+from ptosim.quant.onnx.ops import (
+    ORACLES,
+    dynamic_parameters,
+    given,
+    granularity,
+    need,
+    window_of,
+)
 from ptosim.quant.onnx.rules import dtype_word, output_type
 from ptosim.quant.onnx.schema import Node
+from ptosim.quant.quantize import Options, quantize_array
+from ptosim.quant.schemes import scheme
 from ptosim.quant.storage import Storage, of_array, storage
 
 Arrays = list[np.ndarray | None]
@@ -59,27 +68,53 @@ def _integers(values: np.ndarray | None) -> np.ndarray:
 def _quantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     x, scale = need(inputs, 0), need(inputs, 1)
     out = storage(output_type(node))
-    if x.dtype not in (np.dtype(np.float32), *_HALVES):
+    if x.dtype not in (np.dtype(np.float32), np.dtype(np.int32), *_HALVES):
         raise _not_lowered(node, f"x is {x.dtype}")
-    if not out.is_integer and not node.attrs.get("saturate", 1):
-        raise _not_lowered(node, "float8 without saturation has no conversion")
     zero = np.zeros((), np.int32) if not out.is_integer else _integers(given(inputs, 2))
     x2 = matrix(x, scale, zero, *granularity(scale, node.attrs))
-    form = low.form if out.is_integer else "exact"
-    return [low.runner.quantize(x2, out, form, _through(low, node, scale))]
+    through = _through(low, node, x, scale)
+    if not out.is_integer:
+        return [_narrow(low, node, x2, out, through, given(inputs, 2))]
+    return [low.runner.quantize(x2, out, low.form, through, low.oracle)]
+
+
+_NATIVE = ("f8E4M3FN", "f8E5M2")
+"""Narrow floats that A5 converts from and to f32."""
+
+
+def _narrow(
+    low: Lowering, node: Node, x: Matrix, out: Storage, through: str | None, zero: np.ndarray | None
+) -> np.ndarray:
+    """To a narrow float: by the conversion that A5 has, else quotients on the vector unit and a
+    table of the host, as for formats that no target has."""
+    saturate = bool(node.attrs.get("saturate", 1))
+    if low.runner.target != "a5":
+        raise unsupported(f"node {node}: {low.runner.target} has no tiles of {out}")
+    if out.name in _NATIVE and saturate and low.oracle != "runtime":
+        return low.runner.quantize(x, out, "exact", through)
+    low.notes.add(f"quotients become {out} by a table of the host: no instruction converts them so")
+    quotients = low.runner.scaled(x, "div", through=through)
+    shift = np.zeros((), np.float32)
+    if zero is not None and not out.name.startswith("f8"):
+        shift = zero.astype(np.float32)
+    one = np.ones((), np.float32)
+    chosen = scheme(ORACLES[low.oracle][0])
+    return quantize_array(quotients, one, shift, chosen, out, options=Options(saturate=saturate))
 
 
 _HALVES = {storage("f16").array: "f16", storage("bf16").array: "bf16"}
 
 
-def _through(low: Lowering, node: Node, scale: np.ndarray) -> str | None:
-    """The half type in which an oracle divides, None for f32."""
+def _through(low: Lowering, node: Node, x: np.ndarray, scale: np.ndarray) -> str | None:
+    """The half type in which an oracle divides, None for f32 (and for what it promotes to f32)."""
     if low.oracle == "runtime":
         return None
     precision = node.attrs.get("precision") or 0
     if precision:
         name = storage(dtype_word(precision)).name
         return name if name in ("f16", "bf16") else None
+    if low.oracle == "reference" and x.dtype != scale.dtype:
+        return None  # NumPy promotes: a half by another type is divided in f32
     return _HALVES.get(scale.dtype)
 
 
@@ -88,6 +123,13 @@ def _dequantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     stored = of_array(q)
     assert stored is not None
     result = storage(output_type(node)).name
+    if stored.kind == "float" and low.runner.target != "a5":
+        raise unsupported(f"node {node}: {low.runner.target} has no tiles of {stored}")
+    if stored.kind == "float" and stored.name not in _NATIVE:
+        low.notes.add(f"{stored} becomes f32 by a table of the host: no instruction converts it")
+        zero = np.zeros((), np.int32)
+        x2 = matrix(q.astype(np.float32), scale, zero, *granularity(scale, node.attrs))
+        return [low.runner.scaled(x2, "mul", result)]
     x2 = matrix(q, scale, _integers(given(inputs, 2)), *granularity(scale, node.attrs))
     return [low.runner.dequantize(x2, stored, result)]
 

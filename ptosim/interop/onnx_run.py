@@ -66,9 +66,11 @@ class Outcome:
     programs: dict[tuple[str, str], list[tuple[str, Ran]]]
     notes: list[str]
     findings: list[Diagnostic]
+    refused: dict[tuple[str, str], list[Diagnostic]] = field(default_factory=dict)
+    """Why a target and form do not run the model."""
 
     def identical(self, form: str = "exact") -> bool:
-        """True if a form gives the reference's outputs on every target."""
+        """True if a form gives the reference's outputs on every target that runs the model."""
         return all(self.identical_for(key) for key in self.results if key[1] == form)
 
     def identical_for(self, key: tuple[str, str]) -> bool:
@@ -87,7 +89,7 @@ def run(
     """Run a model on targets and compare with an oracle.
 
     Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
-    without a kernel (every one of them is named)."""
+    without a kernel (every one of them is named) and for a model that no target runs."""
     _check_operators(graph)
     expected, source = _expected(graph, feeds, oracle)
     other, _ = _evaluated(graph, feeds, ORACLES[oracle])
@@ -96,9 +98,13 @@ def run(
     outcome = Outcome(
         oracle, source, lines, {n: expected[n] for n in graph.outputs}, {}, {}, [], findings
     )
-    for target in targets:
-        for form in FORMS:
-            _run_form(graph, feeds, expected, outcome, (target, form))
+    for key in [(target, form) for target in targets for form in FORMS]:
+        try:
+            _run_form(graph, feeds, expected, outcome, key)
+        except UnsupportedError as problem:
+            outcome.refused[key] = list(problem.diagnostics)
+    if outcome.refused and not outcome.results:
+        raise UnsupportedError(next(iter(outcome.refused.values())))
     return outcome
 
 

@@ -17,6 +17,10 @@ class TypedName(NamedTuple):
     type: str
 
 
+_INFINITIES = {
+    ("f32", True): "0x7F800000", ("f32", False): "0xFF800000",
+    ("f16", True): "0x7C00", ("f16", False): "0xFC00",
+}  # fmt: skip
 _LAYOUTS = {
     "nd": ("row_major", "none_box"),
     "dn": ("col_major", "none_box"),
@@ -101,14 +105,16 @@ class FunctionText:
         """Return an integer constant as an operand."""
         return TypedName(self.const(value, type_), type_)
 
-    def real(self, value: float) -> TypedName:
-        """Return an f32 constant as an operand."""
+    def real(self, value: float, type_: str = "f32") -> TypedName:
+        """Return a float constant as an operand; infinities as the bits of f32 and f16."""
         text = repr(float(np.float32(value)))
         text = text if "." in text or "e" not in text else text.replace("e", ".0e")
-        key = (text, "f32")
+        if math.isinf(value):
+            text = _INFINITIES[type_, value > 0]
+        key = (text, type_)
         if key not in self._constants:
             self._constants[key] = f"%f{len(self._constants)}"
-        return TypedName(self._constants[key], "f32")
+        return TypedName(self._constants[key], type_)
 
     def fresh(self, stem: str) -> str:
         """Return a new value name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptosim.interop import chains
-from ptosim.interop.chains import Parameter, apply
+from ptosim.interop.chains import Affine, Parameter, apply
 from ptosim.interop.program_text import FunctionText, TileText
 from ptosim.quant.onednn.attributes import PostOp
 from ptosim.quant.storage import Storage
@@ -20,6 +20,7 @@ _WIDE = float(1 << 20)
 _SPLITTER = 4097.0  # 2^12 + 1: halves of 12 bits of a 24-bit mantissa
 _TIE_SCALE = float(1 << 25)
 _SIGN_SCALE = 2.0**120
+_TOO_LARGE = 2.0**31
 
 
 def single(f: FunctionText, acc: TileText, factor: Parameter, zero: int, out: Storage) -> TileText:
@@ -63,6 +64,52 @@ def double(f: FunctionText, acc: TileText, factor: Factor, zero: int, out: Stora
     move = _move(f, p, e, odd=bool(zero % 2))
     f.op("pto.tadd", [a, move], [a])
     return _finish(f, a, zero, out)
+
+
+def integer_quotients(
+    f: FunctionText, x: TileText, scale: Factor, affine: Affine, out: Storage
+) -> TileText:
+    """Quantise int32 values as if the quotient were exact: clamp(round(x / scale) + zero).
+
+    The rounded f32 quotient k is off by one at most. What x - k * scale is, without error, says
+    whether it is: more than half a scale means the next integer."""
+    high, low = _halves_of(f, x)
+    value, quotient, large = (f.tile(n, "f32", x.rows, x.cols) for n in ("value", "k", "quotient"))
+    f.op("pto.tadd", [high, low], [value])
+    f.op("pto.tsub", [value, high], [high])
+    f.op("pto.tsub", [low, high], [low])  # low: what value lacks
+    apply(f, "div", value, scale.whole, large)  # not in place: A2/A3 multiplies there
+    f.op("pto.tmins", [large, f.real(_WIDE)], [quotient])
+    f.op("pto.tmaxs", [quotient, f.real(-_WIDE)], [quotient])
+    whole = chains.converted(f, quotient, "whole", "i32", chains.CLAMPED)
+    k = chains.real(f, whole)
+    f.op("pto.tcvt", [whole], [quotient], chains.RINT)
+    product, rest = _exact_product(f, k, scale)
+    f.op("pto.tsub", [value, product], [high])
+    f.op("pto.tadd", [high, low], [high])
+    f.op("pto.tsub", [high, rest], [high])  # high: x - k * scale
+    for sign in (1.0, -1.0):
+        f.op("pto.tmuls", [high, f.real(2 * sign)], [product])
+        apply(f, "sub", product, scale.whole, low)
+        f.op("pto.tmuls", [low, f.real(_SIGN_SCALE)], [low])
+        f.op("pto.tmaxs", [low, f.real(0.0)], [low])
+        f.op("pto.tmins", [low, f.real(1.0)], [low])
+        f.op("pto.tadd" if sign > 0 else "pto.tsub", [quotient, low], [quotient])
+    if affine.through_int32:
+        chains.choose(f, large, f.real(_TOO_LARGE), "ge", _TOO_LARGE, quotient, low)
+    whole = chains.converted(f, quotient, "whole", "i32", chains.CLAMPED)
+    return chains.offset(f, whole, affine, out, low)
+
+
+def _halves_of(f: FunctionText, x: TileText) -> tuple[TileText, TileText]:
+    """Return int32 values as two exact f32: multiples of 2^12, and what is left."""
+    upper, lower = (f.tile(n, "i32", x.rows, x.cols) for n in ("upper", "lower"))
+    f.op("pto.tshrs", [x, f.integer(12, "i32")], [upper])
+    f.op("pto.tmuls", [upper, f.integer(-4096, "i32")], [lower])
+    f.op("pto.tadd", [x, lower], [lower])
+    high, low = chains.real(f, upper), chains.real(f, lower)
+    f.op("pto.tmuls", [high, f.real(4096.0)], [high])
+    return high, low
 
 
 def _limit(f: FunctionText, tile: TileText, size: float) -> None:

@@ -147,6 +147,24 @@ def _grid(form: Format, saturate: bool) -> _Grid:
     )
 
 
+_DIRECTED = {"floor": (False, True), "ceil": (True, False), "trunc": (False, False)}
+"""Whether a positive and a negative number round away from zero."""
+
+
+def _rounded(magnitudes: np.ndarray, grid: _Grid, rounding: str, *, negative: bool) -> np.ndarray:
+    """Codes of `magnitudes` by a rounding mode; as in IEEE arithmetic what is rounded toward zero
+    does not overflow, unless it is an infinity."""
+    if rounding not in _DIRECTED:
+        return _nearest(magnitudes, grid, rounding)
+    last = len(grid.values) - 1
+    if _DIRECTED[rounding][negative]:
+        at = np.searchsorted(grid.values[:last], magnitudes, side="left")
+    else:
+        below = np.searchsorted(grid.values[:last], magnitudes, side="right") - 1
+        at = np.where(np.isinf(magnitudes), last, below)
+    return grid.codes[at]
+
+
 def _nearest(magnitudes: np.ndarray, grid: _Grid, rounding: str) -> np.ndarray:
     """Codes nearest to `magnitudes`; ties to the even code (`rint`) or upwards (`round`)."""
     midpoints = (grid.values[1:] + grid.values[:-1]) / 2
@@ -160,20 +178,22 @@ def _nearest(magnitudes: np.ndarray, grid: _Grid, rounding: str) -> np.ndarray:
 
 @cache
 @np.errstate(all="ignore")
-def _bf16_table(name: str, rounding: str, saturate: bool, nan_sign: bool) -> np.ndarray:
+def _bf16_table(name: str, rounding: str, saturate: bool, nan: str) -> np.ndarray:
     """Code of every bf16 pattern, where the pattern may be the odd-rounded half of an f32."""
     form = lookup(name)
     if form.kind != "code" or form.name == "f8E8M0FNU":
         raise ValueError(f"there is no encoding into {name}")
-    require(f"rounding into {name}", rounding, ("rint", "round"))
+    require(f"rounding into {name}", rounding, ("rint", "round", *_DIRECTED))
     grid = _grid(form, saturate)
     patterns = np.arange(0x8000, dtype=np.uint32) << 16
-    positive = _nearest(patterns.view(np.float32).astype(np.float64), grid, rounding)
-    negative = positive | grid.sign_bit
+    magnitudes = patterns.view(np.float32).astype(np.float64)
+    positive = _rounded(magnitudes, grid, rounding, negative=False)
+    negative = _rounded(magnitudes, grid, rounding, negative=True) | grid.sign_bit
     if form.name == "hif8":
-        negative[positive == 0] = 0
-    positive[0x7F81:] = grid.nan
-    negative[0x7F81:] = grid.nan | (grid.sign_bit if grid.nan_is_signed and nan_sign else 0)
+        negative[negative == grid.sign_bit] = 0
+    code = 0 if nan == "zero" else grid.nan
+    positive[0x7F81:] = code
+    negative[0x7F81:] = code | (grid.sign_bit if grid.nan_is_signed and nan == "signed" else 0)
     return np.concatenate([positive, negative]).astype(np.uint8)
 
 
@@ -186,9 +206,9 @@ def _odd_half(values: np.ndarray) -> np.ndarray:
 
 @cache
 @np.errstate(all="ignore")
-def _f16_table(name: str, rounding: str, saturate: bool, nan_sign: bool) -> np.ndarray:
+def _f16_table(name: str, rounding: str, saturate: bool, nan: str) -> np.ndarray:
     every = np.arange(0x10000, dtype=np.uint16).view(np.float16)
-    table = _bf16_table(name, rounding, saturate, nan_sign)
+    table = _bf16_table(name, rounding, saturate, nan)
     return table.take(_odd_half(every.astype(np.float32)))
 
 
@@ -199,21 +219,23 @@ def encoder(
     rounding: str = "rint",
     saturate: bool = True,
     *,
-    nan_sign: bool = True,
+    nan: str = "signed",
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Function from arrays of `src` (f32, f16 or bf16) to codes of the narrow float `dst`.
 
-    `rounding` is `rint` (ties to even) or `round` (ties away from zero). With `saturate` values
+    `rounding` is `rint` (ties to even), `round` (ties away from zero), `floor`, `ceil` or `trunc`,
+    of which the last three do not overflow toward zero. With `saturate` values
     beyond the largest finite one, infinities included, give it; without, they give the format's
     infinity, or its NaN for `f8E4M3FN`, which has none; the 4-bit formats have neither and always
-    saturate. NaN keeps its sign in `f8E4M3FN` (7F, FF) and `f8E5M2` (7E, FE) unless `nan_sign` is
-    false, is code 7 in the 4-bit formats and 80 in `hif8`. `hif8` has no negative zero.
+    saturate. NaN keeps its sign in `f8E4M3FN` (7F, FF) and `f8E5M2` (7E, FE) where `nan` is
+    `signed` and loses it where it is `plain`, is code 7 in the 4-bit formats and 80 in `hif8`;
+    where `nan` is `zero`, it is code 0. `hif8` has no negative zero.
     `ValueError` if there is no such encoding.
     """
     if src == "f16":
-        table = _f16_table(dst, rounding, saturate, nan_sign)
+        table = _f16_table(dst, rounding, saturate, nan)
         return lambda values: table.take(values.view(np.uint16))
-    table = _bf16_table(dst, rounding, saturate, nan_sign)
+    table = _bf16_table(dst, rounding, saturate, nan)
     if src == "bf16":
         return lambda values: table.take(values.view(np.uint16))
     if src == "f32":

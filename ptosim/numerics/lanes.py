@@ -99,6 +99,16 @@ def leaky(values: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     return np.where(values >= 0, values, values * slopes)
 
 
+def quotient(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """first / second of signed integers of up to 32 bits, rounded toward zero; by zero it is -1,
+    and what does not fit wraps."""
+    x, y = first.astype(np.int64), second.astype(np.int64)
+    by_zero = y == 0
+    whole = np.abs(x) // np.where(by_zero, 1, np.abs(y))
+    signed = np.where((x < 0) != (y < 0), -whole, whole)
+    return np.where(by_zero, -1, signed).astype(first.dtype)
+
+
 # -- one register ----------------------------------------------------------------------------------
 
 

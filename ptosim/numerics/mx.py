@@ -271,7 +271,7 @@ def quantizer(
     return _Recipe(
         *_maxima_formats(source, to, algorithm, header_defects and source != "f32"),
         to=to,
-        encode=encoder("f32", to.name, nan_sign=False),
+        encode=encoder("f32", to.name, nan="plain"),
         axis=axis,
         emax=to.largest_exponent if to is _E4M3 else emax_e2m1,
         ignore_nan=ignore_nan and to is _E4M3,

@@ -4,8 +4,8 @@ PTO micro-instruction specification, vector conversions. A float becomes an inte
 mode and clamped (NaN is 0), or without saturation its low bits. A narrowing float conversion that
 saturates gives the largest finite value for infinities and overflow and 0 for NaN; without
 saturation it is IEEE. Integers are clamped or keep their low bits; they become floats with one
-rounding by the mode. 8-bit floats come from f32 and go there; their type fixes the rounding, and
-NaN stays NaN."""
+rounding by the mode. Floats of 8 and 4 bits are codes; those of 4 bits are two a byte, the first in
+its low half, always saturate and make 0 of NaN. In April's language NaN stays NaN in 8 bits."""
 
 from __future__ import annotations
 
@@ -27,15 +27,28 @@ MODES = {"R": "rint", "A": "round", "F": "floor", "C": "ceil", "Z": "trunc", "O"
 zero, to odd."""
 
 
-def vector_conversion(src: str, dst: str, letter: str, *, saturate: bool) -> Conversion:
+PAIRS_OF_CODES = {"f4E1M2x2": "f4E1M2FN", "f4E2M1x2": "f4E2M1FN"}
+"""Formats that hold two codes in a byte."""
+
+
+def vector_conversion(
+    src: str, dst: str, letter: str, *, saturate: bool, keeps_nan: bool = False
+) -> Conversion:
     """Return the function from arrays of format `src` to arrays of `dst`.
 
-    `letter` is a key of MODES. Formats as in `formats.lookup`; `ValueError` for a pair of codes.
+    `letter` is a key of MODES. Formats as in `formats.lookup`, and PAIRS_OF_CODES, which are
+    converted from and to bf16, two numbers for a byte; `ValueError` for a pair of codes. With
+    `keeps_nan` a saturating conversion to 8 bits keeps NaN.
     """
     mode = MODES[letter]
+    if src in PAIRS_OF_CODES:
+        return _unpacking(decode_table(PAIRS_OF_CODES[src]).astype(lookup(dst).dtype).take)
+    if dst in PAIRS_OF_CODES:
+        return _packing(encoder(src, PAIRS_OF_CODES[dst], mode, True, nan="zero"))
     source, target = lookup(src), lookup(dst)
     if "code" in (source.kind, target.kind):
-        return _codes(source, target, saturate)
+        nan = "zero" if saturate and not keeps_nan else "signed"
+        return _codes(source, target, mode, saturate, nan)
     if source.kind == "float" and target.kind == "float":
         return _float_to_float(source.name, target.name, mode, saturate)
     if source.kind == "float":
@@ -50,14 +63,29 @@ def vector_conversion(src: str, dst: str, letter: str, *, saturate: bool) -> Con
     return lambda values: wrap_int(values, target.name)
 
 
-def _codes(source: Format, target: Format, saturate: bool) -> Conversion:
-    """8-bit floats from and to f32; the type fixes the rounding."""
+def _unpacking(decode: Conversion) -> Conversion:
+    def convert(packed: np.ndarray) -> np.ndarray:
+        codes = np.stack((packed & 15, packed >> 4), axis=-1)
+        return decode(codes.reshape(-1))
+
+    return convert
+
+
+def _packing(encode: Conversion) -> Conversion:
+    def convert(values: np.ndarray) -> np.ndarray:
+        codes = encode(values)
+        return codes[::2] | codes[1::2] << 4
+
+    return convert
+
+
+def _codes(source: Format, target: Format, mode: str, saturate: bool, nan: str) -> Conversion:
+    """8-bit floats from and to wider ones."""
     if (source.kind, target.kind) == ("code", "float"):
         return decode_table(source.name).astype(target.dtype).take
     if source.kind == "code":
         raise ValueError(f"vector registers have no conversion from {source.name} to {target.name}")
-    rounding = "round" if target.name == "hif8" else "rint"
-    return encoder(source.name, target.name, rounding, saturate)
+    return encoder(source.name, target.name, mode, saturate, nan=nan)
 
 
 def _low_bits(values: np.ndarray, dst: str, mode: str) -> np.ndarray:

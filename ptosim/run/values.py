@@ -135,9 +135,23 @@ def _file(spec: str, base: Path | None) -> np.ndarray:
     )
 
 
-def _load(path: Path) -> Any:
+def _loaded(path: Path) -> np.ndarray:
+    """What `np.load` reads; elements of a float of one byte, which `np.save` calls a type that
+    `np.load` does not know, as bytes without a type."""
     try:
         return np.load(path, allow_pickle=False)
+    except ValueError as problem:
+        if "'<f1'" not in str(problem):
+            raise
+        import io
+
+        data = path.read_bytes().replace(b"'<f1'", b"'|V1'", 1)
+        return np.load(io.BytesIO(data), allow_pickle=False)
+
+
+def _load(path: Path) -> Any:
+    try:
+        return _loaded(path)
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
     except (ValueError, EOFError) as problem:

@@ -177,11 +177,15 @@ def test_dequantize(dtype):
 @pytest.mark.parametrize("zero", [1, 2])
 def test_products_at_ties(oracle, zero):
     """Halves everywhere: the zero point before or after rounding decides on odd ones."""
-    a, b = int8(20, 17, dtype=np.uint8), int8(17, 33)
+    own = np.random.default_rng(4)
+    a, b = (
+        own.integers(0, 4, (20, 17)).astype(np.uint8),
+        own.integers(-3, 4, (17, 33)).astype(np.int8),
+    )
     one_, none = np.float32(1), np.uint8(0)
     inputs = {
         "a": a, "as": one_, "az": none, "b": b, "bs": one_, "bz": np.int8(0),
-        "ys": np.float32(256), "yz": np.int8(zero),
+        "ys": np.float32(2), "yz": np.int8(zero),
     }  # fmt: skip
     model = one("QLinearMatMul", inputs, TensorProto.INT8, [20, 33], ("a",))
     outcome = exact(model, {"a": a}, oracle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import ml_dtypes
@@ -78,6 +79,7 @@ def test_operators_without_kernels_are_all_named():
 
 
 def test_types_without_kernels(cli, tmp_path):
+    """What one target refuses does not stop the other; what all refuse is an error."""
     path = tmp_path / "m.onnx"
     zero = np.asarray(0, ml_dtypes.float8_e4m3fnuz)
     made = one(
@@ -85,8 +87,18 @@ def test_types_without_kernels(cli, tmp_path):
         [4, 6], ("x",),
     )  # fmt: skip
     onnx.save(made, path)
-    got = cli("quant", "onnx", path)
+    got = cli("quant", "onnx", path, "--target", "a2a3")
     assert (got.code, "PTO8204" in got.err) == (5, True), got.err
+    got = cli("quant", "onnx", path)
+    assert got.code == 0
+    assert "a2a3 exact: refused: cannot be lowered to PTO" in got.out
+    assert "a5 exact: same as the reference" in got.out
+    report = json.loads(cli("quant", "onnx", path, "--format", "json").out)
+    assert {(r["target"], r["form"]) for r in report["refused"]} == {
+        ("a2a3", "exact"),
+        ("a2a3", "fast"),
+    }
+    assert {f["target"] for f in report["nodes"][0]["forms"]} == {"a5"}
 
 
 @pytest.mark.parametrize(

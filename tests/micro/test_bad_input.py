@@ -37,7 +37,7 @@ IN_REGION = {
     "unknown part": (
         f'{LOAD}\n%y = pto.vcvt %x, %m {{rnd = "R", sat = "SAT", part = "LOW"}} : {V}, {M} -> '
         "!pto.vreg<128xf16>",
-        "not a member of part",
+        "not a member of vcvt_part",
     ),
     "unknown rounding": (
         f'{LOAD}\n%y = pto.vtrc %x, %m, "X" : {V}, {M} -> {V}',

@@ -41,6 +41,7 @@ def _attributes(letter: str | None, sat: str | None, part: str | None) -> str:
 
 @pytest.mark.parametrize("pair", [" ".join(p.split()) for p in PAIRS.split(",")])
 def test_pairs(pair):
+    """In April any attribute may be left out."""
     src, dst = pair.split()
     width = one.bits_of(src) // 8
     a, m = registers(pair, src, BATCHES), masks(pair, width, BATCHES)
@@ -53,7 +54,7 @@ def test_pairs(pair):
             f"%r{number} = pto.vcvt %a, %m{_attributes(*case)} : {vreg(src)}, "
             f"{mask_type(8 * width)} -> {vreg(dst)}"
         )
-    found = program.run(*lines)
+    found = program.run(*lines, compat="2026-04")
     for number, (letter, sat, part) in enumerate(cases):
         for batch in range(BATCHES):
             expected = model.converted(
@@ -65,12 +66,12 @@ def test_pairs(pair):
 
 
 def test_mask_of_the_destination():
-    """A mask with the width of the results counts their lanes."""
+    """In April a mask with the width of the results counts their lanes."""
     a, m = registers("dst", "f32", 5), masks("dst", 2, 5)
     found = (
         Lanes().input("a", "f32", a).mask("m", 16, m).result("r", "f16")
         .run('%r = pto.vcvt %a, %m {rnd = "R", sat = "SAT", part = "ODD"} : '
-             "!pto.vreg<64xf32>, !pto.mask<b16> -> !pto.vreg<128xf16>")
+             "!pto.vreg<64xf32>, !pto.mask<b16> -> !pto.vreg<128xf16>", compat="2026-04")
     )["r"]  # fmt: skip
     full = one.mask_bits(b"\xff" * 32)
     for got, x, g in zip(found, a, m, strict=True):
@@ -133,7 +134,8 @@ EIGHT_BITS = {"f8E4M3FN": "R", "f8E5M2": "R", "hif8": "A"}
 
 @pytest.mark.parametrize("code", EIGHT_BITS)
 def test_to_floats_of_eight_bits(code):
-    """Code of lane i in byte 4*i + part, the rest 0; NaN stays NaN, the type fixes the rounding."""
+    """In April: code of lane i in byte 4*i + part, the rest 0; NaN stays NaN, the type fixes the
+    rounding."""
     a, m = registers(code, "f32", BATCHES), masks(code, 4, BATCHES)
     program = Lanes().input("a", "f32", a).mask("m", 32, m)
     cases = [(s, p) for s in ("SAT", "NOSAT") for p in range(4)]
@@ -145,7 +147,7 @@ def test_to_floats_of_eight_bits(code):
             f"!pto.mask<b32> -> !pto.vreg<256x{code}>",
             f"%r{number} = pto.vbitcast %q{number} : !pto.vreg<256x{code}> -> {vreg('ui8')}",
         ]
-    found = program.run(*lines)
+    found = program.run(*lines, compat="2026-04")
     for number, (sat, part) in enumerate(cases):
         for got, x, g in zip(found[f"r{number}"], a, m, strict=True):
             expected = [0] * 256

@@ -129,10 +129,12 @@ def test_squeeze_and_prefix_count(elem):
 @pytest.mark.parametrize(("wide", "narrow"), [("i32", "ui16"), ("ui16", "ui8"), ("i64", "i32")])
 @pytest.mark.parametrize("half", ["LOWER", "HIGHER"])
 def test_pack(wide, narrow, half):
+    """Only April has 64-bit lanes."""
     a = registers(half, wide, BATCHES)
     found = (
         Lanes().input("a", wide, a).result("r", narrow)
-        .run(f'%r = pto.vpack %a, "{half}" : {vreg(wide)} -> {vreg(narrow)}')
+        .run(f'%r = pto.vpack %a, "{half}" : {vreg(wide)} -> {vreg(narrow)}',
+             compat="2026-04" if wide == "i64" else None)
     )["r"]  # fmt: skip
     for got, x in zip(found, a, strict=True):
         expected = model.pack_half(lanes_of(x, wide), one.bits_of(wide), higher=half == "HIGHER")

@@ -147,7 +147,7 @@ def _steps_of(
         sources = tuple(sorted({makers[v] for v in op.operand_values() if v in makers}))
         name = op.name.removeprefix("pto.")
         line, _ = source.line_column(op.start)
-        steps.append(VectorStep(name, _bits(op), 0, sources, line, loop))
+        steps.append(VectorStep(name, _bits(op), 0, sources, line, loop, integer=_of_integers(op)))
         makers.update(dict.fromkeys(op.results, number))
     carried = _carried(loops, makers)
     ops = [inst.op for inst in insts if inst.op is not None]
@@ -173,6 +173,12 @@ def _carried(loops: dict[Any, tuple[Operation, ...]], makers: dict[Any, int]) ->
             if operand.value in makers:
                 found[value] = makers[operand.value]
     return found
+
+
+def _of_integers(op: Operation) -> bool:
+    """True if every register of an instruction has lanes of integers."""
+    types = [v.type for v in (*op.results, *op.operand_values())]
+    return all(t.elem.is_integer for t in types if isinstance(t, VRegType))
 
 
 def _bits(op: Operation) -> int:

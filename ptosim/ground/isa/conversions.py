@@ -31,6 +31,34 @@ def conversions() -> dict[tuple[str, str], ConversionDef]:
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class LaneConversion:
+    """A pair of lane types of vector registers: the letters of its rounding, whether it says how it
+    saturates, the parts of a register that it takes."""
+
+    rnd: str
+    sat: bool
+    parts: tuple[str, ...]
+
+
+_PARTS = {1: (), 2: ("EVEN", "ODD"), 4: ("P0", "P1", "P2", "P3")}
+
+
+@lru_cache(maxsize=256)
+def lane_conversion(src: DType, dst: DType) -> LaneConversion | None:
+    """Return what the vector unit has for a pair of lane types, None if it has nothing."""
+    table = read_toml("conversions.toml")["vector"]["pairs"]
+    row = table.get(f"{conversion_name(src)} {conversion_name(dst)}")
+    if row is None:
+        return None
+    narrow, wide = sorted(_number_bits(dtype) for dtype in (src, dst))
+    return LaneConversion(row["rnd"], row["sat"], _PARTS[wide // narrow])
+
+
+def _number_bits(dtype: DType) -> int:
+    return 4 if dtype.family.startswith("f4") else dtype.bits
+
+
 def conversion_name(dtype: DType) -> str:
     """Return the spelling of an element type in the table: one for equal types."""
     if dtype.is_integer:

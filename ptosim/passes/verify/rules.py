@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from ptosim.ground.ir.types import BLOCK_BITS, TileType
-from ptosim.ground.isa.conversions import conversion
+from ptosim.ground.isa.conversions import LaneConversion, conversion, lane_conversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +240,11 @@ def _is_flat(view: Any) -> bool:
         return False
     strides = view.strides
     return strides is None or not long or strides[long[0]] == 1
+
+
+def lane_pair(src: Any, dst: Any) -> LaneConversion | None:
+    """What the vector unit has for a conversion of registers, None if it has nothing."""
+    return lane_conversion(src.type.elem, dst.type.elem)
 
 
 def major_bytes(view: Any) -> Any:

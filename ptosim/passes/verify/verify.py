@@ -315,8 +315,13 @@ class _Verifier:
             arch=arch, op=definition.mnemonic, list=listed, names=", ".join(rule.operands)
         )
         found = ", ".join(f"{n} is {v.dtype}" for n, v in zip(rule.operands, views, strict=True))
+        code = "PTO2013" if len(rule.operands) == 1 else "PTO2014"
+        low = [n for n, v in zip(rule.operands, views, strict=True) if _is_low_precision(v)]
+        if low:
+            code = "PTO2131"
+            message = f"{low[0]} type must not use low-precision vector element type; {message}"
         self._report(
-            "PTO2013" if len(rule.operands) == 1 else "PTO2014",
+            code,
             f"'{op.name}' op {message}",
             op.span(self.source),
             label=found,
@@ -420,6 +425,11 @@ def rule_source(definition: OpDef) -> str:
 def _listed(operands: list[str], op: Operation) -> list[str]:
     names = operands or [o.name for o in (op.variant.outs if op.variant is not None else ())]
     return names if len(names) <= 2 else [", ".join(names[:-1]), names[-1]]
+
+
+def _is_low_precision(view: Any) -> bool:
+    """True for a register of floats of 8 or 4 bits."""
+    return view.kind == "vreg" and view.bits == 8 and not view.type.elem.is_integer
 
 
 def _has_dtype(view: Any, allowed: list[str]) -> bool:

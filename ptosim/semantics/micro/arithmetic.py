@@ -27,7 +27,7 @@ _PAIRS: dict[str, Make] = {
     "add": lambda lanes: np.add,
     "sub": lambda lanes: np.subtract,
     "mul": lambda lanes: np.multiply,
-    "div": lambda lanes: np.divide,
+    "div": lambda lanes: np.divide if is_float(lanes) else numerics.quotient,
     "max": numerics.maximum,
     "min": numerics.minimum,
     "and": lambda lanes: np.bitwise_and,
@@ -159,6 +159,12 @@ def vmula(ctx: VectorContext) -> Run:
     """dst = acc + lhs * rhs."""
     function = _multiply_add(ctx, ctx.lanes("lhs"))
     return ctx.lane_wise(lambda c, a, b: function(a, b, c), "acc", "lhs", "rhs")
+
+
+@vector("pto.vmadd")
+def vmadd(ctx: VectorContext) -> Run:
+    """dst = acc * lhs + rhs, always rounded once."""
+    return ctx.lane_wise(multiply_add, "acc", "lhs", "rhs")
 
 
 # -- two results -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
 from ptosim.machine.vector import PAGE_BITS, Align
+from ptosim.numerics.lanes import unsigned
 from ptosim.semantics.base.faults import outside_space
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import (
@@ -235,12 +236,13 @@ def lane_addresses(ctx: VectorContext, indices: str, pointer: str) -> tuple[int,
 
 @vector("pto.vgather2", "pto.vgather2_bc")
 def vgather2(ctx: VectorContext) -> Run:
-    """Lane i is the element at pointer + indices[i]; inactive lanes are 0 and read nothing."""
+    """Lane i is the element at pointer + indices[i], with zeros to its width; inactive lanes are 0
+    and read nothing."""
     lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
     indices, size = lane_addresses(ctx, "indices", "src")
     at = address(ctx, "src")
     active = ctx.active(lanes.itemsize)
-    width = lanes.itemsize
+    width, raw = min(size, lanes.itemsize), f"u{min(size, lanes.itemsize)}"
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -248,15 +250,15 @@ def vgather2(ctx: VectorContext) -> Run:
         chosen = slots[indices][: len(on)]
         on = on[: len(chosen)]
         starts = at(slots) + chosen[on].astype(np.int64) * size
-        register = np.zeros(REGISTER_BYTES // width, lanes)
+        register = np.zeros(REGISTER_BYTES // lanes.itemsize, unsigned(lanes))
         if len(starts):
             low, high = int(starts.min()), int(starts.max())
             check(ctx, ub, low, high - low + width)
             _warn_gather(ctx, core, starts, width)
             places = starts[:, None] + np.arange(width)
             bytes_ = np.frombuffer(ub.data, np.uint8)[places]
-            register[: len(on)][on] = bytes_.reshape(-1).view(lanes)
-        slots[target] = register
+            register[: len(on)][on] = bytes_.reshape(-1).view(raw)
+        slots[target] = register.view(lanes)
 
     return ctx.made(run)
 

@@ -73,6 +73,16 @@ def plt(ctx: VectorContext) -> Run:
     return run
 
 
+@vector("pto.pltm_b8", "pto.pltm_b16", "pto.pltm_b32")
+def pltm(ctx: VectorContext) -> Run:
+    """The lanes that a round of a loop has below the bound."""
+    masks = first_lanes(_width(ctx))
+    most = len(masks) - 1
+    return ctx.computed(
+        lambda loop, bound: masks[min(max(bound - loop * most, 0), most)], ctx["loop"], ctx["bound"]
+    )
+
+
 # -- logic -----------------------------------------------------------------------------------------
 
 _LOGIC: dict[str, Callable[[int, int, int], int]] = {

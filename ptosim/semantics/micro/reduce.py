@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.machine.core import Core
 from ptosim.machine.vector import Mask
 from ptosim.numerics.lanes import PairTree, highest, lowest, unsigned
 from ptosim.semantics.base.functions import vector
@@ -69,6 +70,48 @@ def extremum(ctx: VectorContext) -> Run:
         return result
 
     return _reduced(ctx, best, worst(lanes))
+
+
+@vector("pto.vcbmax", "pto.vcbmin")
+def broadcast_extremum(ctx: VectorContext) -> Run:
+    """Lane 0: the extremum of the active lanes; a mask of the active lanes that are equal to it."""
+    find, worst = _EXTREMA[ctx.op.name.removeprefix("pto.vcb")]
+    lanes = ctx.lanes("src")
+    fill, source, mask = worst(lanes), ctx.register("src", lanes), ctx["mask"]
+    active, target, where = ctx.active(lanes.itemsize), ctx["dst"], ctx["where"]
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        values, on = slots[source], active(slots[mask])
+        candidates = np.where(on, values, fill)
+        best = candidates[int(find(candidates))]
+        result = np.zeros_like(values)
+        result[0] = best
+        slots[target] = result
+        slots[where] = Mask.of_lanes((values == best) & on)
+
+    return ctx.made(run)
+
+
+@vector("pto.dhistv2", "pto.chistv2")
+def histogram(ctx: VectorContext) -> Run:
+    """How many active bytes are equal to each of 128 values, or (chistv2) at most it, and what was
+    counted before."""
+    is_cumulative = ctx.op.name == "pto.chistv2"
+    wide, active = np.dtype(np.uint16), ctx.active(1)
+    wanted, source = ctx.lanes("dst"), ctx.register("src", np.dtype(np.uint8))
+
+    def count(acc: np.ndarray, values: np.ndarray, mask: Mask, bin_: int) -> np.ndarray:
+        counts = np.bincount(values[active(mask)], minlength=256)
+        if is_cumulative:
+            counts = np.cumsum(counts)
+        places = 128 * bin_ + np.arange(128)
+        beyond = counts[-1] if is_cumulative else 0
+        found = np.where(places > 255, beyond, counts[np.clip(places, 0, 255)])
+        found[places < 0] = 0
+        return (acc + found.astype(wide)).view(wanted)
+
+    return ctx.computed(count, ctx.register("acc", wide), source, ctx["mask"], ctx["bin"])
 
 
 @vector("pto.vcgmax", "pto.vcgmin")

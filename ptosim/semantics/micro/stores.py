@@ -177,17 +177,19 @@ def vsstb(ctx: VectorContext) -> Run:
 
 @vector("pto.vscatter")
 def vscatter(ctx: VectorContext) -> Run:
-    """Lane i to the element at pointer + indices[i]; of equal indices the last lane wins."""
+    """Lane i to the element at pointer + indices[i], of lanes narrower than the indices the first
+    that each index covers; of equal indices the last lane wins."""
     value, mask, at = ctx["value"], ctx["mask"], address(ctx, "base")
     indices, size = lane_addresses(ctx, "indices", "base")
     width = ctx.lanes("value").itemsize
-    active = ctx.active(width)
+    step = max(ctx.width("indices") // width, 1)
+    active = ctx.active(width * step)
 
     def run(core: Core) -> None:
         slots = core.slots
         chosen = slots[indices]
         on = active(slots[mask])[: len(chosen)]
-        units = slots[value].view(f"V{width}")[: len(on)][on]
+        units = slots[value].view(f"V{width}")[::step][: len(on)][on]
         starts = at(slots) + chosen[: len(on)][on].astype(np.int64) * size
         _scatter(ctx, core.ub, starts, units)
 

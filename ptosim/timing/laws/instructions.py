@@ -1,6 +1,7 @@
 """What one instruction of a vector region takes: latency, time on a port, which port.
 
-`isa/costs/classes.toml` names the row of each. Loads and stores go beside the ports that execute;
+`isa/costs/classes.toml` names the row of each, of `NAME.integer` that of an instruction on integers
+where it has one of its own. Loads and stores go beside the ports that execute;
 their latency is part of the frame of a function. Instructions of other units take no port."""
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _NO_TIME = Timed(0, 0, 0, "", "documented")
 def timed(step: VectorStep, table: CostTable) -> Timed:
     """Return what an instruction takes on a target that has vector regions. Raises IsaDataError for
     one of the vector unit without a row."""
-    entry = vector_entries().get(step.name)
+    entries = vector_entries()
+    entry = entries.get(f"{step.name}.integer") if step.integer else None
+    entry = entry or entries.get(step.name)
     op = _row(step.name)
     memory = "load" if "loads" in op.traits else "store" if "stores" in op.traits else ""
     if entry is None and memory:

@@ -132,8 +132,8 @@ class OpShape:
 class VectorStep(NamedTuple):
     """An instruction of a vector region: mnemonic, bits of the widest element, executions, which
     instructions (by position) it takes operands from, its line (1-based), its innermost loop
-    (numbered from 0; -1: none), and the instructions of the iteration before that it takes operands
-    from."""
+    (numbered from 0; -1: none), the instructions of the iteration before that it takes operands
+    from, and whether it computes integers."""
 
     name: str
     bits: int
@@ -142,6 +142,7 @@ class VectorStep(NamedTuple):
     line: int = 0
     loop: int = -1
     carried: tuple[int, ...] = ()
+    integer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class TestEncode:
         assert hexes(encode(nans, "f8E5M2")) == "7E FE 7E FE"
         assert hexes(encode(nans, "hif8", "round")) == "80 80 80 80"
         assert hexes(encode(nans, "f4E2M1FN")) == "07 07 07 07"
-        unsigned = encoder("f32", "f8E4M3FN", nan_sign=False)
+        unsigned = encoder("f32", "f8E4M3FN", nan="plain")
         assert hexes(unsigned(nans)) == "7F 7F 7F 7F"
 
     @pytest.mark.parametrize("saturate", [True, False])
@@ -136,9 +136,9 @@ class TestEncode:
         with pytest.raises(ValueError, match="no encoding into f8E8M0FNU"):
             encode(one, "f8E8M0FNU")
         with pytest.raises(
-            ValueError, match="unknown rounding into hif8 'floor'; known: rint round"
+            ValueError, match="unknown rounding into hif8 'odd'; known: rint round floor ceil trunc"
         ):
-            encode(one, "hif8", "floor")
+            encode(one, "hif8", "odd")
         with pytest.raises(ValueError, match="cannot encode float64"):
             encode(one.astype(np.float64), "hif8")
         with pytest.raises(ValueError, match="no encoding from i32"):

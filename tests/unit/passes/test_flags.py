@@ -12,7 +12,7 @@ from tests.unit.passes.test_operands import FRAME, bound
 
 
 def codes(body: str) -> list[str]:
-    return [d.code for d in ptosim.check(FRAME.format(body=body), target="a5")]
+    return [d.code for d in ptosim.check(FRAME.format(body=body), target="a5", dry_run=False)]
 
 
 @pytest.mark.parametrize(
