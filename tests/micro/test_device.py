@@ -36,7 +36,9 @@ def stored(
 def test_without_a_type_a_store_replaces():
     there, new = np.full(8, 7, np.int32), np.arange(8, dtype=np.int32)
     assert np.array_equal(stored("i32", there, new, "set_atomic_add"), new)
-    assert np.array_equal(stored("i32", there, new, "set_atomic_s32", "set_atomic_add", "set_atomic_none"), new)
+    assert np.array_equal(
+        stored("i32", there, new, "set_atomic_s32", "set_atomic_add", "set_atomic_none"), new
+    )
 
 
 @pytest.mark.parametrize("mode", ["set_atomic_add", "set_atomic_max", "set_atomic_min"])
@@ -45,7 +47,9 @@ def test_elements_are_combined(mode):
     new = np.array([3, 3, 1, -1, -7, 1, 9, -9], np.int32)
     wide = there.astype(object), new.astype(object)
     expected = {
-        "set_atomic_add": [(int(a) + int(b) + 2**31) % 2**32 - 2**31 for a, b in zip(*wide, strict=True)],
+        "set_atomic_add": [
+            (int(a) + int(b) + 2**31) % 2**32 - 2**31 for a, b in zip(*wide, strict=True)
+        ],
         "set_atomic_max": [max(a, b) for a, b in zip(*wide, strict=True)],
         "set_atomic_min": [min(a, b) for a, b in zip(*wide, strict=True)],
     }
@@ -73,7 +77,18 @@ def test_the_type_of_the_mode_decides_and_not_the_pointers():
 
 def test_the_operation_stays_when_the_type_is_cleared():
     there, new = np.full(8, 7, np.int32), np.arange(8, dtype=np.int32)
-    assert stored("i32", there, new, "set_atomic_max", "set_atomic_s32", "set_atomic_none", "set_atomic_s32").tolist() == [7] * 8
+    assert (
+        stored(
+            "i32",
+            there,
+            new,
+            "set_atomic_max",
+            "set_atomic_s32",
+            "set_atomic_none",
+            "set_atomic_s32",
+        ).tolist()
+        == [7] * 8
+    )
 
 
 def test_the_mode_is_in_the_control_register():
@@ -81,14 +96,27 @@ def test_the_mode_is_in_the_control_register():
     there, new = np.full(8, 3, np.int32), np.arange(8, dtype=np.int32)
     given = ["%w = arith.constant 1280 : i64", "pto.set_ctrl %w : i64"]
     assert stored("i32", there, new, *given).tolist() == [0, 1, 2, 3, 3, 3, 3, 3]
-    read = ["set_atomic_s16", "set_atomic_max", "%w = pto.get_ctrl : i64", "set_atomic_none", "pto.set_ctrl %w : i64"]
+    read = [
+        "set_atomic_s16",
+        "set_atomic_max",
+        "%w = pto.get_ctrl : i64",
+        "set_atomic_none",
+        "pto.set_ctrl %w : i64",
+    ]
     halves = stored("i16", np.full(16, 7, np.int16), np.arange(16, dtype=np.int16), *read)
     assert halves.tolist() == [max(7, i) for i in range(16)]
 
 
 def test_a_part_of_an_element_cannot_be_combined():
     with pytest.raises(ptosim.Trap, match="PTO6670"):
-        stored("i8", np.zeros(32, np.int8), np.zeros(32, np.int8), "set_atomic_s32", "set_atomic_add", size=30)
+        stored(
+            "i8",
+            np.zeros(32, np.int8),
+            np.zeros(32, np.int8),
+            "set_atomic_s32",
+            "set_atomic_add",
+            size=30,
+        )
 
 
 def test_configuration_without_effect():
