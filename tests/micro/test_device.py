@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ml_dtypes
+import ml_dtypes  # pyright: ignore[reportMissingImports]
 import numpy as np
 import pytest
 
