@@ -11,6 +11,7 @@ import numpy as np
 from ptosim.ground.isa.targets import MachineDef
 from ptosim.machine.fifo import Fifos
 from ptosim.machine.gm import GmBuffer
+from ptosim.machine.simt import SimtState
 from ptosim.machine.space import MemorySpace
 from ptosim.machine.vector import VectorWindow
 
@@ -69,6 +70,7 @@ class Core:
     halted: bool = False
     registers: dict[str, int] = field(default_factory=lambda: {"ctrl": 0})
     ub: VectorWindow = field(init=False, default=None)  # type: ignore[assignment]
+    simt: SimtState = field(default_factory=SimtState)
     # Instructions bound to operands: by place in the program, and transfers without the place
     # of their window.
     bounds: list[Any] = field(default_factory=list)
@@ -150,6 +152,7 @@ class CoreState:
     queues: dict[str, tuple[Any, ...]]
     stalled: Any
     log: Any  # of accesses of a vector region that has not ended
+    simt: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,7 @@ def snapshot(machine: Machine) -> MachineState:
             {pipe: tuple(queue) for pipe, queue in core.queues.items()},
             core.stalled,
             core.ub.logged() if core.ub is not None else None,
+            core.simt.saved(),
         )
         for core in machine.cores
     )
@@ -203,6 +207,7 @@ def restore(machine: Machine, state: MachineState) -> None:
         core.queues.clear()
         core.queues.update({pipe: deque(queue) for pipe, queue in saved.queues.items()})
         core.stalled = saved.stalled
+        core.simt.restore(saved.simt)
         if core.ub is not None:
             core.ub.order_all()
             core.ub.log_again(saved.log)

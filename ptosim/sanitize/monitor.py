@@ -80,6 +80,8 @@ class Monitor:
         self.is_on = True  # off while a debugger executes again what was watched already
         self.inputs: set[Value] = set()  # tiles that have values from the start
         self.vector = VectorWatch(self)
+        for core in machine.cores:
+            core.simt.watched = chosen.races or chosen.defined
         self._watch_actions()
 
     # -- what the engine calls --------------------------------------------------------------------
@@ -103,6 +105,9 @@ class Monitor:
 
             bound.commit = ordered
             return
+        if binding.done is not None:
+            bound.commit = self._afterwards(core, inst, agent, binding, commit)
+            return
         access = self._access(core, inst, bound, first)
         check = self._check(agent, access, inst)
         spreads = copier(binding.touches, self.shadow)
@@ -121,6 +126,24 @@ class Monitor:
                 self._define_made(binding)
 
         bound.commit = watched
+
+    def _afterwards(
+        self,
+        core: Core,
+        inst: Inst,
+        agent: Agent,
+        binding: Binding,
+        commit: Callable[[], object],
+    ) -> Callable[[], None]:
+        """The effect of an operation that says what it reached when it is done."""
+
+        def watched() -> None:
+            commit()
+            if self.is_on and binding.done is not None:
+                for effects in binding.done():
+                    self._check(agent, noted(core, inst, effects, self.shadow), inst)()
+
+        return watched
 
     def _access(self, core: Core, inst: Inst, bound: Bound, first: Bound) -> Access:
         """Return what a binding touches; operands that share bytes are reported the first time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ml_dtypes  # pyright: ignore[reportMissingImports]
+import ml_dtypes
 import numpy as np
 import pytest
 

@@ -28,6 +28,8 @@ EXCEPTIONS = {
     "passes/rewrite/forms.py": "writes an allocation for a result",
     "engine/core/control_flow.py": HANDLERS,
     "engine/core/decode.py": HANDLERS,
+    "engine/simt/code.py": HANDLERS,
+    "engine/simt/launch.py": HANDLERS,
     "passes/rewrite/strip_quant.py": "reads a program that is parsed only: nothing has its row yet",
     "passes/verify/checks/functions.py": SYNTAX,
     "passes/verify/checks/fifos.py": "a message says what the assembler makes of an operation",

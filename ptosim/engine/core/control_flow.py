@@ -10,6 +10,7 @@ from ptosim.engine.core.records import Inst, Kind
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Block, Jump, Operation, Region
 from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.passes.verify.checks.simt import is_entry
 from ptosim.semantics.micro.hazards import places_of
 
 if TYPE_CHECKING:
@@ -211,6 +212,9 @@ class ControlFlow:
         function = self.stream.resolved.functions[callee]
         if not function.has_body:
             self.stream.refuse(_without_body(op, function, self.stream.resolved))
+            return
+        if is_entry(function.op):
+            self.stream.launches.call(op)
             return
         kind = function.kernel_kind
         # Cores of the other kind pass by a kernel of one kind.

@@ -14,6 +14,7 @@ from ptosim.engine.core import runners
 from ptosim.engine.core.control_flow import ControlFlow
 from ptosim.engine.core.records import DecodedFunction, DecodedProgram, Depth, Inst, Kind
 from ptosim.engine.core.slots import Slots
+from ptosim.engine.simt.launch import Launches
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -60,8 +61,10 @@ class Decoder:
 
     def __post_init__(self) -> None:
         self.flow = ControlFlow(self)
+        self.launches = Launches(self)
         self._structured: dict[str, Callable[[Operation], None]] = {
             **self.flow.handlers,
+            **self.launches.handlers,
             "arith.cmpi": self._compare_integers,
             "arith.cmpf": self._compare_floats,
             "arith.select": self._select,

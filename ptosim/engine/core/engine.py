@@ -19,7 +19,7 @@ from ptosim.engine.core.deadlock import deadlock
 from ptosim.engine.core.observers import Listener, Monitor, Timing, listeners
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runtime import executing
-from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.errors import LimitError, Trap
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
@@ -505,6 +505,10 @@ class Engine:
         op = inst.op if inst is not None else None
         span = Span(self.resolved.module.source, op.start, op.name_end) if op is not None else None
         if isinstance(fault, OpFault):
+            if fault.at is not None and span is not None:
+                more = (Label(span, f"in '{op.name}'"),) if op is not None else ()
+                span = fault.at.span(self.resolved.module.source)
+                return finding(fault.code, fault.message, span, more=more, **fault.details)
             return finding(fault.code, fault.message, span, **fault.details)
         return finding("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
 

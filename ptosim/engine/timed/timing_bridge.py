@@ -12,6 +12,7 @@ from ptosim.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
 from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.simt.launch import Launch
 from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range
 from ptosim.engine.timed.operand_shapes import (
     fixed_part,
@@ -32,6 +33,7 @@ from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.estimate import estimate
 from ptosim.timing.laws.region import region_cost
 from ptosim.timing.laws.shapes import VectorWork
+from ptosim.timing.laws.simt import launch_cost
 from ptosim.timing.pipes import saved
 from ptosim.timing.pipes.fast import issuer, ordered_issuer
 from ptosim.timing.pipes.model import TimingModel
@@ -174,6 +176,8 @@ class TimingBridge:
         sync = binding.sync
         if sync is not None or binding.signals or binding.awaits:
             return self._sync_step(core, inst, binding)
+        if isinstance(inst.semantics, Launch):
+            return self._launch_step(core, inst, inst.semantics.threads(binding))
         values = binding.values
         part = fixed_part(inst, values)
         if part is None:
@@ -187,6 +191,14 @@ class TimingBridge:
         if not self.is_ordered:
             return known
         return self._orders[core.index].placed(known, far_ranges(inst.operation, values))
+
+    def _launch_step(self, core: Core, inst: Inst, threads: int) -> Issued:
+        """The step of a launch of SIMT code, which may touch all of UB."""
+        key = (inst.pc, threads)
+        cost = self._costs.get(key)
+        if cost is None:
+            cost = self._costs[key] = launch_cost(inst.semantics.work, threads, self.table)
+        return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
 
     def _new_step(self, core: Core, inst: Inst, binding: Binding) -> Issued:
         cost = self.cost(inst, binding.values, binding.attributes)

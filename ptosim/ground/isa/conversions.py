@@ -70,3 +70,19 @@ def conversion(src: DType, dst: DType, target: str) -> ConversionDef | None:
     """Return the row of a pair if the target has it."""
     found = conversions().get((conversion_name(src), conversion_name(dst)))
     return found if found is not None and target in found.targets else None
+
+
+@lru_cache(maxsize=1)
+def _simt() -> dict[tuple[str, str], str]:
+    made: dict[tuple[str, str], str] = {}
+    for row in read_toml("conversions.toml")["simt"]:
+        for src in row["src"].split():
+            for dst in row["dst"].split():
+                made[src, dst] = row["round"]
+    return made
+
+
+def simt_rounding(src: str, dst: str) -> str | None:
+    """Return the letters of the rounding modes that a conversion of SIMT code has; None if there is
+    no such conversion."""
+    return _simt().get((src, dst))

@@ -22,7 +22,7 @@ from ptosim.ground.isa.schema import (
 )
 from ptosim.ground.isa.scratch import scratch_of, scratch_rules
 
-_OTHER_DIALECTS = ("arith", "scf", "cf", "func", "memref", "builtin", "quant", "module")
+_OTHER_DIALECTS = ("arith", "scf", "cf", "func", "memref", "builtin", "quant", "llvm", "module")
 TARGETS = ("a2a3", "a5")
 OPERAND_KINDS = frozenset(
     (
@@ -166,7 +166,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         cost=merged.get("cost", {}),
         traits=_traits(merged, where),
         side=_one_of(merged, "side", ("cube", "vector"), where),
-        fifo=_one_of(merged, "fifo", ("open", "push", "pop", "free"), where),
+        fifo=_one_of(merged, "fifo", ("open", "alloc", "push", "pop", "free"), where),
         scratch=scratch_of(mnemonic, date),
         mismatch=merged.get("mismatch"),
         absent=merged.get("absent"),

@@ -166,7 +166,10 @@ class OpDef:
     # What the operation is beside what its operands say, in the words of `isa/traits.toml`.
     traits: frozenset[str] = frozenset()
     side: str | None = None  # the kind of core that executes it, "cube" or "vector", if only one
-    fifo: str | None = None  # what it does with a FIFO between them: "open", "push", "pop", "free"
+    fifo: str | None = (
+        None  # what it does with a FIFO between them: "open", "alloc", "push", "pop",
+    )
+    # "free"
     scratch: tuple[ScratchDef, ...] = ()
     mismatch: str | None = None  # what the assembler says of operands of another kind
     absent: str | None = None  # what it says on a target that does not have the operation

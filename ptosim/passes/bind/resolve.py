@@ -209,6 +209,7 @@ class _Resolver(Structured):
             self._results(op, [ErrorType()] * named_results(op))
             return
         self._bind(op, definition, written)
+        self._callee_by_name(op)
         self._results(op, self._result_types(op, definition, written))
         if op.results:
             names = (output.name for output in op.free_outputs())
@@ -263,6 +264,15 @@ class _Resolver(Structured):
             bind.report_mismatch(op, definition, written, self.source, self.sink)
             return
         op.bound |= bind.bind_named(op, definition, variant, written, self.source, self.sink)
+
+    def _callee_by_name(self, op: Operation) -> None:
+        """A launch names a function like a call; the check of launches says what is wrong."""
+        if "launches" not in op.traits:
+            return
+        operand = op.bound.get("callee")
+        symbol = getattr(getattr(operand, "const", None), "name", "")
+        function = self.resolved.visible(self.unit, symbol)
+        op.bound["callee"] = function.name if function is not None else symbol
 
     def _declared_results(self, op: Operation, written: Written) -> list[Type]:
         """Types of the results as far as the text has them, before the operands are bound."""

@@ -22,10 +22,14 @@ CUBE, VECTOR = "cube", "vector"
 OPEN = "open"
 """Of an operation of one kind of core that does not say which one."""
 
+SIMT = "micro_simt"
+"""How the names of families of operations of threads begin."""
+
 _NEUTRAL_FAMILIES = frozenset(("core", "scalar", "views", "comm", "quant"))
 _MOVES = frozenset(("memory", "micro_dma", "micro_cube"))
 """Families whose destination in L1 says which core they are for."""
 _ONLY_CUBE = frozenset(("left", "right", "acc", "bias", "scaling"))
+_ONLY_VECTOR = ("vector_region", "launches", "simt_region")
 _SIDES = {"M": CUBE, "MTE1": CUBE, "FIX": CUBE, "V": VECTOR, "V2": VECTOR, "MTE3": VECTOR}
 
 
@@ -37,7 +41,7 @@ def side_of_op(op: Operation, target: str) -> str | None:
         return None
     if row.fifo is not None:
         return row.side or (None if row.fifo == "open" else OPEN)
-    if op.has("vector_region") or has_registers(op):
+    if not op.traits.isdisjoint(_ONLY_VECTOR) or has_registers(op):
         return VECTOR
     if op.has("flag") or op.has("cross_core"):
         return _SIDES.get(_signalling_pipe(op, target), OPEN)

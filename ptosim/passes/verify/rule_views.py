@@ -107,9 +107,9 @@ class OperandView:
             self.static = None not in type_.dims and not getattr(type_, "is_unranked", False)
             count = math.prod(d or 0 for d in type_.dims)
             self.count = count if self.static else ANY
+            self.bytes = type_.elem.bytes_for(count) if self.static else ANY
             if isinstance(type_, MemRefType):
                 self.loc, self.strides = type_.space, type_.strides
-                self.bytes = type_.elem.bytes_for(count) if self.static else ANY
         elif isinstance(type_, VRegType):
             self._element("vreg", type_.elem)
             self.lanes = type_.lanes
@@ -256,11 +256,17 @@ def _length(values: Any) -> Any:
     return ANY if values is None else len(values)
 
 
+def _slot_count(slot_num: int | None, dir_mask: int) -> int:
+    """The slots of a FIFO in each direction: 8, or 4 for both, where the text does not say."""
+    return slot_num if slot_num is not None else (4 if dir_mask == 3 else 8)
+
+
 CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "min": min,
     "max": max,
     "len": _length,
     "major_bytes": major_bytes,
+    "slot_count": _slot_count,
     "lane_pair": lane_pair,
     **SIZES,
 }

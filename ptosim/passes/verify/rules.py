@@ -12,7 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 from ptosim.ground.ir.types import BLOCK_BITS, TileType
-from ptosim.ground.isa.conversions import LaneConversion, conversion, lane_conversion
+from ptosim.ground.isa.conversions import (
+    LaneConversion,
+    conversion,
+    lane_conversion,
+    simt_rounding,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +321,43 @@ def payload_fits(payload: Any, mode: Any) -> bool:
     if word.endswith(("_scalar", "scalar_relu")):
         return payload is not None and payload.kind != "ptr"
     return True
+
+
+@_predicate("PTO2121", "expects value type to match pointer element type")
+def payload_of(value: Any, pointer: Any) -> bool:
+    """The value is an element of the pointer: of its type, several numbers in one by their
+    count."""
+    if value is None or pointer is None:
+        return True
+    packed = value.kind == "vector"
+    family = f"vector<{value.count}x{value.family}>" if packed else value.family
+    return family == pointer.family
+
+
+def _payload(view: Any) -> str:
+    """The name of what a value holds: `f32`, `vector<2xf16>`, `hif8x2`."""
+    return f"vector<{view.count}x{view.family}>" if view.kind == "vector" else view.family
+
+
+@_predicate("PTO2128", "expects {names} to be numbers")
+def simt_kind(view: Any) -> str:
+    """What a value of SIMT code is: `integer`, `float`, or `packed` with several numbers in it."""
+    if view.kind == "vector" or "x" in view.family.partition("f4E")[2] or "hif8x2" in view.family:
+        return "packed"
+    return "integer" if view.family[0] == "i" else "float"
+
+
+@_predicate("PTO2128", "expects {names} to be a pair that converts")
+def simt_pair(source: Any, target: Any) -> bool:
+    """SIMT code has a conversion between two values."""
+    return simt_rounding(_payload(source), _payload(target)) is not None
+
+
+@_predicate("PTO2128", "expects another rounding mode")
+def simt_rounds(source: Any, target: Any, mode: Any) -> bool:
+    """A conversion of SIMT code has a rounding mode."""
+    letters = simt_rounding(_payload(source), _payload(target)) or ""
+    return str(mode) in letters
 
 
 @_predicate("PTO2034", "expects {names} to fit the instruction's fields")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.effects.account import Effects
 from ptosim.effects.touch import Touches
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation, Value
@@ -53,7 +54,8 @@ class Binding:
     that are no destinations of its core. `touches` are bytes that it reaches through pointers;
     those of tiles and views follow from its row. `moved` gives the effect with its one window of
     global memory at another place (an offset in elements), None where that has to be bound anew.
-    Engines put their own sink into `emit`; `prints` is where `tprint` and `print` write."""
+    `done` says afterwards what an operation did whose data decide what it reaches. Engines put
+    their own sink into `emit`; `prints` is where `tprint` and `print` write."""
 
     op: Operation
     values: Mapping[str, Any]
@@ -72,6 +74,7 @@ class Binding:
     made: list[tuple[Core, TileRef]] = field(default_factory=list)
     touches: Touches | None = None
     moved: Callable[[int], Callable[[], object] | None] | None = None
+    done: Callable[[], Sequence[Effects]] | None = None
     findings: list[Diagnostic] = field(default_factory=list)
     emit: Callable[[Diagnostic], None] = field(init=False)
     prints: list[str] = field(default_factory=list)

@@ -9,12 +9,14 @@ from ptosim.machine.core import Core
 
 
 class OpFault(Exception):
-    """An operation that cannot be executed; the engine turns it into a trap with the place."""
+    """An operation that cannot be executed; the engine turns it into a trap with the place: that of
+    the operation `at`, if it is one inside another."""
 
-    def __init__(self, code: str, message: str, **details: Any) -> None:
+    def __init__(self, code: str, message: str, *, at: Any = None, **details: Any) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.at = at
         self.details = details
 
 

@@ -23,7 +23,7 @@ from tests.support.text import Kernel
 # Attributes, and an operation that the language does not have, which is what its example shows.
 OTHER_WORDS = {
     "entry", "target_arch", "device", "tadddd", "backend", "kernel_kind", "multi_buffer_addrs",
-    "ptodsl.logical_name", "tileop.helper",
+    "ptodsl.logical_name", "tileop.helper", "simt_entry", "simt_max_threads",
 }  # fmt: skip
 _OPERATION = re.compile(r"(?<![!#])\bpto\.(\w+(?:\.\w+)*)")
 _CODE = re.compile(r"\bPTO\d{4}\b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -130,6 +131,22 @@ class TestEncode:
         finite = np.isfinite(values)
         rounding = "round" if name == "hif8" else "rint"
         assert encode(values[finite], name, rounding).tolist() == codes[finite].tolist()
+
+    @pytest.mark.parametrize("name", ["f4E2M1FN", "f4E1M2FN", "hif8", "f8E4M3FN", "f8E5M2"])
+    def test_rounding_down_up_and_toward_zero(self, name):
+        """The next value of the format on that side; beyond the last one the last one."""
+        codes = np.arange(16 if name.startswith("f4") else 256, dtype=np.uint8)
+        values = sorted({float(v) for v in decode(codes, name) if np.isfinite(v)})
+        inner = [v for v in values if 2.0**-20 < abs(v) < 2.0**14 or v == 0]
+        probes = [*inner, *((a + b) / 2 for a, b in pairwise(inner)), 1.01, -1.01]
+        given = np.array(probes, dtype=np.float32)
+        down = decode(encode(given, name, "floor"), name).tolist()
+        up = decode(encode(given, name, "ceil"), name).tolist()
+        zero = decode(encode(given, name, "trunc"), name).tolist()
+        exact = [float(v) for v in given]
+        assert down == [max(v for v in values if v <= e) for e in exact]
+        assert up == [min(v for v in values if v >= e) for e in exact]
+        assert zero == [d if e > 0 else u for e, d, u in zip(exact, down, up, strict=True)]
 
     def test_what_cannot_be_encoded_is_refused(self):
         one = np.ones(1, dtype=np.float32)

@@ -9,6 +9,8 @@ from ptosim.ground.ir.attributes import Symbol, attribute_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, TileType, Type
+from ptosim.ground.isa.targets import machine
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source
 
 
@@ -74,13 +76,19 @@ def _placed_with_sync(op: Operation, source: Source) -> Diagnostic:
 def buffers(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report buffers that repeat, that nobody reserves, or that the planner cannot honour."""
     source = resolved.module.source
+    several = "pipe_ids" in unit_rules(resolved.date).rules
     for function in resolved.functions.values():
         reserved = [op for op in function.ops if "reserves" in op.traits]
-        yield from _single(reserved, source)
+        if several:
+            yield from _unique(function, reserved, source)
+        else:
+            yield from _single(reserved, source)
         for op in function.ops:
             if "imports" in op.traits:
                 yield from _import(op, resolved, source)
         fixed = [op for op in reserved if attribute_of(op, "auto") is False]
+        if several and level == 3:
+            yield from _inside(fixed, resolved.chip, source)
         if fixed and level < 3:
             yield from _not_planned(function, fixed[0], source)
 
@@ -93,6 +101,50 @@ def _single(reserved: list[Operation], source: Source) -> Iterator[Diagnostic]:
             op.span(source),
             more=(Label(reserved[0].span(source), "the first one"),),
         )
+
+
+def _unique(function: Function, reserved: list[Operation], source: Source) -> Iterator[Diagnostic]:
+    """Names of the buffers that a function reserves, and of those that it imports, are unique."""
+    imported = [op for op in function.ops if "imports" in op.traits]
+    for ops, keys, text in (
+        (reserved, ("name",), "requires 'name' to be unique within the function"),
+        (imported, ("name", "peer_func"), "requires (name, peer_func) to be unique"),
+    ):
+        first: dict[tuple[str, ...], Operation] = {}
+        for op in ops:
+            key = tuple(str(attribute_of(op, k)) for k in keys)
+            if key in first:
+                yield finding(
+                    "PTO5018",
+                    f"'{op.name}' op {text}",
+                    op.span(source),
+                    more=(Label(first[key].span(source), "the first one"),),
+                )
+            first.setdefault(key, op)
+
+
+_ALIGN = 256
+
+
+def _inside(fixed: list[Operation], chip: str, source: Source) -> Iterator[Diagnostic]:
+    """The program's buffers are aligned, and inside what the planner has of their space."""
+    spaces = machine(chip).spaces
+    for op in fixed:
+        base, size = attribute_of(op, "base"), attribute_of(op, "size")
+        location = op.attributes.get("location")
+        if not isinstance(base, int) or not isinstance(size, int) or location not in spaces:
+            continue
+        if base % _ALIGN:
+            text = f"expects 'base' to be aligned to {_ALIGN} bytes for {location}"
+            yield finding("PTO4040", f"'{op.name}' op {text}", op.span(source))
+        if base < 0 or base + size > spaces[location].planner:
+            text = f"reserved range exceeds {location} capacity"
+            yield finding(
+                "PTO4041",
+                f"'{op.name}' op {text}",
+                op.span(source),
+                label=f"it ends at {base + size}; there are {spaces[location].planner} bytes",
+            )
 
 
 def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator[Diagnostic]:

@@ -46,8 +46,17 @@ class _End:
         return [_owner(bound[n]) for n in names if bound.get(n) is not None]
 
 
+def placed(resolved: ResolvedModule) -> Iterator[Diagnostic]:
+    """Report pipe operations on the wrong core, and handles that no initialisation made."""
+    source = resolved.module.source
+    for function in resolved.functions.values():
+        found = _collect(function)
+        yield from _sides(found, function, source)
+        yield from _handles(found, source)
+
+
 def ends(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
-    """Report pipe operations on the wrong core and FIFOs whose ends do not agree."""
+    """Report pipe operations on the wrong core and FIFOs whose ends do not agree (April 2026)."""
     source = resolved.module.source
     ends: list[_End] = []
     for function in resolved.functions.values():
@@ -58,12 +67,12 @@ def ends(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
         ends += _found_ends(found, function)
     for end in ends:
         peer = _peer(end, ends, resolved)
-        name = end.op.name if end.is_lowered else _LOWERED[resolved.target]
+        name = end.op.name if end.is_lowered else LOWERED[resolved.target]
         yield from _provenance(end, peer, name, source)
         yield from _splits(end, peer, name, source)
 
 
-_LOWERED = {"a5": "pto.initialize_l2l_pipe", "a2a3": "pto.initialize_l2g2l_pipe"}
+LOWERED = {"a5": "pto.initialize_l2l_pipe", "a2a3": "pto.initialize_l2g2l_pipe"}
 """What the assembler makes of the initialisation that a side writes."""
 
 Found = list[tuple[Operation, str | None]]
@@ -110,8 +119,7 @@ def _sides(found: Found, function: Function, source: Source) -> Iterator[Diagnos
         kind = wanted or "cube"
         yield finding(
             "PTO5011",
-            f"'{op.name}' op must be inside a {where} section or a function with kernel_kind "
-            f"{where}",
+            f"'{op.name}' op must be inside a {where} kernel function or section",
             op.span(source),
             help=f"give the function `{{pto.kernel_kind = #pto.kernel_kind<{kind}>}}`",
         )
@@ -200,7 +208,7 @@ def _provenance(end: _End, peer: _End | None, name: str, source: Source) -> Iter
         return
     owners = end.buffers
     if any(o is None or not o.traits & _SLOTS for o in owners):
-        if name == _LOWERED["a5"]:
+        if name == LOWERED["a5"]:
             yield finding(
                 "PTO5014",
                 f"'{name}' op requires local_addr to come from pto.reserve_buffer or "
@@ -211,7 +219,7 @@ def _provenance(end: _End, peer: _End | None, name: str, source: Source) -> Iter
     elif owners and peer is None:
         # The assembler's test is A5's; the GM form is held to it with a warning.
         yield finding(
-            "PTO5015" if name == _LOWERED["a5"] else "PTO5020",
+            "PTO5015" if name == LOWERED["a5"] else "PTO5020",
             f"'{name}' op requires a complete peer init pair when local_addr comes from "
             "pto.reserve_buffer or pto.import_reserved_buffer",
             end.op.span(source),

@@ -1,0 +1,288 @@
+"""SIMT code as functions of a launch: every value gets a slot, structured control flow becomes
+masks over the threads. What the text decides is decided here, before the program runs.
+
+Threads that do not take a branch, or have left a loop, compute along; their lanes are left out
+where values meet again, and wherever memory or other threads are involved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptosim.engine.simt.flow import Flow, Ways, copier
+from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.isa.profiles import Profile
+from ptosim.semantics.simt.frame import Frame, Run
+from ptosim.semantics.simt.table import LANE_OPS, LaneContext, uniform
+
+Refuse = Callable[[Operation], None]
+
+
+@dataclass(slots=True)
+class SimtCode:
+    """The code of a launch: what runs, the slots before it runs, those of the arguments (or of the
+    values from outside, which a section has), and the operations that a thread may execute."""
+
+    run: Run
+    initial: list[Any]
+    takes: list[tuple[Value, int]]
+    slots: dict[Value, int]
+    ops: list[Operation]
+    home: Operation
+
+
+@dataclass(slots=True)
+class _Body:
+    """A function that SIMT code calls."""
+
+    arguments: list[int]
+    results: list[int]
+    run: Run = lambda frame: None
+
+
+@dataclass(eq=False)
+class Compiler:
+    """Compiles one launch."""
+
+    resolved: ResolvedModule
+    profile: Profile
+    refuse: Refuse
+    initial: list[Any] = field(default_factory=list)
+    slots: dict[Value, int] = field(default_factory=dict)
+    ops: list[Operation] = field(default_factory=list)
+    _bodies: dict[str, _Body] = field(default_factory=dict)
+    _current: list[int] = field(default_factory=list)  # slots of the results of the function
+    _outer: dict[Value, int] = field(default_factory=dict)
+    _inside: set[Value] | None = None  # values of the section that is compiled
+
+    def function(self, function: Function) -> SimtCode:
+        """Return the code of a function that a launch names."""
+        takes = [(value, self.slot(value)) for value in function.args]
+        run = self._region(function.op.regions[0])
+        return SimtCode(run, self.initial, takes, self.slots, self.ops, function.op)
+
+    def section(self, op: Operation) -> SimtCode:
+        """Return the code of a section; it takes the values from outside that it uses."""
+        region = op.regions[0]
+        self._inside = set(_defined(region))
+        run = self._region(region)
+        takes = list(self._outer.items())
+        return SimtCode(run, self.initial, takes, self.slots, self.ops, op)
+
+    # -- slots ------------------------------------------------------------------------------------
+
+    def new(self, value: Any = None) -> int:
+        """Return a new slot."""
+        self.initial.append(value)
+        return len(self.initial) - 1
+
+    def slot(self, value: Value) -> int:
+        """Return the slot of a value."""
+        slot = self.slots.get(value)
+        if slot is None:
+            const = None if value.const is None else uniform(value.const, value.type)
+            slot = self.slots[value] = self.new(const)
+            is_outer = self._inside is not None and value not in self._inside
+            if is_outer and value.const is None:
+                self._outer[value] = slot
+        return slot
+
+    def operand(self, operand: Operand) -> int | None:
+        """Return the slot of an operand; a word has none."""
+        if operand.value is not None:
+            return self.slot(operand.value)
+        const = operand.const
+        if isinstance(const, (bool, int)):
+            return self.new(np.array([const], bool if isinstance(const, bool) else np.int64))
+        if isinstance(const, float):
+            return self.new(np.array([const], np.float64))
+        return None
+
+    def _bound(self, bound: Any) -> Any:
+        if isinstance(bound, Operand):
+            return self.operand(bound)
+        if isinstance(bound, list):
+            return tuple(self._bound(b) for b in bound)
+        return None
+
+    def used(self, operands: Sequence[Operand]) -> list[int]:
+        """Return the slots of a list of values."""
+        return [slot for o in operands if (slot := self.operand(o)) is not None]
+
+    # -- blocks -----------------------------------------------------------------------------------
+
+    def _region(self, region: Region) -> Run:
+        if len(region.blocks) > 1:
+            last = region.blocks[0].ops[-1] if region.blocks[0].ops else None
+            if last is not None:
+                self.refuse(last)
+        return self.block(region.blocks[0]) if region.blocks else (lambda frame: None)
+
+    def block(self, block: Block) -> Run:
+        """Return the function that executes a block."""
+        steps: list[Run] = []
+        made: list[tuple[Operation, tuple[int, ...]]] = []
+        for op in block.ops:
+            run = self._operation(op)
+            if run is not None:
+                steps.append(run)
+                made.append((op, tuple(self.slot(v) for v in op.results)))
+        count = len(steps)
+
+        def execute(frame: Frame) -> None:
+            recorder = frame.recorder
+            if recorder is not None:
+                for run, (op, results) in zip(steps, made, strict=True):
+                    recorder.before(frame, op)
+                    run(frame)
+                    recorder.after(frame, results)
+                return
+            for run in steps:
+                run(frame)
+            frame.executed += count
+
+        return execute
+
+    def _operation(self, op: Operation) -> Run | None:
+        if op.has("constant") or op.has("yields"):
+            return None
+        self.ops.append(op)
+        flow = _FLOW.get(op.name)
+        if flow is not None:
+            return flow(self, op)
+        maker = LANE_OPS.get(op.name)
+        if maker is None:
+            self.refuse(op)
+            return None
+        slots = {name: self._bound(bound) for name, bound in op.bound.items()}
+        results = tuple(self.slot(value) for value in op.results)
+        return maker(LaneContext(op, slots, results, self.profile))
+
+    def yielded(self, block: Block) -> list[int]:
+        """Return the slots of the values that a block hands on."""
+        last = block.ops[-1] if block.ops else None
+        return self.used(last.bound["values"]) if last is not None and last.has("yields") else []
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def call(self, op: Operation) -> Run | None:
+        """Return the call of a function; it has one body, as no function calls itself."""
+        name = op.bound["callee"]
+        function = self.resolved.functions.get(name)
+        if function is None or not function.has_body:
+            self.refuse(op)
+            return None
+        body = self._bodies.get(name)
+        if body is None:
+            inside, self._inside = self._inside, None
+            arguments = [self.slot(value) for value in function.args]
+            body = _Body(arguments, [self.new() for _ in function.results])
+            self._bodies[name] = body
+            outer, self._current = self._current, body.results
+            body.run = self._region(function.op.regions[0])
+            self._current, self._inside = outer, inside
+        enter = copier(self.used(op.bound["values"]), body.arguments)
+        leave = copier(body.results, [self.slot(v) for v in op.results])
+        made = body
+
+        def run(frame: Frame) -> None:
+            enter(frame)
+            made.run(frame)
+            leave(frame)
+
+        return run
+
+    def leave(self, op: Operation) -> Run:
+        """Return the end of a function."""
+        return copier(self.used(op.bound.get("values") or ()), self._current)
+
+
+def _defined(region: Region) -> Iterator[Value]:
+    for block in region.blocks:
+        yield from block.values
+        for op in block.ops:
+            yield from op.results
+            for inner in op.regions:
+                yield from _defined(inner)
+
+
+# -- control flow ----------------------------------------------------------------------------------
+
+
+def _if(code: Compiler, op: Operation) -> Run:
+    condition = code.operand(op.bound["condition"])
+    assert condition is not None
+    results = [code.slot(v) for v in op.results]
+    ways = [_way(code, region) for region in op.regions]
+    if len(ways) < 2:
+        ways.append(Ways(lambda frame: None, []))
+    return Flow(op).branch(condition, ways[0], ways[1], results)
+
+
+def _way(code: Compiler, region: Region) -> Ways:
+    block = region.blocks[0] if region.blocks else None
+    if block is None:
+        return Ways(lambda frame: None, [])
+    run = code.block(block)
+    return Ways(run, code.yielded(block))
+
+
+def _for(code: Compiler, op: Operation) -> Run:
+    bounds = [code.operand(op.bound[n]) for n in ("lower", "upper", "step")]
+    initial = code.used(op.bound["init"])
+    block = op.regions[0].blocks[0]
+    variable, *carried = (code.slot(v) for v in block.values)
+    body = _way(code, op.regions[0])
+    results = [code.slot(v) for v in op.results]
+    return Flow(op).count(bounds, variable, initial, carried, body, results)
+
+
+def _while(code: Compiler, op: Operation) -> Run:
+    before, after = (region.blocks[0] for region in op.regions)
+    initial = code.used(op.bound["init"])
+    first = [code.slot(v) for v in before.values]
+    second = [code.slot(v) for v in after.values]
+    test = code.block(before)
+    last = before.ops[-1]
+    condition = code.operand(last.bound["condition"])
+    assert condition is not None
+    passed = code.used(last.bound["values"])
+    body = _way(code, op.regions[1])
+    results = [code.slot(v) for v in op.results]
+    enter = (initial, first)
+    return Flow(op).repeat(enter, Ways(test, passed), condition, second, body, results)
+
+
+def _once(code: Compiler, op: Operation) -> Run:
+    way = _way(code, op.regions[0])
+    leave = copier(way.values, [code.slot(v) for v in op.results])
+
+    def run(frame: Frame) -> None:
+        way.run(frame)
+        leave(frame)
+
+    return run
+
+
+def _switch(code: Compiler, op: Operation) -> Run:
+    selector = code.operand(op.bound["condition"])
+    assert selector is not None
+    cases = [int(tok.value) for tok in op.items]
+    ways = [_way(code, region) for region in op.regions]
+    results = [code.slot(v) for v in op.results]
+    return Flow(op).choose(selector, cases, ways, results)
+
+
+_FLOW: dict[str, Callable[[Compiler, Operation], Run | None]] = {
+    "scf.if": _if,
+    "scf.for": _for,
+    "scf.while": _while,
+    "scf.execute_region": _once,
+    "scf.index_switch": _switch,
+    "func.call": Compiler.call,
+    "func.return": Compiler.leave,
+}

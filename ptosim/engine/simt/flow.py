@@ -1,0 +1,270 @@
+"""Control flow of all threads of a launch at once: who takes a branch or stays in a loop is a mask.
+Where every thread goes the same way there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ptosim.ground.ir.core import Operation
+from ptosim.semantics.simt.arithmetic import as_signed, merged
+from ptosim.semantics.simt.frame import MAX_EXECUTED, Divergence, Frame, Lanes, Run
+
+
+class Ways(NamedTuple):
+    """One way through an operation: what runs, and the slots of what it hands on."""
+
+    run: Run
+    values: list[int]
+
+
+def copier(sources: Sequence[int], targets: Sequence[int]) -> Run:
+    """Assign several slots at once, as if in parallel."""
+    pairs = list(zip(sources, targets, strict=False))
+    if not pairs:
+        return lambda frame: None
+    if len(pairs) == 1:
+        ((source, target),) = pairs
+
+        def copy_one(frame: Frame) -> None:
+            frame.values[target] = frame.values[source]
+
+        return copy_one
+
+    def copy(frame: Frame) -> None:
+        values = frame.values
+        found = [values[s] for s, _ in pairs]
+        for (_, target), value in zip(pairs, found, strict=True):
+            values[target] = value
+
+    return copy
+
+
+def is_uniform(value: Lanes) -> bool:
+    """True for a value that is the same for every thread."""
+    return value.shape[-1] == 1
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """The control flow of one operation."""
+
+    op: Operation
+
+    # -- branches ---------------------------------------------------------------------------------
+
+    def branch(self, condition: int, then: Ways, other: Ways, results: list[int]) -> Run:
+        """Return the function of a branch with two ways."""
+        take, leave = copier(then.values, results), copier(other.values, results)
+        op = self.op
+
+        def run(frame: Frame) -> None:
+            holds, mask = frame.values[condition], frame.mask
+            if is_uniform(holds):
+                whole = bool(holds[0])
+            else:
+                taken = holds if mask is None else holds & mask
+                count = np.count_nonzero(taken)
+                total = frame.threads if mask is None else np.count_nonzero(mask)
+                if count and count != total:
+                    _apart(frame, op, taken, then, other, results)
+                    return
+                whole = bool(count)
+            if whole:
+                then.run(frame)
+                take(frame)
+            else:
+                other.run(frame)
+                leave(frame)
+
+        return run
+
+    def choose(self, selector: int, cases: list[int], ways: list[Ways], results: list[int]) -> Run:
+        """Return the function of a choice of one way of several; the last is the default."""
+        op = self.op
+
+        def run(frame: Frame) -> None:
+            choice, mask = frame.values[selector], frame.mask
+            if is_uniform(choice):
+                number = int(choice[0])
+                way = ways[cases.index(number)] if number in cases else ways[-1]
+                way.run(frame)
+                copier(way.values, results)(frame)
+                return
+            rest = np.ones(frame.threads, bool) if mask is None else mask.copy()
+            held: list[Any] = [None] * len(results)
+            frame.divergences.append(Divergence(op, rest, mask))
+            for number, way in [*zip(cases, ways, strict=False), (None, ways[-1])]:
+                taken = rest if number is None else rest & (choice == number)
+                rest = rest & ~taken
+                if taken.any():
+                    frame.mask = None if taken.all() else taken
+                    way.run(frame)
+                    held = _joined(taken, [frame.values[s] for s in way.values], held)
+            frame.divergences.pop()
+            frame.mask = mask
+            _put(frame, results, held)
+
+        return run
+
+    # -- loops ------------------------------------------------------------------------------------
+
+    def count(
+        self,
+        bounds: Sequence[int | None],
+        variable: int,
+        initial: list[int],
+        carried: list[int],
+        body: Ways,
+        results: list[int],
+    ) -> Run:
+        """Return the function of a counted loop."""
+        enter, again = copier(initial, carried), copier(body.values, carried)
+        leave, op = copier(carried, results), self.op
+
+        def run(frame: Frame) -> None:
+            values = frame.values
+            found = [as_signed(values[b]) for b in bounds]  # type: ignore[index]
+            enter(frame)
+            if not all(map(is_uniform, found)):
+                _count_apart(frame, op, found, variable, carried, body)
+                leave(frame)
+                return
+            kind = values[bounds[0]].dtype  # type: ignore[index]
+            low, high, step = (int(b[0]) for b in found)
+            _check_step(frame, op, step)
+            for number in range(low, high, step):
+                values[variable] = np.array([number], kind)
+                body.run(frame)
+                again(frame)
+                _spend(frame, op)
+            leave(frame)
+
+        return run
+
+    def repeat(
+        self,
+        enter: tuple[list[int], list[int]],
+        test: Ways,
+        condition: int,
+        second: list[int],
+        body: Ways,
+        results: list[int],
+    ) -> Run:
+        """Return the function of a loop with a condition region."""
+        start, on = copier(*enter), copier(test.values, second)
+        again, op = copier(body.values, enter[1]), self.op
+
+        def run(frame: Frame) -> None:
+            outer = live = frame.mask
+            held: list[Any] = [None] * len(results)
+            start(frame)
+            frame.divergences.append(Divergence(op, frame.ids >= 0, outer))
+            while True:
+                test.run(frame)
+                holds = frame.values[condition]
+                passed = [frame.values[s] for s in test.values]
+                if is_uniform(holds):
+                    stays = live if holds[0] else None
+                    leaving = None if holds[0] else live
+                    ends = not holds[0]
+                else:
+                    stays = holds if live is None else holds & live
+                    leaving = ~holds if live is None else live & ~holds
+                    ends = not stays.any()
+                if ends or leaving is not None:
+                    held = _joined(leaving, passed, held)
+                if ends:
+                    break
+                live = frame.mask = None if stays is None or stays.all() else stays
+                on(frame)
+                body.run(frame)
+                again(frame)
+                _spend(frame, op)
+            frame.divergences.pop()
+            frame.mask = outer
+            _put(frame, results, held)
+
+        return run
+
+
+def _apart(
+    frame: Frame, op: Operation, taken: Lanes, then: Ways, other: Ways, results: list[int]
+) -> None:
+    """Execute both ways, each with the threads that take it."""
+    mask = frame.mask
+    frame.divergences.append(Divergence(op, taken, mask))
+    if frame.recorder is not None:
+        frame.recorder.parted(frame, op, taken)
+    frame.mask = taken
+    then.run(frame)
+    one = [frame.values[s] for s in then.values]
+    frame.mask = ~taken if mask is None else mask & ~taken
+    other.run(frame)
+    two = [frame.values[s] for s in other.values]
+    frame.mask = mask
+    frame.divergences.pop()
+    _put(frame, results, [merged(taken, a, b) for a, b in zip(one, two, strict=False)])
+
+
+def _count_apart(
+    frame: Frame,
+    op: Operation,
+    bounds: list[Lanes],
+    variable: int,
+    carried: list[int],
+    body: Ways,
+) -> None:
+    """A counted loop whose threads take different numbers of rounds."""
+    outer, values = frame.mask, frame.values
+    low, high, step = bounds
+    smallest = frame.full(step)[frame.active()].min() if frame.threads else 1
+    _check_step(frame, op, int(smallest))
+    number = frame.full(low)
+    live = frame.full(number < high)
+    live = live if outer is None else live & outer
+    frame.divergences.append(Divergence(op, live, outer))
+    while live.any():
+        if frame.recorder is not None:
+            frame.recorder.parted(frame, op, live)
+        frame.mask = None if live.all() else live
+        values[variable] = number
+        body.run(frame)
+        new = [values[s] for s in body.values]
+        old = [values[s] for s in carried]
+        _put(frame, carried, [merged(live, n, o) for n, o in zip(new, old, strict=False)])
+        number = number + step
+        live = live & (number < high)
+        _spend(frame, op)
+    frame.divergences.pop()
+    frame.mask = outer
+
+
+def _joined(taken: Lanes | None, new: list[Any], held: list[Any]) -> list[Any]:
+    """Values in the lanes that `taken` says (None: in all), what was held before in the others."""
+    if taken is None:
+        return new
+    return [n if h is None else merged(taken, n, h) for n, h in zip(new, held, strict=False)]
+
+
+def _put(frame: Frame, slots: list[int], values: Sequence[Any]) -> None:
+    for slot, value in zip(slots, values, strict=False):
+        frame.values[slot] = value
+
+
+def _check_step(frame: Frame, op: Operation, step: int) -> None:
+    if step <= 0:
+        raise frame.fault("PTO6006", op, f"has the step {step}; it must be positive")
+
+
+def _spend(frame: Frame, op: Operation) -> None:
+    if frame.executed > MAX_EXECUTED:
+        raise frame.fault(
+            "PTO7308",
+            op,
+            f"has not ended after {frame.executed:,} instructions of its launch",
+            help="look for threads that never leave the loop",
+        )

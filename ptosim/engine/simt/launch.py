@@ -1,0 +1,255 @@
+"""Launches of SIMT code: one operation of the vector pipe that executes a function, or a section,
+for every thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptosim.effects.account import Effects, Reached
+from ptosim.effects.strided import runs_of
+from ptosim.engine.core.records import Kind
+from ptosim.engine.simt.code import Compiler, SimtCode
+from ptosim.engine.simt.record import Recorder
+from ptosim.engine.simt.work import work_of
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.core import Operand, Operation
+from ptosim.machine.core import Core
+from ptosim.machine.simt import LAUNCH_REGISTERS, MAX_THREADS
+from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.functions import Commit
+from ptosim.semantics.simt.arithmetic import MixedPointers
+from ptosim.semantics.simt.frame import Frame
+from ptosim.semantics.simt.memory import LaneMemory
+from ptosim.semantics.simt.table import uniform
+from ptosim.timing.laws.simt import SimtWork
+
+if TYPE_CHECKING:
+    from ptosim.engine.core.decode import Decoder
+
+USUAL_THREADS = 1024
+"""The promise of a function without `pto.simt_max_threads`."""
+Dims = Callable[[Binding], tuple[Any, Any, Any]]
+
+
+class Launches:
+    """Decodes the operations in `handlers`."""
+
+    def __init__(self, stream: Decoder) -> None:
+        self.stream = stream
+        self._codes: dict[str, SimtCode | None] = {}
+        self.handlers: dict[str, Callable[[Operation], None]] = {
+            "pto.simt_launch": self._launch,
+            "pto.section.simt": self._section,
+        }
+
+    def _launch(self, op: Operation) -> None:
+        dims = op.bound["launch"]
+        slots = tuple(self.stream.slots.operand(o) for o in dims)
+        self._emit(op, self._function(op.bound["callee"]), op.bound["values"], slots, _of_operands)
+
+    def call(self, op: Operation) -> None:
+        """A call of SIMT code, with the launch registers."""
+        self._emit(op, self._function(op.bound["callee"]), op.bound["values"], (), _of_registers)
+
+    def _section(self, op: Operation) -> None:
+        code = self._compiled(op, lambda compiler: compiler.section(op))
+        if code is None:
+            return
+        slots = tuple(self.stream.slots.operand(o) for o in op.bound["launch"])
+        values = tuple(self.stream.slots.value(value) for value, _ in code.takes)
+        self._emit_code(op, code, values, slots, _of_operands)
+
+    def _function(self, name: str) -> SimtCode | None:
+        if name not in self._codes:
+            function = self.stream.resolved.functions[name]
+            self._codes[name] = self._compiled(function.op, lambda c: c.function(function))
+        return self._codes[name]
+
+    def _called(self, op: Operation) -> Operation | None:
+        function = self.stream.resolved.functions.get(op.bound.get("callee", ""))
+        return function.op if function is not None else None
+
+    def _compiled(self, op: Operation, make: Callable[[Compiler], SimtCode]) -> SimtCode | None:
+        """Return SIMT code; None (reported) if a part of it is not executed."""
+        refused: list[Operation] = []
+        stream = self.stream
+        compiler = Compiler(stream.resolved, stream.profile, refused.append)
+        code = make(compiler)
+        for inner in refused:
+            span = inner.span(stream.resolved.module.source)
+            text = f"'{inner.name}' cannot be executed in SIMT code in this version"
+            stream.refuse(finding("PTO8001", text, span))
+        return None if refused else code
+
+    def _emit(
+        self,
+        op: Operation,
+        code: SimtCode | None,
+        operands: Sequence[Operand],
+        dims: tuple[int, ...],
+        dims_of: Dims,
+    ) -> None:
+        if code is not None:
+            values = tuple(self.stream.slots.operand(o) for o in operands)
+            self._emit_code(op, code, values, dims, dims_of)
+
+    def _emit_code(
+        self,
+        op: Operation,
+        code: SimtCode,
+        values: tuple[int, ...],
+        dims: tuple[int, ...],
+        dims_of: Dims,
+    ) -> None:
+        stream = self.stream
+        named: list[tuple[str, Any]] = [("launch", dims), ("values", values)]
+        slots = [*dims, *values]
+        stream.emit(
+            Kind.EXEC,
+            op,
+            getter=lambda held: (*(held[s] for s in slots), object()),
+            operands=tuple(named),
+            semantics=Launch(code, dims_of, work_of(code, self._called)),
+            pipe="V",
+            attrs=op.attributes,
+        )
+
+
+# -- the operation ---------------------------------------------------------------------------------
+
+
+def _of_operands(binding: Binding) -> tuple[Any, Any, Any]:
+    return tuple(binding.values["launch"])  # type: ignore[return-value]
+
+
+def _of_registers(binding: Binding) -> tuple[Any, Any, Any]:
+    registers = binding.core.registers
+    if LAUNCH_REGISTERS[0] not in registers:
+        raise OpFault(
+            "PTO7306",
+            f"'{binding.op.name}' calls SIMT code, and nothing has set the threads of the launch",
+            help="put `pto.store_vfsimt_info %z, %y, %x : i32, i32, i32` before the call",
+        )
+    return tuple(registers[name] for name in LAUNCH_REGISTERS)  # type: ignore[return-value]
+
+
+def _checked(binding: Binding, dims_of: Dims, promised: int) -> tuple[int, int, int]:
+    """Return the threads of a launch in x, y and z; faults if there are none or too many."""
+    x, y, z = (int(d) for d in dims_of(binding))
+    if min(x, y, z) < 1 or x * y * z > MAX_THREADS:
+        raise OpFault(
+            "PTO7306",
+            f"'{binding.op.name}' launches ({x}, {y}, {z}) threads; their product is from 1 to "
+            f"{MAX_THREADS}",
+        )
+    if x * y * z > promised:
+        binding.report(
+            "PTO7305",
+            f"launches {x * y * z} threads; its code promises at most {promised}",
+            help=f"give the function `pto.simt_max_threads = {x * y * z} : i32`",
+        )
+    return x, y, z
+
+
+def _promise(op: Operation) -> int:
+    value = attribute_of(op, "pto.simt_max_threads")
+    return value if isinstance(value, int) else USUAL_THREADS
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """What a launch does when it is bound: the function of its operation. `work` is what it costs
+    by."""
+
+    code: SimtCode
+    dims_of: Dims
+    work: SimtWork
+
+    @property
+    def promised(self) -> int:
+        """Threads that the code promises at most."""
+        home = self.code.home
+        return MAX_THREADS if home.has("simt_region") else _promise(home)
+
+    def __call__(self, binding: Binding) -> Commit:
+        dims = _checked(binding, self.dims_of, self.promised)
+        given = binding.values["values"]
+        done: list[Effects] = []
+        binding.done = lambda: done
+
+        def commit() -> None:
+            frame = _frame(binding, self.code, dims, given)
+            _execute(frame, self.code)
+            done[:] = _effects(frame)
+
+        return commit
+
+    def threads(self, binding: Binding) -> int:
+        """Return how many threads a launch has."""
+        x, y, z = self.dims_of(binding)
+        return x * y * z
+
+
+def _frame(
+    binding: Binding, code: SimtCode, dims: tuple[int, int, int], given: Sequence[Any]
+) -> Frame:
+    core = binding.core
+    values = list(code.initial)
+    for (value, slot), held in zip(code.takes, given, strict=True):
+        values[slot] = uniform(held, value.type)
+    frame = Frame(
+        core, binding.machine, binding.op, binding.source, binding.emit, dims, values
+    )  # fmt: skip
+    frame.memory = LaneMemory(frame, watched=core.simt.watched)
+    if core.simt.recorded:
+        frame.recorder = Recorder(frame, code.slots)
+    return frame
+
+
+def _execute(frame: Frame, code: SimtCode) -> None:
+    state = frame.core.simt
+    if frame.recorder is not None:
+        state.record = frame.recorder
+    try:
+        with np.errstate(all="ignore"):
+            code.run(frame)
+    except MixedPointers:
+        raise OpFault(
+            "PTO8002",
+            f"'{frame.launch.name}': threads choose pointers into different memories",
+            help="choose the values after the loads, not the pointers",
+        ) from None
+    finish(state, frame.keeps)
+
+
+def finish(state: Any, keeps: Mapping[int, Any]) -> None:
+    """Keep the words of a launch that has ended; one that keeps nothing leaves those of others."""
+    state.launches += 1
+    state.kept = {**state.kept, **keeps}
+    state.latest = frozenset(keeps)
+
+
+def _effects(frame: Frame) -> list[Effects]:
+    """Return what a launch did to memory; atomic operations apart, which come in any order."""
+    if not frame.memory.watched:
+        return []
+    plain, atomic = Effects(), Effects(is_atomic=True)
+    for memory, tracks in frame.memory.tracks.items():
+        read, written, updated = tracks.touched()
+        for places, into in (
+            (read, plain.reads),
+            (written, plain.writes),
+            (updated, atomic.writes),
+        ):
+            if len(places):
+                into.append(_reached(frame.core, memory, places, tracks.unit))
+    return [e for e in (plain, atomic) if e.reads or e.writes]
+
+
+def _reached(core: Core, memory: Any, places: np.ndarray, unit: int) -> Reached:
+    return Reached("threads", core, memory, runs_of(places, unit))

@@ -1,0 +1,43 @@
+"""What a vector core keeps from one SIMT launch to the next: words of its threads, and what the
+debugger shows of the last launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+WARP = 32
+"""Threads of a warp: consecutive linear ids (PTO micro-instruction specification, SIMT)."""
+MAX_THREADS = 2048
+"""Threads of a launch, at most."""
+SLOTS = 123
+"""Words of 4 bytes that a thread can keep from one launch to the next."""
+
+LAUNCH_REGISTERS = ("simt_x", "simt_y", "simt_z")
+"""Registers with the threads of a launch, for calls of SIMT functions."""
+
+
+@dataclass(slots=True, eq=False)
+class SimtState:
+    """`kept` has an array of 32-bit words by linear thread id for each slot, and `latest` the slots
+    that the launch before this one kept; arrays are replaced, never changed. `watched`: sanitizers
+    want to know who reads what; `recorded`: a debugger wants the values of every thread, which the
+    last launch leaves in `record`."""
+
+    kept: dict[int, np.ndarray] = field(default_factory=dict)
+    latest: frozenset[int] = frozenset()
+    launches: int = 0
+    watched: bool = False
+    recorded: bool = False
+    record: Any = None
+
+    def saved(self) -> tuple[dict[int, np.ndarray], frozenset[int], int, Any]:
+        """Return a copy of what can change."""
+        return dict(self.kept), self.latest, self.launches, self.record
+
+    def restore(self, state: tuple[dict[int, np.ndarray], frozenset[int], int, Any]) -> None:
+        """Put a copy back."""
+        kept, self.latest, self.launches, self.record = state
+        self.kept = dict(kept)

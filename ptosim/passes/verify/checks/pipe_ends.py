@@ -1,0 +1,226 @@
+"""The ends of FIFOs as August's text has them, and the operations that use each.
+
+A function may have several, each with an `id`; both ends of one name the same reserved buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import TileType, Type, ViewType
+from ptosim.ground.isa.epilogues import Epilogue, parse
+from ptosim.ground.isa.schema import OpDef
+
+SLOTS = frozenset(("reserves", "imports"))
+DIRECTIONS = {"c2v": 1, "v2c": 2}
+
+Key = tuple[str, ...]
+"""What ends of one FIFO share: a reserved buffer (function, name) and direction; or, of FIFOs whose
+entries are views of global memory, unit, id and mask."""
+
+
+@dataclass(slots=True, eq=False)
+class Use:
+    """An operation on a FIFO: what it does (push, pop, free, alloc), which way, and the block that
+    it is in."""
+
+    op: Operation
+    kind: str
+    direction: str | None
+    block: Sequence[Operation]
+
+    @property
+    def split(self) -> int:
+        """How it splits tiles."""
+        value = attribute_of(self.op, "split")
+        return value if isinstance(value, int) else 0
+
+    @property
+    def says_split(self) -> bool:
+        """False for a free without the attribute, which goes with its pop."""
+        return self.kind != "free" or "split" in self.op.attrs
+
+    @property
+    def entry(self) -> Type | None:
+        """The type of the tile or view that goes through."""
+        for name in ("tile", "entry"):
+            bound = self.op.bound.get(name)
+            if isinstance(bound, Operand):
+                return bound.type
+        if self.kind in ("pop", "alloc") and self.op.results:
+            return self.op.results[0].type
+        return None
+
+
+@dataclass(slots=True, eq=False)
+class End:
+    """One end of a FIFO: its initialisation, the kind of core that executes it, who uses it."""
+
+    op: Operation
+    function: Function
+    side: str | None
+    users: list[Use] = field(default_factory=list)
+
+    @property
+    def is_lowered(self) -> bool:
+        """True where it is written as the assembler lowers it: with a handle, for any core."""
+        return row(self.op).side is None
+
+    def number(self, name: str) -> int | None:
+        """Return a whole number among its attributes."""
+        value = attribute_of(self.op, name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def id(self) -> int:
+        """What its users name it by."""
+        return self.number("id") or 0
+
+    @property
+    def mask(self) -> int:
+        """Its directions."""
+        return self.number("dir_mask") or 0
+
+    @property
+    def slot_num(self) -> int:
+        """Slots in each direction."""
+        given = self.number("slot_num")
+        return given if given is not None else (4 if self.mask == 3 else 8)
+
+    @property
+    def tensor(self) -> ViewType | None:
+        """The type of a slot in global memory, where a view gives it."""
+        name = "gm_addr" if self.is_lowered else "gm_slot_tensor"
+        type_ = getattr(self.op.bound.get(name), "type", None)
+        return type_ if isinstance(type_, ViewType) else None
+
+    @property
+    def is_global(self) -> bool:
+        """True if its entries are the slots in global memory: it has no buffer on the chip."""
+        return self.tensor is not None and not self.buffers
+
+    @property
+    def epilogue(self) -> Epilogue | None:
+        """What its pushes convert to."""
+        return parse(attribute_of(self.op, "acc_push_epilogue"))
+
+    @property
+    def buffers(self) -> list[tuple[str, Operand]]:
+        """The addresses of the slots on the chip, for each direction of the mask that has one."""
+        directions = [d for d, bit in DIRECTIONS.items() if self.mask & bit]
+        if self.is_lowered:
+            names = dict(zip(directions, ("local_addr", "peer_local_addr"), strict=False))
+        else:
+            names = {d: f"{d}_consumer_buf" for d in directions}
+        bound = self.op.bound
+        return [(d, b) for d, n in names.items() if isinstance(b := bound.get(n), Operand)]
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """What both ends have alike."""
+        local = self.number("local_slot_num")
+        return self.mask, self.number("slot_size"), self.slot_num, local, self.is_global
+
+    @property
+    def flags(self) -> int:
+        """Hardware flag ids that it takes."""
+        return 4 if self.mask == 3 else 2
+
+    def keys(self, resolved: ResolvedModule) -> list[Key]:
+        """Return what ties it to its other end."""
+        if self.is_global:
+            unit = self.function.unit.path
+            return [] if self.is_lowered else [("global", unit, str(self.id), str(self.mask))]
+        found = []
+        for direction, operand in self.buffers:
+            home = _home(owner(operand), self.function, resolved)
+            if home is not None:
+                found.append((*home, direction))
+        return found
+
+
+def _home(
+    op: Operation | None, function: Function, resolved: ResolvedModule
+) -> tuple[str, str] | None:
+    """The function that reserves a buffer, and the buffer's name."""
+    if op is None or not op.traits & SLOTS:
+        return None
+    home: Function | None = function if "reserves" in op.traits else resolved.peer(op)
+    return (home.name if home is not None else "", str(attribute_of(op, "name")))
+
+
+def owner(operand: Any) -> Operation | None:
+    """Return the operation that defines an operand."""
+    value = operand.value if isinstance(operand, Operand) else None
+    return value.owner if isinstance(value, Value) else None
+
+
+def row(op: Operation) -> OpDef:
+    """Return the row of an operation that has one."""
+    assert op.definition is not None
+    return op.definition
+
+
+def ends_of(resolved: ResolvedModule) -> tuple[list[End], list[tuple[Function, Use]]]:
+    """Return every end with its users, and the uses that belong to none."""
+    ends: list[End] = []
+    strays: list[tuple[Function, Use]] = []
+    for function in resolved.functions.values():
+        found = list(_walk(function.body, function.kernel_kind))
+        own = [
+            End(op, function, row(op).side or side)
+            for op, side, _ in found
+            if row(op).fifo == "open"
+        ]
+        for op, side, block in found:
+            if row(op).fifo == "open":
+                continue
+            use = Use(op, str(row(op).fifo), _direction(op, side), block)
+            end = _opened(use, own)
+            if end is not None:
+                end.users.append(use)
+            else:
+                strays.append((function, use))
+        ends += own
+    return ends, strays
+
+
+def _walk(
+    ops: Sequence[Operation], side: str | None
+) -> Iterator[tuple[Operation, str | None, Sequence[Operation]]]:
+    for op in ops:
+        if op.definition is not None and op.definition.fifo is not None:
+            yield op, side, ops
+        inner = row(op).side if "section" in op.traits else side
+        for region in op.regions:
+            for block in region.blocks:
+                yield from _walk(block.ops, inner)
+
+
+def _direction(op: Operation, side: str | None) -> str | None:
+    """The way of an operation: what a cube core pushes, or a vector core pops, goes to the vector
+    cores."""
+    kind = row(op).fifo
+    side = row(op).side or side
+    if side is None:
+        bound = op.bound.get("tile")
+        type_ = bound.type if isinstance(bound, Operand) else None
+        if kind == "push" and isinstance(type_, TileType):
+            return "c2v" if type_.loc == "acc" else "v2c"
+        return None
+    produces = kind in ("push", "alloc")
+    return "c2v" if (side == "cube") == produces else "v2c"
+
+
+def _opened(use: Use, ends: Sequence[End]) -> End | None:
+    """The end that an operation names: by its handle, or by its id, of its own side."""
+    if row(use.op).side is None:
+        made = owner(use.op.bound.get("pipe_handle"))
+        return next((end for end in ends if end.op is made), None)
+    number = attribute_of(use.op, "id") or 0
+    mine = [e for e in ends if not e.is_lowered and e.id == number]
+    return next((e for e in mine if e.side == row(use.op).side), mine[0] if mine else None)

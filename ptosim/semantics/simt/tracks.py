@@ -1,0 +1,208 @@
+"""Who of a launch wrote and read each element of a memory last, since the last point where threads
+wait for each other: what races of threads are found with.
+
+A stamp is a number: the clock of the launch, then three bits for what it was, then the linear id of
+the thread. The clock goes on at every barrier, and at every collective of a warp."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+_THREAD = (1 << 11) - 1
+ATOMIC = 1 << 11
+_MANY = 1 << 12  # several threads read it
+_WARPS = 1 << 13  # of several warps
+_SHIFT = 14
+
+Ids = np.ndarray
+
+
+class Conflict(NamedTuple):
+    """Two threads at one element: `kind` says what the later one does to what the other did."""
+
+    kind: str
+    thread: int
+    other: int
+    element: int
+
+
+class Clock:
+    """Which accesses of a launch are ordered: all those before a barrier, and those of a warp
+    before a collective of its lanes."""
+
+    def __init__(self, threads: int) -> None:
+        self.now = 1
+        self.floor = 1 << _SHIFT  # stamps below it are before the last barrier
+        self.warps = np.zeros(-(-threads // 32), np.int64)  # the same for each warp
+        self.ids = np.arange(threads, dtype=np.int64)
+        self._own = self.ids + self.floor
+
+    def barrier(self) -> None:
+        """Every thread has come to a barrier."""
+        self.now += 1
+        self.floor = self.now << _SHIFT
+        self._own = self.ids + self.floor
+
+    def collective(self, warps: np.ndarray) -> None:
+        """Lanes of some warps have met."""
+        self.now += 1
+        self.warps[warps] = self.now << _SHIFT
+        self._own = self.ids + (self.now << _SHIFT)
+
+    def stamps(self, ids: Ids | None) -> np.ndarray:
+        """Return the stamps of an access by some threads (None: by all) now."""
+        return self._own if ids is None else self._own[ids]
+
+    def conflicting(self, stamps: np.ndarray, ids: Ids, same: int) -> np.ndarray:
+        """Return which stamps are of other threads, and not ordered before these ones; `same` is
+        the bit of accesses that do not disturb each other."""
+        others = (stamps & _THREAD) != ids
+        others |= (stamps & _MANY) != 0
+        found = (stamps >= self.floor) & others
+        if same:
+            found &= (stamps & same) == 0
+        if found.any():
+            warp = ids >> 5
+            apart = ((stamps & _THREAD) >> 5) != warp
+            apart |= (stamps & _WARPS) != 0
+            found &= apart | (stamps >= self.warps[warp])
+        return found
+
+
+class Tracks:
+    """The stamps of one memory, for units of `unit` bytes. `inputs` are the units that were read
+    before the launch wrote them; these and `reads` only where somebody watches."""
+
+    def __init__(self, clock: Clock, size: int, unit: int, *, watched: bool) -> None:
+        self.clock = clock
+        self.unit = unit
+        count = -(-size // unit)
+        self.writes = np.zeros(count, np.int64)
+        self.reads = np.zeros(count if watched else 0, np.int64)
+        self.inputs = np.zeros(count if watched else 0, bool)
+        self.watched = watched
+        self.low, self.high = count * unit, 0  # bytes around all that was touched
+
+    def places(self, start: np.ndarray, size: int) -> np.ndarray:
+        """Return the units of elements of `size` bytes from `start` on: one, or a row of them."""
+        granule = self.unit
+        if size < granule or (start & (granule - 1)).any():
+            self._refine(min(size, 1 if (start & (size - 1)).any() else size))
+        unit = self.unit
+        first = start // unit
+        if self.watched:
+            self.low = min(self.low, int(start.min()))
+            self.high = max(self.high, int(start.max()) + size)
+        if size == unit:
+            return first
+        return first[:, None] + np.arange(size // unit)
+
+    def _refine(self, unit: int) -> None:
+        factor = self.unit // unit
+        if factor > 1:
+            self.writes = np.repeat(self.writes, factor)
+            self.reads = np.repeat(self.reads, factor)
+            self.inputs = np.repeat(self.inputs, factor)
+            self.unit = unit
+
+    def write(
+        self, start: np.ndarray, size: int, ids: Ids, *, atomic: bool = False
+    ) -> tuple[Conflict | None, np.ndarray | None]:
+        """Note writes of threads in the order of their ids; return the first conflict, and which of
+        the writes count where not all do: of several threads the one with the highest id."""
+        clock = self.clock
+        at = self.places(start, size)
+        same = ATOMIC if atomic else 0
+        own = clock.stamps(ids) | same
+        wide = at.ndim > 1
+        if wide:
+            own, ids = own[:, None], ids[:, None]
+        conflict, kept = None, None
+        before = self.writes[at]
+        if before.max() >= clock.floor:
+            found = clock.conflicting(before, ids, same)
+            conflict = _first("write", found, before, ids, start)
+            later = found & ((before & _THREAD) > ids)
+            if later.any():
+                kept = ~(np.bitwise_or.reduce(later, axis=1) if wide else later)
+        if self.watched:
+            conflict = conflict or self._over_reads(at, ids, start, same)
+        if kept is not None:
+            at, own = at[kept], own[kept]
+        self.writes[at] = own
+        if conflict is None and not atomic:
+            now = self.writes[at]
+            conflict = _first("write", now != own, now, ids, start)
+        return conflict, kept
+
+    def _over_reads(
+        self, at: np.ndarray, ids: Ids, start: np.ndarray, same: int
+    ) -> Conflict | None:
+        """The first write of what another thread has read; an atomic update reads too."""
+        if same:
+            self._note_inputs(at)
+        seen = self.reads[at]
+        if seen.max() < self.clock.floor:
+            return None
+        found = self.clock.conflicting(seen, ids, same)
+        return _first("overwrite", found, seen, ids, start)
+
+    def read(
+        self, start: np.ndarray, size: int, ids: Ids, *, everybody: bool = False
+    ) -> Conflict | None:
+        """Note reads, of one element by `everybody` where the place is the same for all threads."""
+        clock = self.clock
+        at = self.places(start, size)
+        if everybody:
+            ids = ids[:1]
+        own = clock.stamps(ids)
+        if at.ndim > 1:
+            own, ids = own[:, None], ids[:, None]
+        self._note_inputs(at)
+        conflict = None
+        before = self.writes[at]
+        if before.max() >= clock.floor:
+            found = clock.conflicting(before, ids, 0)
+            conflict = _first("read", found, before, ids, start)
+        seen = self.reads[at]
+        recent = seen >= clock.floor
+        self.reads[at] = own
+        now = self.reads[at]
+        several = recent & ((seen & _THREAD) != ids) | (now != own)
+        if everybody or several.any():
+            warp = ids >> 5
+            apart = recent & ((seen & _THREAD) >> 5 != warp) | ((now & _THREAD) >> 5 != warp)
+            if everybody:
+                several, apart = several | True, apart | (len(clock.ids) > 32)
+            bits = np.where(several, _MANY, 0) | np.where(apart, _WARPS, 0)
+            self.reads[at] = now | bits | np.where(recent, seen & (_MANY | _WARPS), 0)
+        return conflict
+
+    def _note_inputs(self, at: np.ndarray) -> None:
+        self.inputs[at] |= self.writes[at] == 0
+
+    # -- what a launch touched --------------------------------------------------------------------
+
+    def touched(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the first bytes of the units that were read as they came, that were written, and
+        that were written by atomic operations."""
+        first, end = self.low // self.unit, -(-self.high // self.unit)
+        writes = self.writes[first:end]
+        atomic = (writes & ATOMIC) != 0
+        found = (self.inputs[first:end], (writes != 0) & ~atomic, atomic)
+        read, written, updated = ((np.flatnonzero(f) + first) * self.unit for f in found)
+        return read, written, updated
+
+
+def _first(
+    kind: str, found: np.ndarray, stamps: np.ndarray, ids: Ids, start: np.ndarray
+) -> Conflict | None:
+    """The first conflict of an access, None if there is none."""
+    if not found.any():
+        return None
+    row, *column = (int(i) for i in np.unravel_index(int(found.argmax()), found.shape))
+    stamp = int(stamps[(row, *column)]) & _THREAD
+    thread = int(ids.reshape(-1)[min(row, ids.size - 1)])
+    return Conflict(kind, thread, stamp, int(start[min(row, len(start) - 1)]))
