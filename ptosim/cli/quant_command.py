@@ -14,6 +14,7 @@ SUBCOMMANDS = {
     "explore": "one tensor in every format PTO quantises to: quality, bytes, buffer, cycles",
     "onnx": "run a quantised ONNX model as PTO programs and compare with the reference",
     "plan": "an int8 product or convolution with oneDNN attributes as PTO programs",
+    "reorder": "f32 weights to int8 as oneDNN's reorder does it, and as PTO programs",
     "types": "the `!quant` types of a file: verdicts, canonical form, what they are on PTO",
     "schemes": "the schemes and what they are made of",
 }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 
+from ptosim.cli.terminal import write_file
 from ptosim.ground.errors import UsageError
 from ptosim.quant.quantize import as_array
 from ptosim.quant.storage import Storage
-from ptosim.run.values import parse_spec
+from ptosim.run.values import check_writable, dtype_like, file_bytes, parse_spec
 
 
 def add_granularity(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +42,12 @@ def parameter(spec: str, what: str) -> np.ndarray:
     if isinstance(value, bool):
         raise UsageError(f"{what} is `{spec}`, not a number")
     return as_array(np.asarray(value), what)
+
+
+def save(file: str, array: np.ndarray) -> None:
+    """Write a result to .npy or .bin."""
+    check_writable(file)
+    write_file(Path(file), file_bytes(file, array, dtype_like(array)))
 
 
 def scales(

@@ -18,6 +18,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.interop import plan
 from ptosim.interop.emit import write_programs
 from ptosim.interop.plan import Convolution, Form, Plan, Task
+from ptosim.quant.granularity import along
 from ptosim.quant.onednn.attributes import Attributes
 from ptosim.quant.onednn.primitives import Values
 from ptosim.quant.storage import storage
@@ -46,7 +47,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bias", help="f32 values, one for each output channel")
     parser.add_argument(
         "--post-op", action="append", default=[], metavar="NAME[:A[:B]]",
-        help="relu[:slope], clip:low:high, linear:a:b, abs, square",
+        help="relu[:slope], clip:low:high, gelu_erf, tanh, …; sum[:scale[:zero]]; "
+        "binary_add=SPEC, binary_mul=SPEC, …",
+    )  # fmt: skip
+    parser.add_argument("--dst-before", metavar="SPEC", help="what the destination holds: for sum")
+    parser.add_argument("--src-mask", type=int, default=0, help="mask of the scale of src (0)")
+    parser.add_argument("--dst-mask", type=int, default=0, help="mask of the scale of dst (0)")
+    parser.add_argument(
+        "--mask", action="append", default=[], metavar="NAME=MASK",
+        help="of src, weights, dst, or of the zero points src_zp, weights_zp, dst_zp",
     )  # fmt: skip
     parser.add_argument("--dst", default="ui8", metavar="TYPE", help="ui8, i8, i32, f32 or bf16")
     conv = parser.add_argument_group("convolution")
@@ -56,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     conv.add_argument("--dilation", default="", metavar="H,W", help="1 is dense")
     conv.add_argument("--groups", type=int, default=1)
     parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
+    parser.add_argument("--out", metavar="FILE", help="write the exact form's result: .npy, .bin")
     parser.add_argument("--emit", metavar="DIR", help="write the programs with their data")
     parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
     shared.add_output(parser, FORMATS)
@@ -69,6 +79,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     found = plan.make(_task(options), targets)
     if options.emit:
         _emit(Path(options.emit), found)
+    if options.out:
+        exact = next(f.output for f in found.forms if f.form == "exact")
+        given.save(options.out, exact)
     terminal.report(found)
     return _code(found, options.fail_on)
 
@@ -92,11 +105,11 @@ def _read(options: argparse.Namespace) -> None:
                 f"{options.task}: unknown option `{key}`", help=", ".join(sorted(known))
             )
         name = word.replace("-", "_")
-        if isinstance(value, list) and name != "post_op":
+        if isinstance(value, list) and name not in ("post_op", "mask"):
             value = ",".join(map(str, value))
         current = getattr(options, name)
         plain = isinstance(current, str) or current is None
-        setattr(options, name, str(value) if plain and name != "wei_mask" else value)
+        setattr(options, name, str(value) if plain and not name.endswith("mask") else value)
 
 
 # -- the task --------------------------------------------------------------------------------------
@@ -113,13 +126,20 @@ def _task(options: argparse.Namespace) -> Task:
         mask = 0 if scales.size == 1 else (2 if conv is None else 3 if conv.groups > 1 else 1)
     attributes = Attributes()
     attributes.set_scales("weights", mask)
+    for name in ("src", "dst"):
+        attributes.set_scales(name, getattr(options, f"{name}_mask"))
+    for text in options.mask:
+        _mask(attributes, text)
+    rank = 2 if conv is None else src.ndim
     for text in options.post_op:
-        name, *numbers = str(text).split(":")
-        attributes.append(name, *(_real(n, "--post-op") for n in numbers[:2]))
+        _post_op(attributes, str(text), rank, 1 if conv else -1)
+    before = (
+        None if options.dst_before is None else given.tensor(options.dst_before, "--dst-before")
+    )
     values = Values(
         _one(options.src_scale, "--src-scale"), np.int32(_one(options.src_zp, "--src-zp")),
         scales.astype(np.float32), _one(options.dst_scale, "--dst-scale"),
-        np.int32(_one(options.dst_zp, "--dst-zp")),
+        np.int32(_one(options.dst_zp, "--dst-zp")), before,
     )  # fmt: skip
     bias = None
     if options.bias is not None:
@@ -128,6 +148,34 @@ def _task(options: argparse.Namespace) -> Task:
         if bias.size not in (1, channels):
             raise UsageError(f"--bias has {bias.size} values for {channels} output channels")
     return Task(src, weights, values, attributes, bias, storage(options.dst), conv)
+
+
+def _mask(attributes: Attributes, text: str) -> None:
+    """`NAME=MASK`: of scales, or with `_zp` of zero points."""
+    name, equals, number = text.partition("=")
+    if not equals or not number.lstrip("-").isdigit():
+        raise UsageError(f"--mask takes NAME=MASK, not `{text}`")
+    if name.endswith("_zp"):
+        attributes.set_zero_points(name.removesuffix("_zp"), int(number))
+    else:
+        attributes.set_scales(name, int(number))
+
+
+def _post_op(attributes: Attributes, text: str, rank: int, axis: int) -> None:
+    """`NAME[:A[:B]]`, or `binary_NAME=SPEC`; a vector runs along the output channels."""
+    name, equals, spec = text.partition("=")
+    if equals:
+        operand = given.tensor(spec, f"the operand of {name}")
+        if operand.ndim == 1:
+            operand = along(operand, rank, axis)
+        attributes.append_binary(name, operand)
+        return
+    name, *numbers = text.split(":")
+    parts = [_real(n, "--post-op") for n in numbers[:2]]
+    if name == "sum":
+        attributes.append_sum(*parts)
+    else:
+        attributes.append(name, *parts)
 
 
 def _operand(spec: str, what: str) -> np.ndarray:
@@ -195,6 +243,8 @@ def _text(found: Plan, terminal: Terminal) -> str:
     n = found.numbers
     if not n.possible:
         parts.append(Text(f"no fixpipe form: {n.why}"))
+    if found.on_host:
+        parts.append(Text(f"the host computes the post-operations {', '.join(found.on_host)}"))
     if not terminal.quiet:
         parts.append(_channels(found, len(n.words) if terminal.verbose else _SHOWN))
         if len(n.words) > _SHOWN and not terminal.verbose:
@@ -230,6 +280,7 @@ def _fields(found: Plan) -> dict[str, object]:
         "primitive": "convolution" if found.task.conv else "matmul",
         "dst": found.task.dst.name,
         "shape": list(found.reference.shape),
+        "on_host": found.on_host,
         "fixpipe": {"possible": n.possible, "why_not": n.why, "relu": n.relu},
         "forms": [
             {

@@ -15,6 +15,7 @@ import numpy as np
 from ptosim.interop import cube_kernels, requant
 from ptosim.interop.chains import Parameter
 from ptosim.interop.kernel_runner import KernelRunner, signed
+from ptosim.interop.kernels import Frame, memory_type
 from ptosim.interop.program_text import FunctionText, TileText
 from ptosim.quant import metrics
 from ptosim.quant.integer_ops import Product, Window, convolve
@@ -183,6 +184,14 @@ class Plan:
     reference: np.ndarray
     forms: list[Form] = field(default_factory=list)
 
+    @property
+    def on_host(self) -> list[str]:
+        """Post-operations that the host computes: no tile operation gives their bits."""
+        posts = self.task.attributes.post_ops
+        if all(p.is_on_vector_unit for p in posts):
+            return []
+        return [p.name for p in posts]
+
 
 def make(task: Task, targets: list[str]) -> Plan:
     """Work out a plan and run it.
@@ -200,7 +209,10 @@ def make(task: Task, targets: list[str]) -> Plan:
 
 def _run(plan: Plan, target: str, form: str) -> Form:
     task, runner = plan.task, KernelRunner(target)
+    on_host = form == "exact" and not all(p.is_on_vector_unit for p in task.attributes.post_ops)
     each = _exact(task, runner) if form == "exact" else _fixpipe(task, runner, plan.numbers)
+    if on_host:
+        each = _scaled(task, runner)
     zero = int(np.asarray(task.values.src_zero).reshape(()))
     if task.conv is None:
         flat = task.src.reshape(-1, task.src.shape[-1])
@@ -211,7 +223,44 @@ def _run(plan: Plan, target: str, form: str) -> Form:
             task.src.shape[2:], task.weights.shape[2:], c.strides, c.padding, c.dilation
         )
         got = convolve(task.src, task.weights, window, c.groups, each, zero)
+    if on_host:
+        got = _after_host(task, runner, got)
     return _compared(plan, target, form, got, runner)
+
+
+def _scaled(task: Task, runner: KernelRunner) -> Product:
+    """Sums with scales and bias, in f32."""
+    given, zero = task.requantisation(), np.asarray(task.values.src_zero, np.int32)
+
+    def each(a: np.ndarray, b: np.ndarray, chosen: slice) -> np.ndarray:
+        params = {"src": given.src_scale, "weights": _slice(given.weights_scale, chosen)}
+        if given.bias is not None:
+            params["bias"] = _slice(given.bias, chosen)
+
+        def body(f: FunctionText, x: TileText, p: Mapping[str, Parameter]) -> TileText:
+            return requant.scaled_sums(f, x, p["src"], p["weights"], p.get("bias"))
+
+        acc = runner.sums(a, b, (zero, np.zeros((), np.int32)))
+        return runner.on_sums("scale", acc, params, body, storage("f32"))
+
+    return each
+
+
+def _after_host(task: Task, runner: KernelRunner, real: np.ndarray) -> np.ndarray:
+    """Post-operations by the host, then the destination's scale on the vector unit."""
+    given = task.requantisation()
+    for post in given.attributes.post_ops:
+        real = post.apply(real, given.previous)
+    with np.errstate(all="ignore"):
+        reciprocal = float(np.float32(1) / given.dst_scale)
+    zero, out = int(given.dst_zero), task.dst
+
+    def body(f: FunctionText, frame: Frame) -> None:
+        tile = frame.load("x", "f32")
+        frame.store(requant.requantised(f, tile, f.real(reciprocal), zero, out), "y")
+
+    made = runner.elementwise("requantise", body, {"x": real}, memory_type(out))
+    return made if made.dtype == out.array else made.astype(out.array)
 
 
 def _slice(values: np.ndarray, chosen: slice) -> np.ndarray:
@@ -276,7 +325,10 @@ def _positions(task: Task) -> np.ndarray:
     """Where between integers oneDNN's results are, as [channels, elements]."""
     real = Task(
         task.src, task.weights,
-        Values(task.values.src_scale, task.values.src_zero, task.values.weights_scale),
+        Values(
+            task.values.src_scale, task.values.src_zero, task.values.weights_scale,
+            previous=task.values.previous,
+        ),
         task.attributes, task.bias, storage("f32"), task.conv,
     ).reference()  # fmt: skip
     with np.errstate(all="ignore"):

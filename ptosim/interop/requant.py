@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ptosim.interop import chains
 from ptosim.interop.chains import Affine, Parameter, apply
 from ptosim.interop.program_text import FunctionText, TileText
-from ptosim.quant.onednn.attributes import PostOp
+from ptosim.quant.onednn.post_ops import PostOp
 from ptosim.quant.storage import Storage
 
 LARGEST_SUM = 1 << 24
@@ -169,16 +169,31 @@ class OneDnn:
 
 def onednn(f: FunctionText, acc: TileText, given: OneDnn, out: Storage) -> TileText:
     """Return sat(round(post(acc * s_src * s_wei + bias) * (1/s_dst) + zero)), each step in f32."""
-    real = chains.real(f, acc)
-    apply(f, "mul", real, given.src_scale, real)
-    apply(f, "mul", real, given.weights_scale, real)
-    if given.bias is not None:
-        apply(f, "add", real, given.bias, real)
+    real = scaled_sums(f, acc, given.src_scale, given.weights_scale, given.bias)
     for post in given.post:
         _post_op(f, real, post)
-    apply(f, "mul", real, given.reciprocal, real)
-    if given.zero:
-        f.op("pto.tadds", [real, f.real(float(given.zero))], [real])
+    return requantised(f, real, given.reciprocal, given.zero, out)
+
+
+def scaled_sums(
+    f: FunctionText, acc: TileText, src: Parameter, weights: Parameter, bias: Parameter | None
+) -> TileText:
+    """Return acc * s_src * s_wei + bias, each step in f32."""
+    real = chains.real(f, acc)
+    apply(f, "mul", real, src, real)
+    apply(f, "mul", real, weights, real)
+    if bias is not None:
+        apply(f, "add", real, bias, real)
+    return real
+
+
+def requantised(
+    f: FunctionText, real: TileText, reciprocal: Parameter, zero: int, out: Storage
+) -> TileText:
+    """Return sat(round(real * (1/s_dst) + zero)); floats are only converted."""
+    apply(f, "mul", real, reciprocal, real)
+    if zero:
+        f.op("pto.tadds", [real, f.real(float(zero))], [real])
     if not out.is_integer:
         return real if out.name == "f32" else chains.half(f, real, out.name)
     return _finish(f, real, 0, out)

@@ -36,6 +36,7 @@ from ptosim.passes.verify.checks import (
     simt_slots,
     streams,
     units,
+    uses,
     vecscope,
 )
 from ptosim.passes.verify.verify import MICRO_CODE, verify
@@ -236,9 +237,11 @@ _CHECKS = (
     (functions.regions, None),
     (functions.windows, {"window"}),
     (addresses.levels, {"makes_storage", "places"}),
+    (uses.dereferenced, {"only_dereferenced"}),
+    (uses.records, None),
     (shapes.windows, {"window"}),
     (shapes.layouts, {"view"}),
-    (shapes.tiles, {"makes_storage", "window", "sets_valid"}),
+    (shapes.tiles, {"makes_storage", "keeps_axis", "sets_valid"}),
     (fifos.signals, {"cross_core"}),
     (addresses.buffers, {"reserves", "imports"}),
     (pipes.ends, {"pipes"}),

@@ -73,6 +73,7 @@ SAMPLES = {
     "quant explore": "randn:f32:8x64 --target a5",
     "quant onnx": "{folder}/model.onnx --target a5",
     "quant plan": "--src randint:i8:4x4 --weights randint:i8:4x4 --target a5",
+    "quant reorder": "randn:f32:8x64 --target a5",
     "quant types": "{folder}/types.mlir",
     "quant schemes": "",
     "stats": "@basics/vadd",

@@ -114,10 +114,12 @@ NOT_ON = {
     "a2a3": {
         ("pto.tmov", "exponents"),
         ("pto.tmov", "fp_quant"),
+        ("pto.tmov", "exponents_quant"),
         ("pto.tquant", "mx"),
         ("pto.tquant", "mx_page"),
+        ("pto.tquant", "refused"),
     },
-    "a5": {("pto.tmov", "fp_quant")},
+    "a5": {("pto.tmov", "fp_quant"), ("pto.tmov", "exponents_quant"), ("pto.tquant", "refused")},
 }
 
 

@@ -65,7 +65,7 @@ def test_a_convolution_from_a_file(cli, tmp_path):
         ([*OPERANDS, "--wei-scales", "1,2,3", "--wei-mask", "8"], 2, "mask 8 names dimensions"),
         ([*OPERANDS, "--wei-mask", "1", "--wei-scales", "1"], 5, "scales of weights with mask 1"),
         ([*OPERANDS, "--src-scale", "1,2"], 2, "--src-scale is one value (mask 0), not 2"),
-        ([*OPERANDS, "--post-op", "gelu"], 2, "unknown post-op `gelu`"),
+        ([*OPERANDS, "--post-op", "gelo"], 2, "unknown post-op `gelo`"),
         ([*OPERANDS, "--post-op", "relu:x"], 2, "`x` is not a number"),
         ([*OPERANDS, "--bias", "1,2"], 2, "--bias has 2 values for 20 output channels"),
         ([*OPERANDS, "--dst", "f7"], 2, "unknown"),

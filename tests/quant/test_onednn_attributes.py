@@ -85,7 +85,7 @@ def test_wrong_names_and_types():
         (lambda: attributes.set_scales("src", 0, dtype="f64"), "scales are f32"),
         (lambda: attributes.set_zero_points("src", 0, dtype="f32"), "zero points are s32"),
         (lambda: attributes.set_rounding_mode("src", "up"), "unknown rounding mode"),
-        (lambda: attributes.append("gelu"), "unknown post-op"),
+        (lambda: attributes.append("gelo"), "unknown post-op"),
         (lambda: matmul(_int8(4, 31), _int8(32, 8)), "do not multiply"),
         (lambda: matmul(np.ones((4, 32), np.float32), _int8(32, 8)), "holds s8 or u8"),
         (lambda: matmul(_int8(4, 32), _int8(32, 8), Values(src_scale=[1, 2])), "is one value"),

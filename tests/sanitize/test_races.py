@@ -278,10 +278,11 @@ def test_padding_behind_a_short_row():
 
 def test_a_source_that_the_library_destroys():
     tile, small = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 16x64xi8>"
-    scale = "!pto.tile_buf<vec, 16x8xf32>"
+    row = "!pto.tile_buf<vec, 1x16xf32>"
+    scale = "!pto.tile_buf<vec, 16x1xf32, blayout=col_major>"
     body = (
-        f"{ONE}%s = pto.alloc_tile : {scale}\n%q = pto.alloc_tile : {small}\n"
-        f"pto.texpands ins(%one : f32) outs(%s : {scale})\nLOAD\n{pair('MTE2', 'V')}\n{V_BARRIER}\n"
+        f"{ONE}%r = pto.alloc_tile : {row}\n%q = pto.alloc_tile : {small}\n"
+        f"pto.texpands ins(%one : f32) outs(%r : {row})\n%s = pto.treshape %r : {row} -> {scale}\nLOAD\n{pair('MTE2', 'V')}\n{V_BARRIER}\n"
         f"pto.tquant ins(%a, %s : {tile}, {scale}) outs(%q : {small}) {{quant_type = #pto<quant_type INT8_SYM>}}\n"
         f"{pair('V', 'MTE3')}\nSTORE"
     )

@@ -16,6 +16,7 @@ from ptosim.ground.ir.types import (
     TileType,
     Type,
     VectorType,
+    ViewType,
 )
 from ptosim.ground.isa.dates import DEFAULT_DATE, comes_later, holds
 from ptosim.ground.isa.dtypes import dtype
@@ -320,6 +321,8 @@ class _Resolver(Structured):
             return [ScalarType(vector.elem) if isinstance(vector, VectorType) else ErrorType()]
         if rule.startswith("window:"):
             return [window_type(op, rule[7:])]
+        if rule.startswith("part:"):
+            return [_part_type(op, rule[5:])]
         if rule == "pair":
             return [operand_type(op, "lhs")] * 2
         if rule == "extended":
@@ -374,16 +377,31 @@ def operand_type(op: Operation, name: str) -> Type:
     return (operand.type if operand is not None else None) or ErrorType()
 
 
+def _part_type(op: Operation, name: str) -> Type:
+    """The type of a part of the view operand, of the sizes that are constants."""
+    type_ = operand_type(op, name)
+    if not isinstance(type_, ViewType):
+        return type_
+    known = (o.const for o in op.bound.get("sizes") or ())
+    dims = tuple(n if isinstance(n, int) and n >= 0 else None for n in known)
+    return ViewType("partition_tensor_view", dims, type_.elem)
+
+
 def window_type(op: Operation, name: str) -> Type:
     """The type of the tile operand with the constant shape that `sizes` names."""
     type_ = operand_type(op, name)
     sizes = [o.const for o in op.bound.get("sizes") or ()]
     if not isinstance(type_, TileType) or len(sizes) != 2:
-        return type_ if not isinstance(type_, TileType) else ErrorType()
+        return type_  # the check of the operation says what is wrong
     if not all(isinstance(s, int) and s > 0 for s in sizes):
         return type_  # the check of the operation says what is wrong
-    rows, cols = sizes
-    return replace(type_, rows=rows, cols=cols, v_row=rows, v_col=cols)
+    valid = [o.const for o in op.bound.get("valid") or ()] if op.bound.get("valid") else sizes
+    if len(valid) != 2:
+        valid = sizes
+    rows, cols = (
+        min(max(v, 0), s) if isinstance(v, int) else None for v, s in zip(valid, sizes, strict=True)
+    )
+    return replace(type_, rows=sizes[0], cols=sizes[1], v_row=rows, v_col=cols)
 
 
 def with_space_of(op: Operation, tok: Tok, type_: Type) -> Type:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ptosim.ground.ir.types import BLOCK_BITS, TileType
+from ptosim.ground.ir.types import BLOCK_BITS, StructType, TileType
 from ptosim.ground.isa.conversions import (
     LaneConversion,
     conversion,
     lane_conversion,
     simt_rounding,
 )
+from ptosim.machine.layout import box_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +257,75 @@ def major_bytes(view: Any) -> Any:
     """Bytes of a row of a row-major tile, of a column of a col-major one."""
     elements = view.cols if view.blayout == "row_major" else view.rows
     return elements * view.bits // 8
+
+
+@_predicate("PTO2018", "expects {names} to have the same tile config")
+def same_config(*views: Any) -> bool:
+    """All tiles have one layout, box, pad value and compact form."""
+    tiles = _present(views)
+    return all(
+        _all_equal([getattr(v, name) for v in tiles])
+        for name in ("blayout", "slayout", "fractal", "pad", "compact")
+    )
+
+
+@_predicate("PTO2026", "expects places and sizes in {names} to be multiples of inner shape")
+def in_boxes(tile: Any, rows: Any, cols: Any) -> bool:
+    """Rows and columns are whole boxes of a tile; those of an unboxed tile have one element."""
+    box_rows, box_cols = box_shape(tile.type.dtype, tile.slayout, tile.fractal)
+    return rows % box_rows == 0 and cols % box_cols == 0
+
+
+@_predicate("PTO2016", "expects the shape of {names} to be that of the window")
+def window_shape(result: Any, sizes: Any) -> bool:
+    """A tile has the shape that two positive sizes name; others are reported elsewhere."""
+    wanted = [s.const for s in sizes]
+    if len(wanted) != 2 or any(isinstance(s, int) and s <= 0 for s in wanted):
+        return True
+    return result.rows == wanted[0] and result.cols == wanted[1]
+
+
+@_predicate("PTO2017", "expects the valid region of {names} to be that of the window")
+def window_valid(result: Any, sizes: Any, valid: Any, axis: int) -> bool:
+    """A valid extent is the one that `valid` names, known where that is a constant; without `valid`
+    any that is known. One outside its size is reported elsewhere."""
+    is_dynamic = (result.dyn_row, result.dyn_col)[axis]
+    if valid is None:
+        return not is_dynamic
+    if len(valid) != 2 or len(sizes) != 2:
+        return True
+    extent, size = valid[axis].const, sizes[axis].const
+    if not isinstance(extent, int):
+        return is_dynamic
+    if not 0 <= extent <= size:
+        return True
+    return not is_dynamic and (result.v_row, result.v_col)[axis] == extent
+
+
+@_predicate("PTO2027", "expects a path through {names} to a field")
+def is_path(struct: Any, path: Any, fault: str) -> bool:
+    """A path of numbers through a record does not have a fault: a number outside it (`range`), one
+    into a scalar (`field`), an end at a record (`scalar`)."""
+    return _walk(struct, path)[0] != fault
+
+
+@_predicate("PTO2010", "expects the value to have the type of the field")
+def ends_at(struct: Any, path: Any, value: Any) -> bool:
+    """The path leads to a field of the type of the value."""
+    found = _walk(struct, path)[1]
+    return not path or found is None or value is None or value.type == found
+
+
+def _walk(struct: Any, path: Any) -> tuple[str, Any]:
+    """Follow a path: what is wrong with it, or the type at its end."""
+    type_ = struct.type
+    for step in path or ():
+        if not isinstance(type_, StructType):
+            return "field", None
+        if not isinstance(step.const, int) or not 0 <= step.const < len(type_.fields):
+            return "range", None
+        type_ = type_.fields[step.const]
+    return ("scalar", None) if path and isinstance(type_, StructType) else ("", type_)
 
 
 # -- registers, masks and micro instructions --------------------------------------------------

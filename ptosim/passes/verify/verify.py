@@ -24,7 +24,14 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
-from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
+from ptosim.ground.isa.schema import (
+    AttrDef,
+    ConstraintDef,
+    ElementRule,
+    OpDef,
+    Status,
+    Variant,
+)
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
@@ -105,10 +112,17 @@ class _Verifier:
         )
         if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
             return
-        for rule in op.variant.elements:
+        self._rules(op, definition, op.variant, names)
+
+    def _rules(
+        self, op: Operation, definition: OpDef, variant: Variant, names: dict[str, Any]
+    ) -> None:
+        for rule in variant.elements:
             self._element_rule(op, definition, rule, names)
-        for rule in op.variant.rules:
-            self._constraint(op, definition, rule, names)
+        stops = "first_rule" in op.traits
+        for rule in variant.rules:
+            if not self._constraint(op, definition, rule, names) and stops:
+                return
 
     def _report(self, code: str, message: str, span: Span, **details: Any) -> None:
         self.found.append(finding(code, message, span, **details))
@@ -326,14 +340,16 @@ class _Verifier:
 
     def _constraint(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
-    ) -> None:
+    ) -> bool:
+        """Report a condition that does not hold, and return False."""
         if rule.targets and self.target not in rule.targets:
-            return
+            return True
         if rule.when is not None and not holds(rule.when, names, absent=False):
-            return
+            return True
         if holds(rule.expr, names, absent=True):
-            return
+            return True
         self.found.append(self._violation(op, definition, rule, names))
+        return False
 
     def _violation(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]

@@ -14,6 +14,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.quant.onednn.post_ops import PostOp, accumulate, binary, eltwise
 
 ARGUMENTS = ("src", "weights", "dst")
 
@@ -115,11 +116,19 @@ class Attributes:
         self.rounding[_argument(arg)] = mode
 
     def append(self, name: str, alpha: float = 0.0, beta: float = 0.0) -> None:
-        """Add a post-operation: relu (slope alpha), clip (alpha to beta), linear (alpha*x + beta),
-        abs or square."""
-        if name not in _POST_OPS:
-            raise UsageError(f"unknown post-op `{name}`", help=f"known: {', '.join(_POST_OPS)}")
-        self.post_ops.append(PostOp(name, alpha, beta))
+        """Add an element-wise post-operation: relu (slope alpha), clip (alpha to beta), linear
+        (alpha*x + beta), gelu_erf, tanh, …"""
+        self.post_ops.append(eltwise(name, alpha, beta))
+
+    append_eltwise = append  # oneDNN's own name
+
+    def append_binary(self, name: str, operand: np.ndarray) -> None:
+        """Add a binary post-operation with a tensor that broadcasts against the destination."""
+        self.post_ops.append(binary(name, operand))
+
+    def append_sum(self, scale: float = 1.0, zero_point: float = 0) -> None:
+        """Add the destination's previous value: scale * (previous - zero point)."""
+        self.post_ops.append(accumulate(scale, zero_point))
 
     def check_int8(self, primitive: str, weights: Sequence[int]) -> None:
         """Raise UnsupportedError for a combination that no int8 implementation has."""
@@ -143,28 +152,6 @@ def _channels(primitive: str, weights: Sequence[int]) -> int:
     if primitive == "matmul":
         return weights[-1]
     return weights[0] * weights[1] if len(weights) == 5 else weights[0]
-
-
-@dataclass(frozen=True, slots=True)
-class PostOp:
-    """An operation on the f32 value before the destination scale."""
-
-    name: str
-    alpha: float = 0.0
-    beta: float = 0.0
-
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """Return the values after the operation, in f32."""
-        return _POST_OPS[self.name](values, np.float32(self.alpha), np.float32(self.beta))
-
-
-_POST_OPS = {
-    "relu": lambda v, a, b: np.where(v > 0, v, v * a if a else np.float32(0)),
-    "clip": lambda v, a, b: np.clip(v, a, b),
-    "linear": lambda v, a, b: v * a + b,
-    "abs": lambda v, a, b: np.abs(v),
-    "square": lambda v, a, b: v * v,
-}
 
 
 def _argument(arg: str) -> str:

@@ -31,6 +31,8 @@ class Values:
     weights_scale: ArrayLike = 1.0
     dst_scale: ArrayLike = 1.0
     dst_zero: ArrayLike = 0
+    previous: ArrayLike | None = None
+    """What the destination holds before: for the post-op `sum`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Requantisation:
     dst_scale: np.ndarray
     dst_zero: np.ndarray
     out: Storage
+    previous: np.ndarray | None = None
 
     def real(self, accumulator: np.ndarray) -> np.ndarray:
         """Return the f32 values after the post-operations."""
@@ -54,7 +57,7 @@ class Requantisation:
             if self.bias is not None:
                 values += self.bias
             for post_op in self.attributes.post_ops:
-                values = post_op.apply(values)
+                values = post_op.apply(values, self.previous)
         return values
 
     def __call__(self, accumulator: np.ndarray) -> np.ndarray:
@@ -137,6 +140,7 @@ def requantisation(
         _one(_float(values.dst_scale), "dst scale"),
         _one(as_array(values.dst_zero, "dst zero point"), "dst zero point"),
         storage(dst),
+        None if values.previous is None else as_array(values.previous, "previous destination"),
     )
 
 

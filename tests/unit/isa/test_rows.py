@@ -23,7 +23,7 @@ from ptosim.passes.verify.rule_views import CALLS
 FILES = sorted((isa_directory() / "ops").glob("*.toml"))
 PIPES = {name.removeprefix("PIPE_") for name in enums()["pipe"].members}
 ATTRIBUTE_TYPES = {"int", "bool", "float", "str", "symbol", "any"}
-RESULT_TYPES = re.compile(r"last|pair|extended|(like|window):\w+")
+RESULT_TYPES = re.compile(r"last|pair|extended|(like|window|part):\w+")
 
 
 def rows() -> Iterator[OpDef]:
@@ -65,7 +65,11 @@ def test_expressions_use_only_names_of_their_row() -> None:
         for row in rows()
         for text in _expressions(row)
         if not compile_expr(text)[1]
-        <= _operands(row) | set(row.attrs) | set(CALLS) | {"target", "form", "snippet"} | FACTS
+        <= _operands(row)
+        | set(row.attrs)
+        | set(CALLS)
+        | {"target", "form", "snippet", "is_page", "results"}
+        | FACTS
     ]
     assert faults == []
 

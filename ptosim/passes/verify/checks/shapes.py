@@ -20,7 +20,7 @@ def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
         for op in function.ops:
             if "makes_storage" in op.traits:
                 yield from _library_shape(op, source)
-            elif "window" in op.traits and op.bound.keys() >= {"row", "sizes"}:
+            elif "keeps_axis" in op.traits and op.bound.keys() >= {"row", "sizes"}:
                 yield from _subset(op, source)
             elif "sets_valid" in op.traits and op.bound:
                 yield from _set_valid(op, function, source)
