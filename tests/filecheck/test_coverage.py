@@ -140,6 +140,7 @@ def test_every_word_is_used() -> None:
 REFUSED = {
     ("layout", "mx_a_zz"),
     ("layout", "mx_b_nn"),
+    ("pad_value", "null"),
     ("relu_pre_mode", "scalar_relu"),
     ("relu_pre_mode", "vector_relu"),
     ("relu_pre_mode", "pwl"),
