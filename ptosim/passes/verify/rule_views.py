@@ -190,6 +190,7 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
         "results": len(op.results),
         "is_page": snippet or op.form in _PAGE_FORMS or _has_page_types(op),
         **CALLS,
+        "written": op.attrs.__contains__,
     }
     definition = op.definition
     if definition is not None:
@@ -272,6 +273,17 @@ def _length(values: Any) -> Any:
     return ANY if values is None else len(values)
 
 
+def _at(values: Any, position: int) -> Any:
+    """The constant at a place of a list; one that is missing, which is reported elsewhere, is any
+    number."""
+    return values[position].const if values is not None and position < len(values) else ANY
+
+
+def _is_unknown(value: Any) -> bool:
+    """True for a number that only the run knows."""
+    return value is ANY
+
+
 def _slot_count(slot_num: int | None, dir_mask: int) -> int:
     """The slots of a FIFO in each direction: 8, or 4 for both, where the text does not say."""
     return slot_num if slot_num is not None else (4 if dir_mask == 3 else 8)
@@ -281,9 +293,12 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "min": min,
     "max": max,
     "len": _length,
+    "at": _at,
+    "is_unknown": _is_unknown,
     "major_bytes": major_bytes,
+    "written": bool,
     "slot_count": _slot_count,
     "lane_pair": lane_pair,
     **SIZES,
 }
-"""What an expression can call."""
+"""What an expression can call; `written(name)` is true for an attribute that the text has."""
