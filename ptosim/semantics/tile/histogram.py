@@ -13,6 +13,7 @@ from ptosim.semantics.base.strided import tile_array
 _BINS = 256
 
 
+@kernel("pto.thistogram:bytes", over="dst")
 @kernel("pto.thistogram", over="src")
 def thistogram(op: Binding) -> Commit:
     """dst[r, b] = how many keys of row r have a byte not above b: the highest byte of every key, or
@@ -35,6 +36,8 @@ def _place(op: Binding, size: int) -> int:
     named = op.attr("byte")
     if named is not None:
         return int(str(named).removeprefix("byte_"))
+    if op.op.variant is not None and op.op.variant.name == "bytes":
+        return 0 if op.attr("isMSB") is False else 1
     return size - 1 if op.attr("isMSB") else size - 2
 
 
