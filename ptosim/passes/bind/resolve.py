@@ -15,6 +15,7 @@ from ptosim.ground.ir.types import (
     ScalarType,
     TileType,
     Type,
+    VectorType,
     ViewType,
 )
 from ptosim.ground.isa.dates import DEFAULT_DATE, comes_later, holds
@@ -210,7 +211,7 @@ class _Resolver(Structured):
             self._results(op, [ErrorType()] * named_results(op))
             return
         self._bind(op, definition, written)
-        self._callee_by_name(op)
+        self._simt_parts(op)
         self._results(op, self._result_types(op, definition, written))
         if op.results:
             names = (output.name for output in op.free_outputs())
@@ -266,8 +267,11 @@ class _Resolver(Structured):
             return
         op.bound |= bind.bind_named(op, definition, variant, written, self.source, self.sink)
 
-    def _callee_by_name(self, op: Operation) -> None:
-        """A launch names a function like a call; the check of launches says what is wrong."""
+    def _simt_parts(self, op: Operation) -> None:
+        """A launch names a function like a call; the check of launches says what is wrong. An
+        allocation of threads has a type in its operands."""
+        if "allocates_private" in op.traits and op.bound:
+            op.attributes["elem"] = self.type_of(op.bound["elem"].tok)
         if "launches" not in op.traits:
             return
         operand = op.bound.get("callee")
@@ -303,12 +307,18 @@ class _Resolver(Structured):
         rule = definition.result_type or "last"
         if op.arrow:
             types = [self.type_of(t) for t in op.arrow]
+            if rule == "first":  # a type after it is no result
+                op.attributes["unit"] = types[-1]
+                return types[:1]
             return [with_space_of(op, op.arrow[0], types[0])] if rule == "like:ptr" else types
         if rule == "last":
             one = definition.result_type is not None and not op.free_outputs()
             return self._last_types(op, written, 1 if one else count)
         if rule.startswith("like:"):
             return [operand_type(op, rule[5:])]
+        if rule.startswith("element:"):
+            vector = operand_type(op, rule[8:])
+            return [ScalarType(vector.elem) if isinstance(vector, VectorType) else ErrorType()]
         if rule.startswith("window:"):
             return [window_type(op, rule[7:])]
         if rule.startswith("part:"):

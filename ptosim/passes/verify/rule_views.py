@@ -190,6 +190,7 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
         "results": len(op.results),
         "is_page": snippet or op.form in _PAGE_FORMS or _has_page_types(op),
         **CALLS,
+        "written": op.attrs.__contains__,
     }
     definition = op.definition
     if definition is not None:
@@ -295,8 +296,9 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "at": _at,
     "is_unknown": _is_unknown,
     "major_bytes": major_bytes,
+    "written": bool,
     "slot_count": _slot_count,
     "lane_pair": lane_pair,
     **SIZES,
 }
-"""What an expression can call."""
+"""What an expression can call; `written(name)` is true for an attribute that the text has."""
