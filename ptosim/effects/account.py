@@ -134,9 +134,7 @@ def _of_operands(binding: Bound) -> Effects:
     return found
 
 
-def _extent(
-    op: Operation, name: str, value: Any, values: Mapping[str, Any], target: str
-) -> Any:
+def _extent(op: Operation, name: str, value: Any, values: Mapping[str, Any], target: str) -> Any:
     """The part of a tile that others say: as many rows and columns as two operands have."""
     entry = access_entry(op, "extent", target)
     if entry is None or name not in entry["of"].split() or not isinstance(value, TileRef):
