@@ -20,12 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="path, `-`, or `@name`; `#part`")
     parser.add_argument("--target", metavar="T", help="a5 (950); default: the module's")
+    shared.add_compat(parser)
     shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Write the program; below it, as comments, what stayed as it is."""
-    terminal.report(expand(open_source(options.file), options.target))
+    terminal.report(expand(open_source(options.file), options.target, options.compat))
     return 0
 
 

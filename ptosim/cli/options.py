@@ -42,17 +42,22 @@ def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> N
     )
     group.add_argument("--level", type=int, choices=(1, 2, 3), help="assembler level")
     group.add_argument("--sync", choices=("auto", "manual"), help="who places flags and barriers")
-    group.add_argument(
-        "--compat",
-        choices=DATES,
-        help=f"the date of the language that the text is read as (default: {DEFAULT_DATE})",
-    )
+    add_compat(group)
     group.add_argument(
         "--legacy", action="store_true", help="read spellings that the date does not have"
     )
     group.add_argument("--profile", metavar="P", help="semantic profile: hw (default), page, cpu")
     group.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override one switch"
+    )
+
+
+def add_compat(group: argparse._ActionsContainer) -> None:
+    """The date of the language."""
+    group.add_argument(
+        "--compat",
+        choices=DATES,
+        help=f"the date of the language that the text is read as (default: {DEFAULT_DATE})",
     )
 
 

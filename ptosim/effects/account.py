@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ptosim.effects.operands import READ, bound_values
 from ptosim.effects.row import access_entry, destroyed_sources, registers, scratch_effect
-from ptosim.effects.strided import Strided, strided, tile_bytes, view_bytes
+from ptosim.effects.strided import Beyond, Strided, strided, tile_bytes, view_bytes
 from ptosim.effects.touch import Touch, Touches
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import BLOCK_BITS
@@ -61,6 +61,7 @@ class Bound(Protocol):
     core: Core
     values: Mapping[str, Any]
     touches: Touches | None
+    beyond: list[Beyond]
 
     @property
     def attributes(self) -> Mapping[str, Any]:
@@ -95,7 +96,7 @@ def _of_pointers(binding: Bound) -> Effects:
         [*touches.reads],
         [*touches.writes],
         [read for read, _, _ in touches.found],
-        is_atomic=str(getattr(update, "member", update)) == "add",
+        is_atomic=touches.combines or str(getattr(update, "member", update)) == "add",
     )
 
 
@@ -124,7 +125,17 @@ def _of_operands(binding: Bound) -> Effects:
             found.spoils.append((reached, CLOBBERED))
         if name == tail.get("of"):
             _add_tail(value, reached, found)
+    _add_beyond(binding, found)
     return found
+
+
+def _add_beyond(binding: Bound, found: Effects) -> None:
+    for beside in binding.beyond:
+        reached = Reached(beside.operand, binding.core, beside.space, (beside.part,))
+        if beside.spoiled:
+            found.spoils.append((reached, PADDING))
+        else:
+            found.writes.append(reached)
 
 
 def _add_scratch(op: Operation, reached: Reached, target: str, found: Effects) -> None:

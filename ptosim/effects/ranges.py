@@ -103,6 +103,7 @@ def may_write(binding: Bound) -> list[Place] | None:
         for where, low, high in storage_ranges(value):
             high += SLACK if isinstance(where, str) else 0
             found.append((core, where, low, high))
+    found += [(core, b.space, b.part.start, b.part.end) for b in binding.beyond]
     return found or None
 
 

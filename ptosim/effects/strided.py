@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +39,16 @@ class Strided:
     def granule(self, unit: int) -> int:
         """Return the largest divisor of `unit` that all borders of runs are multiples of."""
         return math.gcd(unit, self.start, self.run, *(d for _, d in self.dims))
+
+
+class Beyond(NamedTuple):
+    """Bytes of an operand's space that one execution writes beside the valid regions of its
+    results: with a value, or `spoiled`, without a meaningful one."""
+
+    operand: str
+    space: str
+    part: Strided
+    spoiled: bool = False
 
 
 def tile_bytes(ref: TileRef, rows: int, cols: int) -> tuple[Strided, ...]:

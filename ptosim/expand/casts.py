@@ -13,7 +13,7 @@ from ptosim.expand.expansions import expansion
 from ptosim.expand.operands import NotExpandable, TileUse, row_major, tile, valid, word
 from ptosim.expand.writer import Writer, bits, vreg
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.conversions import conversion_name
+from ptosim.ground.isa.conversions import conversion, conversion_name, saturation
 
 _LETTERS = {
     "RINT": "R", "CAST_RINT": "R", "ROUND": "A", "FLOOR": "F", "CEIL": "C", "TRUNC": "Z",
@@ -27,7 +27,6 @@ _FP4 = ("f4E2M1FN", "f4E1M2FN")
 
 # Without saturation these go through a saturated 32-bit integer, whose low bits stay.
 _BY_WORD = {("f16", "i16"), ("f16", "i8"), ("f16", "ui8"), ("f32", "i16")}
-_OFF_BY_DEFAULT = _BY_WORD | {("i64", "i32"), ("i32", "i16")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,8 @@ def tcvt(op: Operation, out: Writer) -> None:
     """dst = src in another element type."""
     source, target = tile(op, "src"), tile(op, "dst")
     row_major(source, target)
+    if "packed" in (source.type.dtype.kind, target.type.dtype.kind):
+        raise NotExpandable("elements that are pairs are not written out")
     request = _request(op, source, target)
     rows, cols = valid(source)
     if rows == 0 or cols == 0:
@@ -66,8 +67,8 @@ def _request(op: Operation, source: TileUse, target: TileUse) -> Request:
     letter = _LETTERS[str(given)]
     if src not in _FLOATS or dst in _CODES:
         letter = "A" if dst == "hif8" else "R"
-    wanted = word(op, "sat_mode")
-    saturates = (src, dst) not in _OFF_BY_DEFAULT if wanted is None else wanted == "ON"
+    row = conversion(source.type.dtype, target.type.dtype, "a5")
+    saturates = row is None or saturation(op, row, "a5", "policy").saturates
     return Request(src, dst, letter, saturates)
 
 

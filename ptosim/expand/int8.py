@@ -3,7 +3,7 @@ f16, 8 bits), whose first step saturates and whose last one rounds a second time
 
 from __future__ import annotations
 
-from ptosim.expand.operands import NotExpandable, row_major, tile, valid
+from ptosim.expand.operands import NotExpandable, row_major, tile, valid, word
 from ptosim.expand.writer import Writer
 from ptosim.ground.ir.core import Operand, Operation
 
@@ -12,7 +12,8 @@ def int8(op: Operation, out: Writer) -> None:
     """q = saturate(round(x * scale[r] [+ offset[r]]))."""
     source, target, scale = tile(op, "src"), tile(op, "dst"), tile(op, "fp")
     offset = tile(op, "offset") if isinstance(op.bound.get("offset"), Operand) else None
-    unsigned = target.type.dtype.kind == "uint"
+    kind = word(op, "quant_type")
+    unsigned = kind == "INT8_ASYM" or (kind is None and target.type.dtype.kind == "uint")
     if unsigned and offset is None:
         raise NotExpandable("scale and offset share a tile")
     row_major(source, target)

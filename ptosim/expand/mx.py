@@ -22,6 +22,7 @@ _ALGORITHMS = {
 }  # fmt: skip
 _CTRL_AFTER = 1 << 50
 _INF, _NAN = 0x7F800000, 0x7FC00000
+_NAN_CODE = 0x7F
 _WINDOW = 8
 _SCRATCH_IN_EXPONENTS = 16
 
@@ -39,6 +40,7 @@ class Mx:
     nv: bool
     rows: int
     cols: int
+    results: bool  # maxima and scales are results (tquant.mx): what is after them is undefined
 
     @property
     def elem(self) -> str:
@@ -57,9 +59,33 @@ def tquant(op: Operation, out: Writer) -> None:
     if op.variant is not None and op.variant.name == "int8":
         int8(op, out)
         return
-    mx = _described(op)
+    _write(_described(op), out, op, word(op, "grp_axis") == 0)
+
+
+@expansion("pto.tquant.mx")
+def tquant_mx(op: Operation, out: Writer) -> None:
+    """Groups of 32 with a shared exponent; every result is a tile of the program."""
+    if isinstance(op.bound.get("exp_zz"), Operand):
+        raise NotExpandable("the library has no body for exp_zz")
+    src, dst = tile(op, "src"), tile(op, "dst")
+    tiles = (src, dst, tile(op, "exp"), tile(op, "max"), tile(op, "scaling"))
+    rows, cols = valid(src)
+    along_columns = word(op, "grpAxis") == "axis0"
+    if cols != src.type.cols or (along_columns and dst.type.cols * _numbers(dst) != src.type.cols):
+        raise NotExpandable("a tile has padding")
+    width = 4 if word(op, "quant_type") == "MXFP4_E2M1" else 8
+    nv = str(word(op, "quantScaleAlg")).upper() == "NV"
+    _write(Mx(*tiles, width, nv, rows, cols, True), out, op, along_columns)
+
+
+def _numbers(use: TileUse) -> int:
+    """Numbers in an element of a tile."""
+    return getattr(use.type.dtype, "count", 1)
+
+
+def _write(mx: Mx, out: Writer, op: Operation, along_columns: bool) -> None:
     pointers = Pointers(mx, out)
-    if word(op, "grp_axis") == 0:
+    if along_columns:
         _columns(mx, out, pointers, interleaved=bool(word(op, "interleave")))
     elif mx.exp.type.rows == 1:
         _flat(mx, out, pointers)
@@ -91,7 +117,16 @@ def _described(op: Operation) -> Mx:
     if src.type.blayout != "row_major" or cols != src.type.cols or rows == 0 or cols % GROUP:
         raise NotExpandable("the source has padding, or no rows")
     return Mx(
-        src, dst, tile(op, "exp"), tile(op, "max"), tile(op, "scaling"), width, nv, rows, cols
+        src,
+        dst,
+        tile(op, "exp"),
+        tile(op, "max"),
+        tile(op, "scaling"),
+        width,
+        nv,
+        rows,
+        cols,
+        False,
     )
 
 
@@ -207,10 +242,10 @@ def _third_stage(mx: Mx, out: Writer, p: Pointers, at: str, scale: str, count: i
         chosen = out.first(count // 2)
         out.store(fp4.pack(out, code), "i32", p.dst, "ui8", out.half(at), chosen, "PK4_B32")
         return
-    plain = out.cast(out.everywhere(_NAN), "i32", "f32")  # without a sign
-    value = out.select(plain, product, out.nan(product, "f32"), "f32")
-    code = out.convert(value, "f32", "f8E4M3FN", "P0")
-    out.store(code, "f8E4M3FN", p.dst, "ui8", at, out.first(count), "PK4_B32")
+    # A conversion that saturates makes zero of NaN; the code of a NaN is 7F without a sign.
+    code = out.cast(out.convert(product, "f32", "f8E4M3FN", "P0"), "f8E4M3FN", "i32")
+    code = out.select(out.everywhere(_NAN_CODE), code, out.nan(product, "f32"), "i32")
+    out.store(code, "i32", p.dst, "ui8", at, out.first(count), "PK4_B32")
 
 
 def _one_scale(mx: Mx, out: Writer, p: Pointers, place: str) -> str:
@@ -263,8 +298,9 @@ def _flat(mx: Mx, out: Writer, p: Pointers) -> None:
     groups = mx.rows * mx.cols // GROUP
     elements = mx.src.type.rows * mx.src.type.cols
     unrolled = mx.elem == "f32" and elements > 1024 and elements % 256 == 0
-    twice = unrolled and mx.rows * mx.cols % 256 == 0
-    if mx.elem == "f32" and not mx.nv and not twice and groups >= 64 and groups % 64:
+    twice = unrolled and mx.rows * mx.cols % 256 == 0 and not mx.results
+    whole_steps = mx.elem == "f32" and not mx.nv and not twice and not mx.results
+    if whole_steps and groups >= 64 and groups % 64:
         raise NotExpandable("the library writes whole steps of 64 groups here")
     _maxima(mx, out, p, groups)
     for at, count in out.columns(groups, 64):
@@ -283,7 +319,7 @@ def _rows(mx: Mx, out: Writer, p: Pointers) -> None:
     """Groups along rows, a row of exponents for each row."""
     per_row = mx.cols // GROUP
     groups = mx.rows * per_row
-    if per_row <= _WINDOW and groups * (4 if mx.elem == "f32" else 2) % 32:
+    if not mx.results and per_row <= _WINDOW and groups * (4 if mx.elem == "f32" else 2) % 32:
         raise NotExpandable("the library leaves undefined bytes after the maxima")
     _maxima(mx, out, p, groups)
     with out.loop(mx.rows) as row:

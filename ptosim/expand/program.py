@@ -51,13 +51,14 @@ class Expanded:
     names_target: bool = True
 
 
-def expand(source: Source, target: str | None = None) -> Expanded:
-    """Return the program with every operation that has an expansion written as a vector region.
+def expand(source: Source, target: str | None = None, compat: str | None = None) -> Expanded:
+    """Return the program, of a date of the language, with every operation that has an expansion
+    written as a vector region.
 
     Raises ProgramError if the program is wrong, UsageError if it is for another target or has no
     function around its operations.
     """
-    front = run_frontend(source, FrontOptions(target=target or _default(source)))
+    front = run_frontend(source, FrontOptions(target=target or _default(source), compat=compat))
     if front.sink.is_rejected:
         raise rejected(list(front.sink))
     if front.target != TARGET:

@@ -15,6 +15,7 @@ from ptosim.interop import chains, kernels
 from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import matrix
 from ptosim.interop.program_text import FunctionText
+from ptosim.machine.storage import unpack_nibbles
 from ptosim.quant import metrics
 from ptosim.quant.inverse import dequantize
 from ptosim.quant.statistics import symmetric_scale
@@ -119,56 +120,68 @@ def _run(x: np.ndarray, form: Format, target: str) -> Run | None:
 
 # -- microscaling ----------------------------------------------------------------------------------
 
-_ROWS, _WIDTH = 8, 512
-_GROUPS = _ROWS * _WIDTH // GROUP
+_WIDTH = 128
+"""Groups that one tile holds, a column each."""
+_PAIRS = "!pto.f4E2M1x2"
 
 
 def _microscaled(
     x: np.ndarray, form: Format, runner: KernelRunner
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Groups of 32 along rows; the last one of a row is filled with zeros."""
+    """Groups of 32 along rows, the last one of a row filled with zeros; the kernel gets them as
+    columns, which takes both rules for sources of 16 bits too."""
     rows, cols = x.shape
     width = kernels.up(cols, GROUP)
     padded = np.zeros((rows, width), np.float32)
     padded[:, :cols] = x
-    height = kernels.up(-(-padded.size // _WIDTH), _ROWS)
-    flat = np.zeros(height * _WIDTH, np.float32)
-    flat[: padded.size] = padded.reshape(-1)
+    groups = padded.reshape(-1, GROUP)
+    count = kernels.up(len(groups), _WIDTH)
+    columns = np.zeros((GROUP, count), np.float32)
+    columns[:, : len(groups)] = groups.T
     out = storage(form.out)
+    each = 8 // out.bits
     got = runner.run(
-        microscaling(runner.target, height, form.rule, out),
+        microscaling(runner.target, count, form.rule, out),
         {
-            "x": flat, "y": np.zeros(flat.size, kernels.ARRAYS[out.name]),
-            "e": np.zeros(flat.size // GROUP, np.uint8),
+            "x": columns, "y": np.zeros((GROUP, count // each), np.uint8),
+            "e": np.zeros(count, np.uint8),
         },
     )  # fmt: skip
-    scales = got["e"].view(ml_dtypes.float8_e8m0fnu).astype(np.float32)
-    values = got["y"].astype(np.float32).reshape(-1, GROUP) * scales[:, None]
-    back = values.reshape(-1)[: padded.size].reshape(rows, width)[:, :cols]
-    used = scales[: padded.size // GROUP].reshape(rows, width // GROUP)
-    return back, used
+    codes = unpack_nibbles(got["y"]) if out.bits == 4 else got["y"]
+    scales = got["e"].view(ml_dtypes.float8_e8m0fnu).astype(np.float32)[: len(groups)]
+    values = codes.view(kernels.ARRAYS[out.name]).astype(np.float32).reshape(GROUP, count)
+    back = values[:, : len(groups)].T * scales[:, None]
+    used = scales.reshape(rows, width // GROUP)
+    return back.reshape(rows, width)[:, :cols], used
 
 
-def microscaling(target: str, height: int, rule: str, out: Storage) -> FunctionText:
-    """Return a function (x, y, e) that quantises [height, 512] f32 values by TQUANT MX; MXFP4 takes
-    them rounded to bf16."""
+def microscaling(target: str, count: int, rule: str, out: Storage) -> FunctionText:
+    """Return a function (x, y, e) that quantises the columns of [32, count] f32 values by
+    tquant.mx; MXFP4 takes them rounded to bf16."""
     f = FunctionText("microscaling", target)
-    row = f.loop("i", height, _ROWS)
-    real = f.tile("x", "f32", _ROWS, _WIDTH)
-    window = f.window(f.view("x", "f32", (height, _WIDTH)), "f32", (row, f.const(0)),
-                      (_ROWS, _WIDTH))  # fmt: skip
+    col = f.loop("i", count, _WIDTH)
+    real = f.tile("x", "f32", GROUP, _WIDTH)
+    zero = f.const(0)
+    window = f.window(f.view("x", "f32", (GROUP, count)), "f32", (zero, col), (GROUP, _WIDTH))
     f.op("pto.tload", [window], [real])
-    source = real
-    if out.bits == 4:
-        source = chains.half(f, real, "bf16")
-    codes = f.tile("codes", out.name, _ROWS, _WIDTH)
-    exponents = f.tile("exponents", "ui8", 1, _GROUPS)
-    f.op("pto.tquant", [source], [codes, exponents], f"mx_alg = #pto<mx_quant_alg {rule}>")
-    f.op("pto.tstore", [codes], [f.window(f.view("y", out.name, (height, _WIDTH)), out.name,
-                                          (row, f.const(0)), (_ROWS, _WIDTH))])  # fmt: skip
-    place = f.fresh("place")
-    f.line(f"{place} = arith.muli {row}, {f.const(_WIDTH // GROUP)} : index")
-    view = f.view("e", "ui8", (1, height * _WIDTH // GROUP))
-    f.op("pto.tstore", [exponents], [f.window(view, "ui8", (f.const(0), place), (1, _GROUPS))])
+    source = chains.half(f, real, "bf16") if out.bits == 4 else real
+    each, elem = (2, _PAIRS) if out.bits == 4 else (1, "ui8")
+    codes = f.tile("codes", elem, GROUP, _WIDTH // each)
+    exponents = f.tile("exponents", "ui8", 1, _WIDTH)
+    beside = [f.tile(name, source.dtype, 1, _WIDTH) for name in ("maxima", "scales")]
+    kind = "MXFP4_E2M1" if out.bits == 4 else "MXFP8"
+    word = "nv" if rule.startswith("Nv") else "ocp"
+    f.op(
+        "pto.tquant.mx", [source], [codes, exponents, *beside],
+        f"quant_type = #pto<quant_type {kind}>, quantScaleAlg = #pto<quant_scale_alg {word}>, "
+        "grpAxis = #pto<mx_group_axis axis0>",
+    )  # fmt: skip
+    at = col if each == 1 else f.fresh("place")
+    if each == 2:
+        f.line(f"{at} = arith.divui {col}, {f.const(2)} : index")
+    view = f.view("y", elem, (GROUP, count // each))
+    f.op("pto.tstore", [codes], [f.window(view, elem, (zero, at), (GROUP, _WIDTH // each))])
+    view = f.view("e", "ui8", (1, count))
+    f.op("pto.tstore", [exponents], [f.window(view, "ui8", (zero, col), (1, _WIDTH))])
     f.end()
     return f

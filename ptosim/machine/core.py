@@ -25,7 +25,8 @@ SLOT_SUBBLOCK = 3
 SLOT_BLOCK_NUM = 4
 SLOT_SUBBLOCK_NUM = 5
 SLOT_LOOPS = 6  # loop registers of the older copies, a tuple of pairs (name, value)
-FIRST_SLOT = 7
+SLOT_STORES = 7  # how stores to global memory combine with what is there; None: they replace it
+FIRST_SLOT = 8
 
 CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 
@@ -38,6 +39,7 @@ class Cluster:
 
     block: int
     rank: int = field(default=0, kw_only=True)
+    has_ranks: bool = field(default=False, kw_only=True)  # more devices than one run
     counters: dict[Any, int] = field(default_factory=dict)
     fifos: Fifos = field(default_factory=Fifos)
 
@@ -84,6 +86,11 @@ class Core:
     def rank(self) -> int:
         """The device of its cluster."""
         return self.cluster.rank
+
+    @property
+    def has_ranks(self) -> bool:
+        """True if more devices than one run."""
+        return self.cluster.has_ranks
 
     @property
     def place(self) -> tuple[int, int]:

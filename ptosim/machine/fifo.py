@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ptosim.machine.values import Pointer
+from ptosim.ground.isa.epilogues import Epilogue
+from ptosim.machine.values import GmView, Pointer
 
 
 class FifoKey(NamedTuple):
@@ -30,7 +31,9 @@ class ShareKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PipeEnd:
     """One core's end. `local` has the addresses of the consumer's slots by direction (c2v, v2c);
-    `gm` is the pointer to slots in global memory, None for slots on the chip."""
+    `gm` is the pointer to slots in global memory, None for slots on the chip. Where the entries are
+    the slots in global memory themselves, `slot` is the view of the first. `epilogue` is what its
+    pushes do, `popped_as` the elements that come out, `number` what the program calls it."""
 
     key: FifoKey
     slot_size: int
@@ -38,6 +41,10 @@ class PipeEnd:
     local_slot_num: int
     local: tuple[tuple[str, int], ...]
     gm: Pointer | None = None
+    slot: GmView | None = None
+    epilogue: Epilogue | None = None
+    popped_as: str | None = None
+    number: int = 0
 
     def address(self, direction: str, index: int) -> int:
         """Return the address of tile number `index` in the consumer's memory."""
@@ -52,9 +59,10 @@ class PipeEnd:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """One vector core's share of one direction: tiles pushed, handed out, popped and given back,
-    and what the slots hold."""
+    """One vector core's share of one direction: slots taken for views, tiles pushed, handed out,
+    popped and given back, and what the slots hold."""
 
+    taken: int = 0
     pushed: int = 0
     issued: int = 0
     popped: int = 0
@@ -64,17 +72,17 @@ class Share:
     def has_slot(self, end: PipeEnd) -> bool:
         """True if the producer may write its next tile: the first round is free, then each half of
         the slots (each round of one or two) waits for the consumer's signal that it is free."""
-        beyond = self.pushed - end.slot_num
+        beyond = max(self.pushed, self.taken) - end.slot_num
         return beyond < 0 or self.freed // end.period > beyond // end.period
 
 
 @dataclass(slots=True, eq=False)
 class Fifos:
-    """The FIFOs of a cluster: the ends by core and key, the end that a core initialised last, and
-    the shares."""
+    """The FIFOs of a cluster: the ends by core and key, those of a core by the number that the
+    program gives them, and the shares."""
 
     ends: dict[tuple[int, FifoKey], PipeEnd] = field(default_factory=dict)
-    current: dict[int, PipeEnd] = field(default_factory=dict)
+    current: dict[tuple[int, int], PipeEnd] = field(default_factory=dict)
     shares: dict[ShareKey, Share] = field(default_factory=dict)
 
     def share(self, key: ShareKey) -> Share:

@@ -22,22 +22,26 @@ LAUNCH_REGISTERS = ("simt_x", "simt_y", "simt_z")
 @dataclass(slots=True, eq=False)
 class SimtState:
     """`kept` has an array of 32-bit words by linear thread id for each slot, and `latest` the slots
-    that the launch before this one kept; arrays are replaced, never changed. `watched`: sanitizers
+    that the launch before this one kept; arrays are replaced, never changed. `fragments` have a row
+    of bytes for each thread, by allocation. `watched`: sanitizers
     want to know who reads what; `recorded`: a debugger wants the values of every thread, which the
     last launch leaves in `record`."""
 
     kept: dict[int, np.ndarray] = field(default_factory=dict)
     latest: frozenset[int] = frozenset()
     launches: int = 0
+    fragments: dict[int, np.ndarray] = field(default_factory=dict)
     watched: bool = False
     recorded: bool = False
     record: Any = None
 
-    def saved(self) -> tuple[dict[int, np.ndarray], frozenset[int], int, Any]:
+    def saved(self) -> tuple[Any, ...]:
         """Return a copy of what can change."""
-        return dict(self.kept), self.latest, self.launches, self.record
+        fragments = {number: rows.copy() for number, rows in self.fragments.items()}
+        return dict(self.kept), self.latest, self.launches, fragments, self.record
 
-    def restore(self, state: tuple[dict[int, np.ndarray], frozenset[int], int, Any]) -> None:
+    def restore(self, state: tuple[Any, ...]) -> None:
         """Put a copy back."""
-        kept, self.latest, self.launches, self.record = state
+        kept, self.latest, self.launches, fragments, self.record = state
         self.kept = dict(kept)
+        self.fragments = {number: rows.copy() for number, rows in fragments.items()}

@@ -6,7 +6,7 @@ them, and they are keys of what is kept for the operands of an operation."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.unknown import Unknown
@@ -58,6 +58,12 @@ class EventArray(NamedTuple):
     """Numbers of events, None where an entry has not been set."""
 
     entries: tuple[int | None, ...]
+
+
+class Cells(NamedTuple):
+    """The scalars of an array or a record of the scalar unit, None where one has not been set."""
+
+    entries: tuple[Any, ...]
 
 
 class AsyncSession(NamedTuple):

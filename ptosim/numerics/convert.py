@@ -172,6 +172,7 @@ def converter(
     target: str,
     off_wide: str = "lowbits",
     nan_to_int: str = "zero",
+    obeyed: bool = False,
 ) -> Conversion:
     """Function from arrays of `src` to new arrays of `dst`, in the array forms of `formats`.
 
@@ -179,8 +180,9 @@ def converter(
     `rint`. `target` is `a2a3` or `a5`. `off_wide` (`lowbits` or `saturate`) decides what A5 does
     without saturation for f32 to i32 and i64, f16 to i32 and bf16 to i32, where no board result
     is known: the low bits of the exact integer with 0 for infinities and NaN, or the same as with
-    saturation. `nan_to_int` is `zero` or `max`. `ValueError` if the target has no such conversion
-    or a choice is unknown.
+    saturation. `nan_to_int` is `zero` or `max`. Saturation that is off is `obeyed` on A2/A3 for
+    every pair, as its conversions with a scratch tile do. `ValueError` if the target has no such
+    conversion or a choice is unknown.
     """
     require("rounding mode", rounding, ("none", *MODES))
     require("target", target, TARGETS)
@@ -190,6 +192,6 @@ def converter(
     pair = source.name, destination.name
     if pair not in pairs(target):
         raise ValueError(f"{target} has no conversion from {src} to {dst}")
-    saturates = saturate or (target == "a2a3" and pair not in _WRAPPING)
+    saturates = saturate or (target == "a2a3" and pair not in _WRAPPING and not obeyed)
     request = _Request(*pair, rounding, saturates, target, off_wide, nan_to_int)
     return _BUILDERS[source.kind, destination.kind](request)

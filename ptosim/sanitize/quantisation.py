@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptosim.ground.isa.conversions import conversion
+from ptosim.ground.isa.conversions import conversion, saturation
 from ptosim.machine.space import POISON
 from ptosim.machine.tile import Tile
 from ptosim.numerics.fixpipe import scale_of
@@ -110,8 +110,7 @@ def _tcvt(op: Binding) -> Check | None:
     if not dst.type.dtype.is_integer or dst.bits < 8 or op.profile.name == "cpu" or dst.is_empty:
         return None
     row = conversion(src.type.dtype, dst.type.dtype, op.target)
-    asked = op.attr("sat_mode")
-    if row is None or (row.saturate[op.target] if asked is None else asked == "ON"):
+    if row is None or saturation(op.op, row, op.target, op.switch("tcvt.default")).saturates:
         return None
     signed = dst.type.dtype.kind != "uint"
     low = -(2.0 ** (dst.bits - 1)) if signed else 0.0

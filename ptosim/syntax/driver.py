@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,8 @@ from ptosim.syntax.tables import Rule, Tables
 MAX_DEPTH = 256
 MAX_SYNTAX_ERRORS = 50
 
+VALUE = "a value (`%name`)"
+"""The word for a value among those of `Recovery.names`."""
 _OPENING = frozenset(("LPAR", "LSQB", "LBRACE", "REGION_OPEN"))
 _CLOSING = frozenset(("RPAR", "RSQB", "RBRACE"))
 
@@ -153,12 +155,16 @@ class _Run:
         self._drop_statement()
         return self._next_statement(scanner, start)
 
+    def _begins_statement(self, start: int) -> bool:
+        """True for the first word of a line after one that is not complete."""
+        return _begins_line(self._source.text, start) and not self._shifts(self._recovery.lists)
+
     def _follows(self, text: str, start: int) -> bool:
         """True for an error that the one before brought about: on the same line, or the rest of a
         region whose head was dropped."""
         line = self._source.line_column(start)[0]
         before, self._line = self._line, line
-        return line == before or (before > 0 and text in ("}", "else"))
+        return line == before or (before > 0 and text in ("}", "else", ""))
 
     def _finish_statement(self) -> None:
         """Reduce a statement that was complete before the line with the error began."""
@@ -228,6 +234,9 @@ class _Run:
             self._sink.emit(_unknown_character(source, start, text))
             return
         expected = sorted(names.get(t, t.lower()) for t in self._expected())
+        if expected and self._begins_statement(start):
+            self._sink.emit(_ends_early(source, start, _one_of(expected)))
+            return
         notes = (f"expected {_one_of(expected)}",) if expected else ()
         shown = text if len(text) <= 40 else text[:37] + "..."
         self._sink.report(
@@ -236,7 +245,7 @@ class _Run:
             Span(source, start, after),
             label="not expected here",
             notes=notes,
-            help=_hint(kind, text),
+            help=_hint(kind, text, expected),
         )
 
     def _unexpected_end(self) -> Diagnostic:
@@ -349,9 +358,13 @@ def _one_of(names: list[str]) -> str:
     return ", ".join(unique[:-1]) + " or " + unique[-1]
 
 
-def _hint(kind: str, text: str) -> str | None:
+def _hint(kind: str, text: str, expected: Sequence[str]) -> str | None:
     if kind == "ATTR" and "<" not in text:
         return f"to write a comment, put a space after `#`: `# {text[1:]}`"
+    if text == "func":
+        return "did you mean `func.func`?"
+    if kind == "BARE_ID" and VALUE in expected:
+        return f"the name of a value begins with `%`: `%{text}`"
     return None
 
 
@@ -364,6 +377,17 @@ def _unknown_character(source: Source, start: int, text: str) -> Diagnostic:
         Span(source, start, start + 1),
         notes=("outside strings and comments a program is written in ASCII",),
         help=help_,
+    )
+
+
+def _ends_early(source: Source, start: int, expected: str) -> Diagnostic:
+    """What is missing belongs at the end of the line before, not where the next one begins."""
+    end = len(source.text[:start].rstrip())
+    return finding(
+        "PTO0002",
+        "the statement is not complete at the end of its line",
+        Span(source, max(end - 1, 0), end),
+        label=f"expected {expected} after this",
     )
 
 

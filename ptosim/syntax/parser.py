@@ -17,14 +17,14 @@ from ptosim.ground.isa.paths import isa_directory
 from ptosim.ground.source import Source, Span
 from ptosim.syntax import tables
 from ptosim.syntax.builder import Builder
-from ptosim.syntax.driver import Driver, Recovery
+from ptosim.syntax.driver import VALUE, Driver, Recovery
 from ptosim.syntax.line_builder import LineBuilder
 from ptosim.syntax.scanner import PatternScanner, ProgramScanner
 
 MAX_BYTES = 64 * 2**20
 
 _NAMES = {
-    "SSA": "a value (`%name`)",
+    "SSA": VALUE,
     "RESULTS": "a statement",
     "OP_ID": "an operation",
     "BARE_ID": "a word",

@@ -309,7 +309,7 @@ def _is_word(item: Any) -> bool:
 def _word_separator(previous: Any, item: Any) -> str:
     if isinstance(item, Node):
         return " "
-    if _is_word(item) and isinstance(previous, Node) and previous.kind == "indexed":
+    if _is_word(item) and isinstance(previous, Node) and previous.kind in ("indexed", "list"):
         return " "
     return ", "
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from threading import Lock
 
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
 from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source
 from ptosim.syntax.driver import Driver
 from ptosim.syntax.scanner import PatternScanner
@@ -19,6 +21,7 @@ _ORDER = (
     "VALID", "SCALAR", "WORD", "INT", "QUESTION",
 )  # fmt: skip
 _BRACKETED = frozenset(("QUANT", "AFFINE", "LAYOUT"))
+_NAME = re.compile(r"![\w.]+")
 
 
 class ParsedType:
@@ -69,10 +72,28 @@ def _parse(text: str) -> ParsedType:
     if type_ is None and fault is None:
         fault = f"`{text}` is not a type"
         notes = [n for d in sink for n in d.notes]
-        hint = notes[0] if notes else None
+        hint = _name_hint(text) or (notes[0] if notes else None)
     parsed = ParsedType(type_ if type_ is not None else ErrorType(text), legacy, dated)
     parsed.fault, parsed.hint = fault, hint
     return parsed
+
+
+def _name_hint(text: str) -> str | None:
+    """The type whose name was probably meant."""
+    name = _NAME.match(text)
+    if name is None or name.group() in _heads():
+        return None
+    return nearest(name.group(), _heads())
+
+
+@lru_cache(maxsize=1)
+def _heads() -> tuple[str, ...]:
+    """The names of the types that have something in brackets."""
+    from ptosim.syntax.parser import load_tables
+
+    words = load_tables("types.lark").keywords
+    views = ("!pto.tensor_view", "!pto.partition_tensor_view")
+    return (*(w for w in words if w.startswith("!")), *views)
 
 
 def _once(parts: list[DatedPart]) -> tuple[DatedPart, ...]:

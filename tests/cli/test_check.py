@@ -253,7 +253,7 @@ def test_the_report_says_what_was_checked(cli, write):
 
 
 def test_fix_inserts_the_flags_and_shows_the_diff(cli, write, tmp_path):
-    name = write(program(f"LOAD\n{pair('MTE2', 'MTE1')}\n{ADD}\nSTORE"))
+    name = write(program(f"LOAD\n{pair('MTE2', 'MTE3')}\n{ADD}\nSTORE"))
     before = (tmp_path / name).read_text()
     shown = cli("check", name, "--diff")
     whole = cli("check", tmp_path / name, "--diff").out.splitlines()

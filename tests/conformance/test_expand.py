@@ -17,17 +17,17 @@ from tests.conformance import test_tcvt, test_tquant
 from tests.conformance.data import COMPARED, arrays, stem
 from tests.conformance.test_tcvt import ARRAYS, CODES, GENERATED, WIDENED
 from tests.conformance.test_tquant import DTYPES, INT8, RECOMMENDED
-from tests.support.text import Kernel
+from tests.support.text import Kernel, date_of
 
 pytestmark = pytest.mark.slow
 
 
 def assert_same(k: Kernel, runs: list[dict[str, np.ndarray]]) -> None:
     """Run a kernel and its expansion on the same arguments."""
-    expanded = expand(Source("tile.pto", k.text()))
+    expanded = expand(Source("tile.pto", k.text()), compat=date_of(k.text()))
     assert len(expanded.stages) == 1
     assert not expanded.kept
-    tile, vector = k.program(), ptosim.load(expanded.text)
+    tile, vector = k.program(), ptosim.load(expanded.text, compat=date_of(k.text()))
     for args in runs:
         expected = tile.run(args, timing=False, sanitize="none").outputs
         found = vector.run(args, timing=False, sanitize="none").outputs

@@ -12,12 +12,12 @@ from ptosim.expand.program import expand
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.source import Source
 from tests.cli.conftest import cli  # noqa: F401
-from tests.support.text import Kernel
+from tests.support.text import Kernel, date_of
 
 
 def reason(k: Kernel) -> str:
     """Why the only operation with an expansion stays."""
-    expanded = expand(Source("tile.pto", k.text()))
+    expanded = expand(Source("tile.pto", k.text()), compat=date_of(k.text()))
     assert not expanded.stages
     return expanded.kept[0].reason
 

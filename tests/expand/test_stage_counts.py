@@ -9,26 +9,25 @@ from collections import Counter
 
 import pytest
 
-import ptosim
 from ptosim.expand.program import expand
 from ptosim.ground.source import Source
 from tests.conformance import test_tquant
 from tests.expand.test_elementwise import program
-from tests.support.text import Kernel
+from tests.support.text import Kernel, date_of
 
 ALSO = {"vcvti": "vcvt", "vlogic": "vand"}
 """Rows of the cost data that represent instructions of another name."""
 
 
 def executed(k: Kernel) -> Counter[str]:
-    (stage,) = expand(Source("tile.pto", k.text())).stages
+    (stage,) = expand(Source("tile.pto", k.text()), compat=date_of(k.text())).stages
     return Counter(stage.counts)
 
 
 def costed(k: Kernel, op: str) -> Counter[str]:
     """How often the cost model has each instruction, from the stages of the operation."""
     found: Counter[str] = Counter()
-    for stage in ptosim.load(k.text()).cost().stages:
+    for stage in k.program().cost().stages:
         name = stage.stage.rpartition(" ")[2]
         if stage.op == op and name.startswith("v"):
             found[ALSO.get(name, name)] += stage.count
@@ -63,5 +62,5 @@ def test_exponents_of_microscaling():
         p.values for p in test_tquant.RECOMMENDED if "nv8_f32" in str(p.id) and "flat" in str(p.id)
     )
     k = test_tquant.Quantisation(entry, places).kernel
-    (count,) = [s.count for s in ptosim.load(k.text()).cost().stages if "exponents" in s.stage]
+    (count,) = [s.count for s in k.program().cost().stages if "exponents" in s.stage]
     assert executed(k)["vmuls"] == count

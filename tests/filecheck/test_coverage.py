@@ -114,10 +114,12 @@ NOT_ON = {
     "a2a3": {
         ("pto.tmov", "exponents"),
         ("pto.tmov", "fp_quant"),
+        ("pto.tmov", "exponents_quant"),
         ("pto.tquant", "mx"),
         ("pto.tquant", "mx_page"),
+        ("pto.tquant", "refused"),
     },
-    "a5": {("pto.tmov", "fp_quant")},
+    "a5": {("pto.tmov", "fp_quant"), ("pto.tmov", "exponents_quant"), ("pto.tquant", "refused")},
 }
 
 
@@ -133,11 +135,9 @@ def test_every_word_is_used() -> None:
     assert sorted(missing - {("pipe", "PIPE_UNASSIGNED")} - SPACES - REFUSED) == []
 
 
-# Words that are read and then refused: modes of ReLU that tile operations do not have, and layouts
-# that this version does not have yet.
+# Words that are read and then refused: modes of ReLU that tile operations do not have.
 REFUSED = {
-    ("layout", "mx_a_zz"),
-    ("layout", "mx_b_nn"),
+    ("pad_value", "null"),
     ("relu_pre_mode", "scalar_relu"),
     ("relu_pre_mode", "vector_relu"),
     ("relu_pre_mode", "pwl"),

@@ -133,7 +133,11 @@ def _exact_rest(a: Any, b: Any, dtype: str) -> Any:
 
 def power(a: Any, b: Any, dtype: str, call: Call) -> Any:
     if dtype in FLOATS:
+        if not call.is_a5 and a in (ZERO, "-0") and b not in (ZERO, "-0", "nan"):
+            return ZERO if ieee.less(ZERO, b) else "inf"
         return ieee.rounded(ieee.power(a, b), dtype)
+    if not call.is_a5 and dtype == "ui32":
+        a, b = (v - (1 << 32) if v >> 31 else v for v in (a, b))
     if b >= 0:
         return pow(a, b, 1 << 64)
     return {1: 1, -1: -1 if b % 2 else 1}.get(a, 0)

@@ -178,9 +178,7 @@ def _scatter(call: Call) -> None:
 def _histogram(call: Call) -> None:
     src, idx, dst = call.tiles["src"], call.tiles["idx"], call.tiles["dst"]
     size = src.size
-    chosen = "msb" if call.attrs.get("isMSB", True) else "next"
-    place = call.attrs.get("byte", {"msb": size - 1, "next": size - 2}[chosen])
-    place = int(str(place).split("_")[-1].rstrip(">"))
+    place = call.attrs.get("byte", 1 if call.attrs.get("isMSB", True) else 0)
     for r in range(src.valid[0]):
         seen = []
         for c in range(src.valid[1]):
@@ -221,7 +219,8 @@ def _concatenate_bytes(call: Call) -> None:
             joined += bytes(source.memory[start : start + count])
         start = r * dst.row_bytes
         dst.memory[start : start + len(joined)] = joined
-        call.tiles["dstIdx"].set(r, 0, len(joined))
+        if "dstIdx" in call.tiles:
+            call.tiles["dstIdx"].set(r, 0, len(joined))
 
 
 def _transpose(call: Call) -> None:
@@ -291,6 +290,7 @@ MODELS: dict[str, Callable[[Call], None]] = {
     "tscatter": _scatter,
     "thistogram": _histogram,
     "tconcat": _concatenate,
+    "tconcatidx": _concatenate_bytes,
     "ttrans": _transpose,
     "tpack": _pack,
     "textract": _extract,

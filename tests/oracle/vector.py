@@ -201,6 +201,15 @@ def _subtract_relu(call: Call) -> None:
         dst.set(*place, WORDS["max"](zero, rest, dst.dtype, call))
 
 
+def _add_relu(call: Call) -> None:
+    src, dst = call.tiles["src0"], call.tiles["dst"]
+    for place in dst.places():
+        value = WORDS["add"](src.get(*place), call.src1.get(*place), src.dtype, call)
+        if not src.is_float:
+            value = arithmetic.wrapped(value, src.dtype)
+        dst.set(*place, relu(value, src.dtype, call))
+
+
 def _relu_conv(word: str) -> Model:
     def model(call: Call) -> None:
         src, dst = call.tiles["src0"], call.tiles["dst"]
@@ -291,7 +300,7 @@ def _partial_argument(name: str) -> Model:
             if all(covered):
                 a, b = one.get(r, c), two.get(r, c)
                 less = ieee.less if dst.is_float else int.__lt__
-                second = less(a, b) if name == "max" else less(b, a)
+                second = not (less(b, a) if name == "max" else less(a, b))
             value, index = ("src1", "idx1") if second else ("src0", "idx0")
             call.dst.set(r, c, call.tiles[value].get(r, c))
             call.dst_idx.set(r, c, call.tiles[index].get(r, c))
@@ -340,6 +349,7 @@ MODELS: dict[str, Model] = {
     "tsubrelu": _subtract_relu,
     "taddreluconv": _relu_conv("add"),
     "tsubreluconv": _relu_conv("sub"),
+    "taddrelu": _add_relu,
     "tadddeqrelu": _dequantized_sum,
     "tinterleave": _interleave,
     "tdeinterleave": _deinterleave,

@@ -146,9 +146,24 @@ def mxfp8_nd() -> Arrays:
 @program("quant/mxfp4_nd")
 def mxfp4_nd() -> Arrays:
     x = randn((64, 256), 61).astype(BF16).astype(np.float64).reshape(64, 8, 32)
-    e = nv_exponents(np.abs(x).max(2), 6)
+    e = ocp_exponents(np.abs(x).max(2), 2)
     q = e2m1(x * np.exp2(127.0 - e)[:, :, None])
-    return {"q": q.reshape(64, 256), "e": e}
+    return {"q": pairs(q.reshape(64, 256)), "e": e}
+
+
+def pairs(q: np.ndarray) -> np.ndarray:
+    """Two codes in a byte, the even column in the low half."""
+    return q[:, ::2] | q[:, 1::2] << 4
+
+
+@program("quant/mxfp4_dn")
+def mxfp4_dn() -> Arrays:
+    """Groups of 32 rows; exponents of groups 2p and 2p + 1 of a column side by side."""
+    x = randn((128, 64), 62).astype(np.float16).astype(np.float64).reshape(4, 32, 64)
+    e = nv_exponents(np.abs(x).max(1), 6)
+    q = e2m1(x * np.exp2(127.0 - e)[:, None, :]).reshape(128, 64)
+    scales = np.exp2(127.0 - e).astype(np.float32).astype(BF16)
+    return {"q": pairs(q), "e": np.stack([e[::2], e[1::2]], -1).reshape(2, 128), "s": codes(scales)}
 
 
 def columns(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -348,6 +363,20 @@ def micro_softmax() -> Arrays:
     x = randn((16, 200), 61).astype(np.float64)
     e = np.exp(x - x.max(1, keepdims=True))
     return {"y": (e / e.sum(1, keepdims=True)).astype(np.float32)}
+
+
+@program("micro/row_sums")
+def row_sums() -> Arrays:
+    return {"y": randn((16, 500), 64).astype(np.float64).sum(1).astype(np.float32).reshape(1, 16)}
+
+
+@program("micro/mxfp4_quantise")
+def mxfp4_quantise() -> Arrays:
+    """The first of a pair is in the low half of its byte."""
+    x = randn((16, 128), 65).astype(BF16).astype(np.float64).reshape(16, 4, 32)
+    scales = ocp_exponents(np.abs(x).max(2), 2)
+    found = e2m1(x * np.exp2(127.0 - scales)[:, :, None]).reshape(16, 64, 2)
+    return {"q": found[..., 0] | found[..., 1] << 4, "scales": scales}
 
 
 @program("micro/topk")

@@ -46,10 +46,11 @@ def hidden_scratch_under_an_operand(k: Kernel, wrong: bool) -> None:
 @fault("PTO7103", "a2a3", cure="copy")
 def a_source_that_is_destroyed(k: Kernel, wrong: bool) -> None:
     """TQUANT to INT8 works in place in its source."""
-    x, s = k.tile("a", "f32", 16, 64), k.tile("s", "f32", 16, 8)
+    x, row = k.tile("a", "f32", 16, 64), k.tile("row", "f32", 1, 16)
     q, y = k.tile("q", "i8", 16, 64), k.tile("y", "f32", 16, 64)
     k.load("gx", x)
-    k.op("pto.texpands", [("%one", "f32")], [s])
+    k.op("pto.texpands", [("%one", "f32")], [row])
+    s = k.alias("pto.treshape", "s", row, rows=16, cols=1, blayout="col_major")
     if not wrong:
         k.op("pto.tadd", [x, x], [y])
     k.op("pto.tquant", [x, s], [q], "quant_type = #pto<quant_type INT8_SYM>")

@@ -66,6 +66,8 @@ ORDERED = {
     "events": f"LOAD\npto.record_event[{KINDS}]\npto.wait_event[{KINDS}]\nSTORE",
     "tokens": """pto.get_buf[<PIPE_MTE2>, 0]\nLOAD\npto.rls_buf[<PIPE_MTE2>, 0]
 pto.get_buf[<PIPE_MTE3>, 0]\nSTORE\npto.rls_buf[<PIPE_MTE3>, 0]""",
+    "computed tokens": """pto.get_buf_dyn[<PIPE_MTE2>, %c1]\nLOAD\npto.rls_buf_dyn[<PIPE_MTE2>, %c1]
+pto.get_buf_dyn[<PIPE_MTE3>, %c1]\nSTORE\npto.rls_buf_dyn[<PIPE_MTE3>, %c1]""",
     "a barrier": "LOAD\npto.barrier <PIPE_ALL>\nSTORE",
     "a barrier of an operation's pipe": f"{ONE}{FILL}\npto.barrier_sync[<TVEC>]\n{ADD}",
     "a barrier of tiles": f"LOAD\npto.tsync ins(%a : {T})\nSTORE",
@@ -278,10 +280,11 @@ def test_padding_behind_a_short_row():
 
 def test_a_source_that_the_library_destroys():
     tile, small = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 16x64xi8>"
-    scale = "!pto.tile_buf<vec, 16x8xf32>"
+    row = "!pto.tile_buf<vec, 1x16xf32>"
+    scale = "!pto.tile_buf<vec, 16x1xf32, blayout=col_major>"
     body = (
-        f"{ONE}%s = pto.alloc_tile : {scale}\n%q = pto.alloc_tile : {small}\n"
-        f"pto.texpands ins(%one : f32) outs(%s : {scale})\nLOAD\n{pair('MTE2', 'V')}\n{V_BARRIER}\n"
+        f"{ONE}%r = pto.alloc_tile : {row}\n%q = pto.alloc_tile : {small}\n"
+        f"pto.texpands ins(%one : f32) outs(%r : {row})\n%s = pto.treshape %r : {row} -> {scale}\nLOAD\n{pair('MTE2', 'V')}\n{V_BARRIER}\n"
         f"pto.tquant ins(%a, %s : {tile}, {scale}) outs(%q : {small}) {{quant_type = #pto<quant_type INT8_SYM>}}\n"
         f"{pair('V', 'MTE3')}\nSTORE"
     )

@@ -188,9 +188,15 @@ def masks_of_one(at: Situation) -> Made:
 @builder("tsel", "tsels")
 def selections(at: Situation) -> Made:
     width = at.width("i8")
-    made: Made = {"mask": at.tile(1, "i8", width), "tmp": at.tile(7, "i8", width)}
+    made: Made = {"mask": at.tile(1, "i8", width), "tmp": at.tile(7, "i32", 16)}
     if at.op == "tsels":
-        return {**made, "src": at.tile(2), "scalar": at.scalar(), "dst": result(at)}
+        return {
+            **made,
+            "tmp": at.tile(7),
+            "src": at.tile(2),
+            "scalar": at.scalar(),
+            "dst": result(at),
+        }
     return {**made, "src0": at.tile(2), "src1": at.tile(3), "dst": result(at)}
 
 
@@ -324,6 +330,19 @@ def packed(at: Situation) -> Made:
     kind = {32: "i16", 16: "i8"}[width_of(at.dtype)]
     width = at.width(kind)
     return {"src": at.tile(1, width=width), "dst": result(at, kind, width)}
+
+
+@builder("tconcatidx")
+def joined_by_bytes(at: Situation) -> Made:
+    first, second = at.tile(1), at.tile(2)
+    size = width_of(at.dtype) // 8
+    rows, cols = at.rows, first.valid[1]
+    counts = {
+        f"src{n}Idx": Spec("i32", ROWS, 8, (rows, 1), values=np.repeat(np.arange(ROWS) % (cols + 1) * size, 8))
+        for n in (0, 1)
+    }  # fmt: skip
+    out = at.tile(8, width=2 * at.width())
+    return {"src0": first, "src1": second, **counts, "dst": replace(out, valid=(rows, cols))}
 
 
 @builder("tconcat")

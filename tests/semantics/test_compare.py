@@ -159,7 +159,7 @@ def test_tsel(op, target, dtype, place):
         "mask": Spec("i8", 4, 32, values=mixture("i8", 128, 1)),
         "src0": Spec(dtype, **tile, values=mixture(dtype, 4 * cols, 2)),
         "src1": Spec(dtype, **tile, values=mixture(dtype, 4 * cols, 3)),
-        "tmp": Spec(dtype, 1, cols),
+        "tmp": Spec("i32", 1, 16),
         "dst": Spec(dtype, **tile, values=mixture(dtype, 4 * cols, 4), same=place),
     }
     case = Case(op, target, operands)

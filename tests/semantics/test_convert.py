@@ -130,6 +130,8 @@ def test_every_pair_with_its_defaults(target, src, dst):
     got = run(kernel(target, src, dst), x, dst)
     for i, item in enumerate(x):
         want = expected(value_of(item, src), src, dst, (src, dst) not in OFF)
+        if (src, dst) == ("f32", "hif8") and abs(float(item)) >= 40960:
+            want = 0xEF if item < 0 else 0x6F  # halfway to the next value and more
         if want is None:
             assert np.isnan(got[i]), (item, got[i])
         elif dst in INTEGERS:

@@ -345,7 +345,7 @@ def test_state_of_a_fifo_is_restored():
     engine.restore(state)
     engine.run()
     shares = [
-        s for k, s in launch.machine.clusters[0].fifos.shares.items() if k.fifo == ("pipe", 0)
+        s for k, s in launch.machine.clusters[0].fifos.shares.items() if k.fifo.kind == "slots"
     ]
     assert [(s.pushed, s.popped, s.freed) for s in shares] == [(6, 6, 6)] * 2
     assert engine.executed == total + total - 12

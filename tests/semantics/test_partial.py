@@ -98,14 +98,15 @@ def test_gaps_of_maxima_hold_the_lowest_finite_value():
 
 
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
-@pytest.mark.parametrize("dtype", ["f32", "f16", "i32"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i32", "i16"])
 @pytest.mark.parametrize("op", ["tpartargmax", "tpartargmin"])
-def test_the_index_goes_with_the_value_and_the_first_wins_ties(op, dtype, target):
-    index = "ui16" if dtype == "f16" else "i32"
+def test_the_index_goes_with_the_value_and_the_second_wins_ties(op, dtype, target):
+    index = "ui32" if dtype == "f16" else "i32"
     shapes = {"src0": WHOLE, "src1": (3, -5), "dst": WHOLE}
     operands: dict[str, Operand] = {}
     for number, (name, shape) in enumerate(shapes.items()):
         partner = {"src0": "idx0", "src1": "idx1", "dst": "dst_idx"}[name]
-        operands[name] = tile(dtype, number, shape)
-        operands[partner] = tile(index, 10 + number, shape)
+        for key, kind, seed in ((name, dtype, number), (partner, index, 10 + number)):
+            valid = (shape[0], 16 + shape[1])
+            operands[key] = Spec(kind, 6, 16, valid, values=mixture(kind, 96, seed))
     Case(op, target, operands).check()

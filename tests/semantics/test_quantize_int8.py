@@ -30,8 +30,10 @@ def kernel(
     **options: Any,
 ) -> Kernel:
     """Load source and parameters whole, quantise the valid part, store what was quantised."""
-    k = Kernel(target, **options)
     rows, cols, layout = parameter
+    if target == "a2a3" and (layout == "nd" or rows != (valid or shape)[0]):
+        options = {"compat": "2026-04", **options}  # August has columns with a value for each row
+    k = Kernel(target, **options)
     src = k.tile("src", "f32", *shape, valid)
     tiles = [src]
     k.load("x", src)
@@ -137,7 +139,7 @@ def test_a_parameter_tile_that_is_too_small_at_run_time():
 def test_parameters_that_change_in_a_loop(target, parameter):
     """The tiles keep their places; their content is read anew each time."""
     rows, cols, layout = parameter
-    k = Kernel(target)
+    k = Kernel(target, compat="2026-04" if layout == "nd" else "2026-08")
     src, dst = k.tile("src", "f32", 8, 32), k.tile("dst", "i8", 8, 32)
     scale = k.tile("scale_tile", "f32", rows, cols, layout=layout)
     c0, c1, c3 = (k.const(n) for n in (0, 1, 3))
@@ -186,7 +188,7 @@ def test_parameters_that_change_in_a_loop(target, parameter):
 def test_a2a3_overwrites_source_and_scratch(shape, valid, asym):
     rows, cols = shape
     size = rows * cols * 4
-    k = Kernel("a2a3")
+    k = Kernel("a2a3", compat="2026-04")
     src = k.tile("src", "f32", rows, cols, valid, addr=0)
     dst = k.tile("dst", "ui8" if asym else "i8", rows, 64, valid, addr=2 * size)
     if cols != 64:
@@ -248,13 +250,13 @@ def test_only_valid_elements_are_written(target):
     dst = k.tile("dst", "i8", 8, 64, (5, 37), addr=0)
     src = k.tile("src", "f32", 8, 64, (5, 37), addr=4096)
     k.load("x", src)
-    scale = k.tile("scale_tile", "f32", 8, 1, layout="dn", addr=8192)
+    scale = k.tile("scale_tile", "f32", 8, 1, (5, 1), layout="dn", addr=8192)
     k.load("scale", scale)
     tmp = k.tile("tmp", "f32", 8, 64, (5, 37), addr=16384)
     k.op("pto.tquant", [src, scale], [dst, tmp], SYM)
     image.read()
     x = source((5, 37))
-    got = image.of(k.run({"x": x, "scale": np.ones(8, np.float32), **image.args}), np.int8)
+    got = image.of(k.run({"x": x, "scale": np.ones(5, np.float32), **image.args}), np.int8)
     want = np.full((8, 64), 0x5A, np.int8)
     want[:5, :37] = expected(x, np.ones(1))
     np.testing.assert_array_equal(got.reshape(8, 64), want)

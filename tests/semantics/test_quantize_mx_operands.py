@@ -77,7 +77,7 @@ def test_packed_bytes_as_destination():
 
 
 def test_legacy_spelling_means_groups_along_rows():
-    k = simple(4)
+    k = simple(4, compat="2026-04")
     k.lines = [
         line.replace(
             "{mx_alg = #pto<mx_quant_alg OcpMxFp8E4M3>}",

@@ -80,20 +80,26 @@ def _parameters(binding: Binding) -> list[str]:
 
 
 def _microscaling(title: str, binding: Binding, src: Reading, after: dict[str, Reading]) -> Sheet:
-    axis = 0 if binding.attr("grp_axis") == 0 else 1
+    axis = 0 if "axis0" in (binding.attr("grpAxis"), f"axis{binding.attr('grp_axis')}") else 1
     values = src.numbers.astype(np.float64)
-    exponents = _exponents(after["exp"].codes.view(np.uint8), values.shape, axis)
+    held = after["exp"].codes.view(np.uint8)
+    if binding.attr("interleave"):
+        held = held[:, : 2 * values.shape[1]].reshape(len(held), -1, 2).transpose(0, 2, 1)
+        held = held.reshape(2 * len(held), -1)
+    exponents = _exponents(held, values.shape, axis)
     scales = np.ldexp(1.0, exponents.astype(np.int64) - 127)
     spread = np.repeat(scales, GROUP, axis=axis)[: values.shape[0], : values.shape[1]]
     form = _format(binding, after["dst"])
     grid = np.unique(decode_table(form)[np.isfinite(decode_table(form))].astype(np.float64))
     with np.errstate(all="ignore"):
         scaled = _Scaled(values / spread, float(grid[0]), float(grid[-1]), grid)
-    stored = _stored(after["dst"], form, values.shape)
+    codes = _codes_of(after["dst"], form)[:, : values.shape[1]]
+    stored = numbers_of(codes, dtypes()[form]).astype(np.float64)
     sheet = Sheet(
         title,
-        ("group", ">max |x|", ">exponent", ">scale", ">clipped", ">ties", ">NaN", ">max error"),
-    )
+        ("group", ">max |x|", ">exponent", ">scale", ">clipped", ">ties", ">NaN", ">max error",
+         "codes"),
+    )  # fmt: skip
     groups = [*np.ndindex(*exponents.shape)]
     error = np.abs(stored * spread - values)
     clipped = [int(scaled.clipped()[_slices(group, axis)].sum()) for group in groups]
@@ -103,7 +109,7 @@ def _microscaling(title: str, binding: Binding, src: Reading, after: dict[str, R
             _group_name(group, axis, values.shape), short_number(np.abs(values[part]).max()),
             int(exponents[group]), _power(int(exponents[group])), int(scaled.clipped()[part].sum()),
             int(scaled.ties()[part].sum()), int(np.isnan(values[part]).sum()),
-            short_number(np.nan_to_num(error[part]).max()),
+            short_number(np.nan_to_num(error[part]).max()), _codes(codes[part], form),
             mark=bool(scaled.clipped()[part].any()),
         )  # fmt: skip
     _totals(sheet, scaled, clipped, f"{form}, groups of {GROUP} along axis {axis}")
@@ -124,14 +130,19 @@ def _format(binding: Binding, dst: Reading) -> str:
     if dst.dtype.kind == "float":
         return dst.dtype.name
     words = f"{binding.attr('mx_alg')} {binding.attr('quant_type')}"
-    return "f4E2M1FN" if "4E2M1" in words else "f8E4M3FN"
+    return "f4E2M1FN" if "Fp4E2M1" in words or "MXFP4" in words else "f8E4M3FN"
 
 
-def _stored(dst: Reading, form: str, shape: tuple[int, int]) -> np.ndarray:
+def _codes_of(dst: Reading, form: str) -> np.ndarray:
+    """Codes, one an entry, also of two that share a byte."""
     codes = dst.codes.view(np.uint8)
-    if form == "f4E2M1FN" and dst.dtype.bits == 8:
-        codes = unpack_nibbles(codes)
-    return numbers_of(codes[:, : shape[1]], dtypes()[form]).astype(np.float64)
+    return unpack_nibbles(codes) if form == "f4E2M1FN" and dst.dtype.bits == 8 else codes
+
+
+def _codes(codes: np.ndarray, form: str) -> str:
+    """The first codes of a group in hexadecimal."""
+    digits = 1 if form == "f4E2M1FN" else 2
+    return " ".join(f"{code:0{digits}x}" for code in codes.reshape(-1)[:4].tolist()) + " …"
 
 
 def _slices(group: tuple[int, ...], axis: int) -> tuple[int | slice, int | slice]:

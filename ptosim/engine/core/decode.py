@@ -190,6 +190,7 @@ class Decoder:
             lambda code, message, help=None: self.report(op, code, message, help),
             op.attributes,
             self.profile,
+            self.resolved.popped_as.get(op),
         )
         self.emit(Kind.ACTION, op, self._without_content(op, VALUES[op.name](context)))
 

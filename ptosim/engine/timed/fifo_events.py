@@ -12,7 +12,7 @@ from ptosim.effects.ranges import Range
 from ptosim.machine.core import Core
 from ptosim.machine.fifo import PipeEnd, ShareKey
 from ptosim.passes.place.sides import READERS
-from ptosim.semantics.base.orders import FifoUse
+from ptosim.semantics.base.orders import FifoUse, Pop
 from ptosim.timing.pipes.steps import Flag
 
 _MEMORY = {"vector": "vec", "cube": "mat"}
@@ -38,13 +38,33 @@ def fifo_events(
         )
         for v in vectors
     )
-    data = tuple(bridge.fifo_event(key) for key in (*binding.signals, *binding.awaits))
+    keys = (*binding.signals, *binding.awaits) if kind in ("push", "pop") else ()
+    data = tuple(bridge.fifo_event(key) for key in keys)
+    if end.slot is not None:
+        return _of_views(kind, free, data)
     if kind == "push":
         return free, data, None
     reader = READERS[core.kind] if on_chip else None
     if kind == "pop":
         return data, () if on_chip else free, reader
     return (), free if on_chip else (), reader
+
+
+def _of_views(
+    kind: str, free: tuple[Flag, ...], data: tuple[Flag, ...]
+) -> tuple[tuple[Flag, ...], tuple[Flag, ...], str | None]:
+    """Of entries that are the slots in global memory: the scalar unit waits for a free one and for
+    a full one; it is full when its stores are done, free when its loads are."""
+    if kind == "alloc":
+        return free, (), "S"
+    if kind == "push":
+        return (), data, None
+    return (data, (), "S") if kind == "pop" else ((), free, "MTE2")
+
+
+def pops_tile(core: Core, binding: Any) -> bool:
+    """True for a pop that hands out a tile of the core's own memory."""
+    return isinstance(binding.sync, Pop) and _end(core, binding).slot is None
 
 
 def popped_range(core: Core, binding: Any) -> Range:

@@ -13,7 +13,7 @@ from ptosim.engine.core.bound import Moved
 from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
-from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range
+from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range, pops_tile
 from ptosim.engine.timed.operand_shapes import (
     fixed_part,
     forms_of,
@@ -28,7 +28,7 @@ from ptosim.ground.isa.costs import CostTable
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.orders import Barrier, GetToken, Pop, ReleaseToken, SetFlag, WaitFlag
+from ptosim.semantics.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.estimate import estimate
 from ptosim.timing.laws.region import region_cost
@@ -98,6 +98,8 @@ class TimingBridge:
             / share
             for direction in ("read", "write")
         }
+        devices = 1 + max((core.rank for core in self.machine.cores), default=0)
+        totals = {direction: total * devices for direction, total in totals.items()}
         paths = {
             "read": {"cube": "gm_mat", "vector": "gm_vec", "any": "gm_mat"},
             "write": {"cube": "acc_gm", "vector": "vec_gm", "any": "vec_gm"},
@@ -139,7 +141,7 @@ class TimingBridge:
         binding = bound.binding
         if is_fifo(binding):
             step = self._fifo_step(core, inst, binding)
-            if self.is_ordered and isinstance(binding.sync, Pop):
+            if self.is_ordered and pops_tile(core, binding):
                 return step
         else:
             step = self._step(core, inst, binding)
@@ -213,7 +215,7 @@ class TimingBridge:
             values = {**values, "result": _whole(type_)}
         takes, gives, pipe = fifo_events(self, core, binding)
         cost = self.cost(inst, values, binding.attributes)
-        if self.is_ordered and isinstance(binding.sync, Pop):
+        if self.is_ordered and pops_tile(core, binding):
             ranges: Ranges = ((), (popped_range(core, binding),))
         else:
             ranges = ranges_of(inst.operation, binding.values)
@@ -379,4 +381,5 @@ def pipe_index(name: str) -> int:
 def core_name(core: Core) -> str:
     """Return what a core is called in reports: AIC or AIV with the block."""
     kind = {"cube": "AIC", "vector": f"AIV{core.sub_block}"}.get(core.kind, "core")
-    return f"block {core.block} {kind}"
+    of = f"rank {core.rank} " if core.has_ranks else ""
+    return f"{of}block {core.block} {kind}"

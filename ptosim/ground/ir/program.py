@@ -84,6 +84,9 @@ class ResolvedModule:
     `target_named` (the caller or the module names it: it is not the default)."""
     insert_sync: bool = False  # the caller asks for automatic synchronisation
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
+    popped_as: dict[Operation, str] = field(default_factory=dict)
+    """The element type of the tiles that the consumer of a FIFO pops whose pushes convert, by the
+    initialisation of each end."""
     entries: list[str] = field(default_factory=list)
     """Names of the functions that can be run (see `bind.units.entries_of`)."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from ptosim.ground.ir.types import DType
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import DType, PackedDType
 from ptosim.ground.isa.data import read_toml
 
 
@@ -66,9 +68,69 @@ def conversion_name(dtype: DType) -> str:
     return dtype.family
 
 
+class Saturation(NamedTuple):
+    """What an operation does with values outside the destination: clamps them, or not. `obeyed`:
+    the mode holds for a pair that has one of its own elsewhere; `is_default`: the text names no
+    mode, and the library's C++ interface would take another one."""
+
+    saturates: bool
+    obeyed: bool = False
+    is_default: bool = False
+
+
+WRAPPING = frozenset(
+    (
+        ("f16", "ui8"), ("f16", "i8"), ("f32", "i16"), ("f16", "i16"), ("i64", "i32"),
+        ("i32", "i16"),
+    )
+)  # fmt: skip
+"""Pairs that wrap where nothing is said, on both targets (pto-isa headers)."""
+
+_WITHOUT_A_MODE = frozenset(("f32", "f8E4M3FN", "f8E5M2", "hif8", "f4E2M1FN", "f4E1M2FN"))
+"""Destinations for which A5 has no control bit."""
+
+
+def saturation(op: Operation, row: ConversionDef, target: str, default: str) -> Saturation:
+    """Return how a conversion saturates. April: by the pair where the text does not say. August: a
+    mode that is left out is OFF for the pairs that wrap and by the pair else (the switch
+    `tcvt.default` = `off` reads it as OFF on A5); OFF is ignored on A2/A3 but with a scratch tile,
+    and on A5 where it has no control bit."""
+    asked, is_august = _asked(op), "satmode" in op.attributes
+    pair = (row.src, row.dst)
+    by_pair = row.saturate[target]
+    if not is_august:
+        return Saturation(by_pair if asked is None else asked == "ON")
+    if asked == "ON":
+        return Saturation(saturates=True)
+    if pair in WRAPPING:
+        return Saturation(saturates=False)
+    if target == "a2a3":
+        obeyed = asked == "OFF" and op.bound.get("tmp") is not None
+        return Saturation(not obeyed, obeyed)
+    if pair == ("f32", "hif8"):
+        by_pair = False
+    if row.dst in _WITHOUT_A_MODE or (asked is None and default == "policy"):
+        is_default = asked is None and row.dst not in _WITHOUT_A_MODE
+        return Saturation(by_pair, is_default=is_default)
+    return Saturation(saturates=False)
+
+
+def _asked(op: Operation) -> str | None:
+    """The mode that the text names, in either of its two spellings."""
+    named = op.attributes.get("satmode")
+    if named is None and ("sat_mode" in op.attrs or "satmode" not in op.attributes):
+        named = op.attributes.get("sat_mode")
+    return named
+
+
+def number_name(dtype: DType) -> str:
+    """Return the name of what an element holds: of a pair that of its parts."""
+    return conversion_name(dtype.part if isinstance(dtype, PackedDType) else dtype)
+
+
 def conversion(src: DType, dst: DType, target: str) -> ConversionDef | None:
     """Return the row of a pair if the target has it."""
-    found = conversions().get((conversion_name(src), conversion_name(dst)))
+    found = conversions().get((number_name(src), number_name(dst)))
     return found if found is not None and target in found.targets else None
 
 

@@ -316,6 +316,10 @@ def report_mismatch(
     """Say what operands the op takes and what it was given."""
     if any(operand_kinds(v) is None for v in (*written.ins, *(written.outs or ()))):
         return  # an operand is wrong already; its own finding says more
+    stray = _statement_in(op, source)
+    if stray is not None:
+        sink.emit(stray)
+        return
     forms = [describe(v, definition) for v in definition.variants]
     count = named_results(op) or len(op.arrow or ())
     fitting = [v for v in definition.variants if bind(op, v, written) is not None]
@@ -334,19 +338,48 @@ def report_mismatch(
     )
 
 
+def _statement_in(op: Operation, source: Source) -> Diagnostic | None:
+    """A word that begins a line is no operand: it is an operation without its dialect."""
+    for item in op.items:
+        if isinstance(item, Tok) and item.type == "BARE_ID":
+            line = source.text.rfind("\n", op.start, item.start) + 1
+            if line and not source.text[line : item.start].strip():
+                hint = f"did you mean `pto.{item.value}`?"
+                text = f"unknown operation `{item.value}`"
+                return finding("PTO1003", text, item.span(source), help=hint)
+    return None
+
+
 def _wrong_class(definition: OpDef, written: Written) -> str:
-    """Says which operand has a class that the op does not take there, if it is one alone."""
+    """Says which operand has a class that the op does not take there, the first one of the form
+    that is nearest to what is written; or how many operands it takes."""
     values = [*written.ins, *(written.outs or ())]
+    nearest_form: list[tuple[int, OperandDef]] = []
     for variant in definition.variants:
         wanted = (*variant.ins, *variant.outs)
+        if len(wanted) != len(values):
+            wanted = tuple(d for d in wanted if not d.optional)
         if len(wanted) != len(values) or any(d.variadic for d in wanted):
             continue
         wrong = [(k, d) for k, d in enumerate(wanted) if not _fits(d, values[k])]
-        if len(wrong) == 1:
-            number, operand = wrong[0]
-            kinds = [kind for kind in operand.kinds if kind != "enum"]
-            return f": operand #{number} must be {' or '.join((*kinds, *operand.enums))}"
-    return ""
+        if wrong and not (0 < len(nearest_form) <= len(wrong)):
+            nearest_form = wrong
+    if not nearest_form:
+        return _wrong_count(definition, len(written.ins))
+    number, operand = nearest_form[0]
+    kinds = [kind for kind in operand.kinds if kind != "enum"]
+    return f": operand #{number} must be {' or '.join((*kinds, *operand.enums))}"
+
+
+def _wrong_count(definition: OpDef, given: int) -> str:
+    """Says how many inputs the op takes, if it takes a given number of them and no other."""
+    counts = [len(v.ins) for v in definition.variants]
+    least = min(sum(not d.optional for d in v.ins) for v in definition.variants)
+    if any(d.variadic for v in definition.variants for d in v.ins) or least <= given <= max(counts):
+        return ""
+    most = max(counts)
+    takes = str(most) if least == most else f"{least} to {most}"
+    return f": it takes {takes} input{'s' if takes != '1' else ''}, not {given}"
 
 
 def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnostic:

@@ -16,10 +16,8 @@ from ptosim.ground.ir.types import (
     AbstractTileType,
     ErrorType,
     MaskType,
-    PtrType,
     TileType,
     Type,
-    VectorType,
     VRegType,
 )
 from ptosim.ground.isa.dates import DATES, comes_later, holds
@@ -27,6 +25,7 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.blocks import dominated, labels_of
+from ptosim.passes.bind.compatible import compatible, type_difference
 from ptosim.syntax.type_parts import DatedPart
 from ptosim.syntax.types import ParsedType, parse_type
 
@@ -84,6 +83,7 @@ class Scope:
             self._taken[-1][name] = value
         if previous is not None and not isinstance(previous.type, ErrorType):
             self._sink.emit(self._redefined(name, start, previous))
+            return value  # the first one keeps the name, so that its uses stay right
         if self._undo:
             self._undo[-1].append((name, previous))
         self._values[name] = value
@@ -171,24 +171,6 @@ def named_results(op: Operation) -> int:
     return sum(count for _, count, _ in op.result_tokens)
 
 
-def compatible(actual: Type, declared: Type) -> bool:
-    """True if a value of one type can be used where the other is written.
-
-    Old programs drop the space of a pointer; the two spellings of a tile type mean the same; a type
-    that was reported agrees with every other, an abstract tile with every tile.
-    """
-    if actual == declared or isinstance(actual, ErrorType) or isinstance(declared, ErrorType):
-        return True
-    if isinstance(actual, AbstractTileType) or isinstance(declared, AbstractTileType):
-        tiles = (AbstractTileType, TileType, VectorType)
-        return isinstance(actual, tiles) and isinstance(declared, tiles)
-    if isinstance(actual, PtrType) and isinstance(declared, PtrType):
-        return actual.elem.family == declared.elem.family
-    if isinstance(actual, TileType) and isinstance(declared, TileType):
-        return replace(actual, ssa=False) == replace(declared, ssa=False)
-    return False
-
-
 class Naming(ABC):
     """Operands and results of the operations of one module, for one target."""
 
@@ -198,6 +180,7 @@ class Naming(ABC):
         self.types = types
         self.date = date
         self._spelled: dict[str, Type] = {}  # types by their text, those without a finding
+        self._misused: set[tuple[Value, Type]] = set()  # uses that were reported
         self.module = module
         self.source = module.source
         self.sink = sink
@@ -226,28 +209,32 @@ class Naming(ABC):
         if isinstance(declared, AbstractTileType):
             declared = self.types.get(tok.value[1:], declared)
         value = self.scope.use(tok, declared)
-        if declared is not None:
-            self._check_declared(value, declared, tok)
+        if declared is not None and not compatible(value.type, declared):
+            self._report_use(value, declared, tok)
+            return Operand(tok, value, ErrorType(), value.const)
         return Operand(tok, value, value.type, value.const)
 
-    def _check_declared(self, value: Value, declared: Type, tok: Tok) -> None:
-        actual = value.type
-        if compatible(actual, declared):
+    def _report_use(self, value: Value, declared: Type, tok: Tok) -> None:
+        """Report a use that says another type than the definition. Uses that say the same wrong
+        type have one cause, and one finding."""
+        if (value, declared) in self._misused:
             return
+        self._misused.add((value, declared))
+        actual = self._spelling(value.type)
+        difference = type_difference(value.type, declared)
         self.sink.report(
             "PTO1005",
-            f"`%{value.name}` has another type than this use says",
+            f"`%{value.name}` has another type than this use says{difference}",
             tok.span(self.source),
-            label=f"used as {declared}",
-            more=(
-                Label(
-                    value.span(self.source),
-                    f"defined as {actual}",
-                ),
-            ),
+            label=f"used as {self._spelling(declared)}",
+            more=(Label(value.span(self.source), f"defined as {actual}"),),
             notes=("the type of a use repeats the type of the definition",),
             help=f"write `{actual}`",
         )
+
+    def _spelling(self, type_: Type) -> str:
+        """The type in the words of the program, if it is there."""
+        return next((text for text, known in self._spelled.items() if known == type_), str(type_))
 
     def type_of(self, tok: Any) -> Type:
         """Return the type that a token spells, for the target; reports a wrong or old spelling."""

@@ -15,6 +15,8 @@ from ptosim.ground.ir.types import (
     ScalarType,
     TileType,
     Type,
+    VectorType,
+    ViewType,
 )
 from ptosim.ground.isa.dates import DEFAULT_DATE, comes_later, holds
 from ptosim.ground.isa.dtypes import dtype
@@ -209,7 +211,7 @@ class _Resolver(Structured):
             self._results(op, [ErrorType()] * named_results(op))
             return
         self._bind(op, definition, written)
-        self._callee_by_name(op)
+        self._simt_parts(op)
         self._results(op, self._result_types(op, definition, written))
         if op.results:
             names = (output.name for output in op.free_outputs())
@@ -265,8 +267,11 @@ class _Resolver(Structured):
             return
         op.bound |= bind.bind_named(op, definition, variant, written, self.source, self.sink)
 
-    def _callee_by_name(self, op: Operation) -> None:
-        """A launch names a function like a call; the check of launches says what is wrong."""
+    def _simt_parts(self, op: Operation) -> None:
+        """A launch names a function like a call; the check of launches says what is wrong. An
+        allocation of threads has a type in its operands."""
+        if "allocates_private" in op.traits and op.bound:
+            op.attributes["elem"] = self.type_of(op.bound["elem"].tok)
         if "launches" not in op.traits:
             return
         operand = op.bound.get("callee")
@@ -302,14 +307,22 @@ class _Resolver(Structured):
         rule = definition.result_type or "last"
         if op.arrow:
             types = [self.type_of(t) for t in op.arrow]
+            if rule == "first":  # a type after it is no result
+                op.attributes["unit"] = types[-1]
+                return types[:1]
             return [with_space_of(op, op.arrow[0], types[0])] if rule == "like:ptr" else types
         if rule == "last":
             one = definition.result_type is not None and not op.free_outputs()
             return self._last_types(op, written, 1 if one else count)
         if rule.startswith("like:"):
             return [operand_type(op, rule[5:])]
+        if rule.startswith("element:"):
+            vector = operand_type(op, rule[8:])
+            return [ScalarType(vector.elem) if isinstance(vector, VectorType) else ErrorType()]
         if rule.startswith("window:"):
             return [window_type(op, rule[7:])]
+        if rule.startswith("part:"):
+            return [_part_type(op, rule[5:])]
         if rule == "pair":
             return [operand_type(op, "lhs")] * 2
         if rule == "extended":
@@ -364,16 +377,31 @@ def operand_type(op: Operation, name: str) -> Type:
     return (operand.type if operand is not None else None) or ErrorType()
 
 
+def _part_type(op: Operation, name: str) -> Type:
+    """The type of a part of the view operand, of the sizes that are constants."""
+    type_ = operand_type(op, name)
+    if not isinstance(type_, ViewType):
+        return type_
+    known = (o.const for o in op.bound.get("sizes") or ())
+    dims = tuple(n if isinstance(n, int) and n >= 0 else None for n in known)
+    return ViewType("partition_tensor_view", dims, type_.elem)
+
+
 def window_type(op: Operation, name: str) -> Type:
     """The type of the tile operand with the constant shape that `sizes` names."""
     type_ = operand_type(op, name)
     sizes = [o.const for o in op.bound.get("sizes") or ()]
     if not isinstance(type_, TileType) or len(sizes) != 2:
-        return type_ if not isinstance(type_, TileType) else ErrorType()
+        return type_  # the check of the operation says what is wrong
     if not all(isinstance(s, int) and s > 0 for s in sizes):
         return type_  # the check of the operation says what is wrong
-    rows, cols = sizes
-    return replace(type_, rows=rows, cols=cols, v_row=rows, v_col=cols)
+    valid = [o.const for o in op.bound.get("valid") or ()] if op.bound.get("valid") else sizes
+    if len(valid) != 2:
+        valid = sizes
+    rows, cols = (
+        min(max(v, 0), s) if isinstance(v, int) else None for v, s in zip(valid, sizes, strict=True)
+    )
+    return replace(type_, rows=sizes[0], cols=sizes[1], v_row=rows, v_col=cols)
 
 
 def with_space_of(op: Operation, tok: Tok, type_: Type) -> Type:

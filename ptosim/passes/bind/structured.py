@@ -63,7 +63,7 @@ class Structured(Naming):
                 help="write an integer of the type's range for an integer type, a decimal or "
                 "0x… for a float",
             )
-        self._results(op, [type_])
+        self._results(op, [type_ if value is not None else ErrorType()])
         for result in op.results:
             result.const = value
 

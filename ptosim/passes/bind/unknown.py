@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from ptosim.ground.isa.coming import Coming, coming
 from ptosim.ground.isa.dates import comes_later
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 
 _LINE_THAT_ENDS = re.compile(r"(?:[^\s,(\[{<:=>]|(?<!-)>)[ \t]*\n")
@@ -103,13 +103,12 @@ def _not_yet(name: str, span: Span, about: Coming) -> Diagnostic:
 def _no_name(name: str, span: Span, date: str) -> Diagnostic:
     names: Sequence[str] = isa(date).names()
     bare = name.removeprefix("pto.").lower()
-    matches = difflib.get_close_matches
-    close = matches(f"pto.{bare}", names, n=1) or matches(name, names, n=1)
+    hint = nearest(f"pto.{bare}", names) or nearest(name, names)
     return finding(
         "PTO1003",
         f"unknown operation `{name}`",
         span,
-        help=f"did you mean `{close[0]}`?" if close else "`ptosim ops` lists every operation",
+        help=hint or "`ptosim ops` lists every operation",
     )
 
 

@@ -11,6 +11,7 @@ from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType
+from ptosim.passes.place.aliases import shared_bytes
 from ptosim.passes.place.planner import Placement, place
 from ptosim.passes.place.sides import queue_of
 
@@ -46,6 +47,7 @@ def plan(resolved: ResolvedModule, name: str) -> Plan:
     reached = reached_functions(resolved, launched)
     found = Sink()
     placement = place(resolved, reached, found)
+    found.extend(shared_bytes(resolved, reached, placement))
     for op in (op for function in reached for op in function.ops if op.definition is not None):
         op.queue = queue_of(op, resolved.target)
     return Plan(launched, reached, roles(resolved, entry, reached), placement, list(found))

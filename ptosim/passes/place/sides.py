@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ptosim.ground.ir.attributes import Enum
+from ptosim.ground.ir.attributes import Enum, attribute_of
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import (
     HandleType,
@@ -13,6 +13,7 @@ from ptosim.ground.ir.types import (
     PtrType,
     TileType,
     Type,
+    ViewType,
     VRegType,
 )
 from ptosim.ground.isa.enums import pipe_named
@@ -21,6 +22,9 @@ from ptosim.passes.verify.rule_views import environment, evaluate
 CUBE, VECTOR = "cube", "vector"
 OPEN = "open"
 """Of an operation of one kind of core that does not say which one."""
+
+SIMT = "micro_simt"
+"""How the names of families of operations of threads begin."""
 
 _NEUTRAL_FAMILIES = frozenset(("core", "scalar", "views", "comm", "quant"))
 _MOVES = frozenset(("memory", "micro_dma", "micro_cube"))
@@ -131,9 +135,25 @@ def _word(operand: Operand) -> str:
 
 def queue_of(op: Operation, target: str) -> str:
     """Return the pipe in whose queue an operation waits. The scalar unit itself waits at barriers
-    of all pipes. A free waits for what its core's pipe has still to read."""
+    of all pipes. A free waits for what its core's pipe has still to read: of a slot in global
+    memory what loads. A slot there is pushed by the pipe that stores."""
     row = op.definition
+    if row is not None and row.fifo in ("free", "push") and _is_slot(op):
+        if row.fifo == "free":
+            return "MTE2"
+        home = op.function
+        kind = row.side or (home and getattr(attribute_of(home, _KIND), "member", None))
+        return "FIX" if kind == CUBE else "MTE3"
     if row is not None and row.fifo == "free" and row.side is not None:
         return READERS[row.side]
     pipe = pipe_of(op, target)
     return "S" if pipe == "ALL" else pipe
+
+
+_KIND = "pto.kernel_kind"
+
+
+def _is_slot(op: Operation) -> bool:
+    """True for an operation on a FIFO whose entry is a view of global memory."""
+    entries = (op.bound.get(name) for name in ("tile", "entry"))
+    return any(isinstance(e, Operand) and isinstance(e.type, ViewType) for e in entries)

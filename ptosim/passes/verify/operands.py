@@ -249,9 +249,10 @@ def _mismatch(
 ) -> Diagnostic:
     words = f"{values} {what}{'s' * (values != 1)} but {len(types)} type{'s' * (len(types) != 1)}"
     place = Span(source, types[0].start, types[-1].end) if types else None
+    which = "expects the number of outs operands to match the number of outs types: it "
     return finding(
         "PTO1014",
-        f"'{op.name}' op has {words}",
+        f"'{op.name}' op {which if what == 'output' else ''}has {words}",
         place or op.span(source),
         notes=("the types after `:` are in the order of the operands, one for each",),
         help=f"write one type for each {what}",

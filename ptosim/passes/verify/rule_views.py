@@ -77,7 +77,9 @@ class OperandView:
     kind: Any = None
     lanes: Any = None
     loc: Any = None
+    low: Any = None
     pad: Any = None
+    per: Any = None
     rank: Any = None
     rows: Any = None
     shape: Any = None
@@ -137,6 +139,8 @@ class OperandView:
     def _element(self, kind: str, dtype: Any) -> None:
         self.kind = kind
         self.dtype, self.family, self.bits = dtype.name, dtype.family, dtype.bits
+        self.low = dtype.bits <= 8 and dtype.kind not in ("int", "uint")
+        self.per = getattr(dtype, "count", 1)  # numbers in an element
 
     def _tile(self, type_: TileType) -> None:
         self._element("tile", type_.dtype)
@@ -174,13 +178,19 @@ def holds(text: str, names: Mapping[str, Any], absent: bool) -> bool:
 
 def environment(op: Operation, target: str) -> dict[str, Any]:
     """Return the names that a rule of the op can use: operands, attributes, predicates, `target`,
-    `form` (how the op is written) and `snippet` (true outside any function). Of an operand and an
+    `form` (how the op is written), `snippet` (true outside any function) and `is_page` (true for
+    the notation of the manual page: a snippet, a result form, `!pto.tile`), `results` (their
+    number). Of an operand and an
     attribute of one name the operand has it where it is given; the attribute is `attr_NAME` too."""
+    snippet = op.function is not None and not op.function.items
     names: dict[str, Any] = {
         "target": target,
         "form": op.form,
-        "snippet": op.function is not None and not op.function.items,
+        "snippet": snippet,
+        "results": len(op.results),
+        "is_page": snippet or op.form in _PAGE_FORMS or _has_page_types(op),
         **CALLS,
+        "written": op.attrs.__contains__,
     }
     definition = op.definition
     if definition is not None:
@@ -195,6 +205,13 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
             names[name] = _bound_view(operand, definitions.get(name))
     names.update(_result_views(op))
     return names
+
+
+_PAGE_FORMS = ("items", "line")
+
+
+def _has_page_types(op: Operation) -> bool:
+    return any(getattr(getattr(o, "type", None), "ssa", False) for o in op.bound.values())
 
 
 def condition_holds(
@@ -256,6 +273,17 @@ def _length(values: Any) -> Any:
     return ANY if values is None else len(values)
 
 
+def _at(values: Any, position: int) -> Any:
+    """The constant at a place of a list; one that is missing, which is reported elsewhere, is any
+    number."""
+    return values[position].const if values is not None and position < len(values) else ANY
+
+
+def _is_unknown(value: Any) -> bool:
+    """True for a number that only the run knows."""
+    return value is ANY
+
+
 def _slot_count(slot_num: int | None, dir_mask: int) -> int:
     """The slots of a FIFO in each direction: 8, or 4 for both, where the text does not say."""
     return slot_num if slot_num is not None else (4 if dir_mask == 3 else 8)
@@ -265,9 +293,12 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "min": min,
     "max": max,
     "len": _length,
+    "at": _at,
+    "is_unknown": _is_unknown,
     "major_bytes": major_bytes,
+    "written": bool,
     "slot_count": _slot_count,
     "lane_pair": lane_pair,
     **SIZES,
 }
-"""What an expression can call."""
+"""What an expression can call; `written(name)` is true for an attribute that the text has."""

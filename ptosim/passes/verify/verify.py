@@ -24,7 +24,14 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
-from ptosim.ground.isa.schema import AttrDef, ConstraintDef, ElementRule, OpDef, Status
+from ptosim.ground.isa.schema import (
+    AttrDef,
+    ConstraintDef,
+    ElementRule,
+    OpDef,
+    Status,
+    Variant,
+)
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
@@ -41,7 +48,7 @@ from ptosim.passes.verify.operands import (
     other_enum,
 )
 from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
-from ptosim.passes.verify.rules import PREDICATES
+from ptosim.passes.verify.rules import PREDICATES, low_precision_of
 
 MICRO_CODE = "PTO3006"
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
@@ -66,13 +73,13 @@ class _Verifier:
         self.word_date = None if snippet else resolved.date  # a snippet reads words of any date
         self.source: Source = resolved.module.source
         self.facts = resolved.facts
-        self.backends: dict[Operation | None, str | None] = {
-            f.op: f.unit.backend for f in resolved.functions.values()
-        }
+        self.units = {f.op: f.unit for f in resolved.functions.values()}
         is_module = resolved.module.kind == "module"
         rules = unit_rules(resolved.date)
         self.takes_micro = is_module and "micro_on_every_target" in rules.rules
         self.stand_ins = rules.stand_ins if is_module else _ALL_STAND_INS
+        self.low_text = rules.rules.get("low_precision", "")
+        self.low_families = rules.families.get("low_precision", frozenset())
         self.found: list[Diagnostic] = []
 
     def check(self, op: Operation, definition: OpDef) -> None:
@@ -100,15 +107,45 @@ class _Verifier:
             return
         if not (op.variant.elements or op.variant.rules):
             return
-        names = (
-            environment(op, self.target) | self.facts | {"backend": self.backends.get(op.function)}
-        )
+        names = environment(op, self.target) | self.facts | self._facts_of_unit(op)
         if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
             return
-        for rule in op.variant.elements:
-            self._element_rule(op, definition, rule, names)
-        for rule in op.variant.rules:
-            self._constraint(op, definition, rule, names)
+        if not self._low_precision(op, definition):
+            self._rules(op, definition, op.variant, names)
+
+    def _rules(
+        self, op: Operation, definition: OpDef, variant: Variant, names: dict[str, Any]
+    ) -> None:
+        for element in variant.elements:
+            self._element_rule(op, definition, element, names)
+        skipped = _skipped(definition, names)
+        stops = "first_rule" in op.traits
+        for rule in variant.rules:
+            if skipped and _code(rule) in skipped:
+                continue
+            if not self._constraint(op, definition, rule, names) and stops:
+                return
+
+    def _low_precision(self, op: Operation, definition: OpDef) -> bool:
+        """Report a tile of low precision that the operation does not take; True if there is one."""
+        if self.target in definition.low_precision or definition.family not in self.low_families:
+            return False
+        types = [o.type for _, o in op.operands()] + [v.type for v in op.result_values.values()]
+        found = (low_precision_of(t) for t in types if isinstance(t, TileType))
+        dtype = next((d for d in found if d is not None), None)
+        if dtype is not None:
+            text = self.low_text.format(dtype=dtype)
+            self._report("PTO2013", f"'{op.name}' op {text}", op.span(self.source))
+        return dtype is not None
+
+    def _facts_of_unit(self, op: Operation) -> dict[str, Any]:
+        """The back end that a module names, and whether it is that of the micro level: a module of
+        one kind of core is for that one where it names none."""
+        unit = self.units.get(op.function) if op.function is not None else None
+        backend = unit.backend if unit is not None else None
+        kind = unit.kernel_kind if unit is not None else None
+        is_micro = backend == "vpto" or (backend is None and kind is not None)
+        return {"backend": backend, "micro_backend": is_micro}
 
     def _report(self, code: str, message: str, span: Span, **details: Any) -> None:
         self.found.append(finding(code, message, span, **details))
@@ -326,14 +363,16 @@ class _Verifier:
 
     def _constraint(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
-    ) -> None:
+    ) -> bool:
+        """Report a condition that does not hold, and return False."""
         if rule.targets and self.target not in rule.targets:
-            return
+            return True
         if rule.when is not None and not holds(rule.when, names, absent=False):
-            return
+            return True
         if holds(rule.expr, names, absent=True):
-            return
+            return True
         self.found.append(self._violation(op, definition, rule, names))
+        return False
 
     def _violation(
         self, op: Operation, definition: OpDef, rule: ConstraintDef, names: dict[str, Any]
@@ -373,6 +412,23 @@ class _Verifier:
                 span = result.span(self.source)
                 labels.append(Label(span, f"{name}: {_brief(result.type)}"))
         return tuple(labels)
+
+
+def _skipped(definition: OpDef, names: dict[str, Any]) -> frozenset[str]:
+    """The codes whose rules do not hold here."""
+    return frozenset(
+        code
+        for when, codes in definition.skips
+        if holds(when, names, absent=False)
+        for code in codes
+    )
+
+
+def _code(rule: ConstraintDef) -> str | None:
+    if rule.code is not None:
+        return rule.code
+    _, used = compile_expr(rule.expr)
+    return next((PREDICATES[n].code for n in PREDICATES if n in used), None)
 
 
 def _is_operand(view: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.effects.account import Effects
+from ptosim.effects.strided import Beyond, strided
 from ptosim.effects.touch import Touches
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation, Value
@@ -52,10 +53,11 @@ class Binding:
     operations after it; `slots` says where results go. `signals` and `awaits` are events between
     cores that it gives and takes, by keys that both sides agree on, `made` tiles that it fills and
     that are no destinations of its core. `touches` are bytes that it reaches through pointers;
-    those of tiles and views follow from its row. `moved` gives the effect with its one window of
-    global memory at another place (an offset in elements), None where that has to be bound anew.
-    `done` says afterwards what an operation did whose data decide what it reaches. Engines put
-    their own sink into `emit`; `prints` is where `tprint` and `print` write."""
+    those of tiles and views follow from its row, and what it writes `beyond` their valid regions is
+    listed. `moved` gives the effect with its one window of global memory at another place (an
+    offset in elements), None where that has to be bound anew. `done` says afterwards what an
+    operation did whose data decide what it reaches. Engines put their own sink into `emit`;
+    `prints` is where `tprint` and `print` write."""
 
     op: Operation
     values: Mapping[str, Any]
@@ -73,6 +75,7 @@ class Binding:
     awaits: tuple[Any, ...] = ()
     made: list[tuple[Core, TileRef]] = field(default_factory=list)
     touches: Touches | None = None
+    beyond: list[Beyond] = field(default_factory=list)
     moved: Callable[[int], Callable[[], object] | None] | None = None
     done: Callable[[], Sequence[Effects]] | None = None
     findings: list[Diagnostic] = field(default_factory=list)
@@ -210,6 +213,18 @@ class Binding:
                 help="give the operands equal valid shapes",
             )
         return tile.region(rows, cols)
+
+    # -- beside the results ----------------------------------------------------------------------
+
+    def writes_beyond(
+        self, name: str, start: int, size: int, lines: tuple[int, int] = (1, 0), *, spoiled=False
+    ) -> None:
+        """Say that `size` bytes from `start` bytes after a tile's base on, in each of `lines`
+        (count, distance in bytes), are written too: with values, or `spoiled`."""
+        tile = self.tile(name)
+        if size > 0 and lines[0] > 0:
+            part = strided(tile.addr, start, (lines, (size, 1)), 8)
+            self.beyond.append(Beyond(name, tile.type.loc, part, spoiled))
 
     # -- findings -------------------------------------------------------------------------------
 

@@ -105,6 +105,16 @@ class FifoUse(NamedTuple):
     kind = ""
 
 
+class Alloc(FifoUse):
+    """Takes a free slot in global memory, to be filled."""
+
+    __slots__ = ()
+    kind = "alloc"
+
+    def __str__(self) -> str:
+        return f"a free slot in its FIFO ({self.direction})"
+
+
 class Push(FifoUse):
     """Puts a tile into a slot."""
 

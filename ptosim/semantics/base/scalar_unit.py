@@ -59,6 +59,7 @@ class ValueContext:
     report: Callable[..., None]
     attrs: Mapping[str, Any]
     profile: Profile
+    popped_as: str | None = None  # elements of a FIFO whose pushes convert
 
     @property
     def result(self) -> int:

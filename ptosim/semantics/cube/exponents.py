@@ -16,8 +16,9 @@ from ptosim.semantics.base.strided import flat_bytes, tile_array
 
 @kernel("pto.tmov:exponents", over="src dst")
 def tmov_exponents(op: Binding) -> Commit:
-    """Exponents of groups along rows (grp_axis 1) or along columns (grp_axis 0)."""
-    return _columns_to_zz(op) if op.attr("grp_axis") == 0 else _rows_to_zz(op)
+    """Exponents of groups along rows, or along columns (axis 0)."""
+    along_columns = op.attr("grpAxis") == "axis0" or op.attr("grp_axis") == 0
+    return _columns_to_zz(op) if along_columns else _rows_to_zz(op)
 
 
 def _rows_to_zz(op: Binding) -> Commit:
@@ -27,7 +28,7 @@ def _rows_to_zz(op: Binding) -> Commit:
     rows, groups = dst.v_row, dst.v_col
     if groups % 2:
         raise OpFault("PTO6014", f"{groups} exponents a row; the ZZ form takes pairs")
-    if src.rows > 1 and src.cols != groups:
+    if src.rows > 1 and src.cols != groups and not (src.v_row > 1 and src.cols == src.v_col):
         op.report(
             "PTO7003",
             f"reads src densely with {groups} exponents a row; its rows are {src.cols} apart",
@@ -37,6 +38,11 @@ def _rows_to_zz(op: Binding) -> Commit:
     source = flat_bytes(src, padded * groups)
     target = flat_bytes(dst, padded * groups).reshape(padded // 16, groups // 2, 16, 2)
     scratch = _scratch(op, rows, groups)
+    filled = (padded - rows) * groups
+    op.writes_beyond("src", rows * groups, filled)
+    for box in range(groups // 2 if filled else 0):  # the last rows of each box of the last 16 rows
+        at = ((padded - 16) * groups) + 32 * box + 2 * (rows - padded + 16)
+        op.writes_beyond("dst", at, 2 * (padded - rows))
 
     def move() -> None:
         source[rows * groups :] = 0

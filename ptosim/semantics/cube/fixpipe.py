@@ -17,6 +17,7 @@ from ptosim.numerics.fixpipe import Activation, Rules, fixed
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel
 from ptosim.semantics.base.strided import tile_array
+from ptosim.semantics.sync import fifo_epilogue
 
 Convert = Callable[[np.ndarray], np.ndarray]
 Words = Callable[[int], np.ndarray]
@@ -150,7 +151,11 @@ def _word(value: int) -> np.ndarray:
 @kernel("pto.set_quant_scalar", "pto.set_quant_vector")
 def set_quant(op: Binding) -> Commit:
     """The quantisation word for accumulators that leave without one of their own, or the place of a
-    word for each column."""
+    word for each column. On a pipe that converts (August 2026) they belong to the pipe."""
+    if op.has("scale"):
+        return fifo_epilogue.set_scalar(op)
+    if op.has("scaling_tile"):
+        return fifo_epilogue.set_vector(op)
     registers, is_word = op.core.registers, op.has("value")
     name, other = ("quant.word", "quant.table") if is_word else ("quant.table", "quant.word")
     given = int(op.scalar("value")) if is_word else op.tile("fp").addr

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.gm import ViewSpec, five_dims, view_spec
+from ptosim.machine.gm import ViewSpec, addresses, five_dims, view_spec
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.values import GmView, Pointer
@@ -28,20 +28,16 @@ def addptr(ctx: ValueContext) -> Action:
     return ctx.computed(add, "ptr", "offset")
 
 
-_GM_BASE = 1 << 48
-"""A pointer into global memory as an integer: the number of its buffer + 1, above 48 bits of
-offset."""
-
-
-@value("pto.castptr")
+@value("pto.castptr", "pto.ptrtoint", "pto.inttoptr")
 def castptr(ctx: ValueContext) -> Action:
-    """An integer is a byte address in the space of the result's type; a pointer keeps its place."""
-    space = getattr(ctx.result_type, "space", None)
+    """An integer is a byte address in the space of the result's type; a pointer keeps its place. In
+    global memory the addresses are those of the machine, in a space of a core offsets in it."""
+    space, machine = getattr(ctx.result_type, "space", None), ctx.machine
 
     def cast(given: int | Pointer | GmView) -> int | Pointer:
         if isinstance(given, int):
-            return _pointer(space, given)
-        return _address(given) if space is None else _start(given)
+            return _pointer(machine, space, given)
+        return _address(machine, given) if space is None else _start(given)
 
     return ctx.computed(cast, "src")
 
@@ -50,22 +46,24 @@ def _start(given: Pointer | GmView) -> Pointer:
     return given.start if isinstance(given, GmView) else given
 
 
-def _pointer(space: str | None, address: int) -> Pointer:
+def _pointer(machine: Machine, space: str | None, address: int) -> Pointer:
+    """The buffer that begins at an address, or the last one before it."""
     if space != "gm":
         return Pointer(space, address)
-    number, offset = divmod(address, _GM_BASE)
-    if number < 1:
+    bases = addresses(machine.buffers)
+    before = [base for base in bases if base <= address]
+    if not before:
         raise OpFault(
             "PTO6603",
             f"{address:#x} is no address in global memory",
-            help="only a pointer argument, or an integer made of one with castptr, leads there",
+            help="only a pointer argument, or an integer made of one, leads there",
         )
-    return Pointer(number - 1, offset)
+    return Pointer(bases.index(max(before)), address - max(before))
 
 
-def _address(given: Pointer | GmView) -> int:
+def _address(machine: Machine, given: Pointer | GmView) -> int:
     memory, byte = _start(given)
-    return (memory + 1) * _GM_BASE + byte if isinstance(memory, int) else byte
+    return addresses(machine.buffers)[memory] + byte if isinstance(memory, int) else byte
 
 
 @value("pto.make_tensor_view")
@@ -191,7 +189,20 @@ def get_tensor_view_dim(ctx: ValueContext) -> Action:
     return ctx.computed(size, "source", "index")
 
 
-@value("pto.load_scalar")
+@value("pto.get_tensor_view_stride")
+def get_tensor_view_stride(ctx: ValueContext) -> Action:
+    """The elements from one index of a dimension to the next; a window has those of its view."""
+    rank = len(ctx.operand_type("source").dims)
+
+    def stride(view: GmView, axis: int) -> int:
+        if not 0 <= axis < rank:
+            raise OpFault("PTO6002", f"a view of {rank} dimensions has no dimension {axis}")
+        return view.spec.strides[5 - rank + axis]
+
+    return ctx.computed(stride, "source", "index")
+
+
+@value("pto.load_scalar", "pto.ld_dev")
 def load_scalar(ctx: ValueContext) -> Action:
     """result = pointer[offset]."""
     pointer, offset, result = ctx.slots["ptr"], ctx.slots["offset"], ctx.result
@@ -205,7 +216,7 @@ def load_scalar(ctx: ValueContext) -> Action:
     return run
 
 
-@value("pto.store_scalar")
+@value("pto.store_scalar", "pto.st_dev")
 def store_scalar(ctx: ValueContext) -> Action:
     """pointer[offset] = value."""
     pointer, offset, source = ctx.slots["ptr"], ctx.slots["offset"], ctx.slots["value"]

@@ -127,9 +127,12 @@ def subset(ctx: ValueContext) -> Action:
 
 @value("pto.subview")
 def subview(ctx: ValueContext) -> Action:
-    """Old name of partition_view for a view and of subset for a tile."""
+    """A window of a tile, with a valid region of its own; in April's language an old name of
+    partition_view for a view and of subset for a tile."""
     if not isinstance(ctx.operand_type("source"), TileType):
         return partition_view(ctx)
+    if not ctx.op.has("keeps_axis"):
+        return _with_valid(ctx)
     if ctx.slots["sizes"] is not None:
         return subset(ctx)
     type_ = ctx.result_tile
@@ -140,22 +143,56 @@ def subview(ctx: ValueContext) -> Action:
     return ctx.computed(part, "source", "row", "col")
 
 
-@value("pto.tsubview")
-def tsubview(ctx: ValueContext) -> Action:
-    """The destination becomes a window of the source; its static shape is its own. The address is
-    that of element (row, col) in plain strides, also for boxed tiles."""
-    target = ctx.results[0] if ctx.results else ctx.slots["result"]
+def _with_valid(ctx: ValueContext) -> Action:
+    """The type of the result says the valid extents; those that only the run knows are the operands
+    of `valid`."""
+    type_ = ctx.result_tile
     source, row, col = (ctx.slots[name] for name in ("source", "row", "col"))
-    return computed(_part, [source, target, row, col], target)
+    valid: Any = ctx.slots.get("valid") or (None, None)
+    result = ctx.result
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        rows = type_.v_row if type_.v_row is not None else slots[valid[0]]
+        cols = type_.v_col if type_.v_col is not None else slots[valid[1]]
+        _check_valid("row", rows, type_.rows)
+        _check_valid("col", cols, type_.cols)
+        slots[result] = part_of(slots[source], slots[row], slots[col], type_, (rows, cols))
+
+    return run
 
 
-def _part(whole: TileRef, part: TileRef, row: int, col: int) -> TileRef:
-    type_ = whole.type
-    check_window((row, col), (part.v_row, part.v_col), (type_.rows, type_.cols))
-    strides = (type_.cols, 1) if type_.blayout == "row_major" else (1, type_.rows)
-    addr = whole.addr + (row * strides[0] + col * strides[1]) * type_.dtype.bits // 8
-    kept = {"cols": type_.cols} if type_.blayout == "row_major" else {"rows": type_.rows}
-    return tile_ref(replace(part.type, **kept), addr, part.v_row, part.v_col)
+def _check_valid(axis: str, extent: int, size: int) -> None:
+    if not 0 <= extent <= size:
+        raise OpFault(
+            "PTO6004",
+            f"valid_{axis} {extent} exceeds subview {axis} size {size}",
+            help="a valid extent is between 0 and the size of the window",
+        )
+
+
+def part_of(tile: TileRef, row: int, col: int, type_: TileType, valid: tuple[int, int]) -> TileRef:
+    """Return the window of a type at (row, col) of a tile. As in the assembler's lowering it keeps
+    the extent of its parent that fixes the strides, so that elements stay where they are."""
+    parent, layout = tile.type, tile.layout
+    by_rows = parent.blayout == "row_major"
+    kept = {"cols": parent.cols} if by_rows else {"rows": parent.rows}
+    part = replace(type_, v_row=valid[0], v_col=valid[1], **kept)
+    if Unknown in (row.__class__, col.__class__):
+        return tile_ref(part, row + col, *valid)  # somewhere in the tile
+    sizes = (type_.rows, type_.cols) if layout.is_boxed else valid
+    check_window((row, col), sizes, (parent.rows, parent.cols))
+    if row % layout.box_rows or col % layout.box_cols:
+        raise OpFault(
+            "PTO6005",
+            f"a window at ({row}, {col}) cuts a tile with boxes of "
+            f"{layout.box_rows}x{layout.box_cols}",
+            help="begin the window at a multiple of the box",
+        )
+    if parent.dtype.bits == 4 and col % 2:
+        raise OpFault("PTO6005", f"column {col} of a tile of {parent.dtype} begins inside a byte")
+    addr = tile.addr + layout.offset(row, col) * parent.dtype.bits // 8
+    return tile_ref(part, addr, *valid)
 
 
 def window(tile: TileRef, row: int, col: int, rows: int, cols: int) -> TileRef:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import DType
-from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes, Run
+from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes, PrivatePtr, Run
 from ptosim.semantics.simt.table import LaneContext, computed, element_type, lane_dtype, lanes
 
 Function = Callable[..., Any]
@@ -266,14 +266,14 @@ def select(ctx: LaneContext) -> Run:
 
 def merged(mask: Lanes, one: Any, other: Any) -> Any:
     """Return one value where the mask holds, another one elsewhere."""
-    if isinstance(one, LanePtr):
+    if isinstance(one, (LanePtr, PrivatePtr)):
         if one.memory != other.memory:
             return _of_several(mask, one, other)
-        return LanePtr(one.memory, np.where(mask, one.byte, other.byte))
+        return one._replace(byte=np.where(mask, one.byte, other.byte))
     return np.where(mask, one, other)
 
 
-def _of_several(mask: Lanes, one: LanePtr, other: LanePtr) -> LanePtr:
+def _of_several(mask: Lanes, one: Any, other: Any) -> Any:
     """Pointers into two memories: only where every thread takes the same."""
     if mask.all():
         return one

@@ -16,6 +16,7 @@ import numpy as np
 from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.private import Fragment
 from ptosim.machine.simt import WARP
 from ptosim.machine.values import Memory
 from ptosim.semantics.base.binding import OpFault
@@ -32,6 +33,13 @@ class LanePtr(NamedTuple):
     """A pointer of every thread: one memory, and the byte that each thread's leads to."""
 
     memory: Memory | None
+    byte: Lanes
+
+
+class PrivatePtr(NamedTuple):
+    """A place in memory of each thread's own."""
+
+    memory: Fragment
     byte: Lanes
 
 
@@ -62,6 +70,7 @@ class Frame:
     clock: Clock = field(init=False)
     memory: Any = None  # a `LaneMemory`
     keeps: dict[int, Lanes] = field(default_factory=dict)  # words by slot
+    private: dict[int, Lanes] = field(default_factory=dict)  # arrays of this launch, by allocation
     executed: int = 0
     recorder: Any = None  # notes what every thread does, for the debugger
     divergences: list[Divergence] = field(default_factory=list)

@@ -15,10 +15,11 @@ from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type,
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
+from ptosim.machine.private import Fragment
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
-from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes, Run
+from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes, PrivatePtr, Run
 
 Maker = Callable[["LaneContext"], Run]
 
@@ -132,6 +133,8 @@ def uniform(value: Any, type_: Type) -> Any:
     """Return a value of the scalar unit as the value of every thread."""
     if isinstance(value, GmView):
         value = value.start
+    if isinstance(value, Fragment):
+        return PrivatePtr(value, np.zeros(1, np.int64))
     if isinstance(value, TileRef):
         value = Pointer(value.type.loc, value.addr)
     if isinstance(value, Pointer):

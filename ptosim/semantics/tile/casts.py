@@ -7,14 +7,21 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.ir.types import DType
-from ptosim.ground.isa.conversions import conversion, conversion_name, conversions
+from ptosim.ground.ir.types import DType, PackedDType
+from ptosim.ground.isa.conversions import (
+    conversion,
+    conversion_name,
+    conversions,
+    number_name,
+    saturation,
+)
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.numerics import affine
-from ptosim.numerics.convert import converter
+from ptosim.numerics.convert import Conversion, converter
 from ptosim.numerics.cpu_model import cpu_converter
+from ptosim.numerics.formats import lookup
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing, support, written_type
 
@@ -37,7 +44,7 @@ def tcvt_support(op: Operation, profile: Profile) -> str | None:
     return f"{target} converts {name} to {', '.join(known)}, not to {dst.dtype}"
 
 
-@kernel("pto.tcvt")
+@kernel("pto.tcvt", over="src dst")
 def tcvt(op: Binding) -> Commit:
     """dst = src in another element type, for dst's valid region. A 4-bit float destination is
     cleared first, and an odd last column of a 4-bit one is dropped."""
@@ -47,6 +54,8 @@ def tcvt(op: Binding) -> Commit:
     if not rows or not cols:
         return nothing
     convert = _converter(op, src.type.dtype, dst.type.dtype)
+    if isinstance(src.type.dtype, PackedDType) or isinstance(dst.type.dtype, PackedDType):
+        return _with_pairs(src, dst, convert)
     if 4 in (src.bits, dst.bits):
         return _with_nibbles(src, dst, rows, cols, convert)
     if src.is_run(rows, cols) and dst.is_run(rows, cols):
@@ -74,12 +83,35 @@ def _with_nibbles(
     return run
 
 
+def _with_pairs(src: Tile, dst: Tile, convert: Callable[[np.ndarray], np.ndarray]) -> Commit:
+    """Elements that are pairs of 4-bit floats. A destination of pairs is cleared first and takes no
+    odd last column; one as wide as its source in elements holds them in the first half of a row."""
+    rows = dst.v_row
+    if isinstance(dst.type.dtype, PackedDType):
+        pairs = src.v_col // 2
+
+        def pack() -> None:
+            codes = convert(np.ascontiguousarray(src.region(rows, 2 * pairs)))
+            dst.region(dst.rows, dst.cols)[...] = 0
+            dst.region(rows, pairs)[...] = codes[:, 0::2] | codes[:, 1::2] << 4
+
+        return pack
+    cols = dst.v_col
+
+    def unpack() -> None:
+        packed = np.asarray(src.region(rows, -(-cols // 2)))
+        codes = np.stack((packed & 15, packed >> 4), axis=2).reshape(rows, -1)[:, :cols]
+        dst.region(rows, cols)[...] = convert(np.ascontiguousarray(codes))
+
+    return unpack
+
+
 def _converter(op: Binding, src: DType, dst: DType) -> Callable[[np.ndarray], np.ndarray]:
     mode = op.attr("rmode")
     rounding = _MODES.get(mode, str(mode).lower())
-    names = conversion_name(src), conversion_name(dst)
-    asked = op.attr("sat_mode")
+    names = number_name(src), number_name(dst)
     if op.profile.name == "cpu":
+        asked = op.attr("satmode") or op.attr("sat_mode")
         try:
             return cpu_converter(*names, rounding=rounding, saturate=asked == "ON")
         except ValueError as problem:
@@ -88,15 +120,42 @@ def _converter(op: Binding, src: DType, dst: DType) -> Callable[[np.ndarray], np
     row = conversion(src, dst, op.target)
     if row is None:
         raise OpFault("PTO8002", f"{op.target} does not convert {names[0]} to {names[1]}")
-    saturate = row.saturate[op.target] if asked is None else asked == "ON"
-    return converter(
+    mode = saturation(op.op, row, op.target, op.switch("tcvt.default"))
+    convert = converter(
         *names,
         rounding=rounding,
-        saturate=saturate,
+        saturate=mode.saturates,
         target=op.target,
         off_wide=op.switch("tcvt.off_wide"),
         nan_to_int=op.switch("tcvt.nan_to_int"),
+        obeyed=mode.obeyed,
     )
+    if mode.is_default:
+        return _noted(op, convert, *names)
+    if op.switch("tcvt.fp8_nan") == "zero" and names in _FP8:
+        return lambda values: np.where(np.isnan(values), np.uint8(0), convert(values))
+    return convert
+
+
+_FP8 = (("f32", "f8E4M3FN"), ("f32", "f8E5M2"))
+
+
+def _noted(op: Binding, convert: Conversion, src: str, dst: str) -> Conversion:
+    """Say once that a value is outside the destination: the C++ that the assembler writes passes
+    OFF on where its native expansion saturates."""
+    kind = lookup(dst)
+
+    def noting(values: np.ndarray) -> np.ndarray:
+        if (values > kind.highest).any() or (values < kind.lowest).any():
+            op.report(
+                "PTO7080",
+                f"converts values of {src} outside the range of {dst}, which saturate",
+                notes=("switch `tcvt.default`: `off` treats them as a written OFF does",),
+                help="write `sat_mode = #pto<saturation_mode ON>` or `OFF`",
+            )
+        return convert(values)
+
+    return noting
 
 
 @kernel("pto.tdequant", over="src")

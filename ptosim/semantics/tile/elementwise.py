@@ -49,6 +49,18 @@ def _leaky(values: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     return np.where(values > 0, values, values * slopes)
 
 
+def _add_relu(op: Binding, dtype: np.dtype) -> Function:
+    """The sum, rounded or wrapped, and of that and 0 the larger."""
+    add, clip = WORDS["add"](op, dtype), relu(op, dtype)
+
+    def both(first: np.ndarray, second: np.ndarray, out: np.ndarray) -> None:
+        total = np.empty_like(out)
+        add(first, second, out=total)
+        clip(total, out=out)
+
+    return both
+
+
 def _reciprocal_root(op: Binding, dtype: np.dtype) -> Function:
     """A5, and A2/A3 with a scratch tile: square root, then reciprocal, each rounded. A2/A3 without
     one use the approximating instruction; here the correctly rounded value."""
@@ -58,9 +70,33 @@ def _reciprocal_root(op: Binding, dtype: np.dtype) -> Function:
 
 
 def _power(op: Binding, dtype: np.dtype) -> Function:
+    """August's A2/A3 has rules of its own: 32-bit integers are signed, a zero base has no sign."""
+    by_a3 = op.target == "a2a3" and "precisionType" in op.attributes
     if dtype.kind in "iu":
-        return stored(lambda bases, exponents: numerics.power_int(bases, _like(exponents, bases)))
+        signed = by_a3 and dtype.itemsize == 4
+        return stored(_integer_power_signed if signed else _integer_power)
+    if by_a3:
+        return stored(_power_of_a3)
     return lambda bases, exponents, out: transcendental.power(bases, _like(exponents, bases), out)
+
+
+def _integer_power(bases: np.ndarray, exponents: Any) -> np.ndarray:
+    return numerics.power_int(bases, _like(exponents, bases))
+
+
+def _integer_power_signed(bases: np.ndarray, exponents: Any) -> np.ndarray:
+    words = (
+        np.asarray(_like(v, bases)).astype(bases.dtype).view(np.int32) for v in (bases, exponents)
+    )
+    return numerics.power_int(*words).view(bases.dtype)
+
+
+def _power_of_a3(bases: np.ndarray, exponents: Any) -> np.ndarray:
+    """0 to a positive power is 0, to a negative one infinity, whatever its sign."""
+    powers = _like(exponents, bases)
+    made = transcendental.power(bases, powers)
+    made = np.where((bases == 0) & (powers > 0), bases.dtype.type(0), made)
+    return np.where((bases == 0) & (powers < 0), bases.dtype.type(np.inf), made)
 
 
 def _like(exponents: Any, bases: np.ndarray) -> np.ndarray:
@@ -110,6 +146,7 @@ _ALSO_WITH_SCALAR: dict[str, Choice] = {
 TWO_TILES: dict[str, Choice] = _ALSO_WITH_SCALAR | {
     "tdiv": WORDS["div"],
     "tprelu": always(stored(_leaky)),
+    "taddrelu": _add_relu,
 }
 
 _TILE_SCALAR: dict[str, Choice] = {

@@ -62,9 +62,10 @@ def pattern(dtype: DType, code: int, floats: str) -> int:
     return limit - 1 if code == 2 else limit
 
 
-@kernel("pto.tfillpad", "pto.tfillpad_expand", over="src dst")
+@kernel("pto.tfillpad", "pto.tfillpad_expand", over="dst")
 def tfillpad(op: Binding) -> Commit:
-    """dst = the valid region of src, then the pad value of dst's type around it."""
+    """dst = the valid region of src, then the pad value of dst's type around it; an empty source
+    leaves all of it to the pad value."""
     src, dst = op.tile("src"), op.tile("dst")
     pad = _padding(op, src, dst)
 
@@ -72,7 +73,7 @@ def tfillpad(op: Binding) -> Commit:
         dst.write(np.array(src.read()).view(dst.dtype))
         pad()
 
-    return fill
+    return pad if src.is_empty else fill
 
 
 @kernel("pto.tfillpad_inplace", over="src dst")

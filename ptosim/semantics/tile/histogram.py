@@ -13,11 +13,13 @@ from ptosim.semantics.base.strided import tile_array
 _BINS = 256
 
 
-@kernel("pto.thistogram", over="src")
 def thistogram(op: Binding) -> Commit:
     """dst[r, b] = how many keys of row r have a byte not above b: the highest byte of every key, or
     a lower one of the keys whose higher bytes equal idx (pto-isa headers)."""
     src = op.tile("src")
+    if src.is_empty:
+        counts = op.region("dst", op.tile("dst").v_row, _BINS)
+        return partial(counts.fill, 0)
     size = src.dtype.itemsize
     keys = op.region("src", src.v_row, src.v_col).view(f"u{size}")
     bins = op.region("dst", src.v_row, _BINS)
@@ -30,11 +32,17 @@ def thistogram(op: Binding) -> Commit:
     return partial(_count, keys, bins, place, wanted)
 
 
+kernel("pto.thistogram", over="src")(thistogram)
+kernel("pto.thistogram:bytes", over="dst")(thistogram)
+
+
 def _place(op: Binding, size: int) -> int:
     """The byte that is counted, 0 for the lowest of `size`."""
     named = op.attr("byte")
     if named is not None:
         return int(str(named).removeprefix("byte_"))
+    if op.op.variant is not None and op.op.variant.name == "bytes":
+        return 0 if op.attr("isMSB") is False else 1
     return size - 1 if op.attr("isMSB") else size - 2
 
 

@@ -15,7 +15,16 @@ from ptosim.numerics.mx import quantizer
 from ptosim.numerics.stochastic import noise
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import Commit, kernel, support, written_type
-from ptosim.semantics.tile.mx_layout import Columns, CpuColumns, CpuRows, Flat, Places, Rows
+from ptosim.semantics.tile.mx_layout import (
+    Columns,
+    CpuColumns,
+    CpuRows,
+    Flat,
+    FlatResults,
+    Places,
+    Rows,
+    Zigzag,
+)
 
 CTRL_AFTER = 1 << 50
 """The library writes the whole control register before the last stage and does not restore it."""
@@ -86,10 +95,28 @@ def _member(op: Operation, name: str, enum: str) -> str | None:
 @kernel("pto.tquant:mx", "pto.tquant:mx_page", over="src")
 def tquant_mx(op: Binding) -> Commit:
     """Group maxima, shared exponents and scales, scaled and narrowed elements."""
-    src, dst = op.tile("src"), op.tile("dst")
+    dst = op.tile("dst")
     mode = mode_of(op.attr("mx_alg"), op.attr("quant_type"), op.attr("scale_alg"), dst.bits)
     axis = 0 if op.attr("grp_axis") == 0 else 1
     places = _places(op, axis)(op, mode.dst == _E2M1, mode.rule)
+    return _quantisation(op, mode, axis, places)
+
+
+@kernel("pto.tquant.mx")
+def tquant_results(op: Binding) -> Commit:
+    """The same with codes, exponents, maxima and scales as results. Everything is static and fits:
+    the rules of the row say so."""
+    mode = mode_of(None, op.attr("quant_type"), op.attr("quantScaleAlg"), 0)
+    axis = 0 if op.attr("grpAxis") == "axis0" else 1
+    kind = Columns if axis == 0 else FlatResults if op.tile("exp").rows == 1 else Rows
+    places: Places = kind(op, mode.dst == _E2M1, mode.rule)
+    if op.has("exp_zz"):
+        places = Zigzag(places, op.attr("storeMode") == "nz" and mode.dst == _E4M3)
+    return _quantisation(op, mode, axis, places)
+
+
+def _quantisation(op: Binding, mode: Mode, axis: int, places: Places | Zigzag) -> Commit:
+    src = op.tile("src")
     quantize = quantizer(
         _SOURCES[src.dtype.name],
         mode.dst,

@@ -46,12 +46,15 @@ class Places(ABC):
         self.width = self.src.cols
         self.scratch_dtype = np.dtype(np.uint32 if self.src.bits == 32 else np.uint16)
         self.surplus: list[np.ndarray] = []
-        if four_bits and self.dst.bits == 8:
+        if four_bits and self.dst.type.dtype.is_integer:
             op.report(
                 "PTO7004",
                 f"writes packed 4-bit elements into a tile of {self.dst.type.dtype}",
                 notes=("two elements share a byte, the even column in the low half",),
             )
+        if self.is_padded:
+            rest, pitch = 2 * (self.width - self.cols), 2 * self.width
+            op.writes_beyond("src", 2 * self.cols, rest, (self.rows, pitch))
 
     @abstractmethod
     def values(self) -> np.ndarray:
@@ -71,8 +74,13 @@ class Places(ABC):
 
     def clear_padding(self) -> None:
         """16-bit sources: the columns after the valid ones are cleared in place first."""
-        if self.src.bits == 16 and self.cols < self.width:
+        if self.is_padded:
             self.source(self.rows, self.width)[:, self.cols :] = 0
+
+    @property
+    def is_padded(self) -> bool:
+        """True for a source whose padding the library clears."""
+        return self.src.bits == 16 and self.cols < self.width
 
     def codes(self, rows: int, cols: int) -> np.ndarray:
         """Return the bytes of the result, at the addresses that the source's width gives."""
@@ -102,11 +110,13 @@ class Places(ABC):
                 help="make the tile as large as the store",
             )
 
-    def add_surplus(self, tile: Tile | None, start: int, end: int) -> None:
-        """Bytes [start, end) from a tile's base become undefined."""
+    def add_surplus(self, name: str, start: int, end: int) -> None:
+        """Bytes [start, end) from the base of a tile, if it is there, become undefined."""
+        tile = self.op.opt_tile(name)
         if tile is not None and end > start:
             end = min(end, len(tile.buffer) - tile.addr)
             self.surplus.append(flat_bytes(tile, end - start, start))
+            self.op.writes_beyond(name, start, end - start, spoiled=True)
 
     def spoil(self) -> None:
         """Mark the surplus of stores as undefined."""
@@ -130,6 +140,9 @@ class Flat(Places):
         elements = self.src.rows * self.src.cols
         unrolled = self.src.bits == 32 and elements > 1024 and elements % 256 == 0
         self.doubled = unrolled and (self.rows * self.width) % 256 == 0
+        self._fix_results(groups)
+
+    def _fix_results(self, groups: int) -> None:
         self.check_room(self.exp, groups, "exponents")
         self.exp_out = flat_bytes(self.exp, groups)
         self.max_out = self.scratch(self.max, groups)
@@ -145,14 +158,27 @@ class Flat(Places):
         if self.src.bits != 32 or self.rule != "ocp" or self.doubled or groups < 64:
             return
         self.check_room(self.exp, end, "exponents")
-        self.add_surplus(self.exp, groups, end)
+        self.add_surplus("exp", groups, end)
         if self.scaling is not None:
             self.check_room(self.scaling, 4 * end, "scratch")
-            self.add_surplus(self.scaling, 4 * groups, 4 * end)
+            self.add_surplus("scaling", 4 * groups, 4 * end)
 
     def values(self) -> np.ndarray:
         self.clear_padding()
         return np.ascontiguousarray(self.source(self.rows, self.width))
+
+
+class FlatResults(Flat):
+    """`Flat` where maxima and scales are results (tquant.mx): each scale counts once, and what the
+    library's loops write after the last one, up to 256 bytes at a time, is undefined."""
+
+    def _fix_results(self, groups: int) -> None:
+        self.exp_out = flat_bytes(self.exp, groups)
+        self.max_out = self.scratch(self.max, groups)
+        self.scale_out = self.scratch(self.scaling, groups)
+        self.codes_out = self.codes(self.rows, self.width)
+        size = groups * self.src.bits // 8
+        self.add_surplus("scaling", size, round_up(size * (2 if self.doubled else 1), 256))
 
 
 class Rows(Places):
@@ -175,7 +201,7 @@ class Rows(Places):
         self.codes_out = self.codes(self.rows, min(self.per_row * GROUP, self.width))
         if self.per_row <= _WINDOW and self.max is not None:
             size = groups * self.scratch_dtype.itemsize
-            self.add_surplus(self.max, size, min(round_up(size, 32), self.max.type.bytes))
+            self.add_surplus("max", size, min(round_up(size, 32), self.max.type.bytes))
         self.window = self._scale_window(groups) if self.src.bits == 16 else None
 
     def _scale_window(self, groups: int) -> np.ndarray | None:
@@ -239,6 +265,12 @@ class Columns(Places):
                 notes=("the library does so for f16 sources whose packed rows are no multiple of "
                        "32 bytes",),
             )  # fmt: skip
+
+    def codes(self, rows: int, cols: int) -> np.ndarray:
+        """The rows of MXFP8 codes are as far apart as those of dst."""
+        if self.four_bits:
+            return super().codes(rows, cols)
+        return tile_array(self.dst, (rows, cols), (self.dst.cols, 1), np.uint8)
 
     def _grid(self, flat: np.ndarray) -> np.ndarray:
         return flat.reshape(self.groups, self.width)[:, : self.cols]
@@ -310,11 +342,37 @@ class CpuRows(_Cpu):
     def store(self, result: MxResult) -> None:
         super().store(result)
         if self.zigzag is not None:
-            rows, groups = result.exponents.shape
-            padded = np.zeros((round_up(rows, 16), round_up(groups, 2)), np.uint8)
-            padded[:rows, :groups] = result.exponents
-            boxes = padded.reshape(padded.shape[0] // 16, 16, padded.shape[1] // 2, 2)
-            flat_bytes(self.zigzag, padded.size)[...] = boxes.transpose(0, 2, 1, 3).reshape(-1)
+            boxes = in_boxes(result.exponents)
+            flat_bytes(self.zigzag, boxes.size)[...] = boxes
+
+
+def in_boxes(exponents: np.ndarray) -> np.ndarray:
+    """Exponents [row, group] as bytes in ZZ order, filled up with zeros to whole boxes."""
+    rows, groups = exponents.shape
+    padded = np.zeros((round_up(rows, 16), round_up(groups, 2)), np.uint8)
+    padded[:rows, :groups] = exponents
+    boxes = padded.reshape(padded.shape[0] // 16, 16, padded.shape[1] // 2, 2)
+    return boxes.transpose(0, 2, 1, 3).reshape(-1)
+
+
+class Zigzag:
+    """Other places, and the deprecated second tile of exponents: in ZZ order, or plainly."""
+
+    def __init__(self, places: Places, in_zz_order: bool) -> None:
+        self.places = places
+        self.in_zz_order = in_zz_order
+        self.tile = places.op.tile("exp_zz")
+
+    def values(self) -> np.ndarray:
+        """Return the elements of all groups."""
+        return self.places.values()
+
+    def store(self, result: MxResult) -> None:
+        """Write every result; what does not fit the second tile is left out."""
+        self.places.store(result)
+        codes = in_boxes(result.exponents) if self.in_zz_order else result.exponents.reshape(-1)
+        count = min(codes.size, self.tile.type.bytes)
+        flat_bytes(self.tile, count)[...] = codes[:count]
 
 
 class CpuColumns(_Cpu):

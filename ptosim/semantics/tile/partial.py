@@ -149,12 +149,12 @@ for _name in _PAD_CODES:
 _INDEXED = PartialForm(("src0", "idx0"), ("src1", "idx1"), ("dst", "dst_idx"))
 
 
-def _argument(better: np.ufunc, pad_code: int) -> Kernel:
-    """The value and index of source 0, unless that of source 1 is strictly better."""
+def _argument(better: np.ufunc, pad_code: int, *, ties: int) -> Kernel:
+    """The value and index of the better source, of equal ones those of source `ties`."""
 
     def combine(sources: list[np.ndarray], targets: list[np.ndarray]) -> None:
         value0, index0, value1, index1 = sources
-        second = better(value1, value0)
+        second = better(value1, value0) if ties == 0 else ~better(value0, value1)
         value = np.where(second, value1, value0)
         targets[1][...] = np.where(second, index1, index0)
         targets[0][...] = value
@@ -162,5 +162,8 @@ def _argument(better: np.ufunc, pad_code: int) -> Kernel:
     return lambda op: bind_partial(op, _INDEXED, combine, pad_code)
 
 
-kernel("pto.tpartargmax", over="dst")(_argument(np.greater, 3))
-kernel("pto.tpartargmin", over="dst")(_argument(np.less, 2))
+# April's form gives source 0 what is equal, that of August source 1.
+kernel("pto.tpartargmax", over="dst")(_argument(np.greater, 3, ties=0))
+kernel("pto.tpartargmin", over="dst")(_argument(np.less, 2, ties=0))
+kernel("pto.tpartargmax:pairs", over="dst")(_argument(np.greater, 3, ties=1))
+kernel("pto.tpartargmin:pairs", over="dst")(_argument(np.less, 2, ties=1))

@@ -50,7 +50,8 @@ def tquant_int8(op: Binding) -> Commit:
 def _parameters(op: Binding, src: Tile) -> tuple[Parameter, Parameter | None]:
     """Return scale and offset as they meet the elements: [rows, 1], or [rows, cols] by lane."""
     tile, offset = op.tile("fp"), op.opt_tile("offset")
-    if offset is None and op.tile("dst").type.dtype.kind == "uint":
+    untold = offset is None and op.attr("quant_type") is None
+    if untold and op.tile("dst").type.dtype.kind == "uint":
         pairs = op.region("fp", src.v_row, 2)  # scales and offsets in one tile of two columns
         return lambda: pairs[:, 0:1], lambda: pairs[:, 1:2]
     scale = _parameter(op, "fp", tile, src)

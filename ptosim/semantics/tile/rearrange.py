@@ -56,9 +56,7 @@ def _joined_by_bytes(op: Binding) -> Commit:
     def join() -> None:
         given = [c.astype(np.int64) for c in counts]
         _check_counts(op, given, size)
-        for row, (left, right) in enumerate(zip(*(g // size for g in given), strict=True)):
-            parts = [s[row, :n].copy() for s, n in zip(sources, (left, right), strict=True)]
-            out[row, : left + right] = np.concatenate(parts)
+        _join_rows(out, sources, [g // size for g in given])
         sums[...] = (given[0] + given[1]).astype(sums.dtype)
 
     return join
@@ -80,6 +78,33 @@ def _check_counts(op: Binding, given: list[np.ndarray], size: int) -> None:
                 notes=(f"the counts are bytes, whole elements of {size}",),
                 help="give src0Idx and src1Idx the bytes of each row, not its elements",
             )
+
+
+@kernel("pto.tconcatidx", over="dst")
+def tconcatidx(op: Binding) -> Commit:
+    """dst[r] = the first src0Idx[r, 0] bytes of src0's row, then the first src1Idx[r, 0] of
+    src1's."""
+    rows, size = op.tile("dst").v_row, op.tile("dst").dtype.itemsize
+    sources = [op.region(n, rows, op.tile(n).cols) for n in ("src0", "src1")]
+    counts = [op.region(n, rows, 1)[:, 0] for n in ("src0Idx", "src1Idx")]
+    out = op.region("dst", rows, op.tile("dst").cols)
+
+    def join() -> None:
+        given = [c.astype(np.int64) for c in counts]
+        _check_counts(op, given, size)
+        _join_rows(out, sources, [g // size for g in given])
+
+    return join
+
+
+def _join_rows(out: np.ndarray, sources: list[np.ndarray], counts: list[np.ndarray]) -> None:
+    """Element c of a row of the result is that of source 0 before its count, then of source 1."""
+    left, right = (c[:, None] for c in counts)
+    columns = np.arange(out.shape[1])[None, :]
+    last = [s.shape[1] - 1 for s in sources]
+    first = np.take_along_axis(sources[0], np.minimum(columns, last[0]) + 0 * left, 1)
+    second = np.take_along_axis(sources[1], np.clip(columns - left, 0, last[1]), 1)
+    np.copyto(out, np.where(columns < left, first, second), where=columns < left + right)
 
 
 @kernel("pto.ttrans", over="src")

@@ -101,7 +101,7 @@ def merge_runs(op: Binding) -> Commit:
     """Each four sorted runs of `blockLen` elements become one."""
     src, dst = op.tile("src"), op.tile("dst")
     length = int(op.scalar("blockLen"))
-    groups = _groups(op, src, length)
+    groups, rest = _groups(op, src, length)
     count = _count(op, src, "src")
     if dst.cols < src.v_col:
         raise OpFault(
@@ -112,27 +112,42 @@ def merge_runs(op: Binding) -> Commit:
 
     def merge() -> None:
         given = records.copy()
-        scores = _scores(given, dtype).reshape(groups, 4, run)
+        scores = _scores(given, dtype)
         _warn_nan(op, scores)
-        order = [merge_order(list(group), nan) + i * 4 * run for i, group in enumerate(scores)]
+        lists = [
+            np.split(group, 4) for group in scores[: groups * 4 * run].reshape(groups, 4 * run)
+        ]
+        if rest:
+            lists.append([tail for tail in _runs(scores[groups * 4 * run :], run) if len(tail)])
+        order = [merge_order(group, nan) + i * 4 * run for i, group in enumerate(lists)]
         out[...] = given[np.concatenate(order)]
 
     return merge
 
 
-def _groups(op: Binding, src: Tile, length: int) -> int:
-    """Return how many groups of four runs the tile has."""
-    groups, rest = divmod(src.v_col, 4 * length) if length > 0 and length % 64 == 0 else (0, 1)
-    if rest or groups > MAX_REPEATS:
+def _runs(scores: np.ndarray, run: int) -> list[np.ndarray]:
+    return np.split(scores, range(run, len(scores), run))
+
+
+def _groups(op: Binding, src: Tile, length: int) -> tuple[int, int]:
+    """Return how many groups of four runs the tile has, and the columns after them: a last group
+    that is shorter is merged as it is."""
+    groups, rest = divmod(src.v_col, 4 * length) if length > 0 and length % 64 == 0 else (0, -1)
+    if rest < 0 or groups + bool(rest) > MAX_REPEATS:
         raise OpFault(
             "PTO6411",
             f"'{op.op.name}' cannot merge runs of {length} elements in {src.v_col} valid columns",
             notes=(
                 "a run is a multiple of 64 elements",
-                f"the columns are a multiple of four runs, at most {MAX_REPEATS} times",
+                f"the columns are at most {MAX_REPEATS} times four runs",
             ),
         )
-    return groups
+    if rest:
+        op.report(
+            "PTO6481",
+            f"merges a last group of {rest} columns, which is shorter than four runs of {length}",
+        )
+    return groups, rest
 
 
 @kernel("pto.tmrgsort:lists_alone")

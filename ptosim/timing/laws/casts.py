@@ -80,7 +80,7 @@ def _chain(request: Request, src: TileShape, dst: TileShape) -> tuple[str, ...]:
     pair = (src.dtype.family, dst.dtype.family)
     if pair == ("i32", "f16"):
         return ("deq",)
-    unsaturated = str(request.shape.attrs.get("sat_mode")) == "OFF"
+    unsaturated = "OFF" in (str(request.shape.attrs.get(k)) for k in ("satmode", "sat_mode"))
     if unsaturated and request.shape.args.get("tmp") is not None and dst.dtype.is_integer:
         steps = {("f32", "i16"): 2, ("f16", "i16"): 2, ("f16", "i8"): 5}.get(pair, 1)
         return tuple(f"vconv {k + 1}" for k in range(steps))

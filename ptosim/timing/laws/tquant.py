@@ -46,7 +46,7 @@ def quant_repeats(request: Request) -> Cost:
     convert = table["instruction.vconv"]
     whole = TileShape(dst.type, src.rows, src.cols)
     stages = _spread_and_combine(request, "scale", "vmul", src)
-    if request.shape.tile("offset") is not None or dst.dtype.kind == "uint":
+    if _has_offset(request, dst):
         stages += _spread_and_combine(request, "offset", "vadd", src)
     stages += [
         conversion_stage(request, "f32 to s32", convert, src, src),
@@ -57,6 +57,13 @@ def quant_repeats(request: Request) -> Cost:
     barrier = table["machine.barrier"]["cycles"]
     joined = [Stage(s.name, s.cycles + barrier, s.count, "derived") for s in stages]
     return request.cost(joined, latency=convert["start"], work=src.rows * src.cols * len(stages))
+
+
+def _has_offset(request: Request, dst: TileShape) -> bool:
+    """A tile of offsets, or, where no type is written, a second column of the scales."""
+    if request.shape.tile("offset") is not None:
+        return True
+    return request.shape.attrs.get("quant_type") is None and dst.dtype.kind == "uint"
 
 
 def _spread_and_combine(
@@ -86,7 +93,7 @@ def quant_function(request: Request) -> Cost:
     src, dst = shape.tile("src"), shape.tile("dst")
     assert src is not None
     assert dst is not None
-    asymmetric = shape.tile("offset") is not None or dst.dtype.kind == "uint"
+    asymmetric = _has_offset(request, dst)
     names = [("scale: ", "vmul")]
     if asymmetric:
         names.append(("offset: ", "vadd"))
@@ -117,7 +124,9 @@ def _microscaling(request: Request) -> Cost:
     assert src is not None
     assert dst is not None
     timing = Function(request.table)
-    phases = mx_phases(src, dst, str(request.shape.attrs.get("mx_alg") or ""))
+    attrs = request.shape.attrs
+    words = (attrs.get(name) for name in ("mx_alg", "quantScaleAlg", "scale_alg"))
+    phases = mx_phases(src, dst, nvidia=any(str(word or "").startswith("N") for word in words))
     stages = [frame_stage(timing)]
     for number, phase in enumerate(phases):
         if number:
@@ -139,11 +148,10 @@ def _phase_stage(request: Request, timing: Function, phase: Phase) -> Stage:
     return Stage(phase.name, chain + timing.loop(body, nest), nest.inner, "derived")
 
 
-def mx_phases(src: TileShape, dst: TileShape, algorithm: str) -> list[Phase]:
+def mx_phases(src: TileShape, dst: TileShape, *, nvidia: bool) -> list[Phase]:
     """Return the three loops, by the element types and the size."""
     count = src.rows * -(-src.cols // GROUP) * GROUP
     groups = count // GROUP
-    nvidia = algorithm.startswith("Nv")
     if src.bits == 32:
         return [
             _maxima_f32(count),
@@ -156,7 +164,8 @@ def mx_phases(src: TileShape, dst: TileShape, algorithm: str) -> list[Phase]:
         "maxima of groups", -(-count // 256), 1, 1,
         (("vlogic", 20 if half else 2), ("vmax", 1), ("vcgmax", 1)),
     )  # fmt: skip
-    return [maxima, exponents, _scaled_16(count, dst.bits, half)]
+    width = dst.bits // getattr(dst.dtype, "count", 1)
+    return [maxima, exponents, _scaled_16(count, width, half)]
 
 
 def _maxima_f32(count: int) -> Phase:

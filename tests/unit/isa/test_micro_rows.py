@@ -50,7 +50,7 @@ def test_words_of_clauses_exist() -> None:
 
 
 def test_programs_use_every_row() -> None:
-    used = set(re.findall(r"pto\.[a-z_][\w.]*", _accepted()))
+    used = set(re.findall(r"(?:pto|llvm)\.[a-z_][\w.]*", _accepted()))
     nowhere = {r.name for r in micro_rows() if set(r.status.values()) == {Status.ABSENT}}
     assert {row.name for row in micro_rows()} - used == nowhere
 
@@ -74,7 +74,9 @@ def test_programs_use_every_clause() -> None:
         for variant in row.variants
         for named in variant.named
         if named.name != "launch"  # which is written <<<x, y, z>>>
-        and not re.search(rf"pto\.{row.mnemonic}\s[^\n]*(\n[^\n]*){{0,3}}\b{named.name}\b", text)
+        and not re.search(
+            rf"\b{re.escape(row.name)}\s[^\n]*(\n[^\n]*){{0,3}}\b{named.name}\b", text
+        )
     }
     # One clause of each kind of fixpipe destination and of each kind of product is enough.
     shared = {

@@ -23,7 +23,7 @@ from ptosim.passes.verify.rule_views import CALLS
 FILES = sorted((isa_directory() / "ops").glob("*.toml"))
 PIPES = {name.removeprefix("PIPE_") for name in enums()["pipe"].members}
 ATTRIBUTE_TYPES = {"int", "bool", "float", "str", "symbol", "any"}
-RESULT_TYPES = re.compile(r"last|pair|extended|(like|window):\w+")
+RESULT_TYPES = re.compile(r"last|first|pair|extended|(like|window|part|element):\w+")
 
 
 def rows() -> Iterator[OpDef]:
@@ -56,7 +56,7 @@ def test_every_row_says_what_it_is() -> None:
         assert set(row.status) == set(TARGETS), row.name
 
 
-FACTS = {"level", "level_inferred", "target_named", "backend", "tile_operations"}
+FACTS = {"level", "level_inferred", "target_named", "backend", "micro_backend", "tile_operations"}
 
 
 def test_expressions_use_only_names_of_their_row() -> None:
@@ -65,7 +65,11 @@ def test_expressions_use_only_names_of_their_row() -> None:
         for row in rows()
         for text in _expressions(row)
         if not compile_expr(text)[1]
-        <= _operands(row) | set(row.attrs) | set(CALLS) | {"target", "form", "snippet"} | FACTS
+        <= _operands(row)
+        | set(row.attrs)
+        | set(CALLS)
+        | {"target", "form", "snippet", "is_page", "results"}
+        | FACTS
     ]
     assert faults == []
 
@@ -135,7 +139,7 @@ def test_dotted_names_belong_to_the_pto_dialect() -> None:
 
 
 def test_an_absent_operation_has_the_assemblers_words() -> None:
-    row = isa().get("pto.mgather")
+    row = isa("2026-04").get("pto.mgather")
     assert row is not None
     assert row.status["a2a3"] is Status.ABSENT
     assert row.absent == "pto.mgather is only supported on A5 targets"

@@ -19,9 +19,14 @@ def levels(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     source = resolved.module.source
     if resolved.module.kind == "snippet":
         return
+    allocations = [op for op in resolved.ops if "makes_storage" in op.traits and _has_address(op)]
+    placed = next((op for op in allocations if op.bound.get("addr") is not None), None)
+    why = (
+        (Label(placed.span(source), "this address makes it level 3"),) if placed is not None else ()
+    )
     for op in resolved.ops:
         if "makes_storage" in op.traits and _has_address(op):
-            yield from _alloc(op, level, source)
+            yield from _alloc(op, level, source, why)
         elif "places" in op.traits and level < 3:
             yield _placed(op, source)
         elif "places" in op.traits and resolved.insert_sync:
@@ -34,7 +39,9 @@ def _has_address(op: Operation) -> bool:
     return any(d.name == "addr" for v in op.definition.variants for d in v.named)
 
 
-def _alloc(op: Operation, level: int, source: Source) -> Iterator[Diagnostic]:
+def _alloc(
+    op: Operation, level: int, source: Source, why: tuple[Label, ...]
+) -> Iterator[Diagnostic]:
     has_address = op.bound.get("addr") is not None
     if has_address and level < 3:
         yield finding(
@@ -49,6 +56,7 @@ def _alloc(op: Operation, level: int, source: Source) -> Iterator[Diagnostic]:
             "PTO3011",
             f"'{op.name}' op requires 'addr' operand when --pto-level=level3",
             op.span(source),
+            more=why,
             notes=("at level 3 every address is the program's",),
             help="give the tile `addr = %address`, or run with `--level 2`",
         )

@@ -28,9 +28,20 @@ def check(ends: list[End], resolved: ResolvedModule) -> Iterator[Diagnostic]:
         peer = peer_of(end, ends, resolved)
         if end.epilogue is not None or (peer is not None and peer.epilogue is not None):
             yield from _peers(end, peer, source)
+        if end.epilogue is not None:
+            _note_elements(end, peer, resolved)
         if end.epilogue is not None and _is_consumer(end):
             yield from _consumer(end, end.epilogue, peer, source)
     yield from _factors(ends, resolved, source)
+
+
+def _note_elements(end: End, peer: End | None, resolved: ResolvedModule) -> None:
+    """Keep what the consumer pops: the words of an epilogue leave the sign open."""
+    users = (use for one in (end, peer) if one is not None for use in one.users)
+    for use in users:
+        if use.kind == "pop" and isinstance(use.entry, TileType):
+            resolved.popped_as[end.op] = use.entry.dtype.name
+            return
 
 
 def _about(op: Operation, text: str, source: Source) -> Diagnostic:

@@ -12,10 +12,10 @@ from ptosim.ground.ir.core import Attr, Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import Type, VectorType
 from ptosim.ground.source import Source
+from ptosim.machine.simt import MAX_THREADS
 from ptosim.passes.bind.names import compatible
 
 ENTRY = "pto.simt_entry"
-MAX_THREADS = 2048
 _LIMITS = {"pto.simt_max_threads": MAX_THREADS, "pto.simt_max_registers": 128}
 _TRAITS = frozenset(
     ("launches", "simt_region", "sets_launch", "simt_only", "simt_entry_only", "atomic_update",

@@ -1,0 +1,82 @@
+"""Values that only some operations may use: pointers made of numbers, records on the stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.ir.types import StructType
+from ptosim.ground.source import Source
+from ptosim.passes.verify.operands import operand_span
+
+
+def dereferenced(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report uses of pointers that are made of numbers beside loads and stores of scalars."""
+    source = resolved.module.source
+    for op in resolved.ops:
+        for name, operand in op.operands():
+            owner = operand.value.owner if operand.value is not None else None
+            if owner is None or not owner.has("only_dereferenced") or _accesses(op, name):
+                continue
+            yield finding(
+                "PTO1060",
+                f"'{owner.name}' op result may only be used as the pointer operand of "
+                f"pto.load_scalar or pto.store_scalar, not in '{op.name}'",
+                operand_span(operand, op, source),
+                help="load or store single elements, or pass the pointer as an argument",
+            )
+
+
+def _accesses(op: Operation, name: str) -> bool:
+    return name == "ptr" and (op.has("reads_memory") or op.has("writes_memory"))
+
+
+def records(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report records that leave the function that declares them and those of other origin."""
+    source = resolved.module.source
+    for function in resolved.functions.values():
+        yield from _signature(function, source)
+    for op in resolved.ops:
+        declares = op.has("on_stack")
+        for _, operand in op.operands():
+            value = operand.value
+            if value is not None and isinstance(value.type, StructType) and not declares:
+                yield _escapes(op, value, source)
+        for value in op.results:
+            if isinstance(value.type, StructType) and not declares:
+                yield finding(
+                    "PTO1061",
+                    f"'{op.name}' op: only 'pto.declare_struct' may produce a !pto.struct result",
+                    value.span(source),
+                )
+
+
+def _escapes(op: Operation, value: Value, source: Source) -> Diagnostic:
+    return finding(
+        "PTO1061",
+        f"'{op.name}' op: stack-local struct must not escape the scope that declares it",
+        op.span(source),
+        notes=(f"%{value.name} may be used by pto.struct_get and pto.struct_set only",),
+        help="hand on its fields",
+    )
+
+
+def _signature(function: Function, source: Source) -> Iterator[Diagnostic]:
+    for value in function.args:
+        if isinstance(value.type, StructType):
+            yield finding(
+                "PTO1061",
+                "a stack-local struct must not be a function argument",
+                value.span(source),
+                help="pass its fields",
+            )
+    for type_ in function.results:
+        if isinstance(type_, StructType):
+            yield finding(
+                "PTO1061",
+                "a stack-local struct must not be returned",
+                function.op.span(source),
+                help="return its fields",
+            )
