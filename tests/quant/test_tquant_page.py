@@ -92,8 +92,8 @@ def test_declarations_and_placements():
     np.testing.assert_array_equal(got, asymmetric(X, SCALE, OFFSET))
     assert "pto.tassign %scale, @tile(0x4000)" in (from_cpp(DECLARED) or "")
     wrong = DECLARED.replace("uint8_t", "int8_t")
-    with pytest.raises(ptosim.ProgramError, match="expects dst element type to be ui8"):
-        ptosim.load(wrong, target="a5")
+    found = findings(from_cpp(wrong))
+    assert "INT8_ASYM into i8" in found["PTO2052"].message
     assert "v_row=12, v_col=60" in (
         from_cpp(DECLARED.replace("srcTile(16, 64)", "srcTile(12, 60)")) or ""
     )
