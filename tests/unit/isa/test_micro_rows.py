@@ -74,7 +74,9 @@ def test_programs_use_every_clause() -> None:
         for variant in row.variants
         for named in variant.named
         if named.name != "launch"  # which is written <<<x, y, z>>>
-        and not re.search(rf"\b{re.escape(row.name)}\s[^\n]*(\n[^\n]*){{0,3}}\b{named.name}\b", text)
+        and not re.search(
+            rf"\b{re.escape(row.name)}\s[^\n]*(\n[^\n]*){{0,3}}\b{named.name}\b", text
+        )
     }
     # One clause of each kind of fixpipe destination and of each kind of product is enough.
     shared = {
