@@ -96,7 +96,7 @@ def _of_pointers(binding: Bound) -> Effects:
         [*touches.reads],
         [*touches.writes],
         [read for read, _, _ in touches.found],
-        is_atomic=str(getattr(update, "member", update)) == "add",
+        is_atomic=touches.combines or str(getattr(update, "member", update)) == "add",
     )
 
 

@@ -35,11 +35,13 @@ class Touches:
 
     `found` are read as they are: what has no value there has none at the destination either, and
     only whoever computes with it is wrong. Their destinations are beside them, with the number of
-    bytes that each unit of the source becomes, (source bytes, destination bytes)."""
+    bytes that each unit of the source becomes, (source bytes, destination bytes). `combines`:
+    what is written is combined with what is there, in any order."""
 
-    __slots__ = ("found", "reads", "writes")
+    __slots__ = ("combines", "found", "reads", "writes")
 
     def __init__(self) -> None:
+        self.combines = False
         self.reads: list[Touch] = []
         self.writes: list[Touch] = []
         self.found: list[tuple[Touch, Touch, tuple[int, int]]] = []

@@ -25,7 +25,8 @@ SLOT_SUBBLOCK = 3
 SLOT_BLOCK_NUM = 4
 SLOT_SUBBLOCK_NUM = 5
 SLOT_LOOPS = 6  # loop registers of the older copies, a tuple of pairs (name, value)
-FIRST_SLOT = 7
+SLOT_STORES = 7  # how stores to global memory combine with what is there; None: they replace it
+FIRST_SLOT = 8
 
 CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 

@@ -236,6 +236,7 @@ _CHECKS = (
     (functions.calls, None),
     (functions.regions, None),
     (functions.windows, {"window"}),
+    (functions.devices, {"entry_only"}),
     (addresses.levels, {"makes_storage", "places"}),
     (uses.dereferenced, {"only_dereferenced"}),
     (uses.records, None),

@@ -135,11 +135,8 @@ def test_every_word_is_used() -> None:
     assert sorted(missing - {("pipe", "PIPE_UNASSIGNED")} - SPACES - REFUSED) == []
 
 
-# Words that are read and then refused: modes of ReLU that tile operations do not have, and layouts
-# that this version does not have yet.
+# Words that are read and then refused: modes of ReLU that tile operations do not have.
 REFUSED = {
-    ("layout", "mx_a_zz"),
-    ("layout", "mx_b_nn"),
     ("pad_value", "null"),
     ("relu_pre_mode", "scalar_relu"),
     ("relu_pre_mode", "vector_relu"),

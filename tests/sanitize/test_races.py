@@ -66,6 +66,8 @@ ORDERED = {
     "events": f"LOAD\npto.record_event[{KINDS}]\npto.wait_event[{KINDS}]\nSTORE",
     "tokens": """pto.get_buf[<PIPE_MTE2>, 0]\nLOAD\npto.rls_buf[<PIPE_MTE2>, 0]
 pto.get_buf[<PIPE_MTE3>, 0]\nSTORE\npto.rls_buf[<PIPE_MTE3>, 0]""",
+    "computed tokens": """pto.get_buf_dyn[<PIPE_MTE2>, %c1]\nLOAD\npto.rls_buf_dyn[<PIPE_MTE2>, %c1]
+pto.get_buf_dyn[<PIPE_MTE3>, %c1]\nSTORE\npto.rls_buf_dyn[<PIPE_MTE3>, %c1]""",
     "a barrier": "LOAD\npto.barrier <PIPE_ALL>\nSTORE",
     "a barrier of an operation's pipe": f"{ONE}{FILL}\npto.barrier_sync[<TVEC>]\n{ADD}",
     "a barrier of tiles": f"LOAD\npto.tsync ins(%a : {T})\nSTORE",

@@ -52,8 +52,8 @@ class Product:
         ins: list[Tile] = [left, right]
         if scales is not None:
             args["sa"], args["sb"] = scales
-            sa = _scale(k, "sa", (tm, tk // 32), (m, depth // 32), "zz")
-            sb = _scale(k, "sb", (tk // 32, tn), (depth // 32, n), "nn")
+            sa = _scale(k, "sa", (tm, tk // 32), (m, -(-depth // 32)), "zz")
+            sb = _scale(k, "sb", (tk // 32, tn), (-(-depth // 32), n), "nn")
             ins = [left, sa, right, sb]
         if acc is not None:
             ins = [self._first(k, dst, (tm, tn), args, acc), *ins]

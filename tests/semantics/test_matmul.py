@@ -180,9 +180,9 @@ def test_block_scales(a, b, form):
     start = RNG.integers(-100, 100, (m, n) if form == ".acc" else (1, n)).astype(np.float32)
     extra = {".acc": {"acc": start}, ".bias": {"bias": start}}.get(form, {})
     tiles = (32, k, 32 if n < 32 else 64)
-    result = Product("a5", f"pto.tmatmul.mx{form}", (a, b, "f32"), (m, k, n), tiles).run(
-        x, y, scales=(_e8m0(sa), _e8m0(sb)), **extra
-    )
+    april = {"compat": "2026-04"} if a == "f4E2M1FN" else {}  # August has pairs of them
+    product = Product("a5", f"pto.tmatmul.mx{form}", (a, b, "f32"), (m, k, n), tiles, april)
+    result = product.run(x, y, scales=(_e8m0(sa), _e8m0(sb)), **extra)
     expected = cube.matmul(
         cube.scaled(number(x), sa, 1), cube.scaled(number(y), sb, 0), start if form else None
     )
@@ -195,7 +195,8 @@ def test_a_scaled_row():
     k, n = 128, 32
     x, y = _codes("f8E4M3FN", (1, k)), _codes("f8E4M3FN", (k, n))
     sa, sb = (RNG.integers(120, 132, s).astype(np.uint8) for s in ((1, 4), (4, n)))
-    product = Product("a5", "pto.tgemv.mx", ("f8E4M3FN", "f8E4M3FN", "f32"), (1, k, n), (16, k, n))
+    product = Product("a5", "pto.tgemv.mx", ("f8E4M3FN", "f8E4M3FN", "f32"), (1, k, n), (16, k, n),
+                      {"compat": "2026-04"})  # fmt: skip
     result = product.run(x, y, scales=(_e8m0(sa), _e8m0(sb)))
     same(
         result.outputs["c"],
@@ -216,14 +217,48 @@ def _e8m0(values: np.ndarray) -> np.ndarray:
     return values.view(ml_dtypes.float8_e8m0fnu)
 
 
-def test_k_has_whole_pairs_of_groups():
-    x, y = _codes("f8E4M3FN", (16, 96)), _codes("f8E4M3FN", (96, 32))
-    scales = (_e8m0(np.full((16, 3), 127, np.uint8)), _e8m0(np.full((3, 32), 127, np.uint8)))
+@pytest.mark.parametrize("k", [96, 100, 64])
+def test_groups_of_a_smaller_k(k):
+    """Scales are where their tile has them, also where fewer groups are valid than it has."""
+    m, n, groups = 16, 32, -(-k // 32)
+    x, y = _codes("f8E4M3FN", (m, k)), _codes("f8E5M2", (k, n))
+    sa = RNG.integers(120, 132, (m, groups)).astype(np.uint8)
+    sb = RNG.integers(120, 132, (groups, n)).astype(np.uint8)
     product = Product(
-        "a5", "pto.tmatmul.mx", ("f8E4M3FN",) * 2 + ("f32",), (16, 96, 32), (16, 128, 32)
+        "a5", "pto.tmatmul.mx", ("f8E4M3FN", "f8E5M2", "f32"), (m, k, n), (16, 128, 32)
     )
+    result = product.run(x, y, scales=(_e8m0(sa), _e8m0(sb)))
+    left, right = number(x).copy(), number(y).copy()
+    for g in range(groups):
+        left[:, 32 * g : 32 * g + 32] *= 2.0 ** (sa[:, g : g + 1].astype(np.float64) - 127)
+        right[32 * g : 32 * g + 32] *= 2.0 ** (sb[g : g + 1].astype(np.float64) - 127)
+    same(result.outputs["c"], cube.matmul(left, right))
+
+
+def test_pairs_of_fp4_are_not_executed():
+    k = Kernel("a5")
+    pair = "!pto.f4E2M1x2"
+    left = k.tile("l", pair, 16, 64, layout="nz", loc="left")
+    right = k.tile("r", pair, 64, 32, layout="zn", loc="right")
+    sa = k.tile("sa", "!pto.f8E8M0", 16, 2, layout="zz", fractal=32, loc="scaling")
+    sb = k.tile("sb", "!pto.f8E8M0", 2, 32, layout="nn", fractal=32, loc="scaling")
+    c = k.tile("c", "f32", 16, 32, layout="nz", fractal=1024, loc="acc")
+    k.op("pto.tmatmul.mx", [left, sa, right, sb], [c], "accPhase = #pto<acc_phase final>")
+    with pytest.raises(ptosim.UnsupportedError, match="no public source says"):
+        k.run({})
+
+
+def test_k_has_whole_pairs_of_groups():
+    """Of a scale tile that does not say where its scales are."""
+    k = Kernel("a5", compat="2026-04")
+    left = k.tile("l", "f8E4M3FN", 16, 128, (16, 96), layout="nz", loc="left")
+    right = k.tile("r", "f8E4M3FN", 128, 32, (96, 32), layout="zn", loc="right")
+    sa = k.tile("sa", "f8E4M3FN", 16, 128, loc="scaling")
+    sb = k.tile("sb", "f8E4M3FN", 128, 32, loc="scaling")
+    c = k.tile("c", "f32", 16, 32, layout="nz", fractal=1024, loc="acc")
+    k.op("pto.tmatmul.mx", [left, sa, right, sb], [c])
     with pytest.raises(ptosim.Trap) as stopped:
-        product.run(x, y, scales=scales)
+        k.run({})
     assert stopped.value.diagnostics[-1].code == "PTO6304"
 
 

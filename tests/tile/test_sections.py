@@ -50,7 +50,7 @@ SUM = f"""
 """
 
 
-def program(*work: str, kind: str = "") -> str:
+def program(*work: str, kind: str = "", mark: str = "attributes {pto.entry} ") -> str:
     lines = [
         *(f"%c{n} = arith.constant {n} : index" for n in (0, 1, 8, 16)),
         "%sub = pto.get_subblock_idx",
@@ -64,7 +64,7 @@ def program(*work: str, kind: str = "") -> str:
         f"%{n}: !pto.ptr<{e}>" for n, e in zip("abcx", ("f16", "f16", "f32", "f32"), strict=True)
     )
     body = "\n  ".join(lines)
-    return f'module attributes {{pto.target_arch = "a5"{kind}}} {{\nfunc.func @k({args}) {{\n  {body}\n}}\n}}\n'
+    return f'module attributes {{pto.target_arch = "a5"{kind}}} {{\nfunc.func @k({args}) {mark}{{\n  {body}\n}}\n}}\n'
 
 
 def cores(text: str, compat: str = "2026-08") -> list[str]:
@@ -108,3 +108,8 @@ def test_beside_a_section_that_is_written():
 
 def test_april_has_one_core_for_everything():
     assert cores(program(PRODUCT, SUM), "2026-04") == ["any"]
+
+
+def test_a_function_that_is_no_entry_is_for_every_core():
+    text = program(PRODUCT, SUM, mark="")
+    assert cores(text) == ["any"]

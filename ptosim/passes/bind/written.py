@@ -118,7 +118,7 @@ class _Items:
             count = len(self._types)
         self._with_indices = len(self._types) == count
         self._one_each = self._with_indices or len(self._types) == count - indices
-        if self._one_each and not self._with_indices:
+        if self._one_each and not (self._with_indices and indices):
             _put_pointer_in_place(items, self._types)
         if self._types_end_here and len(items) < len(given):
             self._one_each = False  # the type after keywords is the result's

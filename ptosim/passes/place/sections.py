@@ -10,6 +10,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.units import unit_rules
+from ptosim.passes.bind.units import mark_of
 from ptosim.passes.place.scopes import around, wrap
 from ptosim.passes.place.sides import CUBE, VECTOR, votes
 
@@ -32,11 +33,14 @@ class Segment:
 
 
 def infers(function: Function, resolved: ResolvedModule) -> bool:
-    """True for a function whose sections are inferred: it has one block and names no kind."""
-    rules = unit_rules(resolved.date).rules
-    if "inferred_sections" not in rules or not function.has_body or function.implicit:
+    """True for a function whose sections are inferred: an entry that names no kind and has one
+    block. A function that is no entry is for the cores that call it, all of them where none does.
+    """
+    rules = unit_rules(resolved.date)
+    if "inferred_sections" not in rules.rules or not function.has_body or function.implicit:
         return False
-    return function.kernel_kind is None and len(function.op.regions[0].blocks) == 1
+    is_entry = mark_of(function.op, rules) is not None
+    return is_entry and function.kernel_kind is None and len(function.op.regions[0].blocks) == 1
 
 
 def segments(function: Function, target: str) -> list[Segment]:

@@ -23,6 +23,9 @@ CUBE, VECTOR = "cube", "vector"
 OPEN = "open"
 """Of an operation of one kind of core that does not say which one."""
 
+SIMT = "micro_simt"
+"""How the names of families of operations of threads begin."""
+
 _NEUTRAL_FAMILIES = frozenset(("core", "scalar", "views", "comm", "quant"))
 _MOVES = frozenset(("memory", "micro_dma", "micro_cube"))
 """Families whose destination in L1 says which core they are for."""

@@ -73,9 +73,7 @@ class _Verifier:
         self.word_date = None if snippet else resolved.date  # a snippet reads words of any date
         self.source: Source = resolved.module.source
         self.facts = resolved.facts
-        self.backends: dict[Operation | None, str | None] = {
-            f.op: f.unit.backend for f in resolved.functions.values()
-        }
+        self.units = {f.op: f.unit for f in resolved.functions.values()}
         is_module = resolved.module.kind == "module"
         rules = unit_rules(resolved.date)
         self.takes_micro = is_module and "micro_on_every_target" in rules.rules
@@ -109,9 +107,7 @@ class _Verifier:
             return
         if not (op.variant.elements or op.variant.rules):
             return
-        names = (
-            environment(op, self.target) | self.facts | {"backend": self.backends.get(op.function)}
-        )
+        names = environment(op, self.target) | self.facts | self._facts_of_unit(op)
         if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
             return
         if not self._low_precision(op, definition):
@@ -141,6 +137,15 @@ class _Verifier:
             text = self.low_text.format(dtype=dtype)
             self._report("PTO2013", f"'{op.name}' op {text}", op.span(self.source))
         return dtype is not None
+
+    def _facts_of_unit(self, op: Operation) -> dict[str, Any]:
+        """The back end that a module names, and whether it is that of the micro level: a module of
+        one kind of core is for that one where it names none."""
+        unit = self.units.get(op.function) if op.function is not None else None
+        backend = unit.backend if unit is not None else None
+        kind = unit.kernel_kind if unit is not None else None
+        is_micro = backend == "vpto" or (backend is None and kind is not None)
+        return {"backend": backend, "micro_backend": is_micro}
 
     def _report(self, code: str, message: str, span: Span, **details: Any) -> None:
         self.found.append(finding(code, message, span, **details))

@@ -14,13 +14,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.conversions import conversion_name
+from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.numerics.matmul import operand, product, scaled
 from ptosim.numerics.rounding import keep_mantissa
 from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.functions import Commit, kernel, nothing, support, written_type
 from ptosim.semantics.base.strided import tile_array
 
 Reader = Callable[[], np.ndarray]
@@ -30,6 +32,21 @@ LARGEST_SIDE = 4095
 _HF32_BITS = {"a2a3": 11, "a5": 10}
 _HF32_MODES = ("round_even", "round_away")
 _KINDS = ("", ".acc", ".bias", ".mx", ".mx.acc", ".mx.bias")
+
+
+_SCALED = tuple(f"pto.{name}{kind}" for name in ("tmatmul", "tgemv") for kind in _KINDS[3:])
+
+
+@support(*_SCALED)
+def scaled_support(op: Operation, profile: Profile) -> str | None:
+    """Say why a product with scales cannot be executed; None if it can."""
+    lhs = written_type(op, "lhs")
+    if lhs is None or lhs.dtype.kind != "packed":
+        return None
+    return (
+        "a scale tile of the assembler has one scale for 32 pairs of fp4 numbers, the format one "
+        "for 32 numbers; no public source says which the cube takes"
+    )
 
 
 @kernel(*(f"pto.{name}{kind}" for name in ("tmatmul", "tgemv") for kind in _KINDS))
@@ -194,7 +211,14 @@ def _scaled(factor: Reader, scales: Reader, *, transposed: bool) -> Reader:
 
 
 def _scales(op: Binding, name: str, lines: int, k: int) -> Reader:
-    """Codes of the scales, a row for each row of lhs or column of rhs, a column for each group."""
+    """Codes of the scales, a row for each row of lhs or column of rhs, a column for each group. A
+    tile with a scale for each group is read by its layout, one of another shape as the cube's
+    memory of scales is."""
+    tile, groups = op.tile(name), -(-k // GROUP)
+    if _is_by_group(op, name, tile, groups):
+        if name == "lhs_scale":
+            return lambda: tile.read(lines, groups).view(np.uint8)
+        return lambda: tile.read(groups, lines).view(np.uint8).T
     if k % (2 * GROUP):
         raise OpFault(
             "PTO6304",
@@ -202,12 +226,22 @@ def _scales(op: Binding, name: str, lines: int, k: int) -> Reader:
             f"{GROUP}",
             help="make the valid columns of lhs a multiple of 64",
         )
-    tile, groups = op.tile(name), k // GROUP
     _warn_layout(op, name, tile, groups)
     blocks = round_up(lines, 16) // 16
     shape = (blocks, 16, groups // 2, 2)
     view = tile_array(tile, shape, (groups * 16, 2, 32, 1), np.uint8)
     return lambda: view.reshape(blocks * 16, groups)[:lines]
+
+
+def _is_by_group(op: Binding, name: str, tile: Tile, groups: int) -> bool:
+    """True for a tile of 8-bit scales in the cube's boxes (or of one row) with one for each
+    group."""
+    is_left = name == "lhs_scale"
+    along = tile.cols if is_left else tile.rows
+    if tile.bits != 8 or along not in (groups, -(-op.tile("lhs").cols // GROUP)):
+        return False
+    is_boxed = tile.layout.name == ("zz" if is_left else "nn") and tile.type.fractal == 32
+    return is_boxed or (is_left and tile.rows == 1)
 
 
 def _warn_layout(op: Binding, name: str, tile: Tile, groups: int) -> None:

@@ -11,6 +11,7 @@ from ptosim.machine.vector import LOADS, STORES
 from ptosim.semantics.base.functions import value, vector
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
 from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.micro.modes import set_control
 
 _WORD = (1 << 64) - 1
 
@@ -38,7 +39,7 @@ def set_ctrl(ctx: ValueContext) -> Action:
     source = ctx.slots["src"]
 
     def run(core: Core) -> None:
-        core.registers["ctrl"] = core.slots[source] & _WORD
+        set_control(core, core.slots[source] & _WORD)
 
     return run
 

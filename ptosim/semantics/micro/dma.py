@@ -16,10 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ptosim.machine.core import SLOT_STORES
 from ptosim.machine.gm import reach
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.base.binding import Binding, typed_scalar
-from ptosim.semantics.base.functions import Commit, kernel, nothing
+from ptosim.semantics.base.faults import OpFault
+from ptosim.semantics.base.functions import STATE, Commit, kernel, nothing
+from ptosim.semantics.micro.modes import StoreMode
 from ptosim.semantics.micro.pointers import Place, copies, holds, place, reads, require, writes
 
 Level = tuple[int, int, int]
@@ -48,12 +51,42 @@ def copied(op: Binding, copy: Copy) -> Commit:
     if copy.length <= 0 or any(level[0] <= 0 for level in levels):
         return nothing
     copy = copy._replace(levels=levels)
+    mode = op.values.get("stores")
+    if mode is not None:
+        return _combined(op, copy, mode)
     _tell(op, copy)
     source = holds(op, copy.source, *_reach(copy.source.start, copy.length, levels, 1))
     target = holds(op, copy.target, *_reach(copy.target.start, copy.length, levels, 2), writes=True)
     if not (source and target) or _overlaps(copy):
         return partial(_burst_by_burst, copy)
     return _at_once(copy)
+
+
+STATE["pto.mte_ub_gm"] = (("stores", SLOT_STORES),)
+
+
+def _combined(op: Binding, copy: Copy, mode: StoreMode) -> Commit:
+    """A store whose elements are combined with those in global memory, one by one."""
+    source, target, length = copy.source, copy.target, copy.length
+    if length % mode.dtype.itemsize:
+        raise OpFault(
+            "PTO6670",
+            f"stores {length} bytes in elements of {mode.dtype.itemsize} ({mode.element})",
+        )
+    reads(op, source, length, *((n, step) for n, step, _ in copy.levels))
+    written = [(n, step) for n, _, step in copy.levels]
+    writes(op, target, length, *written)
+    if op.touches is not None:
+        op.touches.combines = True
+    holds(op, source, *_reach(source.start, length, copy.levels, 1))
+    holds(op, target, *_reach(target.start, length, copy.levels, 2), writes=True)
+
+    def store() -> None:
+        for start, at in bursts(copy):
+            old = read_bytes(target, at, length)
+            write_bytes(target, at, mode.combined(old, read_bytes(source, start, length)))
+
+    return store
 
 
 def _tell(op: Binding, copy: Copy) -> None:

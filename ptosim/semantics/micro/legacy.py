@@ -5,7 +5,7 @@ these copies only; the newer ones have loops of their own and ignore them."""
 
 from __future__ import annotations
 
-from ptosim.machine.core import SLOT_LOOPS, Core
+from ptosim.machine.core import SLOT_LOOPS, SLOT_STORES, Core
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import STATE, Commit, kernel, nothing, value
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
@@ -54,9 +54,8 @@ def _looped(op: Binding, way: str) -> Commit:
     return copied(op, Copy(source, target, values["length"], levels))
 
 
-STATE.update(
-    dict.fromkeys(("pto.copy_gm_to_ubuf", "pto.copy_ubuf_to_gm"), (("loops", SLOT_LOOPS),))
-)
+STATE["pto.copy_gm_to_ubuf"] = (("loops", SLOT_LOOPS),)
+STATE["pto.copy_ubuf_to_gm"] = (("loops", SLOT_LOOPS), ("stores", SLOT_STORES))
 
 
 @kernel("pto.copy_gm_to_ubuf")

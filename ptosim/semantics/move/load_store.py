@@ -16,6 +16,7 @@ from ptosim.semantics.base.binding import Binding, GmAccess
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.cube.outward import check_atomic, store_accumulator
 from ptosim.semantics.move.transfer import (
+    SCALE_TABLES,
     check_widths,
     from_logical,
     gm_window,
@@ -78,7 +79,7 @@ def _converts(op: Binding, view: GmAccess, tile: Tile) -> bool:
     if tile.type.loc != "mat":
         return False
     if tile.type.fractal == 32:  # scales of block formats
-        return op.target == "a5"
+        return op.target == "a5" and SCALE_TABLES.get(view.layout) in (None, tile.layout.name)
     return (view.layout, tile.layout.name) in _CONVERSIONS[op.target]
 
 

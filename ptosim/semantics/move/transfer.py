@@ -277,7 +277,14 @@ _TILE_STRIDES = {"nd": _nd_strides, "dn": _dn_strides, "nz": _nz_strides}
 def logical_sizes(op: Binding, view: GmAccess, tile: Tile, layout: str) -> tuple[Shape, int, int]:
     """Return the sizes that move where layouts differ, with the rows and columns that they are."""
     sizes = view.sizes
-    if layout != "nz":
+    if layout in SCALE_TABLES and sizes[3:] != (16, 2):
+        raise OpFault(
+            "PTO6051",
+            f"'{op.op.name}': a view of layout {layout} with the last sizes {sizes[3]}, {sizes[4]}",
+            notes=("scales are in boxes of 16 lines with two groups each",),
+            help="give the view the sizes [1, lines/16, groups/2, 16, 2]",
+        )
+    if layout != "nz" and layout not in SCALE_TABLES:
         sizes = _moved(layout, view, tile)
         _compare(op, layout, view, tile)
     rows, cols = _rows_and_columns(sizes, layout)
@@ -299,8 +306,23 @@ def layout_for_acc(view: GmAccess, tile: Tile) -> str:
     return "nz" if s0 * s1 * s4 == round_up(tile.v_col, s4) else view.layout
 
 
+SCALE_TABLES = {"mx_a_zz": "zz", "mx_b_nn": "nn"}
+"""Layouts of views of the scales of a matrix, [1, lines/16, groups/2, 16, 2] (a line is a row of
+the left matrix or a column of the right one), with those of their tiles."""
+
+_ORDERS = {
+    "dn": (3, 0, 1, 2, 4), "nz": (2, 3, 0, 1, 4),
+    "mx_a_zz": (0, 1, 3, 2, 4), "mx_b_nn": (2, 4, 0, 1, 3),
+}  # fmt: skip
+"""Dimensions of a window in the order of rows and columns."""
+
+
 def _rows_and_columns(sizes: Shape, layout: str) -> tuple[int, int]:
     s0, s1, s2, s3, s4 = sizes
+    if layout == "mx_a_zz":
+        return s0 * s1 * s3, s2 * s4
+    if layout == "mx_b_nn":
+        return s2 * s4, s0 * s1 * s3
     if layout == "dn":
         return s3, s0 * s1 * s2 * s4
     if layout == "nz":
@@ -312,18 +334,14 @@ def to_logical(array: np.ndarray, sizes: Shape, layout: str, bits: int) -> np.nd
     """Return a five-dimensional window as rows and columns (4-bit: one code an entry)."""
     if bits == 4:
         array = unpack_nibbles(array)
-    if layout == "dn":
-        array = array.transpose(3, 0, 1, 2, 4)
-    elif layout == "nz":
-        array = array.transpose(2, 3, 0, 1, 4)
+    if layout in _ORDERS:
+        array = array.transpose(_ORDERS[layout])
     return array.reshape(_rows_and_columns(sizes, layout))
 
 
 def from_logical(values: np.ndarray, sizes: Shape, layout: str) -> np.ndarray:
     """Undo `to_logical`: rows and columns to the five sizes of the window."""
-    s0, s1, s2, s3, s4 = sizes
-    if layout == "dn":
-        return values.reshape(s3, s0, s1, s2, s4).transpose(1, 2, 3, 0, 4)
-    if layout == "nz":
-        return values.reshape(s2, s3, s0, s1, s4).transpose(2, 3, 0, 1, 4)
-    return values.reshape(sizes)
+    order = _ORDERS.get(layout)
+    if order is None:
+        return values.reshape(sizes)
+    return values.reshape([sizes[axis] for axis in order]).transpose(np.argsort(order))

@@ -202,7 +202,7 @@ def get_tensor_view_stride(ctx: ValueContext) -> Action:
     return ctx.computed(stride, "source", "index")
 
 
-@value("pto.load_scalar")
+@value("pto.load_scalar", "pto.ld_dev")
 def load_scalar(ctx: ValueContext) -> Action:
     """result = pointer[offset]."""
     pointer, offset, result = ctx.slots["ptr"], ctx.slots["offset"], ctx.result
@@ -216,7 +216,7 @@ def load_scalar(ctx: ValueContext) -> Action:
     return run
 
 
-@value("pto.store_scalar")
+@value("pto.store_scalar", "pto.st_dev")
 def store_scalar(ctx: ValueContext) -> Action:
     """pointer[offset] = value."""
     pointer, offset, source = ctx.slots["ptr"], ctx.slots["offset"], ctx.slots["value"]

@@ -16,15 +16,19 @@ from ptosim.semantics.sync.flags import give
 _KINDS = {"aiv_only": ("vector", "any"), "aic_only": ("cube", "any")}
 
 
-@kernel("pto.dsb", "pto.dcci", "pto.cmo.cacheinvalid", events=True)
+@kernel("pto.dcci", "pto.cmo.cacheinvalid", events=True)
 def cache_operation(op: Binding) -> Commit:
     """Cache maintenance; the simulator's memory is always up to date."""
     return nothing
 
 
-@kernel("pto.fence.barrier_all", events=True)
+@kernel("pto.dsb", "pto.fence.barrier_all", events=True)
 def fence(op: Binding) -> Commit:
-    """Wait until every move of this core to and from global memory is done."""
+    """Wait until every move of this core to and from global memory is done. A dsb of the order of
+    the scalar unit's own accesses (SEQ), and one of April, wait for nothing here."""
+    word = op.values.get("scope")
+    if op.op.name == "pto.dsb" and str(getattr(word, "member", word)) in ("SEQ", "None"):
+        return nothing
     queues = op.core.queues
     op.sync = Fence(MOVES)
     op.guard = lambda: not any(pipe in queues for pipe in MOVES)

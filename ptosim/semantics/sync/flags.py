@@ -24,6 +24,9 @@ from ptosim.semantics.base.orders import (
     WaitFlag,
 )
 
+TOKENS = 32
+"""Buffer tokens of a core."""
+
 
 def pipe_word(value: Any) -> str:
     """Return the pipe that a word names: `PIPE_V` is V, the op class `TLOAD` is MTE2."""
@@ -121,10 +124,17 @@ def tsync(op: Binding) -> Commit:
     return nothing
 
 
-@kernel("pto.get_buf", events=True)
+def _token(op: Binding) -> int:
+    number = int(op.values["buf_id"])
+    if not 0 <= number < TOKENS:
+        raise OpFault("PTO5003", f"buffer token {number} does not exist (0 to {TOKENS - 1})")
+    return number
+
+
+@kernel("pto.get_buf", "pto.get_buf_dyn", events=True)
 def get_buf(op: Binding) -> Commit:
     """Acquire a buffer token; the regions that one token guards run in program order."""
-    number = int(op.values["buf_id"])
+    number = _token(op)
     tokens = op.core.tokens
     op.sync = GetToken(pipe_word(op.values["op_type"]), number)
     op.guard = lambda: not tokens.get(number)
@@ -135,10 +145,10 @@ def get_buf(op: Binding) -> Commit:
     return acquire
 
 
-@kernel("pto.rls_buf", events=True)
+@kernel("pto.rls_buf", "pto.rls_buf_dyn", events=True)
 def rls_buf(op: Binding) -> Commit:
     """Release a buffer token."""
-    number = int(op.values["buf_id"])
+    number = _token(op)
     tokens = op.core.tokens
     op.sync = ReleaseToken(pipe_word(op.values["op_type"]), number)
 
@@ -179,6 +189,24 @@ def sync_wait(op: Binding) -> Commit:
     return _cross(op, number, sets=False)
 
 
+@kernel("pto.set_cross_block", events=True)
+def set_cross_block(op: Binding) -> Commit:
+    """Signal all cores of the kind, in every block."""
+    number = _number(op)
+    op.sync = CrossSet(pipe_word(op.values["pipe"]), number)
+    _check_number(number, 16)
+    return _arrive(op, number, 0)
+
+
+@kernel("pto.wait_cross_block", events=True)
+def wait_cross_block(op: Binding) -> Commit:
+    """Hold the pipe until all cores of the kind have signalled."""
+    number = _number(op)
+    op.sync = CrossWait(pipe_word(op.values["pipe"]), number)
+    _check_number(number, 16)
+    return _meet(op, number, 0)
+
+
 def _signal(op: Binding, *keys: Any) -> Commit:
     """Give events to other cores of the cluster."""
     op.signals = tuple((op.core.place, key) for key in keys)
@@ -202,10 +230,10 @@ def _cross(op: Binding, number: int, *, sets: bool) -> Commit:
     On A2/A3 mode 2 (the default) is cube to both its vector cores, each vector core to the cube,
     which waits for both. Modes 0 and 1: all cores of a kind, the two vector cores of a cluster;
     everyone waits for everyone."""
-    is_a5, kind = op.target == "a5", op.core.kind
+    is_a5, kind = op.target == "a5" or "event" in op.values, op.core.kind
     if is_a5:
         if kind != "any":
-            _check_number(number, 32 if kind == "cube" else 16)
+            _check_number(number, 32 if op.target == "a5" else 16)
     else:
         _check_number(number, 16)
         mode = op.attr("ffts_mode")
@@ -221,14 +249,13 @@ def _cross(op: Binding, number: int, *, sets: bool) -> Commit:
 
 
 def _keys_a5(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:
-    """The cube names one vector core with ids 0 to 15, the other with 16 to 31; a vector core names
-    0 to 15 and the hardware adds 16 for the second."""
-    core = op.core
-    if is_cube:
-        return [("to vector", number % 16, number // 16) if sets else ("to cube", number)]
-    if sets:
-        return [("to cube", number + 16 * core.sub_block)]
-    return [("to vector", number, core.sub_block)]
+    """The cube names one vector core with ids 0 to 15, the other with 16 to 31; to what a vector
+    core names the hardware adds 16 for the second, unless it is 16 or more."""
+    if not is_cube and number < 16:
+        number += 16 * op.core.sub_block
+    if is_cube == sets:
+        return [("to vector", number % 16, number // 16)]
+    return [("to cube", number)]
 
 
 def _keys_a2a3(op: Binding, number: int, is_cube: bool, sets: bool) -> list[Any]:

@@ -56,6 +56,7 @@ WRONG = [
     ),
     ("must not contain MTE data movement", {"body": PLACES + MOVE}),
     ("mixes Vector and Cube compute operations", {"body": PRODUCT}),
+    ("tileop helpers must launch a @pto.simt helper", {"body": "%x = pto.get_tid_x : i32"}),
     ("contains no Vector or Cube compute operation", {"compute": ""}),
     ("must not call another helper", {"body": f"func.call @other(%t) : ({TILE}) -> ()"}),
 ]
@@ -81,3 +82,18 @@ def test_addresses_and_extents_of_its_tiles():
 
 def test_a_helper_of_the_cube():
     assert messages(compute=PRODUCT) == []
+
+
+def test_a_launch_is_vector_compute():
+    launch = "%n = arith.constant 32 : i32\npto.simt_launch @threads<<<%n, %n, %n>>>() : () -> ()"
+    threads = "func.func @threads() attributes {pto.simt_entry} { return }\n"
+    text = threads + HELPER.format(
+        argument=TILE,
+        results="",
+        body="",
+        value="",
+        tile=TILE,
+        compute=launch.replace("%n, %n, %n", "%n, %c, %c"),
+    )
+    found = ptosim.check(text, target="a5")
+    assert [d.message for d in found if d.is_rejection] == []

@@ -329,7 +329,8 @@ def _signals(function: Function, target: str, source: Source) -> Iterator[Diagno
         )
         return
     has_base = any("flag_base" in op.traits for op in function.ops)
-    if target == "a2a3" and not has_base and not function.implicit:
+    signals = [op for op in signals if "by_ffts" in op.traits]
+    if signals and target == "a2a3" and not has_base and not function.implicit:
         yield finding(
             "PTO5010",
             f"'{signals[0].name}' op A3 inter-core sync requires explicit `pto.set_ffts` in the "

@@ -15,6 +15,7 @@ from ptosim.ground.source import Source, Span
 from ptosim.passes.bind.names import compatible
 from ptosim.passes.bind.units import mark_of
 from ptosim.passes.verify.checks.helpers import HELPER
+from ptosim.passes.verify.checks.simt import ENTRY as SIMT_ENTRY
 from ptosim.passes.verify.operands import constant, operand_span
 
 
@@ -107,6 +108,30 @@ def windows(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
                     more=(Label(root.span(source), "its storage is not made in this function"),),
                     help="make the function private, or give it a pointer and allocate the tile",
                 )
+
+
+def devices(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report operations of entries in functions that are none, and in code of threads."""
+    rules, source = unit_rules(resolved.date), resolved.module.source
+    for function in resolved.functions.values():
+        is_entry = function.implicit or mark_of(function.op, rules) is not None
+        for op in function.ops:
+            if not op.has("entry_only"):
+                continue
+            if op.inside("simt_region") or SIMT_ENTRY in function.op.attrs:
+                yield _not_here(op, function, rules.rules["not_of_threads"], source)
+            elif not is_entry:
+                yield _not_here(op, function, rules.rules["entry_only"], source)
+
+
+def _not_here(op: Operation, function: Function, text: str, source: Source) -> Diagnostic:
+    return finding(
+        "PTO1071",
+        f"'{op.name}' op {text}",
+        op.span(source),
+        more=(Label(function.op.span(source), "in this function"),),
+        help="do it in the entry, `attributes {pto.kernel}`, and hand the number on",
+    )
 
 
 def calls(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:

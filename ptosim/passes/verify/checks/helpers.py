@@ -18,7 +18,7 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
-from ptosim.passes.place.sides import CUBE, VECTOR, pipe_of, votes
+from ptosim.passes.place.sides import CUBE, SIMT, VECTOR, pipe_of, votes
 
 HELPER = "pto.tileop.helper"
 _ARGUMENTS = (TileType, AbstractTileType, ScalarType, ErrorType)
@@ -71,6 +71,8 @@ def _not_allowed(op: Operation, resolved: ResolvedModule) -> str | None:
         callee = resolved.functions.get(op.bound.get("callee", ""))
         return "call" if callee is not None and HELPER in callee.op.attrs else None
     row = op.definition
+    if row is not None and row.family.startswith(SIMT):
+        return None if op.has("launches") else "threads"
     if row is None or op.regions or op.has("tile_address"):
         return None
     if op.has("makes_storage") or any(isinstance(t, _TILES) for t in _types(op)):

@@ -9,7 +9,6 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source
-from ptosim.passes.bind.units import mark_of
 from ptosim.passes.place.sections import Segment, covered, escaping, infers, segments
 from ptosim.passes.place.sides import CUBE, OPEN, VECTOR, votes
 
@@ -63,7 +62,7 @@ def uncovered(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     executes them, and values that leave an inferred section."""
     rules = unit_rules(resolved.date)
     for function in resolved.functions.values():
-        if infers(function, resolved) and mark_of(function.op, rules) is not None:
+        if infers(function, resolved):
             for part in segments(function, resolved.target):
                 yield from _segment(part, rules.rules, resolved)
             yield from _escaping(function, rules.rules, resolved)

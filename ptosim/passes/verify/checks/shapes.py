@@ -224,12 +224,7 @@ def _view_layout(
     given = op.attributes["layout"]
     resolved.layouts[op] = given or "nd"
     if given in _SCALE_TABLES:
-        yield finding(
-            "PTO8004",
-            f"'{op.name}' op: this version does not have views of layout {given} yet",
-            op.span(resolved.module.source),
-            notes=("it is the layout of the scale tables of MX matrix operations",),
-        )
+        yield from _scale_table(op, given, resolved.module.source)
         return
     shape, strides = _static(op, "shape"), _static(op, "strides")
     if not shape or not strides or len(shape) != len(strides):
@@ -241,6 +236,19 @@ def _view_layout(
             ambiguous[op] = set()
     elif given != layout and not (both and given in ("nd", "dn")):
         yield _other_layout(op, given, layout, (shape, strides), resolved.module.source)
+
+
+def _scale_table(op: Operation, layout: str, source: Source) -> Iterator[Diagnostic]:
+    """The scales of a matrix in boxes of 16 lines and two groups: five dimensions."""
+    sizes = op.bound.get("shape")
+    if isinstance(sizes, list) and len(sizes) != 5:
+        yield finding(
+            "PTO8004",
+            f"'{op.name}' op: this version does not have views of layout {layout} with "
+            f"{len(sizes)} dimensions",
+            op.span(source),
+            notes=("a table of scales has the sizes [1, lines/16, groups/2, 16, 2]",),
+        )
 
 
 def _other_layout(
