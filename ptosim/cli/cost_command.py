@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cost")
     launching.add_inputs(group, "time")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
+    group.add_argument("--ranks", type=int, metavar="N", help="devices to launch, in one memory")
     group.add_argument(
         "--view",
         choices=VIEWS,
@@ -75,7 +76,7 @@ def _time(choices: Choices, what_if: dict[str, float]) -> Timed:
         entry=choices.entry,
         args=choices.arguments(),
         what_if=what_if,
-        **choices.run_options("block_num", "max_instructions"),
+        **choices.run_options("block_num", "ranks", "max_instructions"),
     )
     return program, report
 

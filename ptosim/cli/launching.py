@@ -16,6 +16,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     """Options on what a program is launched with."""
     add_inputs(group, "run")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
+    group.add_argument("--ranks", type=int, metavar="N", help="devices to launch, in one memory")
     group.add_argument("--uninit", choices=("poison", "zero", "random"), default="poison")
     group.add_argument("--commit", choices=("program", "retire"), default="program")
     group.add_argument(

@@ -39,6 +39,7 @@ class Cluster:
 
     block: int
     rank: int = field(default=0, kw_only=True)
+    has_ranks: bool = field(default=False, kw_only=True)  # more devices than one run
     counters: dict[Any, int] = field(default_factory=dict)
     fifos: Fifos = field(default_factory=Fifos)
 
@@ -85,6 +86,11 @@ class Core:
     def rank(self) -> int:
         """The device of its cluster."""
         return self.cluster.rank
+
+    @property
+    def has_ranks(self) -> bool:
+        """True if more devices than one run."""
+        return self.cluster.has_ranks
 
     @property
     def place(self) -> tuple[int, int]:

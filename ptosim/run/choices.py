@@ -34,6 +34,7 @@ class Choices:
     entry: str | None = None
     args: Mapping[str, str] = field(default_factory=dict)
     block_num: int | None = None
+    ranks: int | None = None
     sanitize: str | None = None
     timing: bool | None = None
     commit: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -42,11 +42,13 @@ from ptosim.machine.gm import GmBuffer
 from ptosim.machine.storage import from_bytes, to_bytes
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile, store_tile
+from ptosim.machine.values import GmView
 from ptosim.passes.frontend import Front
 from ptosim.passes.place.cores import CoreRole, Plan, has_abstract, peer_functions, plan
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.rewrite import abstract
-from ptosim.run import arguments, results
+from ptosim.run import arguments, results, sharing
+from ptosim.run.extents import Needed, missing_scalars, needed_elements
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
@@ -70,6 +72,7 @@ class RunOptions:
     uninit: str = "poison"
     seed: int = 0
     max_instructions: int = MAX_INSTRUCTIONS
+    ranks: int = 1
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
@@ -81,12 +84,38 @@ class RunOptions:
         parse_sanitize(self.sanitize)
         if self.block_num < 1:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
+        if self.ranks < 1:
+            raise UsageError(f"ranks is {self.ranks}; at least one device runs")
         if self.max_instructions < 1:
             raise UsageError(f"max_instructions is {self.max_instructions}; it is at least 1")
 
 
 Args = Mapping[str, Any] | Sequence[Any] | None
-"""Arguments by name, or in the order of the entry; what is left out is generated or unknown."""
+"""Arguments by name (of one rank `name@rank`), in the order of the entry, or one mapping for each
+rank; what is left out is generated or unknown."""
+
+
+class _Array(NamedTuple):
+    """The memory of an argument: the number of its buffer, its first byte there, its bytes,
+    elements and shape."""
+
+    number: int
+    offset: int
+    size: int
+    elem: DType
+    shape: tuple[int, ...]
+
+
+def _of_rank(given: Mapping[str, Any], rank: int) -> dict[str, Any]:
+    """The arguments of a rank by their plain names: its own, else those of every rank. An array of
+    every rank is one for each."""
+    plain = {n: _own(v) for n, v in given.items() if "@" not in n}
+    own = {n.rpartition("@")[0]: v for n, v in given.items() if n.endswith(f"@{rank}")}
+    return {**plain, **own}
+
+
+def _own(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 @dataclass(eq=False)
@@ -111,8 +140,16 @@ class Launch:
     program: DecodedProgram = field(init=False)
     engine: Engine = field(init=False)
     is_timed: bool = field(default=False, init=False)  # cycles are counted beside the values
+    arrays: dict[str, _Array] = field(default_factory=dict, init=False)
+    """Where the arrays of arguments are, by name (of several ranks `name@rank`)."""
+    rank_slots: list[dict[int, Any]] = field(default_factory=list, init=False)
+    """What the cores of each rank begin with, where that differs from the program's values."""
 
     def __post_init__(self) -> None:
+        self._rank = 0
+        self._parts: dict[str, sharing.Part] = {}
+        self._shared: dict[int, int] = {}
+        self._aliases: list[tuple[int, Value, sharing.Alias]] = []
         self.rng = np.random.default_rng(self.options.seed)
 
     def prepare(self, entry: str, args: Args) -> Self:
@@ -141,12 +178,25 @@ class Launch:
         known = self.front.plans.get(entry)
         function = self.resolved.functions[entry]
         launched = known.launched if known else peer_functions(self.resolved, function)
-        given = arguments.match(launched, args)
+        given = self._named(launched, args)
         if known is None and has_abstract(function):
             self.resolved, assumed = abstract.concrete(self.front, given, self.sink)
             self.generated.update(assumed)
             self._reject_errors()
         return given, known
+
+    def _named(self, launched: Sequence[Function], args: Args) -> dict[str, Any]:
+        """Arguments by name, those of one rank by `name@rank`."""
+        ranks = self.options.ranks
+        args = sharing.by_rank(args, ranks)
+        if not isinstance(args, Mapping):
+            return arguments.match(launched, args)
+        named = {name: sharing.split_rank(name, ranks) for name in args}
+        arguments.match(launched, {plain: None for plain, _ in named.values()})
+        return {
+            plain if rank is None else f"{plain}@{rank}": args[name]
+            for name, (plain, rank) in named.items()
+        }
 
     def _check_blocks(self) -> None:
         blocks, most = self.options.block_num, self.machine.definition.max_blocks
@@ -167,28 +217,98 @@ class Launch:
     # -- arguments --------------------------------------------------------------------------------
 
     def _bind_arguments(self, given: dict[str, Any]) -> None:
-        needed = {k: v for f in self.launched for k, v in arguments.needed_elements(f).items()}
-        initial = self.program.initial
+        args = [dict(given) for _ in range(self.options.ranks)]
+        if len(args) > 1:
+            args = [_of_rank(given, rank) for rank in range(len(args))]
+        self._parts = sharing.shared_parts(
+            {self._key(n, r): a for r, one in enumerate(args) for n, a in one.items()}
+        )
+        for rank, one in enumerate(args):
+            self._rank = rank
+            before = set(self.generated)
+            self.rank_slots.append(self._bind_rank(one))
+            for name in set(self.generated) - before if len(args) > 1 else ():
+                self.generated[self._key(name, rank)] = self.generated.pop(name)
+        self._bind_aliases()
+        self._report_shared()
+
+    def _needed(self, given: Mapping[str, Any]) -> dict[str, Needed]:
+        return {k: v for f in self.launched for k, v in needed_elements(f, given).items()}
+
+    def _key(self, name: str, rank: int) -> str:
+        return f"{name}@{rank}" if self.options.ranks > 1 else name
+
+    def _bind_rank(self, given: dict[str, Any]) -> dict[int, Any]:
+        """Bind the arguments of a rank; return the slots that its cores begin with."""
+        fixed, reached = self._needed({}), self._needed(given)
+        slots: dict[int, Any] = {}
         bound: dict[str, Any] = {}
         for value in (v for f in self.launched for v in f.args):
-            type_ = value.type
+            type_, slot = value.type, self.program.slots[value]
             if value.name in bound:  # kernels of a pair share the arguments that share a name
-                initial[self.program.slots[value]] = bound[value.name]
+                slots[slot] = bound[value.name]
+                continue
+            alias = given.get(value.name)
+            if isinstance(alias, sharing.Alias):
+                self._aliases.append((self._rank, value, alias))
                 continue
             if isinstance(type_, ScalarType):
-                initial[self.program.slots[value]] = self._scalar(value, type_, given)
+                slots[slot] = self._scalar(value, type_, given)
             elif isinstance(type_, (PtrType, MemRefType)):
-                self._buffer(value, type_, given, _whole(type_) or needed.get(value.name))
-                initial[self.program.slots[value]] = default_value(
-                    type_, len(self.machine.buffers) - 1
-                )
+                # Of an array that is given only what the text alone fixes is asked for: that a view
+                # whose extents are values reaches beyond it is what the program does.
+                known = fixed if value.name in given else reached
+                needed = _whole(type_) or known.get(value.name)
+                self._buffer(value, type_, given, needed)
+                slots[slot] = self._pointer(type_, self._key(value.name, self._rank))
             elif isinstance(type_, TileType):
                 self._tile_input(value, type_, given)
             elif isinstance(type_, VectorType) and type_.kind == "tensor":
-                initial[self.program.slots[value]] = self._tensor(value, type_, given)
+                slots[slot] = self._tensor(value, type_, given)
             else:
                 raise UsageError(_why_not_launched(value))
-            bound[value.name] = initial[self.program.slots[value]]
+            initial = self.program.initial
+            bound[value.name] = slots.get(slot, initial[slot])
+        if self._rank == 0:
+            for slot, held in slots.items():
+                self.program.initial[slot] = held
+        return slots
+
+    def _pointer(self, type_: PtrType | MemRefType, key: str) -> Any:
+        """A pointer to, or a view of, the array of an argument."""
+        array = self.arrays[key]
+        start = default_value(type_, array.number)
+        if isinstance(start, GmView):
+            return start._replace(offset=start.offset + array.offset * 8 // type_.elem.bits)
+        return start._replace(byte=start.byte + array.offset)
+
+    def _bind_aliases(self) -> None:
+        for rank, value, alias in self._aliases:
+            other = self._key(alias.name, rank if alias.rank is None else alias.rank)
+            type_ = value.type
+            if other not in self.arrays or not isinstance(type_, (PtrType, MemRefType)):
+                raise UsageError(
+                    f"argument `{self._key(value.name, rank)}` is in the place of `{other}`, "
+                    "which is no array",
+                    help=f"arrays: {', '.join(self.arrays) or 'none'}",
+                )
+            self.arrays[self._key(value.name, rank)] = self.arrays[other]
+            held = self._pointer(type_, other)
+            for function in self.launched:
+                for same in (v for v in function.args if v.name == value.name):
+                    self.rank_slots[rank][self.program.slots[same]] = held
+                    if rank == 0:
+                        self.program.initial[self.program.slots[same]] = held
+
+    def _report_shared(self) -> None:
+        """Say which arguments share memory."""
+        by_buffer: dict[int, list[str]] = {}
+        for name, array in self.arrays.items():
+            by_buffer.setdefault(array.number, []).append(name)
+        for names in by_buffer.values():
+            if len(names) > 1:
+                listed = ", ".join(f"`{name}`" for name in names)
+                self.sink.report("PTO6041", f"arguments {listed} share global memory", None)
 
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
         if value.name in given:
@@ -217,7 +337,7 @@ class Launch:
         value: Value,
         type_: PtrType | MemRefType,
         given: dict[str, Any],
-        needed: arguments.Needed | None,
+        needed: Needed | None,
     ) -> None:
         elem = type_.elem
         if value.name in given:
@@ -231,20 +351,43 @@ class Launch:
         elif needed is None:
             raise UsageError(
                 f"argument `{value.name}` is left out and no view fixes its size",
-                help=f"pass an array of {elem} for `{value.name}`",
+                help=self._to_paste(value, elem, given),
             )
         else:
             array = arguments.random_array(elem, needed.shape, self.rng)
-            shape = "x".join(map(str, needed.shape))
-            self.generated[value.name] = f"{shape} random elements of {elem.name}"
+            self.generated[value.name] = _made_up(needed, elem)
         self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
-        self.machine.buffers[-1].made_up = value.name not in given
+        buffer = self.machine.buffers[self.arrays[self._key(value.name, self._rank)].number]
+        buffer.made_up = value.name not in given
+
+    def _to_paste(self, value: Value, elem: DType, given: dict[str, Any]) -> str:
+        """The argument as it is written on the command line."""
+        array = f"`--arg {value.name}=randn:{elem}:64x64` (or another shape)"
+        scalars = missing_scalars(self.function, value, given)
+        if not scalars:
+            return f"give it: {array}"
+        words = " ".join(f"--arg {name}=64" for name in scalars)
+        return f"its views depend on {', '.join(scalars)}: give `{words}`; or give it: {array}"
 
     def _add_buffer(
         self, value: Value, elem: DType, data: np.ndarray, shape: tuple[int, ...]
     ) -> None:
-        number = len(self.machine.buffers)
-        self.machine.buffers.append(GmBuffer(number, value.name, data, elem, shape))
+        """Make the memory of an array, or put it into that which it shares with others."""
+        key, buffers = self._key(value.name, self._rank), self.machine.buffers
+        part = self._parts.get(key)
+        if part is not None and part.group in self._shared:
+            number = self._shared[part.group]
+            buffers[number].data[part.offset : part.offset + len(data)] = data
+            self.arrays[key] = _Array(number, part.offset, len(data), elem, shape)
+            return
+        offset, number = 0, len(buffers)
+        content = data
+        if part is not None:
+            self._shared[part.group] = number
+            content, offset = np.zeros(part.size, np.uint8), part.offset
+            content[offset : offset + len(data)] = data
+        buffers.append(GmBuffer(number, key, content, elem, shape))
+        self.arrays[key] = _Array(number, offset, len(data), elem, shape)
 
     def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
         rows = type_.rows if type_.v_row is None else type_.v_row
@@ -275,11 +418,12 @@ class Launch:
 
     def _make_cores(self) -> None:
         options = self.options
-        for block in range(options.block_num):
-            cluster = Cluster(block)
-            self.machine.clusters.append(cluster)
-            for role in self.roles:
-                self.machine.cores.append(self._make_core(cluster, role))
+        for rank in range(options.ranks):
+            for block in range(options.block_num):
+                cluster = Cluster(block, rank=rank, has_ranks=options.ranks > 1)
+                self.machine.clusters.append(cluster)
+                for role in self.roles:
+                    self.machine.cores.append(self._make_core(cluster, role))
 
     def _make_core(self, cluster: Cluster, role: CoreRole) -> Core:
         options = self.options
@@ -293,6 +437,8 @@ class Launch:
             options.seed,
         )
         core.slots = list(self.program.initial)
+        for slot, held in self.rank_slots[cluster.rank].items():
+            core.slots[slot] = held
         core.slots[SLOT_KIND] = role.kind
         core.slots[SLOT_BLOCK] = cluster.block
         core.slots[SLOT_BLOCK_NUM] = options.block_num
@@ -364,9 +510,10 @@ class Launch:
 
     def outputs(self) -> dict[str, np.ndarray]:
         """Return what every pointer argument and output tile holds now, by name."""
+        buffers = self.machine.buffers
         outputs = {
-            buffer.name: from_bytes(buffer.data, buffer.dtype, buffer.shape)
-            for buffer in self.machine.buffers
+            name: from_bytes(buffers[a.number].data[a.offset : a.offset + a.size], a.elem, a.shape)
+            for name, a in self.arrays.items()
         }
         core = self.machine.cores[0]
         for value in results.output_tiles(self.function):
@@ -380,14 +527,20 @@ class Launch:
         return outputs
 
 
-def _whole(type_: PtrType | MemRefType) -> arguments.Needed | None:
+def _made_up(needed: Needed, elem: DType) -> str:
+    if not needed.elements:
+        return "nothing: the program does not use it"
+    return f"{'x'.join(map(str, needed.shape))} random elements of {elem.name}"
+
+
+def _whole(type_: PtrType | MemRefType) -> Needed | None:
     """The elements that a memref of a known shape reaches; None for anything else."""
     if not isinstance(type_, MemRefType) or None in type_.dims:
         return None
     dims = tuple(d or 1 for d in type_.dims)
     view = memref_view(type_, 0)
     elements = view.offset + view.spec.high + 1
-    return arguments.Needed(elements, dims if elements == math.prod(dims) else (elements,))
+    return Needed(elements, dims if elements == math.prod(dims) else (elements,))
 
 
 def _why_not_launched(value: Value) -> str:

@@ -115,6 +115,7 @@ class LoadedProgram:
         uninit: str = "poison",
         seed: int = 0,
         max_instructions: int = MAX_INSTRUCTIONS,
+        ranks: int = 1,
         observers: Sequence[Any] = (),
     ) -> Result:
         """Run an entry on arguments and return the result; the caller's arrays are not changed.
@@ -122,8 +123,13 @@ class LoadedProgram:
         Raises UsageError for arguments that do not fit, ProgramError (or UnsupportedError) for what
         only the arguments bring out, Trap where the run stops, LimitError for a program that has
         not ended after `max_instructions`.
+
+        With `ranks` N devices run the entry, each with its own blocks, in one address space: `args`
+        is a mapping for each, or has `name@R` for rank R; outputs are `name@R`.
         """
-        options = RunOptions(block_num, sanitize, timing, commit, uninit, seed, max_instructions)
+        options = RunOptions(
+            block_num, sanitize, timing, commit, uninit, seed, max_instructions, ranks
+        )
         launch = Launch(self.front, self.profile, options).prepare(self.entry(entry), args)
         return launch.run(observers)
 
@@ -136,6 +142,7 @@ class LoadedProgram:
         block_num: int = 1,
         what_if: Mapping[str, float] | None = None,
         max_instructions: int = MAX_INSTRUCTIONS,
+        ranks: int = 1,
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
         count or a shape are needed. `what_if` changes figures of the target by name.
@@ -147,7 +154,7 @@ class LoadedProgram:
         from ptosim.run.cost import cost_of  # brings the laws of time
 
         program = self.on_target(target)
-        options = RunOptions(block_num=block_num, max_instructions=max_instructions)
+        options = RunOptions(block_num=block_num, max_instructions=max_instructions, ranks=ranks)
         return cost_of(program.front, program.profile, program.entry(entry), args, options, what_if)
 
     def on_target(self, target: str | None) -> Self:

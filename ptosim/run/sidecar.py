@@ -36,7 +36,7 @@ class Sidecar:
     codes: tuple[str, ...] = ()  # the findings that they are there to show
 
 
-OPTIONS = ("level", "entry", "block_num", "profile", "seed", "sync", "compat")
+OPTIONS = ("level", "entry", "block_num", "ranks", "profile", "seed", "sync", "compat")
 """Choices of a launch that a sidecar may make."""
 
 

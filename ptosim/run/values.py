@@ -1,7 +1,8 @@
 """Values on the command line: `--arg NAME=SPEC`, `--out NAME=FILE`, `--expect NAME=FILE`.
 
 SPEC is `file.npy`, `file.npz:key`, `file.bin:dtype:RxC`, `zeros:dtype:RxC`, `ones:dtype:RxC`,
-`randn:dtype:RxC[:seed]`, `randint:dtype:RxC[:seed]`, `arange:dtype:RxC`, or a literal for a scalar.
+`randn:dtype:RxC[:seed]`, `randint:dtype:RxC[:seed]`, `arange:dtype:RxC`, a literal for a scalar, or
+`@name` and `@R:name`, another argument's memory (of rank R).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
+from ptosim.run.sharing import parse_alias
 
 
 def split(pair: str, option: str) -> tuple[str, str]:
@@ -42,6 +44,8 @@ def dtype_like(array: np.ndarray) -> DType:
 
 def parse_spec(spec: str, base: Path | None = None) -> Any:
     """Return the array or number of a SPEC; file names are relative to `base`."""
+    if spec.startswith("@"):
+        return parse_alias(spec)
     head, colon, rest = spec.partition(":")
     maker = _MAKERS.get(head)
     if maker is not None and colon:

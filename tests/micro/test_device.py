@@ -181,3 +181,46 @@ def test_device_accesses_are_those_of_global_memory():
     assert result.outputs["g"].tolist() == [5, 14, 7, 8]
     with pytest.raises(ptosim.Trap, match="PTO6001"):
         run(text.replace("constant 2 ", "constant 4 "), {"g": np.zeros(4, np.int32)})
+
+
+def test_the_address_of_a_view_is_that_of_its_first_element():
+    """Of a partition its own first element, here row 2, column 1."""
+    body = """
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c2 = arith.constant 2 : index
+      %c4 = arith.constant 4 : index
+      %v = pto.make_tensor_view %g, shape = [%c4, %c4], strides = [%c4, %c1] : !pto.tensor_view<?x?xi32>
+      %w = pto.partition_view %v, offsets = [%c2, %c1], sizes = [%c1, %c2] : !pto.tensor_view<?x?xi32> -> !pto.partition_tensor_view<1x2xi32>
+      %p = pto.tensor_view_addr %w : !pto.partition_tensor_view<1x2xi32> -> !pto.ptr<i32, gm>
+      %x = pto.load_scalar %p[%c0] : !pto.ptr<i32, gm> -> i32
+      %q = pto.tensor_view_addr %v : !pto.tensor_view<?x?xi32> -> !pto.ptr<i32, gm>
+      pto.store_scalar %x, %q[%c0] : !pto.ptr<i32, gm>, i32
+    """
+    text = module(
+        f"func.func @kernel(%g: !pto.ptr<i32>) attributes {{pto.kernel}} {{\n{body}\nreturn\n}}"
+    )
+    result = run(text, {"g": np.arange(16, dtype=np.int32)})
+    assert result.outputs["g"][0] == 9
+
+
+def test_numbered_loops_count_in_the_order_of_the_text():
+    """loop1 is the inner one; a cache word changes nothing."""
+    tail = "!pto.ptr<i32, ub>, !pto.ptr<i32>"
+    plain = f"pto.mte_ub_gm %p, %g, 32 nburst(1, 0, 0) loop(2, 32, 64) loop(2, 64, 32) : {tail}"
+    numbered = plain.replace("loop(", "loop1(", 1).replace(" loop(", " loop2(")
+    cached = plain.replace("nburst(1, 0, 0)", "nburst(1, 0, 0) l2_cache_ctl(2)")
+    found = []
+    for line in (plain, numbered, cached):
+        body = f"""%zero = arith.constant 0 : i64
+          %p = pto.castptr %zero : i64 -> !pto.ptr<i32, ub>
+          {LOAD.format(bytes=128, elem="i32")}
+          pto.barrier #pto.pipe<PIPE_ALL>
+          {line}"""
+        text = module(
+            f"func.func @kernel(%x: !pto.ptr<i32>, %g: !pto.ptr<i32>) {{\n{body}\nreturn\n}}"
+        )
+        x = np.arange(32, dtype=np.int32)
+        found.append(run(text, {"x": x, "g": np.zeros(32, np.int32)}).outputs["g"].tolist())
+    expected = [*range(8), *range(16, 24), *range(8, 16), *range(24, 32)]
+    assert found == [expected] * 3

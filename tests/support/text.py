@@ -23,7 +23,7 @@ from ptosim.ground.isa.rows import isa
 _OPERATION = re.compile(r"(?<![\w!#.])pto\.[\w.]*\w")
 
 
-_OWN_NOTATION = ("mx_quant_alg", "grp_axis")
+_OWN_NOTATION = ("set_quant_scalar ins", "set_quant_vector ins", "mx_quant_alg", "grp_axis")
 """Words of ptosim's own notation for microscaling from before the assembler had one."""
 
 

@@ -54,10 +54,11 @@ def _waits(machine: Machine) -> Iterator[tuple[Core, Inst, Any]]:
 
 
 def _where(core: Core) -> str:
+    of = f"rank {core.rank} " if core.has_ranks else ""
     if core.kind == "any":
-        return f"block {core.block}"
+        return f"{of}block {core.block}"
     suffix = f" {core.sub_block}" if core.kind == "vector" else ""
-    return f"block {core.block} {core.kind}{suffix}"
+    return f"{of}block {core.block} {core.kind}{suffix}"
 
 
 def _notes(machine: Machine, waits: list[tuple[Core, Inst, Any]]) -> Iterator[str]:

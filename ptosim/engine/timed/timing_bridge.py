@@ -98,6 +98,8 @@ class TimingBridge:
             / share
             for direction in ("read", "write")
         }
+        devices = 1 + max((core.rank for core in self.machine.cores), default=0)
+        totals = {direction: total * devices for direction, total in totals.items()}
         paths = {
             "read": {"cube": "gm_mat", "vector": "gm_vec", "any": "gm_mat"},
             "write": {"cube": "acc_gm", "vector": "vec_gm", "any": "vec_gm"},
@@ -379,4 +381,5 @@ def pipe_index(name: str) -> int:
 def core_name(core: Core) -> str:
     """Return what a core is called in reports: AIC or AIV with the block."""
     kind = {"cube": "AIC", "vector": f"AIV{core.sub_block}"}.get(core.kind, "core")
-    return f"block {core.block} {kind}"
+    of = f"rank {core.rank} " if core.has_ranks else ""
+    return f"{of}block {core.block} {kind}"

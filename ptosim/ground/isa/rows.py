@@ -37,7 +37,7 @@ _ROW_KEYS = frozenset(
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "mismatch", "absent",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
-        "clause", "instead", "kept", "quoted", "low_precision", "skips", )
+        "clause", "instead", "kept", "quoted", "low_precision", "skips", "empty", )
 )  # fmt: skip
 
 
@@ -181,6 +181,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         instead=merged.get("instead"),
         kept=frozenset(e if isinstance(e, str) else e["of"] for e in merged.get("kept", ())),
         low_precision=frozenset(merged.get("low_precision", ())),
+        empty=tuple((e.get("on"), e["text"]) for e in merged.get("empty", ())),
         skips=tuple((s["when"], frozenset(s["codes"].split())) for s in merged.get("skips", ())),
     )
 

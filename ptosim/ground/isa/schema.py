@@ -191,6 +191,9 @@ class OpDef:
     kept: frozenset[str] = frozenset()  # attributes that the newest date keeps reading
     # Targets on which its own rules say which elements of low precision it takes.
     low_precision: frozenset[str] = frozenset()
+    # Target or None, and what a run says where a source is empty and the destination is not; by
+    # default nothing happens then.
+    empty: tuple[tuple[str | None, str], ...] = ()
     # Rules with one of the codes do not hold where the condition does.
     skips: tuple[tuple[str, frozenset[str]], ...] = ()
 

@@ -56,6 +56,20 @@ def _is_word(value: Operand) -> bool:
     return isinstance(value.tok, Tok) and value.tok.type == "BARE_ID"
 
 
+def _numbered(variant: Variant, named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Clauses by name; one that can be repeated may be written with a number, `loop1(…) loop2(…)`,
+    and counts in the order of the text."""
+    repeated = {d.name for d in variant.named if d.is_clause and d.variadic}
+    numbered = [n for n in named if n.rstrip("0123456789") in repeated and n not in repeated]
+    if not numbered:
+        return named
+    found = {n: clauses for n, clauses in named.items() if n not in numbered}
+    for name in numbered:
+        plain = name.rstrip("0123456789")
+        found[plain] = sorted((*found.get(plain, ()), *named[name]), key=lambda c: c.tok.start)
+    return found
+
+
 class NamedBinder:
     """Gives the named operands of one operation to the names of its row; reports what is wrong."""
 
@@ -81,6 +95,7 @@ class NamedBinder:
         """Return what each named operand represents: an operand, a list of operands, a `Clause`, a
         list of them where it can be repeated, True or None for a flag."""
         bound: dict[str, Any] = {}
+        named = _numbered(variant, named)
         words = self._words(variant, values)
         for definition in variant.named:
             name = definition.name

@@ -145,7 +145,9 @@ def wrap(function: Function, row: OpDef) -> None:
         rest = block.run[first + len(run.ops) :]
         made = [o for o in run.ops if o in hoisted]
         if any(map(_is_member, ops)):
-            made.append(around([*_made_again(run), *ops], row))
+            region = around([*_made_again(run), *ops], row)
+            region.start, region.name_end = run.ops[0].start, run.ops[0].name_end
+            made.append(region)
         else:
             made = [o for o in run.ops if o not in elsewhere]
         block.executed = [*block.run[:first], *made, *rest]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.profiles import Profile
+from ptosim.semantics.base.faults import OpFault
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
 
 if TYPE_CHECKING:
@@ -67,9 +68,25 @@ def kernel(*names: str, over: str = "", events: bool = False) -> Callable[[Kerne
 def _covering(tiles: list[str], function: Kernel) -> Kernel:
     @wraps(function)
     def bind(op: Binding) -> Commit:
-        return nothing if op.covers_nothing(tiles) else function(op)
+        if not op.covers_nothing(tiles):
+            return function(op)
+        _refuse_empty_source(op)
+        return nothing
 
     return bind
+
+
+def _refuse_empty_source(op: Binding) -> None:
+    """Raise OpFault where the row says that an empty source is wrong beside a destination that is
+    not empty: the destination decides whether there is anything to do."""
+    row = op.op.definition
+    texts = [text for on, text in row.empty if on in (None, op.target)] if row is not None else []
+    if texts and op.has("dst") and not op.tile("dst").is_empty and op.profile.name != "cpu":
+        raise OpFault(
+            "PTO6080",
+            f"'{op.op.name}' {texts[0]}",
+            help="give dst the valid shape 0x0 where there is nothing to do",
+        )
 
 
 def support(*names: str) -> Callable[[Support], Support]:

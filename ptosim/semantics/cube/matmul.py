@@ -54,8 +54,10 @@ def multiply(op: Binding) -> Commit:
     """dst = lhs x rhs, to which an accumulator or a row of biases is added."""
     lhs, rhs, dst = op.tile("lhs"), op.tile("rhs"), op.tile("dst")
     m, k, n = lhs.v_row, lhs.v_col, rhs.v_col
-    if 0 in (m, k, n):
+    if 0 in (m, n):
         return nothing
+    if k == 0:
+        return _without_products(op, m, n)
     _check_sizes(op, (m, k, n))
     left, right = _reader(op, "lhs", m, k), _reader(op, "rhs", k, n)
     if op.has("lhs_scale"):
@@ -71,6 +73,14 @@ def multiply(op: Binding) -> Commit:
         write(product(left(), right(), None if start is None else start(), order=order))
 
     return commit
+
+
+def _without_products(op: Binding, m: int, n: int) -> Commit:
+    """Nothing is added: the accumulator or the biases, else 0 (assumed: no source says)."""
+    dst = op.tile("dst")
+    start, write = _start(op, m, n), _writer(dst, m, n)
+    zeros = np.zeros((m, n), np.float64 if dst.type.dtype.is_float else np.int64)
+    return lambda: write(zeros if start is None else start())
 
 
 def _summed_in_f64(op: Binding, left: Reader, right: Reader, start: Reader | None) -> Commit:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ptosim.ground.ir.types import PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
-from ptosim.machine.values import Pointer
+from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import LOADS, STORES
 from ptosim.semantics.base.functions import value, vector
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
@@ -61,12 +61,21 @@ def tile_buf_addr(ctx: ValueContext) -> Action:
     """The address of a tile's first byte."""
     is_pointer = isinstance(ctx.result_type, PtrType)
 
-    def address(tile: TileRef | Pointer) -> TileRef | Pointer:
+    def address(tile: TileRef | GmView | Pointer) -> TileRef | GmView | Pointer:
+        if is_pointer and isinstance(tile, GmView):
+            return tile.start
         if is_pointer and isinstance(tile, TileRef):
             return Pointer(tile.type.loc, tile.addr)
         return tile
 
     return ctx.computed(address, "src")
+
+
+@value("pto.tensor_view_addr")
+def tensor_view_addr(ctx: ValueContext) -> Action:
+    """Where the first element of a view is; as a memref the view itself."""
+    is_pointer = isinstance(ctx.result_type, PtrType)
+    return ctx.computed(lambda view: view.start if is_pointer else view, "src")
 
 
 @value("pto.tile_valid_rows", "pto.tile_valid_cols")

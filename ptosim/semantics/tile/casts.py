@@ -44,7 +44,7 @@ def tcvt_support(op: Operation, profile: Profile) -> str | None:
     return f"{target} converts {name} to {', '.join(known)}, not to {dst.dtype}"
 
 
-@kernel("pto.tcvt")
+@kernel("pto.tcvt", over="src dst")
 def tcvt(op: Binding) -> Commit:
     """dst = src in another element type, for dst's valid region. A 4-bit float destination is
     cleared first, and an odd last column of a 4-bit one is dropped."""

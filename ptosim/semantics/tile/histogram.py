@@ -13,12 +13,13 @@ from ptosim.semantics.base.strided import tile_array
 _BINS = 256
 
 
-@kernel("pto.thistogram:bytes", over="dst")
-@kernel("pto.thistogram", over="src")
 def thistogram(op: Binding) -> Commit:
     """dst[r, b] = how many keys of row r have a byte not above b: the highest byte of every key, or
     a lower one of the keys whose higher bytes equal idx (pto-isa headers)."""
     src = op.tile("src")
+    if src.is_empty:
+        counts = op.region("dst", op.tile("dst").v_row, _BINS)
+        return partial(counts.fill, 0)
     size = src.dtype.itemsize
     keys = op.region("src", src.v_row, src.v_col).view(f"u{size}")
     bins = op.region("dst", src.v_row, _BINS)
@@ -29,6 +30,10 @@ def thistogram(op: Binding) -> Commit:
         )
     wanted = [_filter(op, size, n) for n in range(size - 1 - place)]
     return partial(_count, keys, bins, place, wanted)
+
+
+kernel("pto.thistogram", over="src")(thistogram)
+kernel("pto.thistogram:bytes", over="dst")(thistogram)
 
 
 def _place(op: Binding, size: int) -> int:

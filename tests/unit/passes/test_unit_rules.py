@@ -121,6 +121,14 @@ def test_a_mixed_container_holds_modules_only():
     refused(text % 'pto.set_flag["PIPE_FIX", "PIPE_V", "EVENT_ID0"]', words)
 
 
+def test_a_container_for_the_micro_back_end_holds_kernels_only():
+    inner = "module attributes {pto.kernel_kind = #pto.kernel_kind<vector>} { func.func @k() { return } }"
+    text = 'module attributes {pto.backend = "vpto"} { %s %s }'
+    words = "expected VPTO container top level to contain only kernel submodules"
+    refused(text % (inner, "func.func @f() { return }"), words)
+    assert messages(text % (inner, "")) == []
+
+
 def test_a_section_against_the_kind_of_its_module():
     text = """module attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {
       func.func @f() { pto.section.%s { pto.barrier <PIPE_ALL> } return } }"""

@@ -143,9 +143,11 @@ def containers(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 
 
 def _mixed(unit: Unit, rules: UnitRules, source: Source) -> Iterator[Diagnostic]:
-    text = rules.rules.get("mixed_container")
-    backends = {child.backend for child in unit.children}
-    if text is not None and unit.functions and len(backends) > 1:
+    """Functions beside the modules of a container."""
+    is_mixed = len({child.backend for child in unit.children}) > 1
+    name = "only_kernels" if unit.backend == "vpto" else "mixed_container" if is_mixed else ""
+    text = rules.rules.get(name)
+    if text is not None and unit.functions and unit.children:
         first = next(iter(unit.functions.values()))
         yield finding(
             "PTO1025",
