@@ -342,6 +342,7 @@ class Launch:
         elem = type_.elem
         if value.name in given:
             array = arguments.array_argument(value.name, elem, given[value.name])
+            self._note_shape(value, array.shape, needed_elements(self.function, given))
             if needed is not None and array.size < needed.elements:
                 raise UsageError(
                     f"argument `{value.name}` has {array.size} elements; the program's views reach "
@@ -359,6 +360,22 @@ class Launch:
         self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
         buffer = self.machine.buffers[self.arrays[self._key(value.name, self._rank)].number]
         buffer.made_up = value.name not in given
+
+    def _note_shape(
+        self, value: Value, shape: tuple[int, ...], needed: Mapping[str, Needed]
+    ) -> None:
+        """Say that the views of the program see an array in another shape than it has."""
+        reached = needed.get(value.name)
+        if reached is None or len(shape) < 2 or len(reached.shape) < 2:
+            return
+        if math.prod(shape) == reached.elements and shape != reached.shape:
+            had, seen = ("x".join(map(str, s)) for s in (shape, reached.shape))
+            self.sink.report(
+                "PTO6043",
+                f"argument `{value.name}` is {had}, and the program sees {seen}",
+                notes=("the elements are taken in their order in memory",),
+                help="transpose or reshape the array if that is not meant",
+            )
 
     def _to_paste(self, value: Value, elem: DType, given: dict[str, Any]) -> str:
         """The argument as it is written on the command line."""
