@@ -405,6 +405,34 @@ def mxfp4_quantise() -> Arrays:
     return {"q": found[..., 0] | found[..., 1] << 4, "scales": scales}
 
 
+@program("micro/simt_histogram")
+def simt_histogram() -> Arrays:
+    x = np.random.default_rng(70).integers(0, 1 << 31, 2000).astype(np.int32)
+    return {"x": x, "h": np.bincount(x & 255, minlength=256).astype(np.int32)}
+
+
+@program("micro/simt_gather")
+def simt_gather() -> Arrays:
+    """Index -1 gives zeros, one beyond the table its last row; rows end at their lengths."""
+    rng = np.random.default_rng(73)
+    lengths = rng.integers(0, 101, 20).astype(np.int32)
+    index = rng.integers(-3, 25, 16).astype(np.int32)
+    rows = np.minimum(index, 19)
+    inside = (np.arange(100) < lengths[rows][:, None]) & (index >= 0)[:, None]
+    y = np.where(inside, randn((20, 100), 71)[rows], np.float32(0))
+    return {"lengths": lengths, "index": index, "y": y}
+
+
+@program("micro/simt_keep")
+def simt_keep() -> Arrays:
+    x = randn((12, 64), 72)
+    total, count = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    for row in x:
+        total = np.where(row > 0, total + row, total)
+        count = count + (row > 0)
+    return {"y": (total / np.maximum(count, 1)).astype(np.float32)}
+
+
 @program("micro/topk")
 def vector_topk() -> Arrays:
     x = randn((8, 128), 71)
