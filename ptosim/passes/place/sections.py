@@ -145,10 +145,11 @@ def _cut(part: Segment, users: Users) -> Iterator[tuple[list[Operation], bool]]:
         yield run, True
 
 
-def escaping(function: Function, target: str) -> Iterator[tuple[Value, Operation, str]]:
+def escaping(
+    function: Function, parts: Sequence[Segment], target: str
+) -> Iterator[tuple[Value, Operation, str]]:
     """Yield values that operations of one kind of core make and other segments use, with the user
     and the kind."""
-    parts = segments(function, target)
     if len({part.side for part in parts} - {None}) < 2:
         return
     users = _users(function, parts)
