@@ -225,7 +225,8 @@ def _sequence(items: Any) -> str:
 def _dps(op: Operation) -> str:
     parts = [op.name]
     if op.ins:
-        values = [_item(v) for v in op.ins if not isinstance(v, dict)]
+        words_after = [v for v in op.ins if getattr(v, "type", "") == "STRING" and op.ins_types]
+        values = [_item(v) for v in op.ins if not isinstance(v, dict) and v not in words_after]
         inner = ", ".join(values)
         for extra in (v for v in op.ins if isinstance(v, dict)):
             inner += f" {_dict(extra)}" if inner else _dict(extra)
@@ -234,7 +235,8 @@ def _dps(op: Operation) -> str:
             pairs = zip(values, op.ins_types, strict=True)
             inner, types = ", ".join(f"{v} : {t.value}" for v, t in pairs), ""
         words = "".join(f" {_ins_word(c)}" for c in op.clauses if c.kind == "ins_word")
-        parts.append(f"ins({inner}{types}{words})")
+        after = "".join(f", {_item(v)}" for v in words_after)
+        parts.append(f"ins({inner}{types}{words}{after})")
     if op.outs:
         types = f" : {_types(op.outs_types)}" if op.outs_types else ""
         parts.append(f"outs({', '.join(map(_item, op.outs))}{types})")
