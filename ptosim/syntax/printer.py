@@ -225,7 +225,7 @@ def _sequence(items: Any) -> str:
 def _dps(op: Operation) -> str:
     parts = [op.name]
     if op.ins:
-        words_after = [v for v in op.ins if getattr(v, "type", "") == "STRING" and op.ins_types]
+        words_after = [v for v in op.ins if _is_after_types(op, v)]
         values = [_item(v) for v in op.ins if not isinstance(v, dict) and v not in words_after]
         inner = ", ".join(values)
         for extra in (v for v in op.ins if isinstance(v, dict)):
@@ -255,6 +255,13 @@ def _dps(op: Operation) -> str:
 
 _TYPE_EACH = frozenset(("pto.tmov", "pto.tstore"))
 """Operations whose inputs are each followed by their type (PTO assembler, assembly formats)."""
+
+
+def _is_after_types(op: Operation, value: Any) -> bool:
+    """True for a string behind the types: the axis of a mask."""
+    if not op.ins_types or getattr(value, "type", "") != "STRING":
+        return False
+    return value.start > op.ins_types[-1].start
 
 
 def _ins_word(word: Node) -> str:
