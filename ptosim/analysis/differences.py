@@ -31,6 +31,8 @@ class Side:
     why_not: str = ""
     exit_code: int = 0
     """Of a program that is refused as a whole: rejected, or not executed on the target."""
+    stop_code: int = 0
+    """Of what kept a program that is not refused from giving values: arguments, a trap, a limit."""
 
     @property
     def is_rejected(self) -> bool:
@@ -64,6 +66,20 @@ class Difference:
         if before and after and after > before * (1 + slower / 100):
             told.append(f"{100 * (after - before) / before:.1f} % more cycles")
         return told
+
+    @property
+    def compares_nothing(self) -> bool:
+        """True if no value of one side was compared with the other."""
+        return bool(self.values_note)
+
+    @property
+    def exit_code(self) -> int:
+        """That of a side that is refused, or that gave no values; 0 if both could be compared."""
+        sides = (self.first, self.second)
+        refused = next((s.exit_code for s in sides if s.exit_code), 0)
+        if refused or not self.compares_nothing:
+            return refused
+        return next((s.stop_code for s in sides if s.stop_code), 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as JSON data."""
@@ -107,9 +123,13 @@ def look_at(choices: Choices) -> Side:
         side.findings, side.outputs = result.findings, result.outputs
     except Trap as trap:
         side.findings, side.why_not = list(trap.diagnostics), "stopped"
+        side.stop_code = trap.exit_code
     except PtosimError as problem:
         side.why_not = str(problem)
-        side.exit_code = problem.exit_code if isinstance(problem, UnsupportedError) else 0
+        if isinstance(problem, UnsupportedError):
+            side.exit_code = problem.exit_code
+        else:
+            side.stop_code = problem.exit_code
     try:
         side.cycles = program.cost(entry=entry, args=args).cycles
     except PtosimError as problem:

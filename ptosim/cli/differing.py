@@ -51,10 +51,10 @@ def report(
     found: Difference, names: tuple[str, str], options: argparse.Namespace, terminal: Terminal
 ) -> int:
     """Write the report and return the exit code: 3 if a side is rejected, 5 if its target does not
-    execute it, 1 if something is worse."""
+    execute it, 1 if something is worse; of what gave no values to compare, what kept it from it."""
     threshold = "warning" if options.strict else options.fail_on
     worse = found.regressions(options.slower, shared.THRESHOLDS[threshold])
     terminal.report(_Report(found, worse, names))
     if terminal.format == "text" and found.second.is_rejected:
         terminal.findings(found.new)
-    return found.first.exit_code or found.second.exit_code or (1 if worse else 0)
+    return found.exit_code or (1 if worse else 0)

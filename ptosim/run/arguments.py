@@ -6,13 +6,13 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import LimitError, UsageError
-from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import (
     AbstractTileType,
@@ -24,9 +24,7 @@ from ptosim.ground.ir.types import (
     TileType,
     Type,
     VectorType,
-    ViewType,
 )
-from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.storage import argument_dtype, to_bytes
 from ptosim.semantics.scalar.numbers import rounder, wrap
 from ptosim.semantics.tile.quant_casts import uniform
@@ -192,72 +190,6 @@ def tensor_shape(function: Function, value: Value, type_: VectorType) -> tuple[i
             if dims[quantised.axis] is None:
                 dims[quantised.axis] = len(quantised.scales)
     return tuple(_TENSOR_SIZE if d is None else d for d in dims)
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """How much of a pointer argument a program's views reach: elements, and the shape where all
-    views with constant shape and strides agree on one and are contiguous. `is_whole` is True where
-    nothing else uses the pointer, so that it needs no more."""
-
-    elements: int
-    shape: tuple[int, ...]
-    is_whole: bool = True
-
-
-def needed_elements(function: Function) -> dict[str, Needed]:
-    """Return what the views with constant shape, strides and offset reach of each pointer argument;
-    pointers without such a view are missing."""
-    needed: dict[str, Needed] = {}
-    pointers = {value: value.name for value in function.args if isinstance(value.type, PtrType)}
-    elsewhere: set[str] = set()
-    for op in function.ops:
-        used = {pointers[value] for value in op.operand_values() if value in pointers}
-        if not used:
-            continue
-        name, reach = _viewed(op, pointers), None
-        if name is not None:
-            reach = _reach(op)
-        if name is not None and reach is not None:
-            needed[name] = _larger(needed.get(name), reach)
-        else:
-            elsewhere |= used
-    return {n: replace(reach, is_whole=n not in elsewhere) for n, reach in needed.items()}
-
-
-def _viewed(op: Operation, pointers: Mapping[Value, str]) -> str | None:
-    """The pointer argument that an operation makes a view of."""
-    pointer = op.bound.get("ptr") if "view" in op.traits and op.bound else None
-    value = pointer.value if isinstance(pointer, Operand) else None
-    return pointers.get(value) if value is not None else None
-
-
-def _larger(known: Needed | None, reach: Needed) -> Needed:
-    if known is None:
-        return reach
-    elements = max(known.elements, reach.elements)
-    return Needed(elements, known.shape if known.shape == reach.shape else (elements,))
-
-
-def _reach(op: Operation) -> Needed | None:
-    sizes = _constants(op.bound.get("shape"))
-    strides = _constants(op.bound.get("strides"))
-    if sizes is None or strides is None or len(sizes) != len(strides) or not sizes:
-        return None
-    type_ = op.results[0].type
-    assert isinstance(type_, ViewType)
-    spec = view_spec(*five_dims(sizes, strides), type_.elem, "nd")
-    elements = spec.high + 1
-    kept = tuple(d for i, d in enumerate(sizes) if d != 1 or i >= len(sizes) - 2)
-    return Needed(
-        elements, kept if int(np.prod(sizes, dtype=np.int64)) == elements else (elements,)
-    )
-
-
-def _constants(operands: Any) -> tuple[int, ...] | None:
-    if not operands or any(o.const is None for o in operands):
-        return None
-    return tuple(o.const for o in operands)
 
 
 MADE_UP_LIMIT = 1 << 28

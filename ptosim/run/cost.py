@@ -19,8 +19,8 @@ from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
-from ptosim.run import arguments
 from ptosim.run.costing import bridge_of, report_of
+from ptosim.run.extents import Needed
 from ptosim.run.launch import Args, RunOptions
 from ptosim.run.symbolic import SymbolicLaunch
 from ptosim.run.what_if import changed_table
@@ -49,7 +49,7 @@ class TimedLaunch(SymbolicLaunch):
         value: Value,
         type_: PtrType | MemRefType,
         given: dict[str, Any],
-        needed: arguments.Needed | None,
+        needed: Needed | None,
     ) -> None:
         self._add_buffer(value, type_.elem, np.empty(0, np.uint8), (0,))
 

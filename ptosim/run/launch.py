@@ -48,6 +48,7 @@ from ptosim.passes.place.cores import CoreRole, Plan, has_abstract, peer_functio
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results, sharing
+from ptosim.run.extents import Needed, missing_scalars, needed_elements
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
@@ -146,7 +147,6 @@ class Launch:
 
     def __post_init__(self) -> None:
         self._rank = 0
-        self._needed: dict[str, arguments.Needed] = {}
         self._parts: dict[str, sharing.Part] = {}
         self._shared: dict[int, int] = {}
         self._aliases: list[tuple[int, Value, sharing.Alias]] = []
@@ -217,9 +217,6 @@ class Launch:
     # -- arguments --------------------------------------------------------------------------------
 
     def _bind_arguments(self, given: dict[str, Any]) -> None:
-        self._needed = {
-            k: v for f in self.launched for k, v in arguments.needed_elements(f).items()
-        }
         args = [dict(given) for _ in range(self.options.ranks)]
         if len(args) > 1:
             args = [_of_rank(given, rank) for rank in range(len(args))]
@@ -235,11 +232,15 @@ class Launch:
         self._bind_aliases()
         self._report_shared()
 
+    def _needed(self, given: Mapping[str, Any]) -> dict[str, Needed]:
+        return {k: v for f in self.launched for k, v in needed_elements(f, given).items()}
+
     def _key(self, name: str, rank: int) -> str:
         return f"{name}@{rank}" if self.options.ranks > 1 else name
 
     def _bind_rank(self, given: dict[str, Any]) -> dict[int, Any]:
         """Bind the arguments of a rank; return the slots that its cores begin with."""
+        fixed, reached = self._needed({}), self._needed(given)
         slots: dict[int, Any] = {}
         bound: dict[str, Any] = {}
         for value in (v for f in self.launched for v in f.args):
@@ -254,7 +255,10 @@ class Launch:
             if isinstance(type_, ScalarType):
                 slots[slot] = self._scalar(value, type_, given)
             elif isinstance(type_, (PtrType, MemRefType)):
-                needed = _whole(type_) or self._needed.get(value.name)
+                # Of an array that is given only what the text alone fixes is asked for: that a view
+                # whose extents are values reaches beyond it is what the program does.
+                known = fixed if value.name in given else reached
+                needed = _whole(type_) or known.get(value.name)
                 self._buffer(value, type_, given, needed)
                 slots[slot] = self._pointer(type_, self._key(value.name, self._rank))
             elif isinstance(type_, TileType):
@@ -333,7 +337,7 @@ class Launch:
         value: Value,
         type_: PtrType | MemRefType,
         given: dict[str, Any],
-        needed: arguments.Needed | None,
+        needed: Needed | None,
     ) -> None:
         elem = type_.elem
         if value.name in given:
@@ -347,15 +351,23 @@ class Launch:
         elif needed is None:
             raise UsageError(
                 f"argument `{value.name}` is left out and no view fixes its size",
-                help=f"pass an array of {elem} for `{value.name}`",
+                help=self._to_paste(value, elem, given),
             )
         else:
             array = arguments.random_array(elem, needed.shape, self.rng)
-            shape = "x".join(map(str, needed.shape))
-            self.generated[value.name] = f"{shape} random elements of {elem.name}"
+            self.generated[value.name] = _made_up(needed, elem)
         self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
         buffer = self.machine.buffers[self.arrays[self._key(value.name, self._rank)].number]
         buffer.made_up = value.name not in given
+
+    def _to_paste(self, value: Value, elem: DType, given: dict[str, Any]) -> str:
+        """The argument as it is written on the command line."""
+        array = f"`--arg {value.name}=randn:{elem}:64x64` (or another shape)"
+        scalars = missing_scalars(self.function, value, given)
+        if not scalars:
+            return f"give it: {array}"
+        words = " ".join(f"--arg {name}=64" for name in scalars)
+        return f"its views depend on {', '.join(scalars)}: give `{words}`; or give it: {array}"
 
     def _add_buffer(
         self, value: Value, elem: DType, data: np.ndarray, shape: tuple[int, ...]
@@ -515,14 +527,20 @@ class Launch:
         return outputs
 
 
-def _whole(type_: PtrType | MemRefType) -> arguments.Needed | None:
+def _made_up(needed: Needed, elem: DType) -> str:
+    if not needed.elements:
+        return "nothing: the program does not use it"
+    return f"{'x'.join(map(str, needed.shape))} random elements of {elem.name}"
+
+
+def _whole(type_: PtrType | MemRefType) -> Needed | None:
     """The elements that a memref of a known shape reaches; None for anything else."""
     if not isinstance(type_, MemRefType) or None in type_.dims:
         return None
     dims = tuple(d or 1 for d in type_.dims)
     view = memref_view(type_, 0)
     elements = view.offset + view.spec.high + 1
-    return arguments.Needed(elements, dims if elements == math.prod(dims) else (elements,))
+    return Needed(elements, dims if elements == math.prod(dims) else (elements,))
 
 
 def _why_not_launched(value: Value) -> str:

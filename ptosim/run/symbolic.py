@@ -21,6 +21,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run import arguments, results
+from ptosim.run.extents import Needed
 from ptosim.run.launch import Launch, RunOptions
 
 ASSUMED_BYTES = 4 << 20
@@ -59,7 +60,7 @@ class SymbolicLaunch(Launch):
         value: Value,
         type_: PtrType | MemRefType,
         given: dict[str, Any],
-        needed: arguments.Needed | None,
+        needed: Needed | None,
     ) -> None:
         if value.name in given:
             super()._buffer(value, type_, given, needed)

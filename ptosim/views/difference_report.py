@@ -28,9 +28,16 @@ def renderables(found: Difference, worse: list[str], names: tuple[str, str]) -> 
                 Text(f"  {_place(d)}{d.code} {d.severity.word}: {d.message}") for d in findings
             ]
     parts += _values(found)
-    verdict = f"worse: {'; '.join(worse)}" if worse else "nothing got worse"
-    parts.append(Text(verdict, style="bold red" if worse else "green"))
+    parts.append(_verdict(found, worse))
     return parts
+
+
+def _verdict(found: Difference, worse: list[str]) -> Text:
+    if worse:
+        return Text(f"worse: {'; '.join(worse)}", style="bold red")
+    if found.compares_nothing:
+        return Text("no values were compared", style="yellow")
+    return Text("nothing got worse", style="green")
 
 
 def _place(finding: Diagnostic) -> str:

@@ -72,7 +72,7 @@ def test_a_rejected_side(cli, write):
 
 
 def test_port_shows_what_the_other_target_lacks(cli):
-    outcome = cli("port", "@broken/mgather_on_a2a3", "--from", "a5", "--to", "a2a3")
+    outcome = cli("port", "@broken/random_on_a2a3", "--from", "a5", "--to", "a2a3")
     assert outcome.code == 3
     assert "PTO3001" in outcome.out
 

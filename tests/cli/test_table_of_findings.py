@@ -113,7 +113,7 @@ ROWS = [
     # beyond the real size of a small memory, which the assembler takes for larger
     Row("small memory", program(TABLE), "PTO4005", *STOPS),
     # outside a buffer whose size was assumed: in the run it is known
-    Row("assumed buffer", program(OPEN_VIEW + OPEN_WINDOW, args=", %r: index, %n: index"), "PTO6019", "warning", "hardware", 0, None, ("r=16", "n=32")),
+    Row("assumed buffer", program(OPEN_VIEW + OPEN_WINDOW, args=", %r: index, %n: index"), "PTO6019", "warning", "hardware", 0, None, ("r=16",)),
     # undefined bytes used, source destroyed, in-place hazard
     Row("nothing written", program("STORE"), "PTO7101", *WARNS),
     Row("in place", placed(IN_PLACE), "PTO6401", *WARNS),

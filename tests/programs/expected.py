@@ -192,6 +192,32 @@ def mxfp8_dn_pipeline() -> Arrays:
     return {"q": blocks, "e": zigzag(e).reshape(1, 1024)}
 
 
+# -- layers of models --------------------------------------------------------------------------------
+
+
+@program("model/swiglu_mxfp8")
+def swiglu_mxfp8() -> Arrays:
+    """gate / (1 + exp(-gate)) * up with a rounding to f32 for each operation, then MXFP8 by rows."""
+    gate, up = (randn((128, 128), n).astype(BF16).astype(np.float32) for n in (141, 142))
+    power = np.exp(-gate.astype(np.float64)).astype(np.float32)
+    y = gate / (power + np.float32(1)) * up
+    grouped = y.astype(np.float64).reshape(128, 4, 32)
+    e = ocp_exponents(np.abs(grouped).max(2), 8)
+    q = e4m3(grouped * np.exp2(127.0 - e)[:, :, None])
+    boxes = [zigzag(e[rows : rows + 64].T) for rows in (0, 64)]
+    return {"q": codes(q.reshape(128, 128)), "e": np.stack(boxes)}
+
+
+@program("model/rmsnorm_int8")
+def rmsnorm_int8() -> Arrays:
+    """In f64, so that a code may differ by one where it is nearly halfway."""
+    x, w = randn((64, 512), 151).astype(np.float64), randn((1, 512), 152).astype(np.float64)
+    y = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * w
+    most = np.abs(y).max(1, keepdims=True)
+    q = np.rint(y * (127 / most)).astype(np.int8)
+    return {"q": q, "d": (most / 127).astype(np.float32).reshape(1, 64)}
+
+
 # -- sorting and gathering -------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ GALLERY: dict[str, tuple[str, str, str] | str] = {
     "short transfers": "slow, not wrong: `ptosim cost` gives the cycles of each transfer",
     "FIFO protocol": ("freed_twice", "PTO5106", "pop"),
     "global memory read too early": ("store_then_load", "PTO5201", "pto.wait_flag[<PIPE_MTE3>"),
-    "porting between targets": ("mgather_on_a2a3", "PTO3001", "a5"),
+    "porting between targets": ("random_on_a2a3", "PTO3001", "a5"),
     "cannot look inside": "no fault of a program: `ptosim debug` and `run --dump`",
     "friction of tools": "no fault of a program: one pip install, made-up inputs, one header line",
     "global memory out of bounds": ("outside_the_buffer", "PTO6001", "size of the argument"),

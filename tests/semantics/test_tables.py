@@ -47,7 +47,7 @@ class Access:
 
     def __init__(self, dtype: str, valid: tuple[int, int], indices: np.ndarray, **view) -> None:
         self.dtype, self.valid, self.indices = dtype, valid, indices
-        self.k = Kernel("a5", switches=view.pop("switches", {}))
+        self.k = Kernel("a5", switches=view.pop("switches", {}), compat="2026-04")
         by_rows = indices.shape[1] == 8
         width = 8 if by_rows else COLS
         self.idx = self.k.tile("idx", "i32", 4, width)

@@ -327,6 +327,14 @@ def in_boxes(tile: Any, rows: Any, cols: Any) -> bool:
     return rows % box_rows == 0 and cols % box_cols == 0
 
 
+@_predicate("PTO2011", "expects idx to name the rows of the tile")
+def names_rows(idx: Any, tile: Any) -> bool:
+    """One index for each row of a tile: along a row of a row-major idx, or down a column."""
+    if idx.blayout == "row_major":
+        return idx.v_row <= 1 and idx.v_col == tile.v_row
+    return idx.v_col <= 1 and idx.v_row == tile.v_row
+
+
 @_predicate("PTO2016", "expects the shape of {names} to be that of the window")
 def window_shape(result: Any, sizes: Any) -> bool:
     """A tile has the shape that two positive sizes name; others are reported elsewhere."""

@@ -1,4 +1,4 @@
-"""Gathering from and scattering to a table in global memory (A5).
+"""Gathering from and scattering to a table in global memory in the language of April 2026 (A5).
 
 An index tile of one column names rows of the table, one of the shape of the tile names elements.
 The library addresses the table densely: a row has as many elements as the tile has valid columns.
@@ -145,13 +145,13 @@ def mscatter(op: Binding) -> Commit:
     table = _table(op, view, src, idx)
     indices = op.region("idx", src.v_row, idx.v_col)
     values = op.region("src", src.v_row, src.v_col)
-    mode, combine = str(op.attr("scatterOob")), _combination(op)
+    mode, combine = str(op.attr("scatterOob")), combination(op)
 
     def scatter() -> None:
         named, places = _named(op, table, indices, mode)
         kept = np.broadcast_to(mode != "skip" or named < table.limit, places.shape)
         given = np.ascontiguousarray(values).view(table.elements.dtype)
-        _store(table.elements, places[kept], given[kept], combine)
+        store_in_order(table.elements, places[kept], given[kept], combine)
 
     return scatter
 
@@ -159,8 +159,9 @@ def mscatter(op: Binding) -> Commit:
 Combination = Callable[[Array, Array], Array]
 
 
-def _combination(op: Binding) -> Combination | None:
-    word = str(op.attr("scatterAtomicOp"))
+def combination(op: Binding) -> Combination | None:
+    """Return what an atomic scatter makes of two values, None for a plain one."""
+    word = str(op.attr("scatterAtomicOp") or "none")
     if word == "none":
         return None
     if word == "add":
@@ -170,7 +171,9 @@ def _combination(op: Binding) -> Combination | None:
 
 
 @np.errstate(all="ignore")
-def _store(elements: Array, places: Array, values: Array, combine: Combination | None) -> None:
+def store_in_order(
+    elements: Array, places: Array, values: Array, combine: Combination | None
+) -> None:
     """Combine values into elements in order; a place that occurs again meets the earlier result."""
     if combine is None:
         elements[places] = values  # of equal places the last one stays

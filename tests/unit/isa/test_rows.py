@@ -139,7 +139,7 @@ def test_dotted_names_belong_to_the_pto_dialect() -> None:
 
 
 def test_an_absent_operation_has_the_assemblers_words() -> None:
-    row = isa().get("pto.mgather")
+    row = isa("2026-04").get("pto.mgather")
     assert row is not None
     assert row.status["a2a3"] is Status.ABSENT
     assert row.absent == "pto.mgather is only supported on A5 targets"

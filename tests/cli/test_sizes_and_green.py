@@ -1,0 +1,71 @@
+"""Sizes follow from what is known, and nothing is green that was not looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+import ptosim
+
+DYNAMIC = """module attributes {pto.target_arch = "a5"} {
+  func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %no: !pto.ptr<f32>, %n: i32) attributes {pto.entry} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %c64 = arith.constant 64 : index
+    %m = arith.index_cast %n : i32 to index
+    %rows = arith.muli %m, %c16 : index
+    %vx = pto.make_tensor_view %x, shape = [%rows, %c64], strides = [%c64, %c1] : !pto.tensor_view<?x?xf32>
+    %vy = pto.make_tensor_view %y, shape = [%rows, %c64], strides = [%c64, %c1] : !pto.tensor_view<?x?xf32>
+    %t = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>
+    scf.for %i = %c0 to %rows step %c16 {
+      %px = pto.partition_view %vx, offsets = [%i, %c0], sizes = [%c16, %c64] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<16x64xf32>
+      %py = pto.partition_view %vy, offsets = [%i, %c0], sizes = [%c16, %c64] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<16x64xf32>
+      pto.tload ins(%px : !pto.partition_tensor_view<16x64xf32>) outs(%t : !pto.tile_buf<vec, 16x64xf32>)
+      pto.tstore ins(%t : !pto.tile_buf<vec, 16x64xf32>) outs(%py : !pto.partition_tensor_view<16x64xf32>)
+    }
+    return
+  }
+}
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "k.pto"
+    file.write_text(DYNAMIC, encoding="utf-8")
+    return file
+
+
+def test_given_scalars_fix_the_sizes_of_views() -> None:
+    """3 x 16 rows of 64, by the arithmetic of the program."""
+    result = ptosim.load(DYNAMIC).run({"n": 3})
+    assert {name: a.shape for name, a in result.outputs.items() if name != "no"} == {
+        "x": (48, 64),
+        "y": (48, 64),
+    }
+
+
+def test_a_pointer_that_nothing_uses_needs_no_array(cli, path) -> None:
+    assert "no: nothing: the program does not use it" in cli("run", path, "--arg", "n=2").out
+
+
+def test_the_help_is_ready_to_paste(cli, path) -> None:
+    outcome = cli("run", path)
+    assert outcome.code == 2
+    assert "--arg n=64" in outcome.err
+    assert "--arg x=randn:f32:64x64" in outcome.err
+    assert cli("run", path, "--arg", "n=64").code == 0
+
+
+def test_views_without_rows_need_nothing(cli, path) -> None:
+    for rows in ("0", "-1"):
+        assert cli("run", path, "--arg", f"n={rows}").code == 0
+
+
+def test_a_comparison_of_nothing_is_not_green(cli, path) -> None:
+    outcome = cli("port", path, "--from", "a2a3", "--to", "a5")
+    assert (outcome.code, "no values were compared" in outcome.out) == (2, True)
+    assert "nothing got worse" not in outcome.out
+    assert cli("diff", path, path).code == 2
+    given = cli("port", path, "--from", "a2a3", "--to", "a5", "--arg", "n=2")
+    assert (given.code, "nothing got worse" in given.out) == (0, True)
