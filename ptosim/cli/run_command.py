@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from ptosim.run.compare import Comparison, Tolerance, compare
 from ptosim.run.results import Result
 from ptosim.views import run_report
 from ptosim.views.diagnostics.export import Findings
+from ptosim.views.diagnostics.render import count_line
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
 randn:dtype:RxC[:seed], randint:…, arange:dtype:RxC, or a number for a scalar. Arguments that are
@@ -79,7 +81,7 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
             raise
         return _post_mortem(trap, choices, terminal)
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
-    _write_outputs(result, wanted, program, entry)
+    _write_outputs(result, wanted, program, entry, terminal)
     if options.trace:
         write_file(Path(options.trace), trace_text(result.trace()))
     dumping.write(dumps)
@@ -87,9 +89,19 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
         terminal.findings(result.findings)
     if terminal.wants_report:
         terminal.report(_Report(program, entry, result, comparisons, dumps))
-    failed = any(not c.passed for c in comparisons)
-    fail_on = "warning" if options.strict else options.fail_on
-    return 1 if failed or shared.fails(result.findings, fail_on) else 0
+    why = _why_failed(result, comparisons, "warning" if options.strict else options.fail_on)
+    if why and terminal.quiet:
+        terminal.error(why)
+    return 1 if why else 0
+
+
+def _why_failed(result: Result, comparisons: Sequence[Comparison], fail_on: str) -> str:
+    """Say in one line why the exit code is 1; "" if it is 0."""
+    wrong = [c.name for c in comparisons if not c.passed]
+    bad = [d for d in result.findings if shared.fails([d], fail_on)]
+    told = [f"{', '.join(wrong)} differ{'s' if len(wrong) == 1 else ''} from what is expected"]
+    told = told if wrong else []
+    return "; ".join([*told, *([f"{count_line(bad)} ({bad[0].code})"] if bad else [])])
 
 
 def _post_mortem(trap: Trap, choices: Choices, terminal: Terminal) -> int:
@@ -139,7 +151,11 @@ def _outputs_wanted(
 
 
 def _write_outputs(
-    result: Result, wanted: dict[str, tuple[str, str]], program: LoadedProgram, entry: str
+    result: Result,
+    wanted: dict[str, tuple[str, str]],
+    program: LoadedProgram,
+    entry: str,
+    terminal: Terminal,
 ) -> None:
     for name, (path, element) in wanted.items():
         if name not in result.outputs:
@@ -150,6 +166,8 @@ def _write_outputs(
         array = result.outputs[name]
         raw = dtype(element) if element not in ("", "?") else values.dtype_like(array)
         write_file(Path(path), values.file_bytes(path, array, raw))
+        if array.dtype.kind == "V" and path.endswith(".npy"):
+            terminal.remark(f"{path} holds the bits of {array.dtype}: NumPy has no such type")
 
 
 class _Report(NamedTuple):

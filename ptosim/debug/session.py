@@ -76,6 +76,8 @@ class Debugger:
         starts = {d.pc: name for name, d in launch.program.functions.items()}
         self._entries = [starts.get(c.pc, launch.function.name) for c in launch.machine.cores]
         self.last_stop = Stop("start", self.position, "the start of the run")
+        for core in launch.machine.cores:
+            core.simt.recorded = True
 
     # -- where the run is -------------------------------------------------------------------------
 

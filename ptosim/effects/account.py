@@ -111,8 +111,13 @@ def _of_operands(binding: Bound) -> Effects:
         reach = whole.get("rows", "all") if name == whole.get("of") else ""
         if reach == "window":
             value, reach = _loaded(value, values.get("src")), ""
+        value = _extent(op, name, value, values, target)
         reached = reached_by(core, name, value, reach)
         if reached is None:
+            continue
+        one = _element(op, reached, value, values, target)
+        if one is not None:
+            (found.reads if role is Role.IN else found.writes).append(one)
             continue
         if role is Role.SCRATCH:
             _add_scratch(op, reached, target, found)
@@ -127,6 +132,31 @@ def _of_operands(binding: Bound) -> Effects:
             _add_tail(value, reached, found)
     _add_beyond(binding, found)
     return found
+
+
+def _extent(op: Operation, name: str, value: Any, values: Mapping[str, Any], target: str) -> Any:
+    """The part of a tile that others say: as many rows and columns as two operands have."""
+    entry = access_entry(op, "extent", target)
+    if entry is None or name not in entry["of"].split() or not isinstance(value, TileRef):
+        return value
+    rows, cols = values.get(entry["rows"]), values.get(entry["cols"])
+    if not isinstance(rows, TileRef) or not isinstance(cols, TileRef):
+        return value
+    counts = min(rows.v_row, value.type.rows), min(cols.v_col, value.type.cols)
+    return tile_ref(value.type, value.addr, *counts)
+
+
+def _element(
+    op: Operation, reached: Reached, value: Any, values: Mapping[str, Any], target: str
+) -> Reached | None:
+    """The one element that an operation touches, counted in memory order; None for most."""
+    entry = access_entry(op, "element", target)
+    if entry is None or reached.operand != entry["of"] or not isinstance(value, TileRef):
+        return None
+    size, at = value.type.dtype.bits // 8, values.get(entry["at"])
+    if not isinstance(at, int) or not size:
+        return None
+    return reached._replace(parts=(Strided(value.addr + at * size, size),))
 
 
 def _add_beyond(binding: Bound, found: Effects) -> None:

@@ -34,6 +34,7 @@ class SimtState:
     watched: bool = False
     recorded: bool = False
     record: Any = None
+    failed: Any = None  # the record of a launch that could not go on; no state of the run
 
     def saved(self) -> tuple[Any, ...]:
         """Return a copy of what can change."""

@@ -48,7 +48,7 @@ from ptosim.passes.place.cores import CoreRole, Plan, has_abstract, peer_functio
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results, sharing
-from ptosim.run.extents import Needed, missing_scalars, needed_elements
+from ptosim.run.extents import Needed, missing_scalars, needed_elements, squeezed
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
@@ -342,6 +342,7 @@ class Launch:
         elem = type_.elem
         if value.name in given:
             array = arguments.array_argument(value.name, elem, given[value.name])
+            self._note_shape(value, array.shape, needed_elements(self.function, given))
             if needed is not None and array.size < needed.elements:
                 raise UsageError(
                     f"argument `{value.name}` has {array.size} elements; the program's views reach "
@@ -359,6 +360,23 @@ class Launch:
         self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
         buffer = self.machine.buffers[self.arrays[self._key(value.name, self._rank)].number]
         buffer.made_up = value.name not in given
+
+    def _note_shape(
+        self, value: Value, shape: tuple[int, ...], needed: Mapping[str, Needed]
+    ) -> None:
+        """Say that the views of the program see an array in another shape than it has."""
+        reached = needed.get(value.name)
+        if reached is None or not reached.in_order or math.prod(shape) != reached.elements:
+            return
+        one, other = squeezed(shape), squeezed(reached.shape)
+        if one != other and len(one) == len(other):
+            had, seen = ("x".join(map(str, s)) for s in (shape, reached.shape))
+            self.sink.report(
+                "PTO6043",
+                f"argument `{value.name}` is {had}, and the program sees {seen}",
+                notes=("the elements are taken in their order in memory",),
+                help="transpose or reshape the array if that is not meant",
+            )
 
     def _to_paste(self, value: Value, elem: DType, given: dict[str, Any]) -> str:
         """The argument as it is written on the command line."""

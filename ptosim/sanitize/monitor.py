@@ -154,7 +154,7 @@ class Monitor:
         if binding.touches is not None:
             return access
         if self.chosen.defined:
-            self.overlaps.look(access)
+            self.overlaps.look(access, binding.values)
         if first is bound:
             first.access = access
         return access

@@ -6,6 +6,7 @@ or where the library writes before it has read, what comes out is undefined."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ptosim.effects.account import HIDDEN
@@ -17,6 +18,7 @@ from ptosim.ground.isa.schema import Role
 from ptosim.sanitize.access import Access
 from ptosim.sanitize.report import Reporter, hidden_note
 from ptosim.sanitize.shadow import Footprint
+from ptosim.sanitize.steps import overwrites_early
 
 
 class Overlaps:
@@ -27,7 +29,7 @@ class Overlaps:
         self._target = target
         self._seen: set[tuple[int, str, tuple[int, int]]] = set()
 
-    def look(self, access: Access) -> None:
+    def look(self, access: Access, values: Mapping[str, Any]) -> None:
         """Report the operands of a bound operation that share bytes and must not."""
         op = access.inst.operation
         scratch = (p for p, _ in access.spoils if uses_scratch(op, p.name, self._target))
@@ -35,13 +37,26 @@ class Overlaps:
         every = [*access.reads, *written]
         for number, one in enumerate(written):
             for other in (*access.reads, *written[number + 1 :]):
-                if one.name != other.name and _meet(one, other):
+                if one.name == other.name or not _meet(one, other):
+                    continue
+                is_read = any(other is read for read in access.reads)
+                if not is_read or self._reads_late(op, one, other, values):
                     self._pair(access, op, one, other)
         for hidden, state in access.spoils:
             if state == HIDDEN:
                 for other in every:
                     if _meet(hidden, other) and self._is_new(access, hidden.name, other):
                         self._hidden(access, op, hidden, other)
+
+    def _reads_late(
+        self, op: Operation, one: Footprint, other: Footprint, values: Mapping[str, Any]
+    ) -> bool:
+        """False for a source that each step of the operation has read before its bytes are
+        written."""
+        is_scratch = role_of(op, one.name) is Role.SCRATCH
+        if is_scratch or self._must_differ(op, one, other):
+            return True
+        return overwrites_early(op, values.get(one.name), values.get(other.name)) is not False
 
     def _pair(self, access: Access, op: Operation, one: Footprint, other: Footprint) -> None:
         is_scratch = Role.SCRATCH in (role_of(op, one.name), role_of(op, other.name))

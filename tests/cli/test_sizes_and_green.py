@@ -69,3 +69,30 @@ def test_a_comparison_of_nothing_is_not_green(cli, path) -> None:
     assert cli("diff", path, path).code == 2
     given = cli("port", path, "--from", "a2a3", "--to", "a5", "--arg", "n=2")
     assert (given.code, "nothing got worse" in given.out) == (0, True)
+
+
+def test_an_array_of_another_shape_than_the_views_is_noted(cli, path) -> None:
+    odd = cli("run", path, "--arg", "n=2", "--arg", "x=randn:f32:64x32")
+    assert (
+        odd.code,
+        "PTO6043" in cli("run", path, "--arg", "n=2", "--arg", "x=randn:f32:64x32", "-v").err,
+    ) == (0, True)
+    same = cli("run", path, "--arg", "n=2", "--arg", "x=randn:f32:32x64", "-v")
+    assert "PTO6043" not in same.err
+
+
+def test_a_strict_run_says_in_a_line_why_it_fails(cli) -> None:
+    outcome = cli("run", "@broken/stale_padding", "-q", "--strict")
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[-1].startswith("error: ")
+    assert "warning" in outcome.err
+
+
+def test_files_of_narrow_floats_say_what_they_hold(cli, tmp_path) -> None:
+    name = tmp_path / "y.npy"
+    tile = "!pto.tile_buf<vec, 16x64xbf16>"
+    text = f"%a = pto.tadds %x, 1.0 : {tile} -> {tile}\n"
+    program = tmp_path / "k.pto"
+    program.write_text(text.replace("tile_buf<vec, ", "tile<"), encoding="utf-8")
+    outcome = cli("run", program, "--target", "a5", "--out", f"a={name}")
+    assert (outcome.code, "holds the bits of bfloat16" in outcome.err) == (0, True), outcome.err

@@ -8,6 +8,8 @@ run, and scratch tiles are compared with `tests.oracle.quantisation`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -146,6 +148,74 @@ def test_recommended_results_and_scratch(entry, places):
     np.testing.assert_array_equal(
         images["src"].view(expected["src"].dtype), expected["src"].reshape(-1)
     )
+
+
+class OfTheAssembler(Quantisation):
+    """The same case by `tquant.mx`, whose maxima and scales are results."""
+
+    def _write(self) -> None:
+        k, (outer, inner) = self.kernel, self.groups
+        groups, along_columns = outer * inner, self.axis == 0
+        pairs = self.dst == "f4E2M1FN"
+        src = self.tile("src", self.src, self.rows, self.cols)
+        codes = ("!pto.f4E2M1x2", self.cols // 2) if pairs else ("ui8", self.cols)
+        dst = self.tile("dst", codes[0], self.rows, codes[1])
+        exp = self._valid(self._exponents(), groups)
+        results = (outer, inner) if along_columns else (1, -(-groups // 32) * 32)
+        room = results if along_columns else (1, -(-2 * groups // 128) * 128)
+        max_ = self._valid(self.tile("max", self.src, *results), groups)
+        scaling = self._valid(self.tile("scaling", self.src, *room), groups)
+        k.load("x", src)
+        axis = f", grpAxis = #pto<mx_group_axis axis{self.axis}>"
+        inter = ", interleave = true" if self.places == "interleaved" else ""
+        k.op(
+            "pto.tquant.mx", [src], [dst, exp, max_, scaling],
+            f"quant_type = #pto<quant_type MXFP{'4_E2M1' if pairs else '8'}>, "
+            f"quantScaleAlg = #pto<quant_scale_alg {self.rule}>{axis}{inter}",
+        )  # fmt: skip
+        at = 0
+        for name, size in self.images.items():
+            k.store(k.tile(f"raw_{name}", "ui8", 1, size, addr=at), f"out_{name}")
+            at += size
+
+    def _valid(self, tile: Tile, groups: int) -> Tile:
+        """The tile with the valid extents of its results."""
+        outer, inner = self.groups
+        if self.axis == 0 or tile.rows > 1:
+            extents = tile.valid if self.axis == 0 else (outer, inner)
+        else:
+            extents = (1, groups)
+        changed = replace(tile, name=f"{tile.name}_part", v_row=extents[0], v_col=extents[1])
+        at = self.next - self.images[tile.name]
+        self.kernel.line(
+            f"%{changed.name} = pto.alloc_tile addr = {self.kernel.const(at, 'i64')} : {changed.type}"
+        )
+        return changed
+
+
+TAKEN = [
+    p
+    for p in RECOMMENDED
+    for (entry, places) in (p.values,)
+    if not (entry["src_dtype"] == "f32" and places == "interleaved")
+    and not (entry["src_dtype"] != "f32" and places == "rows")
+    and not (entry["src_dtype"] != "f32" and places == "flat" and entry["mode"].endswith("NV"))
+]
+
+
+@pytest.mark.parametrize(("entry", "places"), TAKEN)
+def test_recommended_results_of_the_assembler(entry, places):
+    """Codes, exponents, maxima and scales of the groups, in every form that the assembler takes."""
+    expected = arrays(entry["file"])
+    case = OfTheAssembler(entry, places)
+    images = case.run(expected["src"])
+    assert_bits("tquant", images["dst"][: expected["rec_dst"].size], expected["rec_dst"])
+    assert_bits("tquant", case.exponents(images["exp"]), expected["rec_exp"])
+    maxima = quantisation.maxima(expected["src"], case.src, case.rule, case.axis)
+    scales = quantisation.scales(expected["rec_exp"], case.src, case.dst)
+    for name, values in (("max", maxima), ("scaling", scales)):
+        got = images[name].view(values.dtype)[: values.size]
+        np.testing.assert_array_equal(got, values.reshape(-1), err_msg=name)
 
 
 @pytest.mark.parametrize("name", sorted(CPU_ONLY))

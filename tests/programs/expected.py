@@ -294,12 +294,12 @@ for _form in ("ssa", "dps", "auto", "manual", "placed", "asm_form"):
 
 @program("page/asymmetric")
 def page_asymmetric() -> Arrays:
-    """To the letter of the page: round(x / scale) + offset."""
+    """To the letter of the page: round(x / scale) + offset in -128..127, unsigned."""
     x = randn((16, 64), 1)
     scale = np.abs(randn((16, 1), 2)) / np.float32(20) + np.float32(0.01)
     offset = np.full((16, 1), 128, np.float32)
     whole = np.rint((x / scale).astype(np.float32)) + offset
-    q = np.clip(np.rint(whole), 0, 255).astype(np.uint8)
+    q = np.clip(np.rint(whole), 0, 127).astype(np.uint8)
     return {"qp": np.concatenate([scale, offset], 1), "dst": q}
 
 
@@ -427,6 +427,34 @@ def mxfp4_quantise() -> Arrays:
     scales = ocp_exponents(np.abs(x).max(2), 2)
     found = e2m1(x * np.exp2(127.0 - scales)[:, :, None]).reshape(16, 64, 2)
     return {"q": found[..., 0] | found[..., 1] << 4, "scales": scales}
+
+
+@program("micro/simt_histogram")
+def simt_histogram() -> Arrays:
+    x = np.random.default_rng(70).integers(0, 1 << 31, 2000).astype(np.int32)
+    return {"x": x, "h": np.bincount(x & 255, minlength=256).astype(np.int32)}
+
+
+@program("micro/simt_gather")
+def simt_gather() -> Arrays:
+    """Index -1 gives zeros, one beyond the table its last row; rows end at their lengths."""
+    rng = np.random.default_rng(73)
+    lengths = rng.integers(0, 101, 20).astype(np.int32)
+    index = rng.integers(-3, 25, 16).astype(np.int32)
+    rows = np.minimum(index, 19)
+    inside = (np.arange(100) < lengths[rows][:, None]) & (index >= 0)[:, None]
+    y = np.where(inside, randn((20, 100), 71)[rows], np.float32(0))
+    return {"lengths": lengths, "index": index, "y": y}
+
+
+@program("micro/simt_keep")
+def simt_keep() -> Arrays:
+    x = randn((12, 64), 72)
+    total, count = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    for row in x:
+        total = np.where(row > 0, total + row, total)
+        count = count + (row > 0)
+    return {"y": (total / np.maximum(count, 1)).astype(np.float32)}
 
 
 @program("micro/topk")

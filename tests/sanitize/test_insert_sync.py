@@ -231,6 +231,13 @@ def test_a_register_is_read_after_the_pipe_that_writes_it():
     assert inserted(text, "g") == [*pair("MTE2", "V"), *pair("V", "S")]
 
 
+def test_a_region_that_the_text_leaves_out_is_one_operation():
+    """The flags are around the run of register operations, none in it."""
+    mask = '%m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>'
+    text = kernel(f"%g: {GM}, %o: {GM}", "\n".join([*UB, ZERO, FILL, mask, *ALL, TAKE]))
+    assert inserted(text, "g", "o") == [*pair("MTE2", "V"), *pair("V", "MTE3")]
+
+
 def test_scalar_operations_of_a_region_are_the_vector_units():
     """One flag in front of the region and one after it, none inside."""
     lines = [*UB, ZERO, FILL, *region(*ALL, scalar_load("p"), scalar_store("q")), TAKE]

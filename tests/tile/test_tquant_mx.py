@@ -219,6 +219,66 @@ def test_the_deprecated_second_tile_of_exponents(mode, store, profile):
     assert [f.code for f in case.result.findings if f.code == "PTO2050"] == ["PTO2050"]
 
 
+# -- what is watched ---------------------------------------------------------------------------------
+
+
+def padded(*, ordered: bool) -> ptosim.Result:
+    """32x20 of a 32x64 bf16 tile along columns, and a store of the whole source: after the
+    quantisation, or beside it with nothing between."""
+    k = Kernel("a5", level=3, sync="manual")
+    whole = k.tile("whole", "bf16", 32, 64, addr=0)
+    x = k.tile("x", "bf16", 32, 64, (32, 20), addr=0)
+    outs = [k.tile("q", "ui8", 32, 64, (32, 20), addr=SLOT)]
+    for number, (name, dtype) in enumerate((("e", "ui8"), ("m", "bf16"), ("s", "bf16")), 2):
+        outs.append(k.tile(name, dtype, 1, 64, (1, 20), addr=number * SLOT))
+    k.load("gx", x)
+    _flag(k, "<PIPE_MTE2>, <PIPE_V>")
+    if not ordered:
+        k.store(whole, "out")
+    attrs = "quant_type = #pto<quant_type MXFP8>, grpAxis = #pto<mx_group_axis axis0>"
+    k.op("pto.tquant.mx", [x], outs, attrs)
+    if ordered:
+        _flag(k, "<PIPE_V>, <PIPE_MTE3>")
+        k.store(whole, "out")
+    bits = magnitudes("bf16", (32, 20)).view(ARRAYS["bf16"])
+    return k.run({"gx": bits, "out": np.ones((32, 64), ARRAYS["bf16"])})
+
+
+def _flag(k: Kernel, pipes: str) -> None:
+    k.line(f"pto.set_flag[{pipes}, <EVENT_ID0>]\n    pto.wait_flag[{pipes}, <EVENT_ID0>]")
+
+
+def test_padding_that_is_cleared_has_values():
+    result = padded(ordered=True)
+    assert [f.code for f in result.findings if f.severity.word != "note"] == []
+    assert (result.outputs["out"].reshape(32, 64)[:, 20:].view(np.uint16) == 0).all()
+
+
+def test_clearing_the_padding_is_a_write():
+    """A store of the whole source that nothing keeps apart from the quantisation: a race, though the
+    quantisation reads the valid columns only and the store too."""
+    found = [f.code for f in padded(ordered=False).findings]
+    assert any(code.startswith("PTO52") for code in found), found
+
+
+def test_scales_after_the_last_group_have_no_value():
+    k = Kernel("a5")
+    x, q = k.tile("x", "f32", 13, 64, addr=0), k.tile("q", "ui8", 13, 64, addr=SLOT)
+    e = k.tile("e", "ui8", 1, 32, (1, 26), addr=2 * SLOT)
+    m = k.tile("m", "f32", 1, 32, (1, 26), addr=3 * SLOT)
+    s = k.tile("s", "f32", 1, 64, (1, 26), addr=4 * SLOT)
+    whole = k.tile("whole", "f32", 1, 64, addr=4 * SLOT)
+    k.load("gx", x)
+    k.op("pto.tquant.mx", [x], [q, e, m, s], "quant_type = #pto<quant_type MXFP8>")
+    k.store(s, "out")
+    k.store(whole, "all")
+    source = magnitudes("f32", (13, 64)).view(np.float32)
+    result = k.run({"gx": source, "out": np.zeros(26, np.float32), "all": np.zeros(64, np.float32)})
+    found = [f for f in result.findings if f.severity.word != "note"]
+    assert len(found) == 1
+    assert "whole" in found[0].message
+
+
 # -- as vector instructions ------------------------------------------------------------------------
 
 

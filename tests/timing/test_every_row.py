@@ -29,6 +29,7 @@ def accounts(row: OpDef) -> list[str]:
         "law": row.mnemonic in cost_entries(),
         "vector instruction": row.mnemonic in vector_entries() or bool(row.traits & IN_A_REGION),
         "vector region": "vector_region" in row.traits,
+        "launch": not row.traits.isdisjoint(("launches", "simt_region")),
         "without": row.mnemonic in without_law(),
     }
     named = [name for name, holds in found.items() if holds]

@@ -65,10 +65,11 @@ class Planner:
     def function(self, ops: Sequence[Operation], blocks: Sequence[Block] = ()) -> None:
         """Plan the body of a function. Between several blocks everything is done: nobody knows
         which comes before which."""
-        if len(blocks) < 2:
+        if not blocks:
             self._block(ops, None)
+        for block in blocks:
+            self._block(block.run, None)
         for block in blocks if len(blocks) > 1 else ():
-            self._block(block.ops, None)
             self.plan.walls_before.extend(block.ops[-1:])
         last = ops[-1] if ops else None
         if last is not None and last.has("returns"):
@@ -92,7 +93,7 @@ class Planner:
     def _regions(self, op: Operation) -> None:
         for region in op.regions:
             for block in region.blocks:
-                self._block(block.ops, op if op.has("counted") else None)
+                self._block(block.run, op if op.has("counted") else None)
                 if op.has("loop") and not op.has("counted") and block.ops:
                     self.plan.walls_before.append(block.ops[-1])
 

@@ -69,7 +69,7 @@ def command(
 @cache
 def load() -> None:
     """Import all commands, once."""
-    for module in ("moving", "stopping", "looking", "vector", "asking", "general"):
+    for module in ("moving", "stopping", "looking", "vector", "threads", "asking", "general"):
         import_module(f"ptosim.debug.commands.{module}")
 
 

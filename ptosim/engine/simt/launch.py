@@ -218,6 +218,9 @@ def _execute(frame: Frame, code: SimtCode) -> None:
     try:
         with np.errstate(all="ignore"):
             code.run(frame)
+    except OpFault:
+        state.failed = frame.recorder
+        raise
     except MixedPointers:
         raise OpFault(
             "PTO8002",

@@ -31,7 +31,7 @@ from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
 from ptosim.passes.verify import view_rules  # noqa: F401 - registers predicates
 from ptosim.passes.verify.operands import enum_member, is_word
-from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes
+from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes, simt_kind
 from ptosim.passes.verify.scratch_sizes import SIZES
 
 
@@ -296,6 +296,7 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "at": _at,
     "is_unknown": _is_unknown,
     "major_bytes": major_bytes,
+    "simt_kind": simt_kind,
     "written": bool,
     "slot_count": _slot_count,
     "lane_pair": lane_pair,

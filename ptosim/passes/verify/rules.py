@@ -458,9 +458,7 @@ def payload_of(value: Any, pointer: Any) -> bool:
     count."""
     if value is None or pointer is None:
         return True
-    packed = value.kind == "vector"
-    family = f"vector<{value.count}x{value.family}>" if packed else value.family
-    return family == pointer.family
+    return _payload(value) == pointer.family
 
 
 def _payload(view: Any) -> str:
@@ -468,7 +466,6 @@ def _payload(view: Any) -> str:
     return f"vector<{view.count}x{view.family}>" if view.kind == "vector" else view.family
 
 
-@predicate("PTO2128", "expects {names} to be numbers")
 def simt_kind(view: Any) -> str:
     """What a value of SIMT code is: `integer`, `float`, or `packed` with several numbers in it."""
     if view.kind == "vector" or "x" in view.family.partition("f4E")[2] or "hif8x2" in view.family:

@@ -81,17 +81,10 @@ Found = list[tuple[Operation, str | None]]
 def _collect(function: Function) -> Found:
     """Pipe operations of a function with the kind of core that executes each, in program order."""
     found: Found = []
-
-    def visit(ops: Sequence[Operation], side: str | None) -> None:
-        for op in ops:
-            if op.definition is not None and op.definition.fifo is not None:
-                found.append((op, side))
-            inner = _row(op).side if "section" in op.traits else side
-            for region in op.regions:
-                for block in region.blocks:
-                    visit(block.ops, inner)
-
-    visit(function.body, function.kernel_kind)
+    for op in function.ops:
+        if op.definition is not None and op.definition.fifo is not None:
+            section = op.inside("section")
+            found.append((op, function.kernel_kind if section is None else _row(section).side))
     return found
 
 
