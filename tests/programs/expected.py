@@ -405,6 +405,12 @@ def mxfp4_quantise() -> Arrays:
     return {"q": found[..., 0] | found[..., 1] << 4, "scales": scales}
 
 
+@program("micro/sigmoid_a2a3")
+def sigmoid() -> Arrays:
+    x = randn((1, 10000), 66).astype(np.float64)
+    return {"y": (1 / (1 + np.exp(-x))).astype(np.float32)}
+
+
 @program("micro/simt_histogram")
 def simt_histogram() -> Arrays:
     x = np.random.default_rng(70).integers(0, 1 << 31, 2000).astype(np.int32)
