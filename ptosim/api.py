@@ -12,6 +12,7 @@ from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.lint import lints
+from ptosim.passes.verify.checks.page import page_notes
 from ptosim.run.parts import parts, the_only
 from ptosim.run.sources import read_source
 
@@ -85,6 +86,8 @@ def check_source(
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
     checked = Checked(front, list(front.sink))
+    if profile == "page":
+        checked.findings += page_notes(front.resolved)
     if dry_run is not False and not front.sink.has_errors:  # else the assembler's verdict alone
         checked.findings += lints(front.resolved)
     if front.sink.is_rejected or (dry_run is False and not redundant):

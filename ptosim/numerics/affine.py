@@ -36,6 +36,7 @@ def quantize_int8(
     *,
     scale_by: str = "mul",
     offset_at: str = "pre",
+    signed_range: bool = False,
 ) -> Int8Result:
     """Quantize f32 `values` [rows, cols] to int8, or with `offset` to uint8.
 
@@ -43,7 +44,8 @@ def quantize_int8(
     a target picks them per lane). Implementations multiply by `scale` (`scale_by="mul"`, the
     operand is the inverse scale) and add the offset before the only integer rounding
     (`offset_at="pre"`); the public description divides (`div`) and adds after it (`post`).
-    Infinities saturate; NaN gives 0.
+    `signed_range`: -128..127 limits uint8 too, as the description has it. Infinities saturate; NaN
+    gives 0.
     """
     require("scale_by", scale_by, ("mul", "div"))
     require("offset_at", offset_at, ("pre", "post"))
@@ -54,7 +56,8 @@ def quantize_int8(
     if offset is not None and offset_at == "post":
         integers = float_to_int(integers + offset.astype(np.float64), "i32", "rint")
     form = lookup("i8" if offset is None else "ui8")
-    codes = np.clip(integers, int(form.lowest), int(form.highest)).astype(form.dtype)
+    highest = min(int(form.highest), 127) if signed_range else int(form.highest)
+    codes = np.clip(integers, int(form.lowest), highest).astype(form.dtype)
     return Int8Result(products, integers, codes)
 
 

@@ -133,6 +133,8 @@ def _round_exact_sum(v: np.ndarray, p: Parameters, modulo: float | None) -> np.n
 def add_after(scheme: Scheme, parameters: Parameters, out: Storage) -> list[FormulaStep]:
     """Return the steps between the rounding and the limits of the output."""
     steps = []
+    if scheme.nan == "zero" and scheme.zero == "after" and "s9" not in scheme.through:
+        steps.append(FormulaStep("NaN as 0", _nan_as_zero, neutral=not parameters.has_zero))
     if "s32" in scheme.through:
         steps.append(FormulaStep("to s32, saturating", _to_s32, neutral=True))
         steps.append(FormulaStep("to f16, saturating", _to_f16, neutral=True))
@@ -145,6 +147,11 @@ def add_after(scheme: Scheme, parameters: Parameters, out: Storage) -> list[Form
     elif scheme.zero == "after" and parameters.has_zero:
         steps.append(FormulaStep("+ z (integer)", lambda v, p: np.add(v, p.zero, out=v)))
     return steps
+
+
+def _nan_as_zero(v: np.ndarray, p: Parameters) -> np.ndarray:
+    v[np.isnan(v)] = 0
+    return v
 
 
 def _to_s32(v: np.ndarray, p: Parameters) -> np.ndarray:

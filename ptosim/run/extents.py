@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +29,7 @@ class Needed:
     elements: int
     shape: tuple[int, ...]
     is_whole: bool = True
+    in_order: bool = False  # a view has that shape, row after row
 
 
 def needed_elements(function: Function, scalars: Mapping[str, Any]) -> dict[str, Needed]:
@@ -63,7 +65,9 @@ def _larger(known: Needed | None, reach: Needed) -> Needed:
     if known is None:
         return reach
     elements = max(known.elements, reach.elements)
-    return Needed(elements, known.shape if known.shape == reach.shape else (elements,))
+    if known.shape != reach.shape:
+        return Needed(elements, (elements,))
+    return Needed(elements, known.shape, in_order=known.in_order and reach.in_order)
 
 
 def _reach(op: Operation, scalars: Mapping[str, Any]) -> Needed | None:
@@ -78,9 +82,18 @@ def _reach(op: Operation, scalars: Mapping[str, Any]) -> Needed | None:
     spec = view_spec(*five_dims(sizes, strides), type_.elem, "nd")
     elements = spec.high + 1
     kept = tuple(d for i, d in enumerate(sizes) if d != 1 or i >= len(sizes) - 2)
-    return Needed(
-        elements, kept if int(np.prod(sizes, dtype=np.int64)) == elements else (elements,)
+    if math.prod(sizes) != elements:
+        return Needed(elements, (elements,))
+    rows_first = all(
+        size == 1 or stride == math.prod(sizes[i + 1 :])
+        for i, (size, stride) in enumerate(zip(sizes, strides, strict=True))
     )
+    return Needed(elements, kept, in_order=rows_first)
+
+
+def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without its dimensions of one."""
+    return tuple(size for size in shape if size != 1)
 
 
 def _known(operands: Any, scalars: Mapping[str, Any]) -> tuple[int, ...] | None:

@@ -48,7 +48,7 @@ from ptosim.passes.place.cores import CoreRole, Plan, has_abstract, peer_functio
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results, sharing
-from ptosim.run.extents import Needed, missing_scalars, needed_elements
+from ptosim.run.extents import Needed, missing_scalars, needed_elements, squeezed
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.options import parse as parse_sanitize
@@ -366,9 +366,10 @@ class Launch:
     ) -> None:
         """Say that the views of the program see an array in another shape than it has."""
         reached = needed.get(value.name)
-        if reached is None or len(shape) < 2 or len(reached.shape) < 2:
+        if reached is None or not reached.in_order or math.prod(shape) != reached.elements:
             return
-        if math.prod(shape) == reached.elements and shape != reached.shape:
+        one, other = squeezed(shape), squeezed(reached.shape)
+        if one != other and len(one) == len(other):
             had, seen = ("x".join(map(str, s)) for s in (shape, reached.shape))
             self.sink.report(
                 "PTO6043",

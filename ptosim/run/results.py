@@ -72,7 +72,8 @@ def _roles_of(op: Operation, value: Value) -> list[Role]:
 
 
 def output_tiles(function: Function) -> list[Value]:
-    """Tile arguments that something writes, and in a snippet the results that nothing consumes."""
+    """Tile arguments that something writes, and results of tile operations that nothing consumes or
+    that are returned: of a snippet, and of a function that takes tiles."""
     outputs = [
         value
         for value in function.args
@@ -84,6 +85,15 @@ def output_tiles(function: Function) -> list[Value]:
             for op in function.body
             for v in op.results
             if isinstance(v.type, TileType) and not _is_read(function, v)
+        ]
+    elif any(isinstance(value.type, TileType) for value in function.args):
+        returned = _returned_values(function)
+        outputs += [
+            v
+            for op in function.body
+            if op.definition is not None and op.definition.form == "dps"
+            for v in op.results
+            if isinstance(v.type, TileType) and (v in returned or not _is_read(function, v))
         ]
     return outputs
 
@@ -104,14 +114,19 @@ def output_values(function: Function) -> list[Value]:
 
 def _returned(function: Function) -> list[Value]:
     """What the function itself gives back, where its operations are of the quant dialect."""
-    last = function.body[-1] if function.body else None
     is_quant = any(
         op.definition is not None and op.definition.family == "quant" for op in function.ops
     )
-    if last is None or not last.has("returns") or not is_quant:
+    values = _returned_values(function) if is_quant else []
+    return [v for v in values if isinstance(v.type, (VectorType, ScalarType))]
+
+
+def _returned_values(function: Function) -> list[Value]:
+    last = function.body[-1] if function.body else None
+    if last is None or not last.has("returns") or not last.bound:
         return []
-    values = [operand.value for operand in last.bound["values"]]
-    return [v for v in values if v is not None and isinstance(v.type, (VectorType, ScalarType))]
+    values = (operand.value for operand in last.bound["values"])
+    return [v for v in values if v is not None]
 
 
 def value_array(held: Any, type_: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source
 from ptosim.run.parts import part_named, the_only
+from ptosim.syntax.cpp import from_cpp
 
 
 def read_source(source: str | Path | Source, filename: str | None = None) -> Source:
@@ -35,9 +36,15 @@ def read_source(source: str | Path | Source, filename: str | None = None) -> Sou
             raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
         except UnicodeDecodeError as problem:
             raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
-        whole = Source(filename or str(path), text)
+        whole = Source(filename or str(path), snippet_of(text))
         return part_named(whole, part) if part else whole
-    return Source(filename or "<text>", source)
+    return Source(filename or "<text>", snippet_of(source))
+
+
+def snippet_of(text: str) -> str:
+    """Return a text of calls of the C++ library as the snippet that they are; others as they
+    are."""
+    return from_cpp(text) or text
 
 
 def _names_file(text: str) -> bool:
@@ -90,7 +97,7 @@ def split_part(name: str) -> tuple[str, str]:
 def _text_of(stream: BinaryIO) -> Source:
     """Standard input can be read once, and each of several targets asks for it."""
     try:
-        return Source("<stdin>", stream.read().decode("utf-8-sig"))
+        return Source("<stdin>", snippet_of(stream.read().decode("utf-8-sig")))
     except UnicodeDecodeError as problem:
         raise UsageError(f"standard input is not UTF-8 text (byte {problem.start})") from problem
 

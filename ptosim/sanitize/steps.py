@@ -1,7 +1,8 @@
 """Whether an operation that works in steps writes bytes that a later step of it still has to read.
 
 A step is a row, and inside a row a repeat: 256 bytes of the wider type, ascending. A conversion
-into fewer bits does the last columns of all rows after the rest of all rows (pto-isa headers, A5)."""
+into fewer bits does the last columns of all rows after the rest of all rows (pto-isa headers of
+A5)."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ ROWS = [
     Row("nothing written", program("STORE"), "PTO7101", *WARNS),
     Row("in place", placed(IN_PLACE), "PTO6401", *WARNS),
     # a loop that no assembler refuses
-    Row("step", shipped_text("loop_without_step").replace("%step: index", "").replace("    %c8", "    %step = arith.constant 0 : index\n    %c8"), "PTO6006", *STOPS),
+    Row("step", shipped_text("loop_without_step").replace("%step: index", "").replace("    %c8", "    %step = arith.constant 0 : index\n    %c8"), "PTO1032", *REFUSED),
     # could be better
     Row("redundant", program(f"LOAD\n{pair('MTE2', 'MTE3')}\npto.barrier <PIPE_ALL>\nSTORE"), "PTO5301", "note", "lint", 0, None, options=("--redundant",)),
     Row("target", copy_program(arch=""), "PTO3003", "note", "lint", 0, 0, options=("-v",)),

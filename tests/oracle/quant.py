@@ -265,7 +265,11 @@ def fixpipe_cpumodel(x, s, m, z, bits, signed):
 
 def page(x, s, m, z, bits, signed):
     low, high = limits_of(bits, signed)
-    return _after(rounded(divided(x, s), "f32"), z, (max(low, -128), min(high, 127)))
+    limits = max(low, -128), min(high, 127)
+    q = rounded(divided(x, s), "f32")
+    if isinstance(q, float) and math.isnan(q):
+        return clamp(Fraction(z), limits, 0)
+    return _after(q, z, limits)
 
 
 def naive_f16(x, s, m, z, bits, signed):

@@ -270,12 +270,12 @@ for _form in ("ssa", "dps", "auto", "manual", "placed", "asm_form"):
 
 @program("page/asymmetric")
 def page_asymmetric() -> Arrays:
-    """To the letter of the page: round(x / scale) + offset."""
+    """To the letter of the page: round(x / scale) + offset in -128..127, unsigned."""
     x = randn((16, 64), 1)
     scale = np.abs(randn((16, 1), 2)) / np.float32(20) + np.float32(0.01)
     offset = np.full((16, 1), 128, np.float32)
     whole = np.rint((x / scale).astype(np.float32)) + offset
-    q = np.clip(np.rint(whole), 0, 255).astype(np.uint8)
+    q = np.clip(np.rint(whole), 0, 127).astype(np.uint8)
     return {"qp": np.concatenate([scale, offset], 1), "dst": q}
 
 

@@ -268,7 +268,27 @@ def test_the_page_divides_and_adds_late():
     text = f"%y = pto.tquant %x, %q : ({ABSTRACT}, {ABSTRACT}) -> {ABSTRACT}"
     got = run(text, {"x": X, "q": PAIR}, profile="page").outputs["y"]
     want = np.rint((X / PAIR[:, :1]).astype(np.float64)) + PAIR[:, 1:]
-    np.testing.assert_array_equal(got, np.clip(want, 0, 255).astype(np.uint8))
+    np.testing.assert_array_equal(got, np.clip(want, 0, 127).astype(np.uint8))
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_page_means_one_thing(asymmetric):
+    """`--profile page` and `scheme="page"`: the page's range holds for both modes."""
+    x = np.concatenate(
+        [X, np.float32([[0.5, -0.5, 1e9, -1e9, np.inf, -np.inf, np.nan, 1.5] * 8] * 16)]
+    )
+    scale = np.abs(np.concatenate([SCALE, SCALE]))
+    pair = np.concatenate([scale, np.full((32, 1), 128 if asymmetric else 0, np.float32)], 1)
+    text = f"%y = pto.tquant %x, %q : ({ABSTRACT}, {ABSTRACT}) -> {ABSTRACT}"
+    given = pair if asymmetric else scale
+    got = run(text, {"x": x, "q": given}, profile="page").outputs["y"]
+    zero = pair[:, 1].astype(np.int32) if asymmetric else 0
+    want = ptosim.quantize(
+        x, scheme="page", scale=scale[:, 0], zero_point=zero, axis=0,
+        dtype="ui8" if asymmetric else "i8",
+    )  # fmt: skip
+    np.testing.assert_array_equal(got, want)
+    assert (got == 127).any()
 
 
 def test_the_page_rounds_stochastically():

@@ -157,6 +157,29 @@ def test_a_sum_and_its_positive_part(dtype):
     Case("taddrelu", "a2a3", operands).check()
 
 
+@pytest.mark.parametrize("op", ["tpow", "tpows"])
+@pytest.mark.parametrize(
+    ("dtype", "kind"), [("bf16", ml_dtypes.bfloat16), ("f16", np.float16), ("f32", np.float32)]
+)
+def test_powers_of_high_precision(op, dtype, kind):
+    """A5 takes bf16 in this mode alone; 1.5 cubed is exact in all types."""
+    k = Kernel("a5")
+    a, d = k.tile("a", dtype, 16, 64), k.tile("d", dtype, 16, 64)
+    k.load("x", a)
+    other = ("%e", dtype)
+    if op == "tpow":
+        other = k.tile("b", dtype, 16, 64)
+        k.load("e", other)
+    else:
+        k.arg("e", dtype)
+    k.op(f"pto.{op}", [a, other], [d], "precisionType = #pto<pow_precision high_precision>")
+    k.store(d, "y")
+    x = np.full(1024, 1.5, kind)
+    powers = np.full(1024, 3, kind) if op == "tpow" else 3.0
+    got = k.run({"x": x, "e": powers, "y": np.zeros(1024, kind)}).outputs["y"]
+    assert (got.astype(np.float32) == 3.375).all()
+
+
 def test_powers_of_zero_and_one_on_a2a3():
     """A zero base has no sign there: 0 to a positive power, infinity to a negative one."""
     bases = np.array([-0.0, -0.0, 0.0, -1.0, -1.0, 2.0, 0.0, -2.0], np.float32)

@@ -89,6 +89,34 @@ def test_each_run_of_one_kind_is_a_section(work):
     assert result.findings == []
 
 
+def test_what_comes_before_the_first_section_is_for_every_core():
+    """The valid shape is set before the product; the vector cores know it."""
+    tile = VEC.replace("8x16xf32", "8x16xf32, valid=?x?")
+    before = f"""%tv = pto.alloc_tile valid_row = %c8 valid_col = %c16 : {tile}
+      pto.set_validshape %tv, %c8, %c1 : {tile}"""
+    work = (
+        SUM.replace(f"%tv = pto.alloc_tile : {VEC}", "")
+        .replace(VEC, tile)
+        .replace("8x16xf32>)", "8x1xf32>)")
+    )
+    text = (
+        program(before, PRODUCT, work)
+        .replace(
+            "%wx = pto.partition_view %vx, offsets = [%row, %c0], sizes = [%c8, %c16]",
+            "%wx = pto.partition_view %vx, offsets = [%row, %c0], sizes = [%c8, %c1]",
+        )
+        .replace("!pto.partition_tensor_view<8x16xf32>", "!pto.partition_tensor_view<8x1xf32>")
+    )
+    x = np.arange(256, dtype=np.float32).reshape(16, 16)
+    given = {n: np.zeros((16, 16), np.float16) for n in "ab"} | {
+        "c": np.zeros((16, 16), np.float32),
+        "x": x,
+    }
+    found = ptosim.load(text).run(given).outputs["x"]
+    assert np.array_equal(found[:, 0], 2 * x[:, 0])
+    assert np.array_equal(found[:, 1:], x[:, 1:])
+
+
 def test_what_is_of_one_kind_needs_no_section():
     assert cores(program(SUM)) == ["any"]
     assert cores(program(PRODUCT)) == ["any"]

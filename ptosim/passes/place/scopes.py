@@ -21,6 +21,10 @@ from ptosim.passes.place.sides import has_registers, is_register, makes_register
 _MEMORY = (PtrType, MemRefType, TileType)
 
 
+OF_REGISTERS = frozenset(("vector_region", "loads", "stores"))
+"""Traits of operations that can be of registers without making one."""
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """Operations of a block that become a region: its first and last one are of registers."""
@@ -130,6 +134,8 @@ def _source(value: Value) -> list[Operation] | None:
 
 def wrap(function: Function, row: OpDef) -> None:
     """Put a region around each run of a function, in what its blocks execute."""
+    if not any(op.traits & OF_REGISTERS or makes_registers(op) for op in function.ops):
+        return
     runs = list(runs_of(function.op.regions[0].blocks))
     users: dict[Value, list[Operation]] = {}
     for op in function.ops if runs else ():

@@ -103,7 +103,9 @@ def _split(function: Function, resolved: ResolvedModule) -> None:
         if row is None or any(map(covered, part.ops)):
             continue
         made: list[Operation] = []
-        for run, is_inside in _cut(part, users):
+        head = _head(part, resolved.target) if part is parts[0] else 0
+        made += part.ops[:head]
+        for run, is_inside in _cut(part, part.ops[head:], users):
             made += [around(run, row)] if is_inside else run
         replaced |= {op: [] for op in part.ops} | {part.ops[0]: made}
     block = function.op.regions[0].blocks[0]
@@ -124,16 +126,23 @@ def _users(function: Function, parts: Sequence[Segment]) -> Users:
     return found
 
 
-def _cut(part: Segment, users: Users) -> Iterator[tuple[list[Operation], bool]]:
+def _head(part: Segment, target: str) -> int:
+    """How many operations come before the first that is of a kind: every core executes them."""
+    return next((at for at, op in enumerate(part.ops) if votes((op,), target)), len(part.ops))
+
+
+def _cut(
+    part: Segment, ops: Sequence[Operation], users: Users
+) -> Iterator[tuple[list[Operation], bool]]:
     """Yield pieces of a segment and whether a section goes around them: what it defines for others
     and the end of the function stay outside."""
     shared: set[Operation] = set()
-    for op in reversed(part.ops):
+    for op in reversed(ops):
         taken = [(user, p) for v in op.results for user, p in users.get(v, ())]
         if not op.regions and any(p is not part or user in shared for user, p in taken):
             shared.add(op)
     run: list[Operation] = []
-    for op in part.ops:
+    for op in ops:
         if not op.has("returns") and op not in shared:
             run.append(op)
             continue
@@ -145,10 +154,11 @@ def _cut(part: Segment, users: Users) -> Iterator[tuple[list[Operation], bool]]:
         yield run, True
 
 
-def escaping(function: Function, target: str) -> Iterator[tuple[Value, Operation, str]]:
+def escaping(
+    function: Function, parts: Sequence[Segment], target: str
+) -> Iterator[tuple[Value, Operation, str]]:
     """Yield values that operations of one kind of core make and other segments use, with the user
     and the kind."""
-    parts = segments(function, target)
     if len({part.side for part in parts} - {None}) < 2:
         return
     users = _users(function, parts)

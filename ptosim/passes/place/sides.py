@@ -40,9 +40,11 @@ def side_of_op(op: Operation, target: str) -> str | None:
     row = op.definition
     if row is None or row.family in _NEUTRAL_FAMILIES or op.has("both_sides"):
         return None
-    if row.fifo is not None:
-        return row.side or (None if row.fifo == "open" else OPEN)
-    if not op.traits.isdisjoint(_ONLY_VECTOR) or has_registers(op):
+    if row.fifo == "open" or row.side is not None:
+        return row.side
+    if not op.traits.isdisjoint(_ONLY_VECTOR):
+        return VECTOR
+    if row.family.startswith("micro") and has_registers(op):
         return VECTOR
     if op.has("flag") or op.has("cross_core"):
         return _SIDES.get(_signalling_pipe(op, target), OPEN)

@@ -85,7 +85,7 @@ class _Chooser:
         and every other operand is as the first."""
         if operand == _first_input(op):
             element = "bf16" if _is_mxfp4(op) else "f32"
-            return _tile(dtype(element), *_DEFAULT_SHAPE)
+            return _tile(dtype(element), *_default_shape(op))
         source = self._source(op)
         if operand in _PARAMETERS:
             return _tile(dtype("f32"), source.rows, 1)
@@ -104,7 +104,7 @@ class _Chooser:
         operand = op.bound.get(_first_input(op))
         name = getattr(getattr(operand, "value", None), "name", "")
         found = self.types.get(name) or getattr(operand, "type", None)
-        return found if isinstance(found, TileType) else _tile(dtype("f32"), *_DEFAULT_SHAPE)
+        return found if isinstance(found, TileType) else _tile(dtype("f32"), *_default_shape(op))
 
     def _output(self, op: Operation, operand: str) -> TileType:
         source = self._source(op)
@@ -132,6 +132,11 @@ class _Chooser:
         if type_.dtype.name in ("ui8", "f8E8M0FNU"):
             return "f8E4M3FN"
         return "ui8" if type_.cols == 2 else "i8"
+
+
+def _default_shape(op: Operation) -> tuple[int, int]:
+    """16x64; groups of 32 along columns need as many rows."""
+    return _DEFAULT_SHAPE if attribute_of(op, "grp_axis") != 0 else (64, 64)
 
 
 def _first_input(op: Operation) -> str:

@@ -27,6 +27,11 @@ def arg_stride(count: Any, bits: int) -> Any:
     return _up(2 * repeats, per_block) + _up(repeats, per_block)
 
 
+def known_cols(view: Any) -> int:
+    """Valid columns where the type says them, else all that the tile has."""
+    return view.v_col if isinstance(view.v_col, int) else view.cols
+
+
 def columns(tiles: Sequence[Any]) -> int:
     """Columns of all tiles together."""
     return sum(tile.cols for tile in tiles)
@@ -71,6 +76,7 @@ def wrap_scratch(src: Any, dst: Any) -> Any:
 SIZES: dict[str, Callable[..., Any]] = {
     "arg_stride": arg_stride,
     "columns": columns,
+    "known_cols": known_cols,
     "transposes_in_blocks": transposes_in_blocks,
     "wrap_scratch": wrap_scratch,
     "wraps_by_scratch": wraps_by_scratch,

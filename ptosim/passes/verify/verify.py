@@ -103,7 +103,10 @@ class _Verifier:
             *check_results(op, definition, self.source),
         ]
         self.found.extend(faults)
-        if faults or not attributes_fit or not is_complete(op) or not self._has_only_tiles(op):
+        only_types = not self._has_only_tiles(op)
+        if faults or not attributes_fit or not is_complete(op):
+            return
+        if only_types and "memref_elements" not in op.traits:
             return
         if not (op.variant.elements or op.variant.rules):
             return
@@ -111,13 +114,21 @@ class _Verifier:
         if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
             return
         if not self._low_precision(op, definition):
-            self._rules(op, definition, op.variant, names)
+            self._rules(op, definition, op.variant, names, only_types=only_types)
 
     def _rules(
-        self, op: Operation, definition: OpDef, variant: Variant, names: dict[str, Any]
+        self,
+        op: Operation,
+        definition: OpDef,
+        variant: Variant,
+        names: dict[str, Any],
+        *,
+        only_types: bool,
     ) -> None:
         for element in variant.elements:
             self._element_rule(op, definition, element, names)
+        if only_types:
+            return
         skipped = _skipped(definition, names)
         stops = "first_rule" in op.traits
         for rule in variant.rules:

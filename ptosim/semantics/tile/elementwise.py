@@ -77,6 +77,8 @@ def _power(op: Binding, dtype: np.dtype) -> Function:
         return stored(_integer_power_signed if signed else _integer_power)
     if by_a3:
         return stored(_power_of_a3)
+    if dtype not in (np.float32, np.float16):
+        return stored(_power_by_f32)
     return lambda bases, exponents, out: transcendental.power(bases, _like(exponents, bases), out)
 
 
@@ -89,6 +91,12 @@ def _integer_power_signed(bases: np.ndarray, exponents: Any) -> np.ndarray:
         np.asarray(_like(v, bases)).astype(bases.dtype).view(np.int32) for v in (bases, exponents)
     )
     return numerics.power_int(*words).view(bases.dtype)
+
+
+def _power_by_f32(bases: np.ndarray, exponents: Any) -> np.ndarray:
+    """The power rounded to f32, then to the type of the elements."""
+    wide = np.asarray(_like(exponents, bases)).astype(np.float32)
+    return transcendental.power(bases.astype(np.float32), wide).astype(bases.dtype)
 
 
 def _power_of_a3(bases: np.ndarray, exponents: Any) -> np.ndarray:

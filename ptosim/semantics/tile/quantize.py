@@ -29,11 +29,14 @@ def tquant_int8(op: Binding) -> Commit:
     codes = op.region("dst", src.v_row, src.v_col)
     scale, offset = _parameters(op, src)
     by, at = op.switch("tquant.int8_scale"), op.switch("tquant.int8_offset")
+    is_signed = op.switch("tquant.int8_range") == "signed"
     leave = _clobber(op, src)
 
     def quantize() -> None:
         shift = None if offset is None else offset()
-        result = affine.quantize_int8(values, scale(), shift, scale_by=by, offset_at=at)
+        result = affine.quantize_int8(
+            values, scale(), shift, scale_by=by, offset_at=at, signed_range=is_signed
+        )
         if leave is not None:
             leave(result)
         codes[...] = result.codes

@@ -102,4 +102,4 @@ def test_a_constant_step_is_positive(step):
         PROGRAM.replace("%c1 = arith.constant 1", f"%c1 = arith.constant {step}"), dry_run=False
     )
     assert "'scf.for' op constant step operand must be positive" in found[0].message
-    assert found[0].code == "PTO6006"
+    assert found[0].code == "PTO1032"

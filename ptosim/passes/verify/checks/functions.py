@@ -180,12 +180,12 @@ _WORDS = {"scf.yield": "yields", "scf.condition": "passes on"}
 def regions(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report regions that end without the values that their operation gives, or with others,
     conditions that are no i1, and constant steps that do not count up."""
-    source = resolved.module.source
+    source, rules = resolved.module.source, unit_rules(resolved.date).rules
     for op in resolved.ops:
         if op.name in ("scf.if", "scf.condition"):
             yield from _truth(op, source)
         if op.name == "scf.for":
-            yield from _step(op, source)
+            yield from _step(op, source, refused="constant_step" in rules)
         if op.name in _WITH_REGIONS:
             yield from _regions(op, source)
         for region in op.regions:
@@ -226,12 +226,12 @@ def _truth(op: Operation, source: Source) -> Iterator[Diagnostic]:
         )
 
 
-def _step(op: Operation, source: Source) -> Iterator[Diagnostic]:
+def _step(op: Operation, source: Source, *, refused: bool) -> Iterator[Diagnostic]:
     operand = op.bound.get("step")
     step = constant(operand)
     if step is not None and step <= 0:
         yield finding(
-            "PTO6006",
+            "PTO1032" if refused else "PTO6006",
             f"'scf.for' op constant step operand must be positive, not {step}",
             operand_span(operand, op, source),
             help="count up, and compute the descending number from the loop's variable",

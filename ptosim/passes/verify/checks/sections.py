@@ -63,9 +63,10 @@ def uncovered(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     rules = unit_rules(resolved.date)
     for function in resolved.functions.values():
         if infers(function, resolved):
-            for part in segments(function, resolved.target):
+            parts = segments(function, resolved.target)
+            for part in parts:
                 yield from _segment(part, rules.rules, resolved)
-            yield from _escaping(function, rules.rules, resolved)
+            yield from _escaping(function, parts, rules.rules, resolved)
 
 
 def _segment(
@@ -98,10 +99,10 @@ def _uncovered(text: str, op: Operation, resolved: ResolvedModule) -> Diagnostic
 
 
 def _escaping(
-    function: Function, rules: dict[str, str], resolved: ResolvedModule
+    function: Function, parts: list[Segment], rules: dict[str, str], resolved: ResolvedModule
 ) -> Iterator[Diagnostic]:
     source = resolved.module.source
-    for value, user, side in escaping(function, resolved.target):
+    for value, user, side in escaping(function, parts, resolved.target):
         text = rules["section_value"].replace("{section}", f"pto.section.{side}")
         yield finding(
             "PTO5071",

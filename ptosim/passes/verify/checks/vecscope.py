@@ -10,17 +10,15 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType, TileType, Type, ViewType
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
-from ptosim.passes.place.scopes import escapes, runs_of
+from ptosim.passes.place.scopes import OF_REGISTERS, escapes, runs_of
 from ptosim.passes.place.sides import CUBE, has_registers, is_register, makes_registers
-
-_OF_REGISTERS = frozenset(("vector_region", "loads", "stores"))
 
 
 def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report registers outside vector regions, and what must not be inside them."""
     rules, source = unit_rules(resolved.date).rules, resolved.module.source
     infers = "inferred_regions" in rules
-    if not any(op.traits & _OF_REGISTERS or makes_registers(op) for op in resolved.ops):
+    if not any(op.traits & OF_REGISTERS or makes_registers(op) for op in resolved.ops):
         return
     for function in resolved.functions.values():
         if not infers:
