@@ -253,10 +253,10 @@ class _Placer:
 
     def scratch(self, op: Operation) -> None:
         """Give an operation the scratch that it needs and the program leaves out."""
-        names = environment(op, self.resolved.target)
         for name, use in (op.scratch or {}).items():
             if not use.is_lacking or not self._gives(use.definition):
                 continue
+            names = environment(op, self.resolved.target)
             size = evaluate(use.definition.bytes or "", names)
             if not isinstance(size, int):  # of an operand without a type or extents
                 continue
