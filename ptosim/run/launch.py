@@ -301,9 +301,13 @@ class Launch:
                         self.program.initial[self.program.slots[same]] = held
 
     def _report_shared(self) -> None:
-        """Say which arguments share memory."""
+        """Say which arguments share memory; what points to a rank that the caller names is meant
+        to."""
+        meant = {self._key(v.name, r) for r, v, alias in self._aliases if alias.rank is not None}
         by_buffer: dict[int, list[str]] = {}
         for name, array in self.arrays.items():
+            if name in meant:
+                continue
             by_buffer.setdefault(array.number, []).append(name)
         for names in by_buffer.values():
             if len(names) > 1:

@@ -225,7 +225,8 @@ def _sequence(items: Any) -> str:
 def _dps(op: Operation) -> str:
     parts = [op.name]
     if op.ins:
-        values = [_item(v) for v in op.ins if not isinstance(v, dict)]
+        words_after = [v for v in op.ins if _is_after_types(op, v)]
+        values = [_item(v) for v in op.ins if not isinstance(v, dict) and v not in words_after]
         inner = ", ".join(values)
         for extra in (v for v in op.ins if isinstance(v, dict)):
             inner += f" {_dict(extra)}" if inner else _dict(extra)
@@ -234,7 +235,8 @@ def _dps(op: Operation) -> str:
             pairs = zip(values, op.ins_types, strict=True)
             inner, types = ", ".join(f"{v} : {t.value}" for v, t in pairs), ""
         words = "".join(f" {_ins_word(c)}" for c in op.clauses if c.kind == "ins_word")
-        parts.append(f"ins({inner}{types}{words})")
+        after = "".join(f", {_item(v)}" for v in words_after)
+        parts.append(f"ins({inner}{types}{words}{after})")
     if op.outs:
         types = f" : {_types(op.outs_types)}" if op.outs_types else ""
         parts.append(f"outs({', '.join(map(_item, op.outs))}{types})")
@@ -253,6 +255,13 @@ def _dps(op: Operation) -> str:
 
 _TYPE_EACH = frozenset(("pto.tmov", "pto.tstore"))
 """Operations whose inputs are each followed by their type (PTO assembler, assembly formats)."""
+
+
+def _is_after_types(op: Operation, value: Any) -> bool:
+    """True for a string behind the types: the axis of a mask."""
+    if not op.ins_types or getattr(value, "type", "") != "STRING":
+        return False
+    return value.start > op.ins_types[-1].start
 
 
 def _ins_word(word: Node) -> str:

@@ -98,7 +98,8 @@ class Planner:
                     self.plan.walls_before.append(block.ops[-1])
 
     def _item(self, op: Operation) -> _Item:
-        return _Item(op, self._all_touches(op), op.has("call"))
+        is_wall = op.has("call") and self.accesses.helper(op) is None
+        return _Item(op, self._all_touches(op), is_wall)
 
     def _all_touches(self, op: Operation, *, in_region: bool = False) -> list[Touch]:
         found = self._inside.get(op)
