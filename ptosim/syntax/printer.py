@@ -278,6 +278,8 @@ def _items(op: Operation) -> str:
     if op.type_list:
         text += " : " + _type_items(op)
     text += "" if op.regions else _trailing(op, op.items)
+    if op.name == "llvm.getelementptr" and op.arrow:
+        return f"{text} -> {_types(op.arrow)}"  # the second one is no result
     return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 
 
@@ -285,6 +287,8 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
     """Operands are separated by commas; clauses, `key =` after none, words before lists and
     dictionaries follow a space; brackets and parentheses directly after the name touch it."""
     kind = item.kind if isinstance(item, Node) else ""
+    if op.name == "llvm.alloca":
+        return " "  # `%n x f32`
     if previous is None:
         return "" if kind in ("list", "paren", "launch") else " "
     before = previous.kind if isinstance(previous, Node) else ""
