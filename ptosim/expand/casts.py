@@ -119,7 +119,8 @@ def _value(out: Writer, given: str, request: Request) -> str:
         )
     if (src, dst) == ("i64", "i32"):
         return _low_words(out, given, request.saturates)
-    if (src, dst) == ("f16", "hif8"):
+    # From f16 to a 32-bit integer an instruction always saturates; f32 says whether.
+    if (src, dst) == ("f16", "hif8") or ((src, dst) == ("f16", "i32") and not request.saturates):
         single = out.convert(given, "f16", "f32", "EVEN")
         return _value(out, single, Request("f32", dst, letter, request.saturates))
     part = _part(src, dst)

@@ -26,7 +26,8 @@ SLOT_BLOCK_NUM = 4
 SLOT_SUBBLOCK_NUM = 5
 SLOT_LOOPS = 6  # loop registers of the older copies, a tuple of pairs (name, value)
 SLOT_STORES = 7  # how stores to global memory combine with what is there; None: they replace it
-FIRST_SLOT = 8
+SLOT_MASKS = 8  # mask registers of the vector unit of A2/A3: whether they count, and both words
+FIRST_SLOT = 9
 
 CUBE_SPACES = frozenset(("mat", "left", "right", "acc", "bias", "scaling"))
 

@@ -195,6 +195,30 @@ def mxfp8_dn_pipeline() -> Arrays:
 # -- layers of models --------------------------------------------------------------------------------
 
 
+@program("model/expert_dispatch")
+def expert_dispatch() -> Arrays:
+    """Each token comes back from its expert scaled by the expert's gain, and is added to itself."""
+    gains = np.repeat(np.array([0.5, -2.0], np.float32), 8)[:, None]
+    tokens = [randn((16, 64), 161), randn((16, 64), 162)]
+    return {f"out{rank}": x * gains + x for rank, x in enumerate(tokens)}
+
+
+@program("model/linear_relu")
+def linear_relu() -> Arrays:
+    a = randn((64, 32), 171).astype(np.float16).astype(np.float64)
+    b = randn((32, 64), 172).astype(np.float16).astype(np.float64)
+    return {"y": np.maximum(a @ b + randn((1, 64), 173), 0).astype(np.float32)}
+
+
+@program("model/linear_int8")
+def linear_int8() -> Arrays:
+    """convert(relu(a b) / 32) to f16, and the residual in f16."""
+    a = np.random.default_rng(181).integers(-8, 8, (64, 32))
+    b = np.random.default_rng(182).integers(-8, 8, (32, 64))
+    hidden = (np.maximum(a @ b, 0) * 0.03125).astype(np.float16)
+    return {"y": hidden + randn((64, 64), 183).astype(np.float16)}
+
+
 @program("model/swiglu_mxfp8")
 def swiglu_mxfp8() -> Arrays:
     """gate / (1 + exp(-gate)) * up with a rounding to f32 for each operation, then MXFP8 by rows."""
@@ -403,6 +427,12 @@ def mxfp4_quantise() -> Arrays:
     scales = ocp_exponents(np.abs(x).max(2), 2)
     found = e2m1(x * np.exp2(127.0 - scales)[:, :, None]).reshape(16, 64, 2)
     return {"q": found[..., 0] | found[..., 1] << 4, "scales": scales}
+
+
+@program("micro/sigmoid_a2a3")
+def sigmoid() -> Arrays:
+    x = randn((1, 10000), 66).astype(np.float64)
+    return {"y": (1 / (1 + np.exp(-x))).astype(np.float32)}
 
 
 @program("micro/simt_histogram")

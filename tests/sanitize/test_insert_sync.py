@@ -231,6 +231,32 @@ def test_a_register_is_read_after_the_pipe_that_writes_it():
     assert inserted(text, "g") == [*pair("MTE2", "V"), *pair("V", "S")]
 
 
+HELPER = f"""func.func private @twice(%t: {TILE}) attributes {{pto.tileop.helper}} {{
+    %c0 = arith.constant 0 : index
+    %p = pto.tile_buf_addr %t : {TILE} -> !pto.ptr<f32, ub>
+    %m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+    %x = pto.vlds %p[%c0] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>
+    %y = pto.vadd %x, %x, %m : !pto.vreg<64xf32>, !pto.vreg<64xf32>, !pto.mask<b32> -> !pto.vreg<64xf32>
+    pto.vsts %y, %p[%c0], %m : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>
+    return
+  }}
+  func.func @k("""
+
+
+def test_a_call_of_a_helper_is_one_operation_of_the_vector_unit():
+    """Nothing is put into the helper; the caller has the flags of an operation on the tile."""
+    text = program(f"LOAD\nfunc.call @twice(%a) : ({TILE}) -> ()\nSTORE", "a5").replace(
+        "func.func @k(", HELPER
+    )
+    flagged, _ = rewritten(Source("k", text), FrontOptions(), plan=False, insert_sync=True)
+    words = re.findall(r"(?:set|wait)_flag\[<PIPE_\w+>, <PIPE_\w+>", flagged)
+    assert words == [*pair("MTE2", "V"), *pair("V", "MTE3")]
+    assert "barrier" not in flagged.partition("func.func @k")[0]
+    result = ptosim.load(flagged, sync="manual").run({"x": X, "y": np.zeros_like(X)})
+    assert result.findings == []
+    assert np.array_equal(result.outputs["y"][0], 2 * X[0])
+
+
 def test_a_region_that_the_text_leaves_out_is_one_operation():
     """The flags are around the run of register operations, none in it."""
     mask = '%m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>'

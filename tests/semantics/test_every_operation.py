@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 FAMILIES = (
     "elementwise", "tile_scalar", "expand", "reduce", "generate", "convert", "move", "memory",
-    "sort", "matmul", "pipes", "comm",
+    "sort", "matmul", "pipes", "comm", "mx",
 )  # fmt: skip
 
 # What an operation cannot be asked for, and why.
@@ -261,6 +261,12 @@ OWN: dict[str, dict[str, str]] = {
     "tdequant": {
         "edges": "test_convert:test_dequantise",
         "cpu": "test_convert:test_dequantise_of_the_cpu_simulator_takes_a_column_for_each",
+    },
+    "tquant.mx": {
+        "edges": "test_quantize_results:test_numbers_of_every_kind",
+        "switches": "test_quantize_results:test_both_settings_for_numbers_that_they_concern",
+        "exponent": "test_quantize_results:test_the_largest_exponent_of_four_bits",
+        "rounding": "test_quantize_results:test_rounding",
     },
     "tquant": {
         "edges": "test_quantize_int8:test_parameters_are_read_from_flat_memory",

@@ -42,7 +42,7 @@ def test_a_stream_takes_the_same_with_values_and_without(target):
     text = stream_loop().replace('"a5"', '"a3"' if target == "a2a3" else '"a5"')
     program = ptosim.load(text, target=target)
     wide = np.zeros((16, 65536), np.float32)
-    args = {"x": wide, "y": wide[:, :64].copy(), "z": wide, "n": 80}
+    args = {"x": wide, "y": wide[:, :64].copy(), "z": wide.copy(), "n": 80}
     result = program.run(args, sanitize="none")
     report = program.cost(args={"n": 80})
     assert result.cycles == report.cycles

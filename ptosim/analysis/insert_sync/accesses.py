@@ -14,11 +14,12 @@ from ptosim.effects.operands import named_values
 from ptosim.effects.row import is_inert, registers
 from ptosim.effects.storage import argument_of, is_handed_over, root_of
 from ptosim.ground.ir.core import Operand, Operation, Value
-from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.passes.place.planner import Placement
-from ptosim.passes.place.sides import pipe_of
+from ptosim.passes.place.sides import CUBE, pipe_of, votes
+from ptosim.passes.verify.checks.helpers import HELPER
 
 EVERYWHERE = (0, 1 << 62)
 
@@ -52,12 +53,16 @@ class Accesses:
     """Touches of operations, with the places of their storages."""
 
     def __init__(self, resolved: ResolvedModule, placement: Placement) -> None:
+        self.resolved = resolved
         self.target = resolved.target
         self.placement = placement
 
     def of(self, op: Operation, *, in_region: bool = False) -> list[Touch]:
         """Return what an operation itself touches; nothing for one that only makes a handle. What
         is `in_region`, in a vector region, is done by the vector unit."""
+        helper = self.helper(op)
+        if helper is not None:
+            return self._of_helper(op, helper)
         definition = op.definition
         if definition is None or definition.form == "core" or op.variant is None:
             return []
@@ -70,6 +75,17 @@ class Accesses:
         for names, writes in zip(registers(op, self.target), (False, True), strict=True):
             found += [Touch(pipe, REGISTER + n, 0, SPECIAL_REGISTER_BYTES, writes) for n in names]
         return found
+
+    def helper(self, op: Operation) -> Function | None:
+        """Return the helper that an operation calls: it is as one operation on tiles."""
+        name = op.bound.get("callee", "") if op.has("call") else ""
+        callee = self.resolved.functions.get(name)
+        return callee if callee is not None and HELPER in callee.op.attrs else None
+
+    def _of_helper(self, op: Operation, helper: Function) -> list[Touch]:
+        pipe = "M" if CUBE in votes(helper.body, self.target) else "V"
+        places = [p for v in op.operand_values() if (p := self._place(v)) is not None]
+        return [Touch(pipe, *place, writes) for place in places for writes in (False, True)]
 
     def _touches(self, op: Operation, value: Value, pipe: str, role: Role) -> Iterator[Touch]:
         place = self._place(value)

@@ -14,6 +14,8 @@ from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.place.cores import has_abstract, reached_functions
 from ptosim.passes.place.planner import Placement, called_functions, place
+from ptosim.passes.verify.checks.helpers import HELPER
+from ptosim.passes.verify.checks.simt import ENTRY
 
 
 class Edits:
@@ -100,6 +102,8 @@ def plan_of(front: Front, function: Function) -> Plan:
 
 
 def _synchronise(front: Front, function: Function, edits: Edits, sink: Sink) -> None:
+    if HELPER in function.op.attrs or ENTRY in function.op.attrs:
+        return  # its caller orders it, as one operation
     written = next((op for op in function.op.walk() if op.has("sync")), None)
     if written is not None:
         sink.report(

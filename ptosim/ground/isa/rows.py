@@ -212,8 +212,10 @@ def _with_template(row: TomlTable, templates: TomlTable, where: str) -> TomlTabl
 def _status(row: TomlTable, where: str) -> dict[str, Status]:
     given = row["status"]
     table = dict.fromkeys(TARGETS, given) if isinstance(given, str) else dict(given)
+    named = row.get("targets", TARGETS)  # some of a date only: `{ target = "a5", since = … }`
+    having = [entry["target"] if isinstance(entry, dict) else entry for entry in named]
     for target in TARGETS:
-        if target not in row.get("targets", TARGETS):
+        if target not in having:
             table[target] = "absent"
     try:
         return {target: Status(table.get(target, "absent")) for target in TARGETS}

@@ -166,12 +166,13 @@ class _Verifier:
         return self.takes_micro and definition.family.startswith("micro")
 
     def _only_there(self, op: Operation, definition: OpDef) -> None:
+        others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
         self._report(
             MICRO_CODE,
             f"'{op.name}' is accepted on {ARCH[self.target]}, and only {_archs_with(definition)} "
             "executes it",
             op.span(self.source),
-            help="run with `--target a5`, or use tile operations",
+            help=f"run with `--target {_target_of(others)}`, or use tile operations",
         )
 
     def _absent(self, op: Operation, definition: OpDef) -> None:

@@ -93,7 +93,7 @@ def reduce(op: Binding) -> Commit:
     def fold() -> None:
         total = sources[0].copy()
         for source in sources[1:]:
-            combine(total, source.copy(), total)
+            combine(total, source.copy(), out=total)
         np.copyto(target, total)
 
     return fold

@@ -125,6 +125,13 @@ def test_async_event(op: Binding) -> Commit:
 @kernel("pto.tput", "pto.tget")
 def copy_through_tile(op: Binding) -> Commit:
     """Copy src to dst, or add it with `atomicType`; the tile is scratch."""
+    for name in ("dst", "src"):
+        if not isinstance(op.values[name], GmView):
+            raise OpFault(
+                "PTO6025",
+                f"'{op.op.name}' copies between windows of global memory; {name} is none",
+                help="name a view for it, and the tile after the source",
+            )
     view = op.view("dst")
     source, target = _pair(op, op.view("src"), view)
     if op.attr("atomicType") != "atomic_add":

@@ -12,6 +12,7 @@ from ptosim.semantics.simt.arithmetic import as_signed, as_unsigned, maxnum, min
 from ptosim.semantics.simt.frame import Frame, Lanes, Run
 from ptosim.semantics.simt.memory import Element, element_of
 from ptosim.semantics.simt.table import LaneContext, lanes
+from ptosim.semantics.simt.tracks import run_of
 
 Update = Callable[[Lanes, Lanes], Lanes]
 """From old values and operands to new values, lane by lane."""
@@ -152,10 +153,8 @@ def _atomic(
         index = np.ascontiguousarray(frame.chosen(index, ids))
         given = [element_lanes(frame.chosen(values[s], ids), element) for s in sources]
         tracks = memory.tracks_of(place.memory, element.size)
-        start = index * view.strides[0]
-        conflict, _ = tracks.write(
-            start, element.size, frame.ids if ids is None else ids, atomic=True
-        )
+        step = view.strides[0]
+        conflict, _ = tracks.write(run_of(index), step, element.size, ids, atomic=True)
         if conflict is not None:
             memory.race(inner, place.memory, conflict, element.size)
         if is_used and len(index) > 1 and len(np.unique(index)) < len(index):

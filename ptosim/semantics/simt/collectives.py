@@ -19,7 +19,8 @@ Together = Callable[[Lanes, Lanes], Lanes]
 def _met(frame: Frame) -> tuple[Lanes, Lanes]:
     """Lane ids by warp as rows, and who takes part; they are in order from here on."""
     rows, on = frame.warps()
-    frame.clock.collective(np.flatnonzero(on.any(axis=1)))
+    is_whole = frame.mask is None
+    frame.clock.collective(slice(None) if is_whole else np.flatnonzero(on.any(axis=1)))
     return rows, on
 
 
@@ -95,7 +96,14 @@ def shuffle(ctx: LaneContext) -> Run:
     def run(frame: Frame) -> None:
         rows, on = _met(frame)
         given = frame.full(frame.values[value])
-        by = frame.full(frame.values[amount])[rows]
+        by = frame.values[amount]
+        if frame.mask is None and frame.threads % WARP == 0:
+            lane = frame.ids % WARP
+            other, inside = _source_lane(word, lane, by, width)
+            source = frame.ids - lane + np.where(inside, other, lane)
+            frame.values[target] = given.take(source, axis=-1)
+            return
+        by = frame.full(by)[rows]
         lane = np.broadcast_to(np.arange(WARP), rows.shape)
         other, inside = _source_lane(word, lane, by, width)
         other = np.where(inside, other, lane)

@@ -129,10 +129,13 @@ class Frame:
     def warps(self) -> tuple[Lanes, Lanes]:
         """Return lane ids by warp as rows (missing lanes repeat the last thread), and who of them
         executes."""
-        count = -(-self.threads // WARP)
-        rows = np.arange(count * WARP).reshape(count, WARP)
-        on = rows < self.threads
-        rows = np.minimum(rows, self.threads - 1)
+        rows = self._made.get("rows")
+        if rows is None:
+            count = -(-self.threads // WARP)
+            rows = np.arange(count * WARP).reshape(count, WARP)
+            self._made["on"] = rows < self.threads
+            rows = self._made["rows"] = np.minimum(rows, self.threads - 1)
+        on = self._made["on"]
         return rows, on if self.mask is None else on & self.mask[rows]
 
     # -- findings ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, PackedDType
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes
-from ptosim.semantics.simt.tracks import Conflict, Tracks
+from ptosim.semantics.simt.tracks import Conflict, Tracks, run_of
 
 _U64 = np.dtype(np.uint64)
 
@@ -94,6 +94,11 @@ class LaneMemory:
         """Return the elements of a memory and which of them each thread means. Lanes that do not
         execute mean one of those that do. Raises OpFault for a place outside the memory."""
         byte, size = pointer.byte, element.size
+        if offset is not None and len(byte) == 1 and not int(byte[0]) % size:
+            index = self._near(offset, int(byte[0]) // size)
+            view = self._view(pointer.memory, element)
+            if int(index.view(_U64).max()) < len(view):
+                return view, index
         if offset is not None:
             byte = byte + (offset if size == 1 else offset.astype(np.int64, copy=False) * size)
         mask = self.frame.mask
@@ -105,6 +110,15 @@ class LaneMemory:
         if int(np.bitwise_or.reduce(byte)) & (size - 1):
             return self._unaligned(pointer.memory, element, byte)
         return view, byte >> (size.bit_length() - 1)
+
+    def _near(self, offset: Lanes, first: int) -> Lanes:
+        """Elements counted from one that all threads mean."""
+        index = offset.astype(np.int64, copy=False)
+        index = index + first if first else index
+        mask = self.frame.mask
+        if mask is not None and len(index) > 1:
+            return np.where(mask, index, index[int(mask.argmax())])
+        return np.ascontiguousarray(index)
 
     def _unaligned(self, memory: Any, element: Element, byte: Lanes) -> tuple[np.ndarray, Lanes]:
         """Elements at any bytes, as a view with an element at each of them."""
@@ -139,7 +153,9 @@ class LaneMemory:
         view, index = self.place(op, pointer, offset, element)
         if self.watched:
             self._note_read(op, pointer, index, view, element)
-        return element.unpacked(view.take(index))
+        where = run_of(index)
+        found = view.take(index) if where is index else view[where].copy()
+        return element.unpacked(found)
 
     def store(
         self,
@@ -157,13 +173,13 @@ class LaneMemory:
         index = frame.chosen(index, ids)
         data = element.packed(frame.chosen(value, ids))
         tracks = self.tracks_of(pointer.memory, element.size)
-        start = index * view.strides[0]
-        conflict, kept = tracks.write(start, element.size, frame.ids if ids is None else ids)
+        where = run_of(index)
+        conflict, kept = tracks.write(where, view.strides[0], element.size, ids)
         if conflict is not None:
             self.race(op, pointer.memory, conflict, element.size)
         if kept is not None:
-            index, data = index[kept], data[kept]
-        view[index] = data
+            where, data = index[kept], data[kept]
+        view[where] = data
 
     def tracks_of(self, memory: Any, size: int) -> Tracks:
         """Return who accessed a memory; `size` are the bytes of the first access."""
@@ -183,8 +199,8 @@ class LaneMemory:
         everybody = len(index) == 1 and len(ids) > 1
         if len(index) > 1 and frame.mask is not None:
             index = index[ids]
-        start = index * view.strides[0]
-        conflict = tracks.read(start, element.size, ids[: len(start)], everybody=everybody)
+        where, step = run_of(index), view.strides[0]
+        conflict = tracks.read(where, step, element.size, ids, everybody=everybody)
         if conflict is not None:
             self.race(op, pointer.memory, conflict, element.size)
 

@@ -17,6 +17,8 @@ _WARPS = 1 << 13  # of several warps
 _SHIFT = 14
 
 Ids = np.ndarray
+Where = np.ndarray | slice
+"""Elements of a memory: one for each thread, or a run of them."""
 
 
 class Conflict(NamedTuple):
@@ -45,7 +47,7 @@ class Clock:
         self.floor = self.now << _SHIFT
         self._own = self.ids + self.floor
 
-    def collective(self, warps: np.ndarray) -> None:
+    def collective(self, warps: np.ndarray | slice) -> None:
         """Lanes of some warps have met."""
         self.now += 1
         self.warps[warps] = self.now << _SHIFT
@@ -85,19 +87,31 @@ class Tracks:
         self.watched = watched
         self.low, self.high = count * unit, 0  # bytes around all that was touched
 
-    def places(self, start: np.ndarray, size: int) -> np.ndarray:
-        """Return the units of elements of `size` bytes from `start` on: one, or a row of them."""
+    def _units(self, where: Where, step: int, size: int) -> Where:
+        """Return the units of elements of `size` bytes, one every `step` bytes: one for each, or a
+        row of them."""
+        if step == size == self.unit:
+            self._reach(where, step, size)
+            return where
+        start = _listed(where) * step
+        self._reach(start, 1, size)
         granule = self.unit
         if size < granule or (start & (granule - 1)).any():
             self._refine(min(size, 1 if (start & (size - 1)).any() else size))
         unit = self.unit
         first = start // unit
-        if self.watched:
-            self.low = min(self.low, int(start.min()))
-            self.high = max(self.high, int(start.max()) + size)
-        if size == unit:
-            return first
-        return first[:, None] + np.arange(size // unit)
+        return first if size == unit else first[:, None] + np.arange(size // unit)
+
+    def _reach(self, where: Where, step: int, size: int) -> None:
+        """Note the bytes around what is touched."""
+        if not self.watched:
+            return
+        if isinstance(where, slice):
+            low, high = where.start, where.stop - 1
+        else:
+            low, high = int(where.min()), int(where.max())
+        self.low = min(self.low, low * step)
+        self.high = max(self.high, high * step + size)
 
     def _refine(self, unit: int) -> None:
         factor = self.unit // unit
@@ -108,37 +122,39 @@ class Tracks:
             self.unit = unit
 
     def write(
-        self, start: np.ndarray, size: int, ids: Ids, *, atomic: bool = False
+        self, where: Where, step: int, size: int, ids: Ids | None, *, atomic: bool = False
     ) -> tuple[Conflict | None, np.ndarray | None]:
-        """Note writes of threads in the order of their ids; return the first conflict, and which of
-        the writes count where not all do: of several threads the one with the highest id."""
+        """Note writes of threads (None: of all) in the order of their ids; return the first
+        conflict, and which of the writes count where not all do: of several threads the one with
+        the highest id."""
         clock = self.clock
-        at = self.places(start, size)
+        at = self._units(where, step, size)
         same = ATOMIC if atomic else 0
-        own = clock.stamps(ids) | same
-        wide = at.ndim > 1
+        own = clock.stamps(ids) | same if same else clock.stamps(ids)
+        ids = clock.ids if ids is None else ids
+        wide = not isinstance(at, slice) and at.ndim > 1
         if wide:
             own, ids = own[:, None], ids[:, None]
         conflict, kept = None, None
         before = self.writes[at]
-        if before.max() >= clock.floor:
+        if before.max() >= clock.floor and not np.array_equal(before, own):
             found = clock.conflicting(before, ids, same)
-            conflict = _first("write", found, before, ids, start)
+            conflict = _first("write", found, before, ids, where, step)
             later = found & ((before & _THREAD) > ids)
             if later.any():
                 kept = ~(np.bitwise_or.reduce(later, axis=1) if wide else later)
         if self.watched:
-            conflict = conflict or self._over_reads(at, ids, start, same)
+            conflict = conflict or self._over_reads(at, ids, where, step, same)
         if kept is not None:
-            at, own = at[kept], own[kept]
+            at, own = _listed(at)[kept], own[kept]
         self.writes[at] = own
-        if conflict is None and not atomic:
+        if conflict is None and not atomic and not isinstance(at, slice):
             now = self.writes[at]
-            conflict = _first("write", now != own, now, ids, start)
+            conflict = _first("write", now != own, now, ids, where, step)
         return conflict, kept
 
     def _over_reads(
-        self, at: np.ndarray, ids: Ids, start: np.ndarray, same: int
+        self, at: Where, ids: Ids, where: Where, step: int, same: int
     ) -> Conflict | None:
         """The first write of what another thread has read; an atomic update reads too."""
         if same:
@@ -147,40 +163,50 @@ class Tracks:
         if seen.max() < self.clock.floor:
             return None
         found = self.clock.conflicting(seen, ids, same)
-        return _first("overwrite", found, seen, ids, start)
+        return _first("overwrite", found, seen, ids, where, step)
 
     def read(
-        self, start: np.ndarray, size: int, ids: Ids, *, everybody: bool = False
+        self, where: Where, step: int, size: int, ids: Ids, *, everybody: bool = False
     ) -> Conflict | None:
         """Note reads, of one element by `everybody` where the place is the same for all threads."""
         clock = self.clock
-        at = self.places(start, size)
+        at = self._units(where, step, size)
         if everybody:
             ids = ids[:1]
         own = clock.stamps(ids)
-        if at.ndim > 1:
+        if not isinstance(at, slice) and at.ndim > 1:
             own, ids = own[:, None], ids[:, None]
         self._note_inputs(at)
         conflict = None
         before = self.writes[at]
-        if before.max() >= clock.floor:
+        if before.max() >= clock.floor and not np.array_equal(before, own):
             found = clock.conflicting(before, ids, 0)
-            conflict = _first("read", found, before, ids, start)
+            conflict = _first("read", found, before, ids, where, step)
         seen = self.reads[at]
-        recent = seen >= clock.floor
+        if isinstance(at, slice) and seen.max() < clock.floor:
+            self.reads[at] = own  # each element has one reader, and had none before
+            return conflict
+        self._read_again(at, np.array(seen), own, ids, everybody=everybody)
+        return conflict
+
+    def _read_again(
+        self, at: Where, seen: np.ndarray, own: np.ndarray, ids: Ids, *, everybody: bool
+    ) -> None:
+        """Note reads of elements that may have several readers."""
+        recent = seen >= self.clock.floor
         self.reads[at] = own
         now = self.reads[at]
         several = recent & ((seen & _THREAD) != ids) | (now != own)
-        if everybody or several.any():
-            warp = ids >> 5
-            apart = recent & ((seen & _THREAD) >> 5 != warp) | ((now & _THREAD) >> 5 != warp)
-            if everybody:
-                several, apart = several | True, apart | (len(clock.ids) > 32)
-            bits = np.where(several, _MANY, 0) | np.where(apart, _WARPS, 0)
-            self.reads[at] = now | bits | np.where(recent, seen & (_MANY | _WARPS), 0)
-        return conflict
+        if not everybody and not several.any() and not (recent & ((seen & _MANY) != 0)).any():
+            return
+        warp = ids >> 5
+        apart = recent & ((seen & _THREAD) >> 5 != warp) | ((now & _THREAD) >> 5 != warp)
+        if everybody:
+            several, apart = several | True, apart | (len(self.clock.ids) > 32)
+        bits = np.where(several, _MANY, 0) | np.where(apart, _WARPS, 0)
+        self.reads[at] = now | bits | np.where(recent, seen & (_MANY | _WARPS), 0)
 
-    def _note_inputs(self, at: np.ndarray) -> None:
+    def _note_inputs(self, at: Where) -> None:
         self.inputs[at] |= self.writes[at] == 0
 
     # -- what a launch touched --------------------------------------------------------------------
@@ -196,8 +222,20 @@ class Tracks:
         return read, written, updated
 
 
+def run_of(index: np.ndarray) -> Where:
+    """Return places one after the other as a slice, which is much faster; others as they are."""
+    last = len(index) - 1
+    if last > 0 and index[last] - index[0] == last and bool((index[1:] > index[:-1]).all()):
+        return slice(int(index[0]), int(index[last]) + 1)
+    return index
+
+
+def _listed(where: Where) -> np.ndarray:
+    return np.arange(where.start, where.stop) if isinstance(where, slice) else where
+
+
 def _first(
-    kind: str, found: np.ndarray, stamps: np.ndarray, ids: Ids, start: np.ndarray
+    kind: str, found: np.ndarray, stamps: np.ndarray, ids: Ids, where: Where, step: int
 ) -> Conflict | None:
     """The first conflict of an access, None if there is none."""
     if not found.any():
@@ -205,4 +243,5 @@ def _first(
     row, *column = (int(i) for i in np.unravel_index(int(found.argmax()), found.shape))
     stamp = int(stamps[(row, *column)]) & _THREAD
     thread = int(ids.reshape(-1)[min(row, ids.size - 1)])
-    return Conflict(kind, thread, stamp, int(start[min(row, len(start) - 1)]))
+    places = _listed(where)
+    return Conflict(kind, thread, stamp, int(places[min(row, len(places) - 1)]) * step)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.costs import CostRow
 from ptosim.timing.laws.cost import Cost, Movement, Stage
 from ptosim.timing.laws.cube import blocks
@@ -78,6 +79,22 @@ def sort(request: Request) -> Cost:
         ],
         work=0,
     )
+
+
+def repeats(request: Request) -> Cost:
+    """A vector instruction of A2/A3: start and cycles of each repeat; in count mode some more."""
+    args, name = request.shape.args, request.stages[0]
+    elem = _pointer(request, "dst").dtype
+    counts, number, _ = args["masks"] or (0, 0, 0)
+    lanes = REGISTER_BYTES // max(elem.bits // 8, 1)
+    count = -(-number // lanes) if counts else args["repeat"] & 0xFF
+    found = [f"instruction.{name}.int"] if elem.is_integer else []
+    row = request.table.find(*found, f"instruction.{name}")
+    slope = (row.get("slope16") or row["slope"]) if elem.bits <= 16 else row["slope"]
+    counted = request.table["repeat.counted"]["cycles"] if "counted" in request.entry.options else 0
+    cycles = row["start"] + slope * count + (counted if counts else 0)
+    stages = [Stage(name, cycles, max(count, 1), row.confidence)]
+    return request.cost(stages, latency=row["start"], work=count * lanes)
 
 
 def _pointer(request: Request, name: str) -> PointerShape:

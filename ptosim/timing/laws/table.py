@@ -43,6 +43,7 @@ LAWS: dict[str, dict[str, Law]] = {
         "columns": repeats.columns,
         "gather": repeats.gather,
         "convert": convert.convert_repeats,
+        "micro_repeats": micro.repeats,
         "quant": quant.quant_repeats,
     },
     "a5": {
