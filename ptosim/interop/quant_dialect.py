@@ -1,4 +1,5 @@
-"""`quant` casts of tiles as tile operations: the text of a program without them.
+"""`quant` casts of tiles as tile operations, those of scalars and tensors as the arith dialect: the
+text of a program without them.
 
 The exact form computes what the casts compute (scheme `mlir`): division, sum and rounding in the
 expressed type, limits. The fast form takes TQUANT where the type allows it, which multiplies by the
@@ -18,9 +19,10 @@ from ptosim.interop.chains import Affine
 from ptosim.interop.fake_quant import as_casts
 from ptosim.interop.kernels import ARRAYS
 from ptosim.interop.program_text import FunctionText, TileText
+from ptosim.interop.quant_arith import lowered_value
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.passes.rewrite.forms import convert
-from ptosim.quant.mlir.passes import rewritten
+from ptosim.quant.mlir.passes import find, rewritten
 from ptosim.quant.mlir.semantics import storage_of
 from ptosim.quant.mlir.types import QuantType, UniformType
 from ptosim.semantics.tile.quant_casts import uniform
@@ -32,8 +34,9 @@ def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
     """Return a program's text with its tile casts lowered and every quantised type replaced by what
     is stored.
 
-    Raises ProgramError if the program is wrong, UnsupportedError for casts without tile
-    operations (scalars, tensors, blocks, types below 8 bits). Simulated quantisation becomes casts
+    Raises ProgramError if the program is wrong, UnsupportedError for casts without such operations
+    (blocks, tiles of types below 8 bits, tensors without a static shape, schemes that the form does
+    not compute). Simulated quantisation becomes casts
     first; form `casts` stops there."""
     source = as_casts(source, options)
     if form == "casts":
@@ -50,7 +53,7 @@ def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
             edits.append((op.start, op.end, f"\n{indent}".join(lines)))
     for start, end, new in reversed(edits):
         text = text[:start] + new + text[end:]
-    text = rewritten(text, stored_word)
+    text = _without_types(text)
     if front.module.kind != "snippet":
         return text
     return convert(Source(source.name, text), "ssa", front.target)  # results are its outputs
@@ -66,13 +69,52 @@ def stored_word(type_: QuantType) -> str:
     return f"{'i' if spec.signed else 'ui'}{spec.bits}"
 
 
+_TILE = re.compile(r"!pto\.\w+<[^!]*$")
+_ALIAS = re.compile(r"^\s*(![\w.$]+)\s*=\s*(?=!quant|!pto|tensor)")
+
+
+def _without_types(text: str) -> str:
+    """Return a text with stored types: those of tiles have the sign of their conversions, those of
+    scalars and tensors are signless, as in MLIR."""
+    lines = text.splitlines(keepends=True)
+    return "".join(_stored_line(line, text) for line in lines)
+
+
+def _stored_line(line: str, text: str) -> str:
+    parts, last = [], 0
+    for found in find(line):
+        if found.type is None:
+            continue
+        before = line[: found.start]
+        alias = _ALIAS.match(line)
+        in_tile = _TILE.search(before) is not None
+        if alias and before[alias.end() :] == "":
+            in_tile = re.search(rf"!pto\.\w+<[^!]*{re.escape(alias[1])}\b", text) is not None
+        word = stored_word(found.type)
+        parts += [line[last : found.start], word if in_tile else word.replace("ui", "i")]
+        last = found.end
+    return "".join([*parts, line[last:]])
+
+
+def _check_scheme(op: Operation, form: str) -> None:
+    """Refuse a scheme that is not what the form computes."""
+    scheme = op.attributes.get("scheme")
+    computed = ("mlir",) if form == "exact" else ("mlir", "pto-hw")
+    if scheme is None or scheme in computed:
+        return
+    raise chains.unsupported(
+        f"{op.name} with scheme {scheme}: the {form} form computes {' or '.join(computed)}"
+    )
+
+
 def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
     source = op.bound["input"]
     written = op.bound.get("dst")
     name = written.value.name if written is not None else op.results[0].name
     type_ = written.type if written is not None else op.results[0].type
+    _check_scheme(op, form)
     if not isinstance(source.type, TileType) or not isinstance(type_, TileType):
-        raise chains.unsupported(f"{op.name} of {source.type}: only tiles have tile operations")
+        return lowered_value(op, name, number)
     f = FunctionText("cast", target)
     held = _named(f"%{source.value.name}", source.type)
     if op.name == "quant.scast":

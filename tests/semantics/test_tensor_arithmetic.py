@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.diagnostics.model import Severity
 from tests.oracle import tensor_arith
 
 
@@ -86,7 +87,7 @@ def test_in_a_function_any_rank_and_splat():
 def test_what_has_no_meaning_is_one_diagnostic(text, code, words):
     with pytest.raises((ptosim.UnsupportedError, ptosim.ProgramError)) as caught:
         run(text)
-    (found,) = [d for d in caught.value.diagnostics if d.severity == "error"]
+    (found,) = [d for d in caught.value.diagnostics if d.severity is Severity.ERROR]
     assert found.code == code
     assert words in found.message
 
