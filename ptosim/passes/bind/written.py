@@ -49,7 +49,7 @@ def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
     types = [type_of(t) for t in type_tokens(op)]
     written.types = types
     _Items(written, use, types, types_end_here=op.arrow is None).add_all(op.items)
-    if len(types) == 1 and op.name.startswith(("arith.", "math.")) and op.name != "arith.select":
+    if len(types) == 1 and op.name.startswith(("arith.", "math.")) and not op.has("selects"):
         _type_inputs(written.ins, types[0])
     return written
 

@@ -89,8 +89,8 @@ def _as_threads(op: Operation) -> Callable[..., Any]:
     def compute(*given: Any) -> Any:
         elements: Any = Elements([*given, *(None for _ in results)])
         run(elements)
-        made = tuple(elements.values[count:])
-        return made if len(made) > 1 else made[0]
+        made = elements.values[count:]
+        return made[0] if len(made) == 1 else tuple(made)
 
     return compute
 
