@@ -42,6 +42,7 @@ class Reporter:
     def __post_init__(self) -> None:
         self.nesting = Nesting(self.resolved)
         self.repairs = Repairs(self.resolved, self.nesting)
+        self._copied = False  # a copy of bytes that nothing wrote was told
 
     def span(self, op: Operation) -> Span:
         """Return the place of an operation's name."""
@@ -134,6 +135,10 @@ class Reporter:
         name = operand_name(access, print_)
         where = f"{print_.shadow.name} [{low:#x}, {high:#x})"
         code, what, notes, cure = _undefined_text(atom, name, where, self.machine.definition)
+        if code == "PTO7101" and op.has("copies_out"):
+            if self._copied:
+                return
+            self._copied, code, cure = True, "PTO7107", "copy only what the kernel has written"
         writer = atom.write[2]
         more = ()
         if writer is not None:

@@ -225,7 +225,8 @@ def _sequence(items: Any) -> str:
 def _dps(op: Operation) -> str:
     parts = [op.name]
     if op.ins:
-        values = [_item(v) for v in op.ins if not isinstance(v, dict)]
+        words_after = [v for v in op.ins if _is_after_types(op, v)]
+        values = [_item(v) for v in op.ins if not isinstance(v, dict) and v not in words_after]
         inner = ", ".join(values)
         for extra in (v for v in op.ins if isinstance(v, dict)):
             inner += f" {_dict(extra)}" if inner else _dict(extra)
@@ -234,7 +235,8 @@ def _dps(op: Operation) -> str:
             pairs = zip(values, op.ins_types, strict=True)
             inner, types = ", ".join(f"{v} : {t.value}" for v, t in pairs), ""
         words = "".join(f" {_ins_word(c)}" for c in op.clauses if c.kind == "ins_word")
-        parts.append(f"ins({inner}{types}{words})")
+        after = "".join(f", {_item(v)}" for v in words_after)
+        parts.append(f"ins({inner}{types}{words}{after})")
     if op.outs:
         types = f" : {_types(op.outs_types)}" if op.outs_types else ""
         parts.append(f"outs({', '.join(map(_item, op.outs))}{types})")
@@ -255,6 +257,13 @@ _TYPE_EACH = frozenset(("pto.tmov", "pto.tstore"))
 """Operations whose inputs are each followed by their type (PTO assembler, assembly formats)."""
 
 
+def _is_after_types(op: Operation, value: Any) -> bool:
+    """True for a string behind the types: the axis of a mask."""
+    if not op.ins_types or getattr(value, "type", "") != "STRING":
+        return False
+    return value.start > op.ins_types[-1].start
+
+
 def _ins_word(word: Node) -> str:
     key, value, *type_ = word.parts
     return f"{key.value} {_item(value)}" + (f" : {type_[0].value}" if type_ else "")
@@ -269,6 +278,8 @@ def _items(op: Operation) -> str:
     if op.type_list:
         text += " : " + _type_items(op)
     text += "" if op.regions else _trailing(op, op.items)
+    if op.name == "llvm.getelementptr" and op.arrow:
+        return f"{text} -> {_types(op.arrow)}"  # the second one is no result
     return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 
 
@@ -276,6 +287,8 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
     """Operands are separated by commas; clauses, `key =` after none, words before lists and
     dictionaries follow a space; brackets and parentheses directly after the name touch it."""
     kind = item.kind if isinstance(item, Node) else ""
+    if op.name == "llvm.alloca":
+        return " "  # `%n x f32`
     if previous is None:
         return "" if kind in ("list", "paren", "launch") else " "
     before = previous.kind if isinstance(previous, Node) else ""

@@ -7,6 +7,11 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.cli.main import main
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.source import Source
+from ptosim.syntax.parser import parse
+from ptosim.syntax.printer import print_module
 from tests.micro.test_simt import LINEAR, TID, pointers, program, store
 from tests.support.micro import run
 
@@ -124,3 +129,29 @@ def test_one_number_of_a_small_vector():
 }}"""
     result = run(program("", pointers(p="i32"), body), {"p": np.zeros(4, np.int32)})
     assert result.outputs["p"].tolist() == [0 + 0, 100 + 10, 200 + 2, 300 + 10]
+
+
+def test_the_printer_keeps_the_two_forms_of_their_own():
+    text = program("", pointers(p="i32"), PRIVATE.replace("%LAST", "%c8"))
+    printed = print_module(parse(Source("<text>", text), Sink()))
+    assert "llvm.alloca %n8 x i32 : (i32) -> !llvm.ptr" in printed
+    assert "llvm.getelementptr %a[%k] : (!llvm.ptr, i32) -> !llvm.ptr, i32" in printed
+
+
+def test_flags_around_a_section_are_those_of_the_vector_pipe(tmp_path, capsys):
+    body = f"""%c0 = arith.constant 0 : i64
+%u = pto.castptr %c0 : i64 -> !pto.ptr<i32, ub>
+pto.mte_gm_ub %p, %u, 0, 128 nburst(1, 128, 128) : !pto.ptr<i32, gm>, !pto.ptr<i32, ub>, i64, i64, i64, i64, i64
+pto.section.simt<<<32, 1, 1>>> {{
+{TID}
+%v = pto.load %u[%i] : !pto.ptr<i32, ub> -> i32
+pto.store %v, %u[%i] : !pto.ptr<i32, ub>, i32
+}}
+pto.mte_ub_gm %u, %p, 128 nburst(1, 128, 128) : !pto.ptr<i32, ub>, !pto.ptr<i32, gm>, i64, i64, i64, i64"""
+    path = tmp_path / "section.pto"
+    path.write_text(program("", pointers(p="i32"), body))
+    assert main(["fmt", "--insert-sync", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "pto.set_flag[<PIPE_MTE2>, <PIPE_V>" in printed
+    assert "pto.wait_flag[<PIPE_V>, <PIPE_MTE3>" in printed
+    assert "PIPE_S" not in printed

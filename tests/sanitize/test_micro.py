@@ -213,7 +213,8 @@ def test_copies_on_chip_hand_on_what_they_find():
     assert codes(*before) == []
     take = f"pto.mte_ub_gm %q, %o, 512 nburst(1, 0, 0) : {P}, {GM}"
     assert codes(*before, *flag("V", "MTE3"), take) == []
-    assert codes(*before, *flag("V", "MTE3"), TAKE) == ["PTO7101"]
+    assert codes(*before, *flag("V", "MTE3"), TAKE) == ["PTO7107"]
+    assert codes(*before, *flag("V", "MTE3"), TAKE, TAKE).count("PTO7107") == 1, "once in a run"
     assert codes(*before, *region(load(64, "q"), store(64, 0, "p"))) == []
     assert codes(*before, *region(load(65, "q"), store(65, 0, "p"))) == ["PTO7101"]
 

@@ -84,11 +84,13 @@ class Case:
         switches: Mapping[str, str] | None = None,
         variant: str = "",
         results: Sequence[str] | None = None,
+        date: str | None = None,
     ) -> None:
         self.op, self.target, self.operands = op, target, dict(operands)
         self.attrs = dict(attrs or {})
         self.switches = dict(switches or {})
-        definition = isa().get(f"pto.{op}")
+        self.date = date  # of the language; None: as the operations of the text ask for
+        definition = isa(date).get(f"pto.{op}")
         named = {v.name: v for v in definition.variants}
         self.variant = named[variant] if variant else definition.variants[0]
         self.compared = results
@@ -116,7 +118,8 @@ class Case:
 
     def kernel(self) -> Kernel:
         """The operation between loads and stores of whole tiles."""
-        k = Kernel(self.target, switches=self.switches)
+        dated = {"compat": self.date} if self.date is not None else {}
+        k = Kernel(self.target, switches=self.switches, **dated)
         tiles: dict[str, TextTile] = {}
         for name in self.storage:
             spec = self.operands[name]

@@ -112,7 +112,11 @@ def product(target: str, name: str, dtype: str, data: dict[str, np.ndarray], siz
 def expected(name: str, data: dict[str, np.ndarray], sizes) -> np.ndarray:
     m, depth, n = sizes
     result = data["c"].copy()
-    if 0 in sizes:
+    if 0 in (m, n):
+        return result
+    if depth == 0:  # nothing is added to the accumulator, to the biases, or to 0
+        if not name.endswith(".acc"):
+            result[:m, :n] = data["bias"][:, :n] if name.endswith(".bias") else 0
         return result
     a, b = number(data["a"][:m, :depth]), number(data["b"][:depth, :n])
     if ".mx" in name:

@@ -91,6 +91,8 @@ class Planner:
             self._regions(op)
 
     def _regions(self, op: Operation) -> None:
+        if op.has("simt_region"):
+            return  # one operation of the vector pipe
         for region in op.regions:
             for block in region.blocks:
                 self._block(block.run, op if op.has("counted") else None)
@@ -98,14 +100,15 @@ class Planner:
                     self.plan.walls_before.append(block.ops[-1])
 
     def _item(self, op: Operation) -> _Item:
-        is_wall = op.has("call") and self.accesses.helper(op) is None
+        is_call = op.has("call") and self.accesses.helper(op) is None
+        is_wall = is_call or op.has("launches")
         return _Item(op, self._all_touches(op), is_wall)
 
     def _all_touches(self, op: Operation, *, in_region: bool = False) -> list[Touch]:
         found = self._inside.get(op)
         if found is None:
             found = list(self.accesses.of(op, in_region=in_region))
-            in_region = in_region or op.has("vector_region")
+            in_region = in_region or op.has("vector_region") or op.has("simt_region")
             blocks = (block for region in op.regions for block in region.blocks)
             for inner in (inner for block in blocks for inner in block.ops):
                 touches = self._all_touches(inner, in_region=in_region)

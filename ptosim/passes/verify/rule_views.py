@@ -291,11 +291,17 @@ def _slot_count(slot_num: int | None, dir_mask: int) -> int:
     return slot_num if slot_num is not None else (4 if dir_mask == 3 else 8)
 
 
+def _mask_times(pattern: Any) -> int:
+    """How many elements a mask pattern has for each that it selects."""
+    return {"P1111": 1, "P0101": 2, "P1010": 2}.get(str(pattern), 4)
+
+
 CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "min": min,
     "max": max,
     "len": _length,
     "at": _at,
+    "mask_times": _mask_times,
     "is_unknown": _is_unknown,
     "major_bytes": major_bytes,
     "simt_kind": simt_kind,

@@ -80,7 +80,7 @@ def _without_products(op: Binding, m: int, n: int) -> Commit:
     dst = op.tile("dst")
     start, write = _start(op, m, n), _writer(dst, m, n)
     zeros = np.zeros((m, n), np.float64 if dst.type.dtype.is_float else np.int64)
-    return lambda: write(zeros if start is None else start())
+    return lambda: write(zeros if start is None else zeros + start())
 
 
 def _summed_in_f64(op: Binding, left: Reader, right: Reader, start: Reader | None) -> Commit:

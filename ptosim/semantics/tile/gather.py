@@ -54,9 +54,60 @@ _KEPT = {
 }  # fmt: skip
 
 
+def _axis(op: Binding) -> str | None:
+    """Along what a pattern selects: `row` columns of each row, `col` rows; April says nothing."""
+    return op.values.get("direction") or op.attr("axis")
+
+
+def _selected(op: Binding, count: int) -> list[int]:
+    """Of so many places those that the pattern selects."""
+    kept = _KEPT[str(op.attr("maskPattern"))]
+    return [place for place in range(count) if place % 4 in kept]
+
+
+def _gather_lines(op: Binding) -> Commit:
+    """The columns or rows that the pattern selects, next to each other; no more than dst has."""
+    src, dst = op.tile("src"), op.tile("dst")
+    source = op.region("src", src.v_row, src.v_col)
+    if _axis(op) == "row":
+        picked = _selected(op, src.v_col)[: dst.v_col]
+        out = op.region("dst", src.v_row, len(picked))
+        return lambda: np.copyto(out, source[:, picked].view(out.dtype))
+    picked = _selected(op, src.v_row)[: dst.v_row]
+    out = op.region("dst", len(picked), src.v_col)
+    return lambda: np.copyto(out, source[picked].view(out.dtype))
+
+
+@kernel("pto.tscatter:mask", over="src")
+def scatter_by_mask(op: Binding) -> Commit:
+    """The columns or rows of src at the places that the pattern selects; the whole of dst is zeroed
+    first but where the pattern selects everything."""
+    src, dst = op.tile("src"), op.tile("dst")
+    source = op.region("src", src.v_row, src.v_col)
+    by_rows = _axis(op) == "row"
+    picked = _selected(op, dst.cols if by_rows else dst.rows)[: src.v_col if by_rows else src.v_row]
+    whole = op.region("dst", dst.rows, dst.cols)
+    zeroes = str(op.attr("maskPattern")) != "P1111" and op.switch("tscatter.rest") == "zero"
+    warn_shared(op, "dst", "src")
+
+    def store() -> None:
+        values = source.copy()
+        if zeroes:
+            whole[...] = np.zeros((), whole.dtype)
+        if by_rows:
+            whole[: src.v_row, picked] = values[:, : len(picked)]
+        else:
+            whole[picked, : src.v_col] = values[: len(picked)]
+
+    return store
+
+
 @kernel("pto.tgather:mask", over="src")
 def gather_by_mask(op: Binding) -> Commit:
-    """The elements that the pattern keeps of each row, packed one row after the other."""
+    """The elements that the pattern keeps of each row, packed one row after the other; along an
+    axis the columns or rows that it keeps."""
+    if _axis(op) is not None:
+        return _gather_lines(op)
     src, dst = op.tile("src"), op.tile("dst")
     kept = _KEPT[str(op.attr("maskPattern"))]
     columns = [c for c in range(src.v_col) if c % 4 in kept]
@@ -103,7 +154,7 @@ def gather_blocks(op: Binding) -> Commit:
     return gather
 
 
-@kernel("pto.tscatter", over="src")
+@kernel("pto.tscatter", "pto.tscatter:index", over="src")
 def scatter(op: Binding) -> Commit:
     """Zero the whole of dst (switch `tscatter.rest`), then store each valid element of src at the
     place that its index names; of equal indices the last in row order stays."""
