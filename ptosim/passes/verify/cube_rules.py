@@ -1,5 +1,5 @@
-"""Predicates of rules about the operands of the cube at the micro level: loads of L0 and the fixpipe.
-Each returns True, or a `Fault` whose words are the message."""
+"""Predicates of rules about the cube at the micro level: loads of L0 and the fixpipe. Each returns
+True, or a `Fault` whose words are the message."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ptosim.passes.verify.rules import Fault, predicate
 def within(low: int, high: int | None, *views: Any) -> bool | Fault:
     """Constant operands are in a range that begins at 0 or 1."""
     for view in views:
-        const = None if view is None else view.const
-        if not isinstance(const, int):
+        if view is None or not isinstance(view.const, int):
             continue
+        const = view.const
         if const < low:
             return Fault(f"{view.name} must be {'greater than zero' if low else 'non-negative'}")
         if high is not None and const > high:
@@ -72,14 +72,14 @@ def aligned_address(pointer: Any, unit: int, side: str) -> bool | Fault:
 def static_address(value: Any) -> int | None:
     """The address of a pointer that is made of constants, None for another."""
     owner = getattr(value, "owner", None)
-    bound = getattr(owner, "bound", {})
-    if owner is None or owner.name not in ("pto.castptr", "pto.addptr"):
+    if owner is None:
         return None
-    source = bound.get("src") or bound.get("ptr") or bound.get("value")
-    if owner.name == "pto.castptr":
-        const = getattr(source, "const", None)
-        return const if isinstance(const, int) else static_address(getattr(source, "value", None))
-    base, offset = static_address(source.value), bound["offset"].const
-    if base is None or not isinstance(offset, int):
+    if "offset" in owner.bound and "ptr" in owner.bound:
+        base, offset = static_address(owner.bound["ptr"].value), owner.bound["offset"].const
+        if base is None or not isinstance(offset, int):
+            return None
+        return base + offset * value.type.elem.bits // 8
+    source = owner.bound.get("src")
+    if len(owner.bound) != 1 or source is None:
         return None
-    return base + offset * value.type.elem.bits // 8
+    return source.const if isinstance(source.const, int) else static_address(source.value)
