@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.errors import PtosimError
+from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import PtrType, ScalarType, ViewType
@@ -46,12 +47,29 @@ def needed_elements(function: Function, scalars: Mapping[str, Any]) -> dict[str,
             continue
         name, reach = _viewed(op, pointers), None
         if name is not None:
-            reach = _reach(op, scalars)
+            reach = _slots(op, function) or _reach(op, scalars)
         if name is not None and reach is not None:
             needed[name] = _larger(needed.get(name), reach)
         else:
             elsewhere |= used
     return {n: replace(reach, is_whole=n not in elsewhere) for n, reach in needed.items()}
+
+
+def _slots(op: Operation, function: Function) -> Needed | None:
+    """What a view of the first slot of a FIFO in global memory stands for: all its slots."""
+    made = op.results[0] if op.results else None
+    for other in function.ops:
+        row = other.definition
+        if row is None or row.fifo != "open" or made not in other.operand_values():
+            continue
+        attrs = {name: attribute_of(other, name) for name in ("slot_size", "slot_num", "dir_mask")}
+        size, mask = attrs["slot_size"], attrs["dir_mask"]
+        count = attrs["slot_num"] or (4 if mask == 3 else 8)
+        elem = getattr(made.type, "elem", None) if made is not None else None
+        if isinstance(size, int) and isinstance(count, int) and elem is not None:
+            elements = size * count * 8 // elem.bits
+            return Needed(elements, (elements,))
+    return None
 
 
 def _viewed(op: Operation, pointers: Mapping[Value, str]) -> str | None:

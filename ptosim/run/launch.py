@@ -233,7 +233,13 @@ class Launch:
         self._report_shared()
 
     def _needed(self, given: Mapping[str, Any]) -> dict[str, Needed]:
-        return {k: v for f in self.launched for k, v in needed_elements(f, given).items()}
+        """What the functions that are launched together reach of each pointer: the most of them."""
+        found: dict[str, Needed] = {}
+        for function in self.launched:
+            for name, needed in needed_elements(function, given).items():
+                if name not in found or needed.elements > found[name].elements:
+                    found[name] = needed
+        return found
 
     def _key(self, name: str, rank: int) -> str:
         return f"{name}@{rank}" if self.options.ranks > 1 else name

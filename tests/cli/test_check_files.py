@@ -76,10 +76,19 @@ def test_what_cannot_be_watched(cli, folder, words) -> None:
     assert (outcome.code, "contradict each other" in outcome.err) == (2, True)
 
 
+def _heed_interrupts() -> None:
+    """What is started in the background of a shell ignores them, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_watching_checks_again_when_a_file_changes(folder) -> None:
     command = [sys.executable, "-m", "ptosim", "check", "--watch", "b.pto"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=_heed_interrupts,
     ) as process:
         guard = threading.Timer(60, process.kill)
         guard.start()

@@ -224,3 +224,28 @@ def test_an_address_below_global_memory_stops_the_run():
             {"a": np.zeros(3, np.int32), "b": np.zeros(8, np.int8), "c": np.zeros(4, np.int64)}
         )
     assert stopped.value.diagnostics[-1].code == "PTO6603"
+
+
+VALID = """
+func.func @f(%o: !pto.ptr<i64>, %n: index) attributes {pto.entry} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %t = pto.alloc_tile valid_row = %n valid_col = %n : !pto.tile_buf<vec, 16x64xf32, valid=?x?>
+  %r, %c = pto.get_validshape %t : !pto.tile_buf<vec, 16x64xf32, valid=?x?>
+  pto.set_validshape %t, %c3, %n : !pto.tile_buf<vec, 16x64xf32, valid=?x?>
+  %s, %d = pto.get_validshape %t : !pto.tile_buf<vec, 16x64xf32, valid=?x?>
+  %i = arith.index_cast %r : index to i64
+  %j = arith.index_cast %s : index to i64
+  pto.store_scalar %i, %o[%c0] : !pto.ptr<i64>, i64
+  pto.store_scalar %j, %o[%c1] : !pto.ptr<i64>, i64
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_was_read_of_a_valid_region_stays(target):
+    """Reads after set_validshape see the new extents, earlier reads keep the old ones."""
+    out = ptosim.load(VALID, target=target).run({"o": np.zeros(2, np.int64), "n": 5}).outputs["o"]
+    assert out.tolist() == [5, 3]

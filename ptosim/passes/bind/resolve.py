@@ -327,7 +327,8 @@ class _Resolver(Structured):
             return [operand_type(op, "lhs")] * 2
         if rule == "extended":
             return [operand_type(op, "lhs"), ScalarType(dtype("i1"))]
-        return [parse_type(rule).type]
+        results = len(op.variant.outs) if op.variant is not None else 1
+        return [parse_type(rule).type] * max(results, 1)
 
     def _unnamed_results(self, op: Operation, definition: OpDef) -> int:
         """Return how many results an operation has that names none of them."""

@@ -76,6 +76,18 @@ def set_validshape(ctx: ValueContext) -> Action:
     return computed(resized, slots, slots[0])
 
 
+@value("pto.get_validshape")
+def get_validshape(ctx: ValueContext) -> Action:
+    """The valid extents as they are now."""
+    source, (rows, cols) = ctx.slots["source"], ctx.results
+
+    def run(core: Core) -> None:
+        tile: TileRef = core.slots[source]
+        core.slots[rows], core.slots[cols] = tile.v_row, tile.v_col
+
+    return run
+
+
 @value("pto.treshape", "pto.bitcast", "pto.talias")
 def retype(ctx: ValueContext) -> Action:
     """The same bytes under another type."""
