@@ -80,6 +80,6 @@ def static_address(value: Any) -> int | None:
             return None
         return base + offset * value.type.elem.bits // 8
     source = owner.bound.get("src")
-    if len(owner.bound) != 1 or source is None:
+    if "points_into" not in owner.traits or source is None:
         return None
     return source.const if isinstance(source.const, int) else static_address(source.value)
