@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
+
 from ptosim.ground.errors import rejected
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import TileType
@@ -28,6 +30,8 @@ from ptosim.quant.mlir.types import QuantType, UniformType
 from ptosim.semantics.tile.quant_casts import uniform
 
 _HALVES = ("f16", "bf16")
+_LARGEST_HALF = 65504
+_TOP = (1 << 31) - 1
 
 
 def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
@@ -123,6 +127,9 @@ def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
     if op.name not in makers:
         raise chains.unsupported(f"{op.name} on a tile")
     made = makers[op.name](f, held, _uniform(op, type_, source.type), form)
+    word = type_.dtype.name if op.name == "quant.dcast" else stored_word(uniform(type_.dtype))
+    if made.dtype != word:
+        return _seen_unsigned(f, made, name, number, _spelled(type_), keep=written is None)
     return _lines(f, made, name, number, keep=written is None)
 
 
@@ -150,8 +157,6 @@ def _uniform(op: Operation, made: TileType, held: TileType) -> UniformType:
 
 def _parameters(f: FunctionText, type_: UniformType, tile: TileText, *, turned: bool) -> Affine:
     """Scale (`turned`: its reciprocal) and zero point: constants, or tiles that are filled."""
-    import numpy as np
-
     expressed = ARRAYS[type_.expressed]
     scales = type_.scale_array().astype(expressed).astype(np.float32)
     with np.errstate(all="ignore"):
@@ -182,7 +187,17 @@ def _through(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
     """Rounded to the expressed type."""
     if type_.expressed not in _HALVES:
         return tile
-    return chains.real(f, chains.half(f, tile, type_.expressed))
+    return chains.real(f, _half(f, tile, type_))
+
+
+def _half(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
+    """In the half type; with infinities where a value in range may be one."""
+    storage = type_.storage
+    zeros = type_.zero_array().astype(np.float64)
+    far = max(np.abs(zeros - limit).max() for limit in (storage.low, storage.high))
+    if far * max(1.0, float(np.abs(type_.scale_array()).max())) < _LARGEST_HALF:
+        return chains.half(f, tile, type_.expressed)
+    return chains.rounded_half(f, tile, type_.expressed)
 
 
 def _real(f: FunctionText, x: TileText, type_: UniformType) -> TileText:
@@ -210,8 +225,27 @@ def _qcast(f: FunctionText, x: TileText, type_: UniformType, form: str) -> TileT
     if affine.zero is not None:
         chains.apply(f, "add", quotient, affine.zero, quotient)
         quotient = _through(f, quotient, type_)
+    if out.name == "ui32" and type_.storage.high > _TOP:
+        return _unsigned_word(f, quotient, type_)
     whole = chains.converted(f, quotient, "whole", "i32", chains.CLAMPED)
     return chains.narrow(f, whole, quotient, out, (type_.storage.low, type_.storage.high))
+
+
+def _unsigned_word(f: FunctionText, value: TileText, type_: UniformType) -> TileText:
+    """Return f32 values as 32-bit unsigned integers: what a signed conversion cuts off is converted
+    on its own. The largest signed integer comes from 2^31 or more, as no f32 is that number; one
+    more wraps to the bits of 2^31."""
+    if type_.storage.low or type_.storage.high != 2 * _TOP + 1:
+        raise chains.unsupported(f"limits of {type_.storage}")
+    beyond = f.tile("beyond", "f32", value.rows, value.cols)
+    chains.apply(f, "add", value, f.real(-2147483648.0), beyond)
+    f.op("pto.tmaxs", [value, f.real(0.0)], [value])
+    f.op("pto.tmaxs", [beyond, f.real(0.0)], [beyond])
+    rest = chains.converted(f, beyond, "rest", "i32", chains.CLAMPED)
+    whole = chains.converted(f, value, "whole", "i32", chains.CLAMPED)
+    chains.lowest_for_highest(f, whole)
+    f.op("pto.tadd", [whole, rest], [whole])
+    return whole
 
 
 def _tquant(f: FunctionText, real: TileText, type_: UniformType) -> TileText:
@@ -231,6 +265,10 @@ def _tquant(f: FunctionText, real: TileText, type_: UniformType) -> TileText:
 
 def _dcast(f: FunctionText, q: TileText, type_: UniformType, form: str) -> TileText:
     affine = _parameters(f, type_, q, turned=False)
+    if q.dtype in ("ui16", "ui32"):  # read in the signed type, and corrected
+        bits = TileText(f.fresh("bits"), q.dtype[1:], q.rows, q.cols)
+        f.line(f"{bits.name} = pto.treshape {q.name} : {q.type} -> {bits.type}")
+        q = bits
     real = _through(f, chains.widen(f, q, storage_of(type_.storage)), type_)
     if affine.zero is not None:
         chains.apply(f, "sub", real, affine.zero, real)
@@ -238,8 +276,29 @@ def _dcast(f: FunctionText, q: TileText, type_: UniformType, form: str) -> TileT
     product = f.tile("product", "f32", q.rows, q.cols)
     chains.apply(f, "mul", real, affine.scale, product)
     if type_.expressed in _HALVES:
-        return chains.half(f, product, type_.expressed)
+        return _last(f, _half(f, product, type_))
     return product
+
+
+def _last(f: FunctionText, made: TileText) -> TileText:
+    """A tile that nothing reads, as results are, where infinities are put in place."""
+    if not any("tsel" in line and made.name in line for line in f.body()):
+        return made
+    result = f.tile("result", made.dtype, made.rows, made.cols)
+    f.op("pto.tmov", [made], [result])
+    return result
+
+
+def _seen_unsigned(
+    f: FunctionText, made: TileText, name: str, number: int, type_: str, *, keep: bool
+) -> list[str]:
+    """The lines where codes are computed in the signed type: the unsigned tile is another view of
+    them, or they are one of it where the program allocates that itself (`keep` False)."""
+    codes = f"q{number}_codes"
+    lines = _lines(f, made, codes, number, keep=keep)
+    if keep:
+        return [*lines, f"%{name} = pto.treshape %{codes} : {made.type} -> {type_}"]
+    return [f"%{codes} = pto.treshape %{name} : {type_} -> {made.type}", *lines]
 
 
 def _lines(f: FunctionText, made: TileText, name: str, number: int, *, keep: bool) -> list[str]:
