@@ -127,8 +127,8 @@ def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
     if op.name not in makers:
         raise chains.unsupported(f"{op.name} on a tile")
     made = makers[op.name](f, held, _uniform(op, type_, source.type), form)
-    word = type_.dtype.name if op.name == "quant.dcast" else stored_word(uniform(type_.dtype))
-    if made.dtype != word:
+    quantised = uniform(type_.dtype)
+    if quantised is not None and made.dtype != stored_word(quantised):
         return _seen_unsigned(f, made, name, number, _spelled(type_), keep=written is None)
     return _lines(f, made, name, number, keep=written is None)
 
