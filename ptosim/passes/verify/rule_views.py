@@ -29,7 +29,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
-from ptosim.passes.verify import view_rules  # noqa: F401 - registers predicates
+from ptosim.passes.verify import cube_rules, view_rules  # noqa: F401 - register predicates
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes, simt_kind
 from ptosim.passes.verify.scratch_sizes import SIZES
@@ -78,6 +78,7 @@ class OperandView:
     lanes: Any = None
     loc: Any = None
     low: Any = None
+    name: Any = None
     pad: Any = None
     per: Any = None
     rank: Any = None
@@ -232,6 +233,7 @@ def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
     True for a flag that is there."""
     if isinstance(bound, Operand):
         view = OperandView(bound)
+        view.name = definition.name if definition is not None else None
         if definition is not None and definition.enums and is_word(bound):
             view.const = enum_member(bound, definition)
         return view

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from ptosim.ground.ir.types import BLOCK_BITS, DType, ScalarType, StructType, TileType
 from ptosim.ground.isa.conversions import (
@@ -22,22 +22,33 @@ from ptosim.ground.isa.enums import enums
 from ptosim.machine.layout import box_shape
 
 
+class Fault(str):
+    """What a predicate found wrong, in the words of the message; as a condition it is false."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Predicate:
     """A predicate with what to say where it does not hold; `{0}` is its first string argument."""
 
-    holds: Callable[..., bool]
+    holds: Callable[..., bool | Fault]
     code: str
     text: str
 
 
 PREDICATES: dict[str, Predicate] = {}
+_Function = TypeVar("_Function", bound=Callable[..., bool | Fault])
 
 
-def predicate(code: str, text: str) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
-    """Register a predicate by its name, with what to say where it does not hold."""
+def predicate(code: str, text: str) -> Callable[[_Function], _Function]:
+    """Register a predicate by its name, with what to say where it does not hold and it does not say
+    it itself."""
 
-    def register(function: Callable[..., bool]) -> Callable[..., bool]:
+    def register(function: _Function) -> _Function:
         PREDICATES[function.__name__] = Predicate(function, code, text)
         return function
 

@@ -48,7 +48,7 @@ from ptosim.passes.verify.operands import (
     other_enum,
 )
 from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
-from ptosim.passes.verify.rules import PREDICATES, low_precision_of
+from ptosim.passes.verify.rules import PREDICATES, Fault, low_precision_of
 
 MICRO_CODE = "PTO3006"
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
@@ -392,7 +392,9 @@ class _Verifier:
         _, used = compile_expr(rule.expr)
         operands = [n for n in op.bound if n in used and _is_operand(names.get(n))]
         predicate = next((PREDICATES[n] for n in PREDICATES if n in used), None)
-        text = rule.text or (predicate.text if predicate else f"must satisfy {rule.expr}")
+        fault = evaluate(rule.expr, names)
+        said = str(fault) if isinstance(fault, Fault) else None
+        text = rule.text or said or (predicate.text if predicate else f"must satisfy {rule.expr}")
         code = rule.code or (predicate.code if predicate else "PTO2022")
         last = rule.expr.rsplit("'", 2)
         message = (
