@@ -13,12 +13,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 from typing import Any
 
 import ptosim
+from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.rows import isa
+from ptosim.passes.verify.checks.shapes import misaligned
+from ptosim.syntax.types import parse_type
 
 _OPERATION = re.compile(r"(?<![\w!#.])pto\.[\w.]*\w")
 
@@ -29,12 +33,24 @@ _OWN_NOTATION = ("set_quant_scalar ins", "set_quant_vector ins", "mx_quant_alg",
 
 def date_of(text: str) -> str:
     """Return the date of the language that a test's text is written in: April's if it has a name or
-    an enum that August has no more."""
+    an enum that August has no more, or allocates a tile that August refuses."""
     april, august = DATES
     if any(word in text for word in _OWN_NOTATION):
         return april
     gone = set(isa(april).names()) - set(isa(august).names())
-    return april if gone & set(_OPERATION.findall(text)) else august
+    if gone & set(_OPERATION.findall(text)) or any(map(_is_refused, _ALLOCATION.findall(text))):
+        return april
+    return august
+
+
+_ALLOCATION = re.compile(r"pto\.alloc_tile\b[^\n]*: (!pto\.[^\n]*>)")
+
+
+@cache
+def _is_refused(type_text: str) -> bool:
+    """True for an allocation whose rows are no whole blocks, or that cuts boxes."""
+    type_ = parse_type(type_text).type
+    return isinstance(type_, TileType) and misaligned(type_) is not None
 
 
 @dataclass(frozen=True)

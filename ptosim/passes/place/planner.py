@@ -259,8 +259,11 @@ class _Placer:
             if not use.is_lacking or not self._gives(use.definition):
                 continue
             names = environment(op, self.resolved.target)
-            size = evaluate(use.definition.bytes or "", names)
-            if not isinstance(size, int):  # of an operand without a type or extents
+            try:
+                size = evaluate(use.definition.bytes or "", names)
+            except TypeError:  # of an operand without a type or extents
+                continue
+            if not isinstance(size, int):
                 continue
             space = use.definition.space
             addr = self._allocate(space, size)

@@ -47,7 +47,7 @@ def _library_shape(op: Operation, source: Source, *, refused: bool) -> Iterator[
         type_, what = type_.slot, "slot "
     if not isinstance(type_, TileType):
         return
-    fault = _misaligned(type_) if refused else _unaligned(type_)
+    fault = misaligned(type_) if refused else _unaligned(type_)
     if fault is not None and refused:
         yield finding(
             "PTO2160",
@@ -69,7 +69,7 @@ def _library_shape(op: Operation, source: Source, *, refused: bool) -> Iterator[
         )
 
 
-def _misaligned(type_: TileType) -> str | None:
+def misaligned(type_: TileType) -> str | None:
     """The assembler's rule on the shapes of allocations, in its words."""
     size = type_.dtype.bits / 8
     if not type_.is_boxed and type_.blayout == "row_major":
