@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     quant = parser.add_argument_group("quant dialect")
     quant.add_argument(
-        "--lower-quant", action="store_true", help="casts of tiles as tile operations"
+        "--lower-quant", action="store_true", help="casts as tile operations, or arith"
     )
     quant.add_argument(
         "--quant-form", choices=("exact", "fast", "casts"), default="exact",

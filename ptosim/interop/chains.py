@@ -111,7 +111,7 @@ def offset(
 ) -> TileText:
     """Add the integer zero point to rounded quotients, and convert them to the output type."""
     if affine.through_int32:
-        _lowest_for_highest(f, whole)
+        lowest_for_highest(f, whole)
     elif affine.zero is not None:
         clamp(f, whole, -FAR, FAR)
     if affine.zero is not None:
@@ -144,7 +144,7 @@ def choose(
     f.op("pto.tsel", [mask, scratch, tile], [tile])
 
 
-def _lowest_for_highest(f: FunctionText, whole: TileText) -> None:
+def lowest_for_highest(f: FunctionText, whole: TileText) -> None:
     """Turn the largest integer, where a conversion ends that saturates, into the smallest one,
     where one ends that does not: one more wraps."""
     top = f.tile("top", "i32", whole.rows, whole.cols)

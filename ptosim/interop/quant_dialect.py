@@ -1,4 +1,5 @@
-"""`quant` casts of tiles as tile operations: the text of a program without them.
+"""`quant` casts of tiles as tile operations, those of scalars and tensors as the arith dialect: the
+text of a program without them.
 
 The exact form computes what the casts compute (scheme `mlir`): division, sum and rounding in the
 expressed type, limits. The fast form takes TQUANT where the type allows it, which multiplies by the
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
+
 from ptosim.ground.errors import rejected
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import TileType
@@ -18,22 +21,26 @@ from ptosim.interop.chains import Affine
 from ptosim.interop.fake_quant import as_casts
 from ptosim.interop.kernels import ARRAYS
 from ptosim.interop.program_text import FunctionText, TileText
+from ptosim.interop.quant_arith import lowered_value
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.passes.rewrite.forms import convert
-from ptosim.quant.mlir.passes import rewritten
+from ptosim.quant.mlir.passes import find, rewritten
 from ptosim.quant.mlir.semantics import storage_of
 from ptosim.quant.mlir.types import QuantType, UniformType
 from ptosim.semantics.tile.quant_casts import uniform
 
 _HALVES = ("f16", "bf16")
+_LARGEST_HALF = 65504
+_TOP = (1 << 31) - 1
 
 
 def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
     """Return a program's text with its tile casts lowered and every quantised type replaced by what
     is stored.
 
-    Raises ProgramError if the program is wrong, UnsupportedError for casts without tile
-    operations (scalars, tensors, blocks, types below 8 bits). Simulated quantisation becomes casts
+    Raises ProgramError if the program is wrong, UnsupportedError for casts without such operations
+    (blocks, tiles of types below 8 bits, tensors without a static shape, schemes that the form does
+    not compute). Simulated quantisation becomes casts
     first; form `casts` stops there."""
     source = as_casts(source, options)
     if form == "casts":
@@ -50,7 +57,7 @@ def lowered(source: Source, options: FrontOptions, form: str = "exact") -> str:
             edits.append((op.start, op.end, f"\n{indent}".join(lines)))
     for start, end, new in reversed(edits):
         text = text[:start] + new + text[end:]
-    text = rewritten(text, stored_word)
+    text = _without_types(text)
     if front.module.kind != "snippet":
         return text
     return convert(Source(source.name, text), "ssa", front.target)  # results are its outputs
@@ -66,13 +73,52 @@ def stored_word(type_: QuantType) -> str:
     return f"{'i' if spec.signed else 'ui'}{spec.bits}"
 
 
+_TILE = re.compile(r"!pto\.\w+<[^!]*$")
+_ALIAS = re.compile(r"^\s*(![\w.$]+)\s*=\s*(?=!quant|!pto|tensor)")
+
+
+def _without_types(text: str) -> str:
+    """Return a text with stored types: those of tiles have the sign of their conversions, those of
+    scalars and tensors are signless, as in MLIR."""
+    lines = text.splitlines(keepends=True)
+    return "".join(_stored_line(line, text) for line in lines)
+
+
+def _stored_line(line: str, text: str) -> str:
+    parts, last = [], 0
+    for found in find(line):
+        if found.type is None:
+            continue
+        before = line[: found.start]
+        alias = _ALIAS.match(line)
+        in_tile = _TILE.search(before) is not None
+        if alias and before[alias.end() :] == "":
+            in_tile = re.search(rf"!pto\.\w+<[^!]*{re.escape(alias[1])}\b", text) is not None
+        word = stored_word(found.type)
+        parts += [line[last : found.start], word if in_tile else word.replace("ui", "i")]
+        last = found.end
+    return "".join([*parts, line[last:]])
+
+
+def _check_scheme(op: Operation, form: str) -> None:
+    """Refuse a scheme that is not what the form computes."""
+    scheme = op.attributes.get("scheme")
+    computed = ("mlir",) if form == "exact" else ("mlir", "pto-hw")
+    if scheme is None or scheme in computed:
+        return
+    raise chains.unsupported(
+        f"{op.name} with scheme {scheme}: the {form} form computes {' or '.join(computed)}"
+    )
+
+
 def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
     source = op.bound["input"]
     written = op.bound.get("dst")
     name = written.value.name if written is not None else op.results[0].name
     type_ = written.type if written is not None else op.results[0].type
+    _check_scheme(op, form)
     if not isinstance(source.type, TileType) or not isinstance(type_, TileType):
-        raise chains.unsupported(f"{op.name} of {source.type}: only tiles have tile operations")
+        return lowered_value(op, name, number)
     f = FunctionText("cast", target)
     held = _named(f"%{source.value.name}", source.type)
     if op.name == "quant.scast":
@@ -81,6 +127,9 @@ def _cast(op: Operation, target: str, form: str, number: int) -> list[str]:
     if op.name not in makers:
         raise chains.unsupported(f"{op.name} on a tile")
     made = makers[op.name](f, held, _uniform(op, type_, source.type), form)
+    quantised = uniform(type_.dtype)
+    if quantised is not None and made.dtype != stored_word(quantised):
+        return _seen_unsigned(f, made, name, number, _spelled(type_), keep=written is None)
     return _lines(f, made, name, number, keep=written is None)
 
 
@@ -108,8 +157,6 @@ def _uniform(op: Operation, made: TileType, held: TileType) -> UniformType:
 
 def _parameters(f: FunctionText, type_: UniformType, tile: TileText, *, turned: bool) -> Affine:
     """Scale (`turned`: its reciprocal) and zero point: constants, or tiles that are filled."""
-    import numpy as np
-
     expressed = ARRAYS[type_.expressed]
     scales = type_.scale_array().astype(expressed).astype(np.float32)
     with np.errstate(all="ignore"):
@@ -140,7 +187,17 @@ def _through(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
     """Rounded to the expressed type."""
     if type_.expressed not in _HALVES:
         return tile
-    return chains.real(f, chains.half(f, tile, type_.expressed))
+    return chains.real(f, _half(f, tile, type_))
+
+
+def _half(f: FunctionText, tile: TileText, type_: UniformType) -> TileText:
+    """In the half type; with infinities where a value in range may be one."""
+    storage = type_.storage
+    zeros = type_.zero_array().astype(np.float64)
+    far = max(np.abs(zeros - limit).max() for limit in (storage.low, storage.high))
+    if far * max(1.0, float(np.abs(type_.scale_array()).max())) < _LARGEST_HALF:
+        return chains.half(f, tile, type_.expressed)
+    return chains.rounded_half(f, tile, type_.expressed)
 
 
 def _real(f: FunctionText, x: TileText, type_: UniformType) -> TileText:
@@ -168,8 +225,27 @@ def _qcast(f: FunctionText, x: TileText, type_: UniformType, form: str) -> TileT
     if affine.zero is not None:
         chains.apply(f, "add", quotient, affine.zero, quotient)
         quotient = _through(f, quotient, type_)
+    if out.name == "ui32" and type_.storage.high > _TOP:
+        return _unsigned_word(f, quotient, type_)
     whole = chains.converted(f, quotient, "whole", "i32", chains.CLAMPED)
     return chains.narrow(f, whole, quotient, out, (type_.storage.low, type_.storage.high))
+
+
+def _unsigned_word(f: FunctionText, value: TileText, type_: UniformType) -> TileText:
+    """Return f32 values as 32-bit unsigned integers: what a signed conversion cuts off is converted
+    on its own. The largest signed integer comes from 2^31 or more, as no f32 is that number; one
+    more wraps to the bits of 2^31."""
+    if type_.storage.low or type_.storage.high != 2 * _TOP + 1:
+        raise chains.unsupported(f"limits of {type_.storage}")
+    beyond = f.tile("beyond", "f32", value.rows, value.cols)
+    chains.apply(f, "add", value, f.real(-2147483648.0), beyond)
+    f.op("pto.tmaxs", [value, f.real(0.0)], [value])
+    f.op("pto.tmaxs", [beyond, f.real(0.0)], [beyond])
+    rest = chains.converted(f, beyond, "rest", "i32", chains.CLAMPED)
+    whole = chains.converted(f, value, "whole", "i32", chains.CLAMPED)
+    chains.lowest_for_highest(f, whole)
+    f.op("pto.tadd", [whole, rest], [whole])
+    return whole
 
 
 def _tquant(f: FunctionText, real: TileText, type_: UniformType) -> TileText:
@@ -189,6 +265,10 @@ def _tquant(f: FunctionText, real: TileText, type_: UniformType) -> TileText:
 
 def _dcast(f: FunctionText, q: TileText, type_: UniformType, form: str) -> TileText:
     affine = _parameters(f, type_, q, turned=False)
+    if q.dtype in ("ui16", "ui32"):  # read in the signed type, and corrected
+        bits = TileText(f.fresh("bits"), q.dtype[1:], q.rows, q.cols)
+        f.line(f"{bits.name} = pto.treshape {q.name} : {q.type} -> {bits.type}")
+        q = bits
     real = _through(f, chains.widen(f, q, storage_of(type_.storage)), type_)
     if affine.zero is not None:
         chains.apply(f, "sub", real, affine.zero, real)
@@ -196,8 +276,29 @@ def _dcast(f: FunctionText, q: TileText, type_: UniformType, form: str) -> TileT
     product = f.tile("product", "f32", q.rows, q.cols)
     chains.apply(f, "mul", real, affine.scale, product)
     if type_.expressed in _HALVES:
-        return chains.half(f, product, type_.expressed)
+        return _last(f, _half(f, product, type_))
     return product
+
+
+def _last(f: FunctionText, made: TileText) -> TileText:
+    """A tile that nothing reads, as results are, where infinities are put in place."""
+    if not any("tsel" in line and made.name in line for line in f.body()):
+        return made
+    result = f.tile("result", made.dtype, made.rows, made.cols)
+    f.op("pto.tmov", [made], [result])
+    return result
+
+
+def _seen_unsigned(
+    f: FunctionText, made: TileText, name: str, number: int, type_: str, *, keep: bool
+) -> list[str]:
+    """The lines where codes are computed in the signed type: the unsigned tile is another view of
+    them, or they are one of it where the program allocates that itself (`keep` False)."""
+    codes = f"q{number}_codes"
+    lines = _lines(f, made, codes, number, keep=keep)
+    if keep:
+        return [*lines, f"%{name} = pto.treshape %{codes} : {made.type} -> {type_}"]
+    return [f"%{codes} = pto.treshape %{name} : {type_} -> {made.type}", *lines]
 
 
 def _lines(f: FunctionText, made: TileText, name: str, number: int, *, keep: bool) -> list[str]:

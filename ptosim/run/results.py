@@ -99,26 +99,37 @@ def output_tiles(function: Function) -> list[Value]:
 
 
 def output_values(function: Function) -> list[Value]:
-    """Tensors and scalars of the quant dialect that a snippet makes and nothing consumes, and those
-    that a function with such operations returns."""
-    if not function.implicit:
-        return _returned(function)
-    return [
-        v
-        for op in function.body
-        if op.definition is not None and op.definition.family == "quant"
-        for v in op.results
-        if isinstance(v.type, (VectorType, ScalarType)) and not _is_read(function, v)
-    ]
+    """Tensors, and scalars of the quant dialect, that a snippet makes and nothing consumes, and
+    those that a function with such operations returns. Where a text does nothing but arithmetic,
+    scalars are what it gives."""
+    computed = [op for op in function.ops if op is not function.op]
+    with_scalars = all(_family(op) in _ARITHMETIC for op in computed)
+    if function.implicit:
+        return [
+            v
+            for op in function.body
+            for v in op.results
+            if _is_shown(v, with_scalars or _family(op) == "quant", op)
+            and not _is_read(function, v)
+        ]
+    with_scalars |= any(_family(op) == "quant" for op in computed)
+    return [v for v in _returned_values(function) if _is_shown(v, with_scalars)]
 
 
-def _returned(function: Function) -> list[Value]:
-    """What the function itself gives back, where its operations are of the quant dialect."""
-    is_quant = any(
-        op.definition is not None and op.definition.family == "quant" for op in function.ops
-    )
-    values = _returned_values(function) if is_quant else []
-    return [v for v in values if isinstance(v.type, (VectorType, ScalarType))]
+_ARITHMETIC = ("scalar", "quant", "core")
+"""Families of operations that compute and touch no memory."""
+
+
+def _family(op: Operation) -> str:
+    return op.definition.family if op.definition is not None else ""
+
+
+def _is_shown(value: Value, with_scalars: bool, op: Operation | None = None) -> bool:
+    if op is not None and (_family(op) not in _ARITHMETIC or op.has("constant")):
+        return False
+    if isinstance(value.type, ScalarType):
+        return with_scalars
+    return isinstance(value.type, VectorType) and value.type.kind == "tensor"
 
 
 def _returned_values(function: Function) -> list[Value]:

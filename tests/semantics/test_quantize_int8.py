@@ -31,8 +31,9 @@ def kernel(
 ) -> Kernel:
     """Load source and parameters whole, quantise the valid part, store what was quantised."""
     rows, cols, layout = parameter
-    if target == "a2a3" and (layout == "nd" or rows != (valid or shape)[0]):
-        options = {"compat": "2026-04", **options}  # August has columns with a value for each row
+    by_columns = target == "a2a3" and (layout == "nd" or rows != (valid or shape)[0])
+    if by_columns or shape[1] % 32 or (layout == "nd" and cols % 8):
+        options = {"compat": "2026-04", **options}  # August: a column, whole blocks
     k = Kernel(target, **options)
     src = k.tile("src", "f32", *shape, valid)
     tiles = [src]

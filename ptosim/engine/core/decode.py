@@ -33,7 +33,7 @@ from ptosim.semantics.base.scalar_unit import ValueContext
 from ptosim.semantics.micro.context import VectorContext
 from ptosim.semantics.micro.hazards import RegionPlace
 from ptosim.semantics.micro.reach import instruction
-from ptosim.semantics.scalar import numbers
+from ptosim.semantics.scalar import numbers, tensors
 
 Report = Callable[..., None]
 """Reports a finding: operation, code, message, and a cure if there is one."""
@@ -150,9 +150,21 @@ class Decoder:
 
     def _scalar(self, op: Operation) -> None:
         operands = [o for o in op.bound.values() if isinstance(o, Operand)]
+        if tensors.on_tensors(op):
+            self._tensors(op, operands)
+            return
         types = _element(operands[0].type), _element(op.results[0].type)
         function = numbers.MAKERS[op.name](*types)
         self._emit_scalar(op, function, operands)
+
+    def _tensors(self, op: Operation, operands: list[Operand]) -> None:
+        reason = tensors.not_computed(op)
+        if reason is None:
+            self._emit_scalar(op, tensors.function_of(op), operands)
+            return
+        span = Span(self.resolved.module.source, op.start, op.name_end)
+        self.refuse(finding("PTO8002", f"'{op.name}': {reason}", span))
+        self._unknown_results(op)
 
     def _emit_scalar(
         self, op: Operation, function: Callable[..., Any], operands: list[Operand]

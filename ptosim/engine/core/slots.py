@@ -7,6 +7,7 @@ from typing import Any
 
 from ptosim.ground.ir.core import Clause, Operand, Value
 from ptosim.machine.core import FIRST_SLOT
+from ptosim.semantics.scalar.tensors import constant_array
 
 
 class Slots:
@@ -25,7 +26,7 @@ class Slots:
         """Return the slot of a value; one whose content the text fixes is filled already."""
         slot = self.of.get(value)
         if slot is None:
-            slot = self.of[value] = self.new(value.const)
+            slot = self.of[value] = self.new(constant_array(value.const, value.type))
         return slot
 
     def operand(self, operand: Operand) -> int:

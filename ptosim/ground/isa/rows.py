@@ -22,7 +22,9 @@ from ptosim.ground.isa.schema import (
 )
 from ptosim.ground.isa.scratch import scratch_of, scratch_rules
 
-_OTHER_DIALECTS = ("arith", "scf", "cf", "func", "memref", "builtin", "quant", "llvm", "module")
+_OTHER_DIALECTS = (
+    *("arith", "math", "scf", "cf", "func", "memref", "builtin", "quant", "llvm", "module"),
+)
 TARGETS = ("a2a3", "a5")
 OPERAND_KINDS = frozenset(
     (

@@ -214,14 +214,30 @@ def constant_value(literal: Any, type_: Type) -> Any:
 
 def _vector_constant(literal: Any, type_: VectorType) -> Any:
     """The numbers of a vector in order; of a tensor the text."""
-    if type_.kind != "vector" or literal.__class__ is not Tok:
+    if literal.__class__ is not Tok:
         return getattr(literal, "value", None)
     value = token_value(literal)
+    if type_.kind != "vector":
+        return literal.value if _fits(literal, value, type_) else None
     literals = value.of(math.prod(d or 0 for d in type_.dims)) if isinstance(value, Dense) else None
     if literals is None:
         return None
     numbers = tuple(constant_value(tok, ScalarType(type_.elem)) for tok in literals)
     return None if None in numbers else numbers
+
+
+def _fits(literal: Tok, value: Any, type_: VectorType) -> bool:
+    """False for numbers that a tensor does not hold, or not as many."""
+    element = type_.elem
+    is_number = element.is_float or element.is_integer
+    if not isinstance(value, Dense) or '"' in literal.value or not is_number:
+        return True
+    if type_.is_unranked or None in type_.dims:
+        return False
+    if value.of(math.prod(d or 0 for d in type_.dims)) is None:
+        return False
+    scalar = ScalarType(element)
+    return all(constant_value(tok, scalar) is not None for tok in value.literals)
 
 
 _FLOAT_PATTERNS = {16: ("<H", "<e"), 32: ("<I", "<f"), 64: ("<Q", "<d")}

@@ -7,7 +7,7 @@ from typing import Any
 
 from ptosim.ground.ir.attributes import attr_value, token_value
 from ptosim.ground.ir.core import Node, Operand, Operation, Tok
-from ptosim.ground.ir.types import MemRefType, PtrType, Type
+from ptosim.ground.ir.types import ErrorType, MemRefType, PtrType, Type
 from ptosim.passes.bind.clauses import WrittenClause
 
 Use = Callable[[Any, Type | None], Operand]
@@ -49,7 +49,17 @@ def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
     types = [type_of(t) for t in type_tokens(op)]
     written.types = types
     _Items(written, use, types, types_end_here=op.arrow is None).add_all(op.items)
+    if len(types) == 1 and op.name.startswith(("arith.", "math.")) and not op.has("selects"):
+        _type_inputs(written.ins, types[0])
     return written
+
+
+def _type_inputs(operands: list[Operand], type_: Type) -> None:
+    """Give inputs of a snippet, where they are first used, the one type of all operands."""
+    for operand in operands:
+        value = operand.value
+        if value is not None and value.is_argument and isinstance(value.type, ErrorType):
+            value.type = operand.type = type_
 
 
 def type_tokens(op: Operation) -> list[Tok]:

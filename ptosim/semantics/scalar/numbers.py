@@ -304,6 +304,7 @@ MAKERS: dict[str, Maker] = {
     "arith.maxnumf": _float(_number(_maximum)),
     "arith.minnumf": _float(_number(_minimum)),
     "arith.negf": lambda operand, result: operator.neg,
+    "math.roundeven": lambda operand, result: lambda a: float(np.rint(a)),
     "arith.index_cast": _cast_bits(_signed),
     "arith.index_castui": _cast_bits(unsigned),
     "arith.extsi": _cast_bits(_signed),

@@ -8,6 +8,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import BLOCK_BITS, Dim, MemRefType, PtrType, TileType, ViewType
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source
 from ptosim.machine.layout import box_shape
 from ptosim.passes.verify.operands import constant, operand_span
@@ -16,10 +17,12 @@ from ptosim.passes.verify.operands import constant, operand_span
 def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report windows that cut boxes, wrong valid extents, and shapes that C++ refuses."""
     source = resolved.module.source
+    aligned = "tile_alignment" in unit_rules(resolved.date).rules
+    refused = aligned and resolved.module.kind != "snippet"
     for function in resolved.functions.values():
         for op in function.ops:
             if "makes_storage" in op.traits:
-                yield from _library_shape(op, source)
+                yield from _library_shape(op, source, refused=refused)
             elif "keeps_axis" in op.traits and op.bound.keys() >= {"row", "sizes"}:
                 yield from _subset(op, source)
             elif "sets_valid" in op.traits and op.bound:
@@ -29,12 +32,19 @@ def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 # -- shapes ----------------------------------------------------------------------------------------
 
 
-def _library_shape(op: Operation, source: Source) -> Iterator[Diagnostic]:
+def _library_shape(op: Operation, source: Source, *, refused: bool) -> Iterator[Diagnostic]:
     type_ = op.results[0].type if op.results else None
     if not isinstance(type_, TileType):
         return
-    fault = _unaligned(type_)
-    if fault is not None:
+    fault = _misaligned(type_) if refused else _unaligned(type_)
+    if fault is not None and refused:
+        yield finding(
+            "PTO2160",
+            f"'{op.name}' op expects {fault}",
+            op.span(source),
+            help="make the tile larger and give it the smaller valid shape",
+        )
+    elif fault is not None:
         yield finding(
             "PTO2044",
             f"'{op.name}' op: {fault}; a C++ build of this program would stop at a static "
@@ -46,6 +56,29 @@ def _library_shape(op: Operation, source: Source) -> Iterator[Diagnostic]:
             ),
             help="make the tile larger and give it the smaller valid shape",
         )
+
+
+def _misaligned(type_: TileType) -> str | None:
+    """The assembler's rule on the shapes of allocations, in its words."""
+    size = type_.dtype.bits / 8
+    if not type_.is_boxed and type_.blayout == "row_major":
+        row = type_.cols * size
+        name = "row-major none_box tile row byte size (cols * sizeof(dtype))"
+        aligned = row % (16 if type_.dtype.kind == "packed" else 32) == 0
+        return None if aligned else f"{name} to be 32-byte aligned, but got {row:g} bytes"
+    if not type_.is_boxed:
+        column = type_.rows * size
+        name = "col-major none_box tile column byte size (rows * sizeof(dtype))"
+        return (
+            None if column % 32 == 0 else f"{name} to be 32-byte aligned, but got {column:g} bytes"
+        )
+    rows, cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
+    if type_.cols % cols:
+        return f"boxed tile cols to be a multiple of innerCols ({cols})"
+    free_rows = type_.loc == "vec" or type_.fractal == 32 or type_.rows == 1
+    if type_.rows % rows and not free_rows:
+        return f"boxed tile rows to be a multiple of innerRows ({rows})"
+    return None
 
 
 def _unaligned(type_: TileType) -> str | None:

@@ -1,0 +1,132 @@
+"""The arith dialect on tensors, element by element: the functions of the values of threads, with an
+element in the place of a thread. A tensor in a slot is a NumPy array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.ir.attributes import Dense, token_value
+from ptosim.ground.ir.core import Operand, Operation, Tok
+from ptosim.ground.ir.types import DType, ScalarType, Type, VectorType
+from ptosim.machine.storage import argument_dtype
+from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.passes.bind.structured import constant_value
+from ptosim.semantics.scalar.numbers import ScalarFault
+from ptosim.semantics.simt import arithmetic
+from ptosim.semantics.simt.table import LANE_OPS, LaneContext
+
+_REGISTERED = arithmetic.__name__
+"""The module that has the functions."""
+_WIDTHS = (8, 16, 32, 64)
+
+
+def on_tensors(op: Operation) -> bool:
+    """True for an operation that takes or gives a tensor (or a vector, which is none of the scalar
+    unit's either)."""
+    held = [o.type for o in op.bound.values() if isinstance(o, Operand)]
+    return any(isinstance(t, VectorType) for t in [*held, *(r.type for r in op.results)])
+
+
+def not_computed(op: Operation) -> str | None:
+    """Return why an operation on tensors is not executed, None if it is."""
+    held = [o.type for o in op.bound.values() if isinstance(o, Operand) and o.value is not None]
+    for type_ in [*held, *(r.type for r in op.results)]:
+        if isinstance(type_, VectorType) and type_.kind != "tensor":
+            return f"{type_} is for the threads of SIMT code, not for the scalar unit"
+        found = getattr(type_, "elem", None) or getattr(type_, "dtype", None)
+        if found is not None and not _has_arithmetic(found):
+            return f"tensors of {found} have no arithmetic"
+    return None if op.name in _OWN or op.name in LANE_OPS else "has no form on tensors"
+
+
+def _has_arithmetic(dtype: DType) -> bool:
+    if dtype.is_float:
+        return dtype.name in ("f16", "bf16", "f32", "f64")
+    return dtype.name in ("i1", "index") or (dtype.is_integer and dtype.bits in _WIDTHS)
+
+
+class Elements:
+    """The values of one operation, in the place of the values of a launch of threads."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def full(self, value: np.ndarray) -> np.ndarray:
+        """Return a value with an entry for each element: where a divisor is zero."""
+        if value.any():
+            raise ScalarFault("division by zero")
+        return value
+
+
+def function_of(op: Operation) -> Callable[..., Any]:
+    """Return the function of the operands' arrays. Raises ScalarFault for a division by zero and
+    OpFault for shapes that differ when it is called."""
+    run = _OWN[op.name](op) if op.name in _OWN else _as_threads(op)
+
+    def compute(*given: Any) -> Any:
+        for value in given:
+            if isinstance(value, Unknown):
+                raise NeedsValue(value)
+        shapes = {v.shape for v in given if isinstance(v, np.ndarray) and v.ndim}
+        if len(shapes) > 1:
+            raise ScalarFault(f"shapes {' and '.join(sorted(map(str, shapes)))} differ")
+        return run(*given)
+
+    return compute
+
+
+def _as_threads(op: Operation) -> Callable[..., Any]:
+    names = [n for n, o in op.bound.items() if isinstance(o, Operand)]
+    count = len(names)
+    results = tuple(range(count, count + len(op.results)))
+    slots = {name: at for at, name in enumerate(names)}
+    run = LANE_OPS[op.name](LaneContext(op, slots, results, None))  # type: ignore[arg-type]
+
+    def compute(*given: Any) -> Any:
+        elements: Any = Elements([*given, *(None for _ in results)])
+        run(elements)
+        made = elements.values[count:]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    return compute
+
+
+def _bitcast(op: Operation) -> Callable[..., Any]:
+    type_ = op.results[0].type
+    assert isinstance(type_, VectorType)
+    wanted = argument_dtype(type_.elem)
+    return lambda given: given.view(wanted)
+
+
+def _round_even(op: Operation) -> Callable[..., Any]:
+    return lambda given: np.rint(given)
+
+
+_OWN: dict[str, Callable[[Operation], Callable[..., Any]]] = {
+    "arith.bitcast": _bitcast,
+    "math.roundeven": _round_even,
+}
+
+
+def constant_array(text: Any, type_: Type) -> Any:
+    """Return the array of a tensor's `dense<…>`; what is none, and tensors without a static shape,
+    as they are."""
+    if not isinstance(type_, VectorType) or type_.kind != "tensor" or not isinstance(text, str):
+        return text
+    if not text.startswith("dense") or type_.is_unranked or None in type_.dims:
+        return text
+    value = token_value(Tok("DENSE", text, 0))
+    shape = tuple(int(d or 0) for d in type_.dims)
+    literals = value.of(math.prod(shape)) if isinstance(value, Dense) else None
+    if literals is None or not _has_arithmetic(type_.elem):
+        return text
+    scalar = ScalarType(type_.elem)
+    found = [constant_value(tok, scalar) for tok in (value.literals if value.splat else literals)]
+    if None in found:
+        return text
+    array = np.array(found).astype(argument_dtype(type_.elem))
+    return np.broadcast_to(array, shape).copy() if value.splat else array.reshape(shape)
