@@ -9,7 +9,7 @@ from ptosim.cli import options as shared
 from ptosim.run import values
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Tolerance
-from ptosim.run.launch import MAX_INSTRUCTIONS
+from ptosim.run.options import MAX_INSTRUCTIONS
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:

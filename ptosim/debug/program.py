@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ptosim.run.launch import Args, Launch, RunOptions
+from ptosim.run.launch import Launch
+from ptosim.run.options import Args, RunOptions
 from ptosim.run.program import LoadedProgram
 
 if TYPE_CHECKING:

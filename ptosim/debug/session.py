@@ -42,7 +42,8 @@ from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.run.choices import Choices
-from ptosim.run.launch import Launch, RunOptions
+from ptosim.run.launch import Launch
+from ptosim.run.options import RunOptions
 from ptosim.timing.pipes.model import CoreTimer
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.ir.types import MemRefType, PtrType, TileType
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.types import MemRefType, MultiTileType, PtrType, TileType
 
 MAX_STEPS = 64
 """Operations that a pointer is followed through."""
@@ -14,12 +14,12 @@ MAX_STEPS = 64
 
 def is_memory(value: Value) -> bool:
     """True for a tile, a buffer or a pointer."""
-    return isinstance(value.type, (TileType, MemRefType, PtrType))
+    return isinstance(value.type, (TileType, MultiTileType, MemRefType, PtrType))
 
 
 def is_storage(value: Value) -> bool:
     """True for a tile or a buffer."""
-    return isinstance(value.type, (TileType, MemRefType))
+    return isinstance(value.type, (TileType, MultiTileType, MemRefType))
 
 
 def operand_value(op: Operation, name: str) -> Value | None:
@@ -35,6 +35,38 @@ def root_of(value: Value) -> Value:
             break
         value = source
     return value
+
+
+def slot_of(op: Operation) -> int | None:
+    """Return at which byte of its multi buffer the tile begins that an operation picks; None if
+    only the run knows."""
+    slot, source = op.bound.get("slot"), operand_value(op, "source")
+    number = slot.const if isinstance(slot, Operand) else None
+    if not isinstance(number, int) or source is None or not isinstance(source.type, MultiTileType):
+        return None
+    return number * source.type.stride
+
+
+def part_of_allocation(value: Value) -> tuple[Value, int, int] | None:
+    """Return the allocation that a tile is in and the bytes from where to where of it may be the
+    tile's; None where it is not clear how large that is."""
+    owner = value.owner
+    picks = None
+    while owner is not None and owner.has("same_storage"):
+        source = operand_value(owner, "source")
+        if source is None:
+            break
+        picks = owner if owner.has("picks_slot") else picks
+        value, owner = source, source.owner
+    type_ = value.type
+    if isinstance(type_, TileType):
+        return value, 0, type_.bytes
+    if not isinstance(type_, MultiTileType):
+        return None
+    start = slot_of(picks) if picks is not None else None
+    if start is None:
+        return value, 0, type_.bytes
+    return value, start, start + type_.slot.bytes
 
 
 def allocation_of(op: Operation, name: str) -> Value | None:

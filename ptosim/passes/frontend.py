@@ -239,6 +239,7 @@ _CHECKS = (
     (functions.devices, {"entry_only"}),
     (addresses.levels, {"makes_storage", "places"}),
     (uses.dereferenced, {"only_dereferenced"}),
+    (uses.slots, {"picks_slot"}),
     (uses.records, None),
     (shapes.windows, {"window"}),
     (shapes.layouts, {"view"}),

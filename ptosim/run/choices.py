@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.compare import Tolerance
-from ptosim.run.launch import RunOptions
+from ptosim.run.options import RunOptions
 from ptosim.run.program import LoadedProgram
 from ptosim.run.sidecar import OPTIONS, Sidecar, sidecar_of
 from ptosim.run.sources import open_source, source_path

@@ -21,7 +21,7 @@ from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run.costing import bridge_of, report_of
 from ptosim.run.extents import Needed
-from ptosim.run.launch import Args, RunOptions
+from ptosim.run.options import Args, RunOptions
 from ptosim.run.symbolic import SymbolicLaunch
 from ptosim.run.what_if import changed_table
 from ptosim.timing.report.totals import CostReport

@@ -12,7 +12,7 @@ from ptosim.ground.errors import ProgramError, PtosimError, Trap, UnsupportedErr
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.passes.frontend import Front
-from ptosim.run.launch import RunOptions
+from ptosim.run.options import RunOptions
 from ptosim.run.symbolic import SymbolicLaunch
 
 BUDGET = 20_000

@@ -15,7 +15,8 @@ from ptosim.passes.place.cores import peer_functions
 from ptosim.passes.targets import check_target_word
 from ptosim.run import arguments
 from ptosim.run.arguments import Arg
-from ptosim.run.launch import MAX_INSTRUCTIONS, Args, Launch, RunOptions
+from ptosim.run.launch import Launch
+from ptosim.run.options import MAX_INSTRUCTIONS, Args, RunOptions
 from ptosim.run.results import Result
 from ptosim.semantics.base import families
 

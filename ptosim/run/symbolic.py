@@ -22,7 +22,8 @@ from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run import arguments, results
 from ptosim.run.extents import Needed
-from ptosim.run.launch import Launch, RunOptions
+from ptosim.run.launch import Launch
+from ptosim.run.options import RunOptions
 
 ASSUMED_BYTES = 4 << 20
 """Size of a buffer that is not given and whose size no view fixes."""

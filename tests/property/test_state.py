@@ -11,7 +11,8 @@ import pytest
 
 import ptosim
 from ptosim.machine.core import MachineState
-from ptosim.run.launch import Launch, RunOptions
+from ptosim.run.launch import Launch
+from ptosim.run.options import RunOptions
 from tests.cli.programs import TILE
 from tests.semantics.test_sync import SET, WAIT, X, mixed, program
 

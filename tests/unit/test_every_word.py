@@ -19,7 +19,6 @@ from ptosim.ground.isa.rows import isa, known_traits
 TESTS = Path(__file__).parents[1]
 TREE = TESTS.parent
 NUMBERED = {
-    "compact_mode": "tests.semantics.test_memory_layouts:test_compact_tiles_with_one_more_row",
     "pre_quant": "tests.micro.test_fixpipe:test_a_mode_gives_the_type_of_its_name",
     "pipe": "tests.unit.test_every_word:test_members_are_found_in_any_case",
     "func_core_type": "tests.unit.test_every_word:test_members_are_found_in_any_case",

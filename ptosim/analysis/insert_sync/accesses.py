@@ -12,7 +12,7 @@ from ptosim.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
 from ptosim.effects.actions import acts_on_memory
 from ptosim.effects.operands import named_values
 from ptosim.effects.row import is_inert, registers
-from ptosim.effects.storage import argument_of, is_handed_over, root_of
+from ptosim.effects.storage import argument_of, is_handed_over, part_of_allocation, root_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType, ViewType
@@ -122,7 +122,8 @@ class Accesses:
         if at is None and root.owner is not None and root.owner.has("makes_storage"):
             addr = root.owner.bound.get("addr")
             at = addr.const if isinstance(addr, Operand) else None
-        size = root.type.bytes if isinstance(root.type, TileType) else type_.bytes
         if at is None or is_handed_over(root):
             return (type_.loc, *EVERYWHERE)
-        return type_.loc, at, at + size
+        part = part_of_allocation(value)
+        _, low, high = part if part is not None else (root, 0, type_.bytes)
+        return type_.loc, at + low, at + high

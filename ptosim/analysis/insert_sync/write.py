@@ -8,7 +8,7 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import TileType
+from ptosim.ground.ir.types import MultiTileType, TileType
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
@@ -176,8 +176,9 @@ def _two_places(front: Front, op: Operation, one: str, two: str) -> UsageError:
 
 
 def _is_allocation(op: Operation) -> bool:
-    """True for an allocation of a tile."""
-    return op.has("makes_storage") and any(isinstance(v.type, TileType) for v in op.results)
+    """True for an allocation of a tile, or of several."""
+    kinds = (TileType, MultiTileType)
+    return op.has("makes_storage") and any(isinstance(v.type, kinds) for v in op.results)
 
 
 def _refuse_values(front: Front, placement: Placement) -> None:

@@ -262,6 +262,21 @@ class MultiTileType(Type):
         unit = 512 if self.slot.loc in ("left", "right", "acc") else BLOCK_BYTES
         return -(-self.slot.bytes // unit) * unit
 
+    @property
+    def dtype(self) -> DType:
+        """The elements of the tiles."""
+        return self.slot.dtype
+
+    @property
+    def loc(self) -> str:
+        """The space of the tiles."""
+        return self.slot.loc
+
+    @property
+    def bytes(self) -> int:
+        """All that the tiles take, each with what follows it up to the next."""
+        return self.count * self.stride
+
     def __str__(self) -> str:
         return f"!pto.multi_tile_buf<{self.slot}, count={self.count}>"
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ptosim.effects.row import access_entry
-from ptosim.effects.storage import operand_value
+from ptosim.effects.storage import operand_value, slot_of
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import TileType
+from ptosim.ground.ir.types import MultiTileType, TileType
 from ptosim.ground.source import Source
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.verify.operands import constant, operand_span
@@ -76,13 +76,16 @@ def _of(
 def _place(value: Value, placement: Placement) -> _Place | None:
     """Where a value is; None where that is not known before the run."""
     type_, owner = value.type, value.owner
-    if not isinstance(type_, TileType):
+    if not isinstance(type_, (TileType, MultiTileType)):
         return None
     if owner is None or not owner.has("same_storage"):
         at = _address(value, placement)
         return _Place(value, 0, type_.bytes) if at is None else _Place(type_.loc, at, type_.bytes)
     source = operand_value(owner, "source")
     around = _place(source, placement) if source is not None else None
+    if around is not None and owner.has("picks_slot"):
+        at = slot_of(owner)
+        return None if at is None else replace(around, start=around.start + at, run=type_.bytes)
     if around is None or not owner.has("window"):
         return around if around is None else replace(around, run=type_.bytes, lines=1, pitch=0)
     return _window(owner, source, around)

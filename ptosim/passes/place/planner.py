@@ -17,7 +17,7 @@ from ptosim.ground.diagnostics.model import Label, Sink, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import MemRefType, TileType
+from ptosim.ground.ir.types import MemRefType, MultiTileType, TileType
 from ptosim.ground.isa.schema import OpDef, ScratchDef
 from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
 from ptosim.ground.isa.units import unit_rules
@@ -119,7 +119,7 @@ class _Placer:
         """Check the constant address of a new tile, and remember it."""
         addr = op.bound.get("addr")
         type_ = op.results[0].type
-        if not isinstance(addr, Operand) or not isinstance(type_, TileType):
+        if not isinstance(addr, Operand) or not isinstance(type_, (TileType, MultiTileType)):
             return
         if addr.const is not None:
             self._check_address(op, op.results[0].name, type_, addr.const)
@@ -160,7 +160,9 @@ class _Placer:
                 self._pinned[source.value] = addr.const
                 self.placement.values[source.value] = addr.const
 
-    def _check_address(self, op: Operation, name: str, type_: TileType, addr: int) -> None:
+    def _check_address(
+        self, op: Operation, name: str, type_: TileType | MultiTileType, addr: int
+    ) -> None:
         space = self.machine.spaces[type_.loc]
         end = addr + type_.bytes
         limit = max(space.bytes, space.planner)  # all that the assembler knows of
@@ -216,10 +218,10 @@ class _Placer:
         for value in op.results:
             if isinstance(value.type, MemRefType) and makes_storage:
                 self._memref(value, value.type, op.start)
-            elif isinstance(value.type, TileType):
+            elif isinstance(value.type, (TileType, MultiTileType)):
                 self._tile(value, value.type, op.start)
 
-    def _tile(self, value: Value, type_: TileType, start: int) -> None:
+    def _tile(self, value: Value, type_: TileType | MultiTileType, start: int) -> None:
         if value not in self.placement.values:
             size = type_.bytes
             addr = self._allocate(type_.loc, size)

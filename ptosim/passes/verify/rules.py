@@ -267,7 +267,7 @@ def is_low_precision(view: Any) -> bool:
 
 
 def low_precision_of(type_: Any) -> DType | None:
-    """Return the element type of a tile or view if it is one of low precision."""
+    """Return the element type of tiles or of a view if it is one of low precision."""
     dtype = getattr(type_, "dtype", None) or getattr(type_, "elem", None)
     if not isinstance(dtype, DType) or isinstance(type_, ScalarType):
         return None

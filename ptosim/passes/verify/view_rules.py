@@ -80,5 +80,12 @@ def one_type(*operands: Any) -> bool:
     return all(a == b for a, b in pairwise(types))
 
 
+@predicate("PTO2029", "expects {names} to be the tile and its multi buffer")
+def is_slot(tile: Any, buffer: Any) -> bool:
+    """A tile has the type of the slots, however it is spelled."""
+    slot = getattr(buffer.type, "slot", None)
+    return slot is None or _spelled_alike(tile.type) == _spelled_alike(slot)
+
+
 def _spelled_alike(type_: Type) -> Type:
     return replace(type_, ssa=False) if isinstance(type_, TileType) else type_

@@ -45,6 +45,50 @@ def alloc_tile(ctx: ValueContext) -> Action:
     return run
 
 
+@value("pto.alloc_multi_tile")
+def alloc_multi_tile(ctx: ValueContext) -> Action:
+    """The first of several tiles; the others follow it."""
+    type_: Any = ctx.result_type
+    slot: TileType = type_.slot
+    addr, result, planned = ctx.slots.get("addr"), ctx.result, ctx.address
+    valid_row, valid_col = ctx.slots.get("valid_row"), ctx.slots.get("valid_col")
+    name = f"multi buffer %{ctx.op.results[0].name}"
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        at: Any = planned
+        if addr is not None:
+            at = slots[addr]
+            check_place(core, slot.loc, at, type_.bytes, name)
+        rows = slots[valid_row] if valid_row is not None else slot.v_row
+        cols = slots[valid_col] if valid_col is not None else slot.v_col
+        slots[result] = checked_tile(slot, at, rows, cols)
+
+    return run
+
+
+@value("pto.multi_tile_get")
+def multi_tile_get(ctx: ValueContext) -> Action:
+    """The tile in a slot, which is taken as it is."""
+    several: Any = ctx.operand_type("source")
+
+    def picked(first: TileRef, slot: Any) -> TileRef:
+        if slot.__class__ is Unknown:
+            return tile_ref(first.type, slot, first.v_row, first.v_col)  # one of them
+        if not 0 <= slot < several.count:
+            raise OpFault(
+                "PTO6061",
+                f"'{ctx.op.name}': slot {slot} is outside the multi buffer, which has "
+                f"{several.count}",
+                notes=("the slot is taken as it is, not modulo their number",),
+                help=f"count the slots round: `arith.remui` by {several.count}",
+            )
+        at = first.addr + slot * several.stride
+        return tile_ref(first.type, at, first.v_row, first.v_col)
+
+    return ctx.computed(picked, "source", "slot")
+
+
 def checked_tile(type_: TileType, addr: int, rows: int | None, cols: int | None) -> TileRef:
     """Return a tile after checking its valid shape against the static one."""
     rows = type_.rows if rows is None else rows

@@ -109,7 +109,7 @@ def tquant_results(op: Binding) -> Commit:
     mode = mode_of(None, op.attr("quant_type"), op.attr("quantScaleAlg"), 0)
     axis = 0 if op.attr("grpAxis") == "axis0" else 1
     kind = Columns if axis == 0 else FlatResults if op.tile("exp").rows == 1 else Rows
-    places: Places = kind(op, mode.dst == _E2M1, mode.rule)
+    places: Places | Zigzag = kind(op, mode.dst == _E2M1, mode.rule)
     if op.has("exp_zz"):
         places = Zigzag(places, op.attr("storeMode") == "nz" and mode.dst == _E4M3)
     return _quantisation(op, mode, axis, places)

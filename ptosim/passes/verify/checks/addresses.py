@@ -8,7 +8,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.attributes import Symbol, attribute_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import MemRefType, TileType, Type
+from ptosim.ground.ir.types import MemRefType, MultiTileType, TileType, Type
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source
@@ -52,9 +52,11 @@ def _alloc(
             help="remove `addr = …`, or run with `--level 3`",
         )
     if not has_address and level == 3 and op.bound:
+        several = op.results and isinstance(op.results[0].type, MultiTileType)
+        who = f"{op.name} requires a base" if several else f"'{op.name}' op requires"
         yield finding(
             "PTO3011",
-            f"'{op.name}' op requires 'addr' operand when --pto-level=level3",
+            f"{who} 'addr' operand when --pto-level=level3",
             op.span(source),
             more=why,
             notes=("at level 3 every address is the program's",),
@@ -180,7 +182,7 @@ def _not_planned(function: Function, fixed: Operation, source: Source) -> Iterat
     """Below level 3 the planner places local memory and cannot leave room for a fixed buffer."""
     made = [op for op in function.ops if "makes_storage" in op.traits and op.results]
     allocations = [op for op in made if _is_local(op.results[0].type)]
-    tiles = any(isinstance(op.results[0].type, TileType) for op in made)
+    tiles = any(isinstance(op.results[0].type, (TileType, MultiTileType)) for op in made)
     for op in allocations:
         yield finding(
             "PTO4002",

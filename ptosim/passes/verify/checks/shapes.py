@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import BLOCK_BITS, Dim, MemRefType, PtrType, TileType, ViewType
+from ptosim.ground.ir.types import (
+    BLOCK_BITS,
+    Dim,
+    MemRefType,
+    MultiTileType,
+    PtrType,
+    TileType,
+    ViewType,
+)
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source
 from ptosim.machine.layout import box_shape
@@ -34,13 +42,16 @@ def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 
 def _library_shape(op: Operation, source: Source, *, refused: bool) -> Iterator[Diagnostic]:
     type_ = op.results[0].type if op.results else None
+    what = ""
+    if isinstance(type_, MultiTileType):
+        type_, what = type_.slot, "slot "
     if not isinstance(type_, TileType):
         return
     fault = _misaligned(type_) if refused else _unaligned(type_)
     if fault is not None and refused:
         yield finding(
             "PTO2160",
-            f"'{op.name}' op expects {fault}",
+            f"'{op.name}' op expects {what}{fault}",
             op.span(source),
             help="make the tile larger and give it the smaller valid shape",
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import StructType
+from ptosim.ground.ir.types import MultiTileType, StructType
 from ptosim.ground.source import Source
 from ptosim.passes.verify.operands import operand_span
 
@@ -31,6 +31,26 @@ def dereferenced(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 
 def _accesses(op: Operation, name: str) -> bool:
     return name == "ptr" and (op.has("reads_memory") or op.has("writes_memory"))
+
+
+def slots(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report slots of multi buffers that something hands on."""
+    source = resolved.module.source
+    for op in resolved.ops:
+        buffer = op.bound.get("source") if op.has("picks_slot") else None
+        value = getattr(buffer, "value", None)
+        if buffer is not None and isinstance(buffer.type, MultiTileType) and not _allocated(value):
+            yield finding(
+                "PTO1062",
+                f"'{op.name}' op currently requires a direct pto.alloc_multi_tile source",
+                operand_span(buffer, op, source),
+                help="pick the slot where the buffer is allocated, and hand on the tile",
+            )
+
+
+def _allocated(value: Value | None) -> bool:
+    owner = value.owner if value is not None else None
+    return owner is not None and owner.has("makes_storage")
 
 
 def records(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:

@@ -1,0 +1,47 @@
+"""Options of a run, and how arguments are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptosim.ground.errors import UsageError
+from ptosim.sanitize.options import parse as parse_sanitize
+
+MAX_INSTRUCTIONS = 100_000_000
+"""A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of a run; see `Program.run`."""
+
+    block_num: int = 1
+    sanitize: str = "all"
+    timing: bool = True
+    commit: str = "program"
+    uninit: str = "poison"
+    seed: int = 0
+    max_instructions: int = MAX_INSTRUCTIONS
+    ranks: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("commit", self.commit, ("program", "retire")),
+            ("uninit", self.uninit, ("poison", "zero", "random")),
+        ):
+            if value not in allowed:
+                raise UsageError(f"{name} does not take `{value}`", help=f"one of {allowed}")
+        parse_sanitize(self.sanitize)
+        if self.block_num < 1:
+            raise UsageError(f"block_num is {self.block_num}; at least one block runs")
+        if self.ranks < 1:
+            raise UsageError(f"ranks is {self.ranks}; at least one device runs")
+        if self.max_instructions < 1:
+            raise UsageError(f"max_instructions is {self.max_instructions}; it is at least 1")
+
+
+Args = Mapping[str, Any] | Sequence[Any] | None
+"""Arguments by name (of one rank `name@rank`), in the order of the entry, or one mapping for each
+rank; what is left out is generated or unknown."""
