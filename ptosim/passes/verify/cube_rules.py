@@ -83,3 +83,89 @@ def static_address(value: Any) -> int | None:
     if "points_into" not in owner.traits or source is None:
         return None
     return source.const if isinstance(source.const, int) else static_address(source.value)
+
+
+# -- the fixpipe ---------------------------------------------------------------------------------
+
+_FLOATS = ("f16", "bf16", "f32")
+_FP8 = ("f8E4M3FN", "f8E5M2", "hif8")
+_INT8 = ("i8",)
+_QUANT: dict[str, tuple[str, tuple[str, ...]]] = {
+    "f32_f16": ("f32", ("f16",)), "f32_bf16": ("f32", ("bf16",)),
+    "qf322f16_pre": ("f32", ("f16",)), "qf322bf16_pre": ("f32", ("bf16",)),
+    "qf322f32_pre": ("f32", ("f32",)), "qf322fp8_pre": ("f32", _FP8),
+    "qf322hif8_pre": ("f32", _FP8), "qf322hif8_pre_hybrid": ("f32", _FP8),
+    "qf322b8_pre": ("f32", _INT8), "qf162b8_pre": ("f32", _INT8),
+    "qf322s4_pre": ("f32", ("i4",)), "qf162s4_pre": ("f32", ("i4",)), "req4": ("", ("i4",)),
+    "deqs32_int": ("i32", ("i32",)), "req8": ("i32", _INT8), "deqf16": ("i32", ("f16",)),
+    "deqs16": ("i32", ("i16",)), "qf162s16_pre": ("i32", ("i16",)),
+    "qs322bf16_pre": ("i32", ("bf16",)),
+}  # fmt: skip
+"""The type of the accumulator and those of the destination of a mode, without `_vec` and `_scalar`;
+no accumulator goes with req4."""
+
+
+@predicate("PTO2191", "expects element types that go with the mode")
+def quant_types(src: Any, dst: Any, mode: Any) -> bool | Fault:
+    """The mode of conversion is one from the accumulator's elements to the destination's."""
+    known = _QUANT.get(str(mode.const).removesuffix("_scalar").removesuffix("_vec"))
+    unsigned = dst.dtype.startswith("ui") and dst.family == "i16"
+    if known is None or (src.family == known[0] and dst.family in known[1] and not unsigned):
+        return True
+    return Fault(
+        f"pre_quant mode {mode.const} is incompatible with source element type '{src.dtype}' and "
+        f"destination element type '{dst.dtype}'"
+    )
+
+
+@predicate("PTO2033", "expects a value with a scalar mode and a table with a vector mode")
+def quant_payload(payload: Any, mode: Any) -> bool | Fault:
+    """A vector mode has a pointer to the fixpipe buffer, every other one that scales a float."""
+    word = str(mode.const)
+    if payload is None:
+        return Fault("pre_quant requires payload")
+    if word.endswith("_vec"):
+        return _table_of_floats(payload, "vector pre_quant mode")
+    if word == "no_convert" or (payload.kind != "ptr" and payload.family in _FLOATS):
+        return True
+    return Fault("scalar pre_quant mode requires f16/bf16/f32 payload")
+
+
+@predicate("PTO2033", "expects a value with scalar_relu and a table with vector_relu")
+def relu_payload(payload: Any, mode: Any) -> bool | Fault:
+    """A slope is a float, slopes are a table in the fixpipe buffer, other modes have neither."""
+    word = str(mode.const)
+    if not word.endswith(("scalar_relu", "vector_relu")):
+        return payload is None or Fault(f"{word} does not take payload")
+    if payload is None:
+        return Fault(f"{word} requires payload")
+    if word == "vector_relu":
+        return _table_of_floats(payload, word)
+    if payload.kind != "ptr" and payload.family in _FLOATS:
+        return True
+    return Fault("scalar_relu requires f16/bf16/f32 payload")
+
+
+def _table_of_floats(payload: Any, what: str) -> bool | Fault:
+    if payload.kind != "ptr" or payload.loc != "scaling":
+        return Fault(f"{what} requires scaling pointer payload")
+    if payload.family in _FLOATS:
+        return True
+    return Fault(f"{what} requires scaling pointer element type to be f16, bf16, or f32")
+
+
+@predicate("PTO2191", "expects clip to have the type that the destination asks for")
+def clip_fits(dst: Any, clip: Any) -> bool | Fault:
+    """What values are clipped at goes with the destination's elements."""
+    if dst.family == "f16":
+        return clip.family == "f16" or Fault("clip for f16 destination requires f16 payload")
+    if dst.dtype == "ui8":
+        is_half = clip.dtype in ("ui16", "i16")
+        return is_half or Fault("clip for ui8 destination requires ui16/signless i16 payload")
+    if dst.family not in ("i4", "i8", "i16") or dst.dtype.startswith("ui"):
+        return Fault(
+            "clip requires destination element type to be f16, ui8, or signed 4/8/16-bit integer, "
+            f"got {dst.dtype}"
+        )
+    fits = clip.family in ("i4", "i8", "i16") and not clip.dtype.startswith("ui")
+    return fits or Fault("clip for signed integer destination requires i4/i8/i16 payload")

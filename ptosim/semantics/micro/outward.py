@@ -34,12 +34,15 @@ from ptosim.semantics.micro.pointers import (
 )
 
 _MODES = {
-    "f322f16": "f16", "f322bf16": "bf16",
+    "f322f16": "f16", "f322bf16": "bf16", "f32_f16": "f16", "f32_bf16": "bf16",
     "qf322f16_pre": "f16", "qf322bf16_pre": "bf16", "qf322f32_pre": "f32", "qf322b8_pre": "i8 ui8",
     "qf322fp8_pre": "f8E4M3FN f8E5M2", "qf322hif8_pre": "hif8", "deqf16": "f16", "req8": "i8 ui8",
     "shifts322s16": "i16", "qs322bf16_pre": "bf16",
 }  # fmt: skip
 """Element types that a mode of pre_quant produces."""
+
+_UNSCALED = ("f32_f16", "f32_bf16")
+"""Modes that convert and do not scale: what is written with them counts for nothing."""
 
 _ATOMIC: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add,
@@ -110,6 +113,8 @@ def _pieces(op: Binding, m: int, n: int) -> Iterator[Piece]:
 def _converter(op: Binding) -> Callable[[np.ndarray], np.ndarray]:
     dst = conversion_name(elem(op, "dst"))
     mode = word(op, "pre_quant.mode")
+    if mode == "no_convert":
+        mode = None
     if mode is not None:
         _check_mode(op, mode, dst)
     saturate = not flag(op, "nosat")
@@ -131,7 +136,9 @@ def _converter(op: Binding) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _check_mode(op: Binding, mode: str, dst: str) -> None:
-    known = _MODES[mode.removesuffix("_scalar").removesuffix("_vec")].split()
+    known = _MODES.get(mode.removesuffix("_scalar").removesuffix("_vec"), "").split()
+    if not known:
+        raise OpFault("PTO8002", f"'{op.op.name}': mode {mode} is not simulated")
     if dst not in known:
         raise OpFault(
             "PTO8002",
@@ -143,7 +150,7 @@ def _check_mode(op: Binding, mode: str, dst: str) -> None:
 def _words(op: Binding, n: int, dst: str) -> np.ndarray | None:
     """Quantisation words: one of a scalar, or one for each column in the fixpipe buffer."""
     payload = op.values.get("pre_quant.payload")
-    if payload is None:
+    if payload is None or word(op, "pre_quant.mode") in _UNSCALED:
         return None
     if isinstance(payload, Pointer):
         return _table(op, payload, n, np.dtype(np.uint64))

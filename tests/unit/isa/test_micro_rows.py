@@ -63,6 +63,7 @@ def test_programs_use_every_word() -> None:
         name: sorted(m for m in enums()[name].members if not re.search(rf"\b{m}\b", text))
         for name in names - {"pipe", "pre_quant"}
     }
+    unused["pre_relu"].remove("pwl")  # a word that every operation refuses
     assert {name: members for name, members in unused.items() if members} == {}
 
 
