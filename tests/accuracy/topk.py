@@ -63,7 +63,7 @@ def text(rows: int) -> str:
     ]
     for mask, name, view in (("P0101", "best", "v"), ("P1010", "words", "p")):
         out += [
-            f"pto.tgather ins(%two, {{maskPattern = #pto.mask_pattern<{mask}>}} : !records) outs(%{name} : !best)",
+            f'pto.tgather ins(%two, {{maskPattern = #pto.mask_pattern<{mask}>}} : !records, "row") outs(%{name} : !best)',
             f"pto.tstore ins(%{name} : !best) outs(%p{view} : !pto.partition_tensor_view<{one}>)",
         ]
     return "\n".join([*out, "}", "return", "}"])

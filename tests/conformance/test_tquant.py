@@ -269,7 +269,10 @@ def int8_kernel(entry: dict, target: str, form: str, profile: str = "hw") -> Ker
     rows, cols = entry["shape"]
     size = rows * cols * 4
     asym = entry["mode"] == "INT8_ASYM"
-    k = Kernel(target, profile=profile)
+    date = (
+        "2026-04" if target == "a2a3" and form == "blocks" else "2026-08"
+    )  # it refuses rows of fp
+    k = Kernel(target, profile=profile, compat=date)
     src = k.tile("src", "f32", rows, cols, addr=0)
     tmp = k.tile("tmp", "f32", rows, cols, addr=size)
     dst = k.tile("dst", "ui8" if asym else "i8", rows, cols, addr=2 * size)

@@ -33,7 +33,7 @@ from ptosim.run import values
 from ptosim.run.following import follow
 from ptosim.run.program import LoadedProgram
 from ptosim.run.sidecar import sidecar_of
-from ptosim.run.sources import shipped_names, source_path
+from ptosim.run.sources import source_path
 from ptosim.sanitize.access import access_of
 from ptosim.sanitize.shadow import Shadow
 from ptosim.semantics.micro.hazards import places_of
@@ -43,6 +43,7 @@ from tests.cli.programs import TILE
 from tests.oracle.ordering import Access, Event, Ordering, conflicts
 from tests.semantics.test_sync import X, mixed, program
 from tests.support.mutate import KINDS, mutants, sync_lines
+from tests.support.shipped import on_one_device
 
 pytestmark = pytest.mark.slow
 
@@ -225,7 +226,7 @@ def synchronised(text: str, target: str, level: int | None) -> str:
 
 
 def shipped() -> Iterator[Case]:
-    for name in shipped_names():
+    for name in on_one_device():
         path = source_path(f"@{name}")
         beside = sidecar_of(path)
         if beside is None or beside.exit_code or name.startswith(("broken/", "page/")):

@@ -140,7 +140,13 @@ def test_deinterleaving_undoes_interleaving():
     k.store(tiles["f"], "fourth")
     zeros = np.zeros((2, 8), np.float32)
     first = np.arange(16, dtype=np.float32).reshape(2, 8)
-    args = {"first": first, "second": -first, "merged": zeros, "third": zeros, "fourth": zeros}
+    args = {
+        "first": first,
+        "second": -first,
+        "merged": zeros,
+        "third": zeros.copy(),
+        "fourth": zeros.copy(),
+    }
     outputs = k.run(args).outputs
     assert outputs["merged"].reshape(2, 8)[0].tolist() == [0, 0, 1, -1, 2, -2, 3, -3]
     assert outputs["third"].tolist() == first.tolist()

@@ -137,7 +137,7 @@ def test_packing_keeps_the_low_bits(wide, narrow):
 # -- windows ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "ui16"])  # which A5 does not move
 @pytest.mark.parametrize(("row", "col"), [(0, 0), (3, 7), (8, 32)])
 def test_a_window_of_a_tile(dtype, row, col):
     for valid in ((8, 32), (5, 29), (0, 32))[: 3 if dtype == "f32" else 2]:

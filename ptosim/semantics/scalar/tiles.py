@@ -189,14 +189,35 @@ def subview(ctx: ValueContext) -> Action:
         return partition_view(ctx)
     if not ctx.op.has("keeps_axis"):
         return _with_valid(ctx)
-    if ctx.slots["sizes"] is not None:
-        return subset(ctx)
+    return subset(ctx) if ctx.slots["sizes"] is not None else window_of_result(ctx)
+
+
+def window_of_result(ctx: ValueContext) -> Action:
+    """A window of a tile whose extents are those of the type of the result."""
     type_ = ctx.result_tile
 
     def part(whole: TileRef, row: int, col: int) -> TileRef:
         return window(whole, row, col, type_.rows, type_.cols)
 
     return ctx.computed(part, "source", "row", "col")
+
+
+@value("pto.tsubview")
+def tsubview(ctx: ValueContext) -> Action:
+    """The destination becomes a window of the source; its static shape is its own. The address is
+    that of element (row, col) in plain strides, also for boxed tiles."""
+    target = ctx.results[0] if ctx.results else ctx.slots["result"]
+    source, row, col = (ctx.slots[name] for name in ("source", "row", "col"))
+    return computed(_part, [source, target, row, col], target)
+
+
+def _part(whole: TileRef, part: TileRef, row: int, col: int) -> TileRef:
+    type_ = whole.type
+    check_window((row, col), (part.v_row, part.v_col), (type_.rows, type_.cols))
+    strides = (type_.cols, 1) if type_.blayout == "row_major" else (1, type_.rows)
+    addr = whole.addr + (row * strides[0] + col * strides[1]) * type_.dtype.bits // 8
+    kept = {"cols": type_.cols} if type_.blayout == "row_major" else {"rows": type_.rows}
+    return tile_ref(replace(part.type, **kept), addr, part.v_row, part.v_col)
 
 
 def _with_valid(ctx: ValueContext) -> Action:
