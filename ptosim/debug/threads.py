@@ -37,7 +37,7 @@ class Threads:
         if record is None:
             raise UsageError(
                 "the core has not launched threads yet",
-                help="go on behind a `pto.simt_launch` or `pto.section.simt` first",
+                help="go on after a `pto.simt_launch` or `pto.section.simt` first",
             )
         self.record = record
         self.machine = machine

@@ -258,7 +258,7 @@ _TYPE_EACH = frozenset(("pto.tmov", "pto.tstore"))
 
 
 def _is_after_types(op: Operation, value: Any) -> bool:
-    """True for a string behind the types: the axis of a mask."""
+    """True for a string after the types: the axis of a mask."""
     if not op.ins_types or getattr(value, "type", "") != "STRING":
         return False
     return value.start > op.ins_types[-1].start

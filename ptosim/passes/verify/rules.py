@@ -55,9 +55,6 @@ def predicate(code: str, text: str) -> Callable[[_Function], _Function]:
     return register
 
 
-_predicate = predicate
-
-
 def _present(views: tuple[Any, ...]) -> list[Any]:
     return [v for v in views if v is not None and not isinstance(v, str)]
 
@@ -321,7 +318,7 @@ def major_bytes(view: Any) -> Any:
     return elements * view.bits // 8
 
 
-@_predicate("PTO2018", "expects {names} to have the same tile config")
+@predicate("PTO2018", "expects {names} to have the same tile config")
 def same_config(*views: Any) -> bool:
     """All tiles have one layout, box, pad value and compact form."""
     tiles = _present(views)
@@ -331,14 +328,14 @@ def same_config(*views: Any) -> bool:
     )
 
 
-@_predicate("PTO2026", "expects places and sizes in {names} to be multiples of inner shape")
+@predicate("PTO2026", "expects places and sizes in {names} to be multiples of inner shape")
 def in_boxes(tile: Any, rows: Any, cols: Any) -> bool:
     """Rows and columns are whole boxes of a tile; those of an unboxed tile have one element."""
     box_rows, box_cols = box_shape(tile.type.dtype, tile.slayout, tile.fractal)
     return rows % box_rows == 0 and cols % box_cols == 0
 
 
-@_predicate("PTO2011", "expects idx to name the rows of the tile")
+@predicate("PTO2011", "expects idx to name the rows of the tile")
 def names_rows(idx: Any, tile: Any) -> bool:
     """One index for each row of a tile: along a row of a row-major idx, or down a column."""
     if idx.blayout == "row_major":
@@ -346,7 +343,7 @@ def names_rows(idx: Any, tile: Any) -> bool:
     return idx.v_col <= 1 and idx.v_row == tile.v_row
 
 
-@_predicate("PTO2016", "expects the shape of {names} to be that of the window")
+@predicate("PTO2016", "expects the shape of {names} to be that of the window")
 def window_shape(result: Any, sizes: Any) -> bool:
     """A tile has the shape that two positive sizes name; others are reported elsewhere."""
     wanted = [s.const for s in sizes]
@@ -355,7 +352,7 @@ def window_shape(result: Any, sizes: Any) -> bool:
     return result.rows == wanted[0] and result.cols == wanted[1]
 
 
-@_predicate("PTO2017", "expects the valid region of {names} to be that of the window")
+@predicate("PTO2017", "expects the valid region of {names} to be that of the window")
 def window_valid(result: Any, sizes: Any, valid: Any, axis: int) -> bool:
     """A valid extent is the one that `valid` names, known where that is a constant; without `valid`
     any that is known. One outside its size is reported elsewhere."""
@@ -372,14 +369,14 @@ def window_valid(result: Any, sizes: Any, valid: Any, axis: int) -> bool:
     return not is_dynamic and (result.v_row, result.v_col)[axis] == extent
 
 
-@_predicate("PTO2027", "expects a path through {names} to a field")
+@predicate("PTO2027", "expects a path through {names} to a field")
 def is_path(struct: Any, path: Any, fault: str) -> bool:
     """A path of numbers through a record does not have a fault: a number outside it (`range`), one
     into a scalar (`field`), an end at a record (`scalar`)."""
     return _walk(struct, path)[0] != fault
 
 
-@_predicate("PTO2010", "expects the value to have the type of the field")
+@predicate("PTO2010", "expects the value to have the type of the field")
 def ends_at(struct: Any, path: Any, value: Any) -> bool:
     """The path leads to a field of the type of the value."""
     found = _walk(struct, path)[1]
