@@ -117,9 +117,15 @@ NOT_ON = {
         ("pto.tmov", "exponents_quant"),
         ("pto.tquant", "mx"),
         ("pto.tquant", "mx_page"),
-        ("pto.tquant", "refused"), ("pto.tquant", "without_fp"),
+        ("pto.tquant", "refused"),
+        ("pto.tquant", "without_fp"),
     },
-    "a5": {("pto.tmov", "fp_quant"), ("pto.tmov", "exponents_quant"), ("pto.tquant", "refused"), ("pto.tquant", "without_fp")},
+    "a5": {
+        ("pto.tmov", "fp_quant"),
+        ("pto.tmov", "exponents_quant"),
+        ("pto.tquant", "refused"),
+        ("pto.tquant", "without_fp"),
+    },
 }
 
 

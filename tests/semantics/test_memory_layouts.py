@@ -12,7 +12,9 @@ from tests.oracle import layouts
 from tests.semantics.helpers import BITS, codes, counting, loaded_image, patterns
 from tests.support.text import Kernel
 
-APRIL = {"compat": "2026-04"}  # August loads ND, DN and NZ into the vector memory of A5, and has pairs of 4-bit floats
+APRIL = {
+    "compat": "2026-04"
+}  # August loads ND, DN and NZ into the vector memory of A5, and has pairs of 4-bit floats
 
 
 @pytest.mark.parametrize("dtype", ["ui8", "f16", "f32"])
