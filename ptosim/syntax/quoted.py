@@ -218,6 +218,15 @@ def _subview(op: Operation) -> bool:
     return False  # the short form is not one of the core operations'
 
 
+def _print(op: Operation) -> bool:
+    """The format is a property; in the short form it is the first input."""
+    attr = op.attrs.get("format")
+    if attr is not None and len(op.ins) == 1 and isinstance(attr.atom, Tok):
+        del op.attrs["format"]
+        op.form, op.ins = "dps", [attr.atom, *op.ins]
+    return False
+
+
 # -- branches between blocks ----------------------------------------------------------------------
 
 
@@ -297,5 +306,6 @@ _READERS: dict[str, Callable[[Any], bool]] = {
     "pto.section.cube": _scope,
     "pto.section.vector": _scope,
     "memref.reinterpret_cast": _reinterpret,
+    "pto.print": _print,
     "pto.subview": _subview,
 }

@@ -34,7 +34,7 @@ def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             elif "keeps_axis" in op.traits and op.bound.keys() >= {"row", "sizes"}:
                 yield from _subset(op, source)
             elif "sets_valid" in op.traits and op.bound:
-                yield from _set_valid(op, function, source)
+                yield from _set_valid(op, function, source, is_rule=aligned)
 
 
 # -- shapes ----------------------------------------------------------------------------------------
@@ -162,9 +162,14 @@ def _fault(op: Operation, code: str, text: str, source: Source) -> Diagnostic:
 # -- set_validshape --------------------------------------------------------------------------------
 
 
-def _set_valid(op: Operation, function: Function, source: Source) -> Iterator[Diagnostic]:
+def _set_valid(
+    op: Operation, function: Function, source: Source, *, is_rule: bool
+) -> Iterator[Diagnostic]:
+    """The tile is allocated here; with `is_rule` the row of the operation checks the constants."""
     tile: Operand = op.bound["source"]
-    if tile.value in function.args and not function.implicit:
+    maker = tile.value.owner if tile.value is not None else None
+    is_window = is_rule and maker is not None and "window" in maker.traits
+    if is_window or (tile.value in function.args and not function.implicit):
         yield finding(
             "PTO2028",
             f"'{op.name}' op requires a locally bound tile source; function arguments/results are "
@@ -172,7 +177,7 @@ def _set_valid(op: Operation, function: Function, source: Source) -> Iterator[Di
             operand_span(tile, op, source),
             help="set the valid shape in the function that allocates the tile",
         )
-    if not isinstance(tile.type, TileType):
+    if is_rule or not isinstance(tile.type, TileType):
         return
     for name, limit in (("valid_row", tile.type.rows), ("valid_col", tile.type.cols)):
         extent = constant(op.bound[name])
