@@ -242,8 +242,11 @@ def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Give every view its layout (`resolved.layouts`); report an attribute that contradicts it."""
     roots: dict[Value, Operation] = {}
     ambiguous: dict[Operation, set[str]] = {}
+    tables: list[Operation] = []
     for op in resolved.ops:
-        if "view" in op.traits and op.results and op.bound:
+        if "nd_table" in op.traits:
+            tables.append(op)
+        elif "view" in op.traits and op.results and op.bound:
             yield from _view_layout(op, resolved, ambiguous)
             roots[op.results[0]] = op
         elif "window" in op.traits and op.results:
@@ -251,6 +254,10 @@ def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             roots |= {op.results[0]: root} if root is not None else {}
         elif ambiguous:
             _note_tile(op, roots, ambiguous)
+    for op in tables:
+        root = _root(op.bound.get("mem"), roots)
+        if root is not None and root not in ambiguous and resolved.layouts[root] != "nd":
+            yield _no_table(op, resolved.layouts[root], resolved.module.source)
     for op, layouts in ambiguous.items():
         if len(layouts) == 1:
             resolved.layouts[op] = layouts.pop()
@@ -272,8 +279,9 @@ def _view_layout(
 ) -> Iterator[Diagnostic]:
     given = op.attributes["layout"]
     resolved.layouts[op] = given or "nd"
-    if given in _SCALE_TABLES:
-        yield from _scale_table(op, given, resolved.module.source)
+    if given in _SCALE_TABLES:  # boxes of 16 lines and two groups are five dimensions
+        sizes = op.bound.get("shape")
+        resolved.layouts[op] = given if isinstance(sizes, list) and len(sizes) == 5 else "nd"
         return
     shape, strides = _static(op, "shape"), _static(op, "strides")
     if not shape or not strides or len(shape) != len(strides):
@@ -287,17 +295,13 @@ def _view_layout(
         yield _other_layout(op, given, layout, (shape, strides), resolved.module.source)
 
 
-def _scale_table(op: Operation, layout: str, source: Source) -> Iterator[Diagnostic]:
-    """The scales of a matrix in boxes of 16 lines and two groups: five dimensions."""
-    sizes = op.bound.get("shape")
-    if isinstance(sizes, list) and len(sizes) != 5:
-        yield finding(
-            "PTO8004",
-            f"'{op.name}' op: this version does not have views of layout {layout} with "
-            f"{len(sizes)} dimensions",
-            op.span(source),
-            notes=("a table of scales has the sizes [1, lines/16, groups/2, 16, 2]",),
-        )
+def _no_table(op: Operation, layout: str, source: Source) -> Diagnostic:
+    return finding(
+        "PTO2018",
+        f"'{op.name}' op expects mem to use ND logical layout, not {layout}",
+        operand_span(op.bound["mem"], op, source),
+        help="indices count rows and elements in row-major order: make the view row by row",
+    )
 
 
 def _other_layout(
