@@ -74,7 +74,7 @@ class _Verifier:
         self.source: Source = resolved.module.source
         self.facts = resolved.facts
         self.units = {f.op: f.unit for f in resolved.functions.values()}
-        is_module = resolved.module.kind == "module"
+        is_module = self.is_program = resolved.module.kind == "module"
         rules = unit_rules(resolved.date)
         self.takes_micro = is_module and "micro_on_every_target" in rules.rules
         self.stand_ins = rules.stand_ins if is_module else _ALL_STAND_INS
@@ -89,7 +89,7 @@ class _Verifier:
                 return
             self._only_there(op, definition)
         self.found.extend(check_commas(op, self.source))
-        self.found.extend(check_type_lists(op, self.source))
+        self.found.extend(check_type_lists(op, self.source, needs_types=self.is_program))
         attributes_fit = self._attributes(op, definition)
         self._tile_types(op)
         if definition.legacy is not None:
