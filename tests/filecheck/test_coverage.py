@@ -118,8 +118,14 @@ NOT_ON = {
         ("pto.tquant", "mx"),
         ("pto.tquant", "mx_page"),
         ("pto.tquant", "refused"),
+        ("pto.tquant", "without_fp"),
     },
-    "a5": {("pto.tmov", "fp_quant"), ("pto.tmov", "exponents_quant"), ("pto.tquant", "refused")},
+    "a5": {
+        ("pto.tmov", "fp_quant"),
+        ("pto.tmov", "exponents_quant"),
+        ("pto.tquant", "refused"),
+        ("pto.tquant", "without_fp"),
+    },
 }
 
 
