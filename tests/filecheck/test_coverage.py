@@ -27,7 +27,7 @@ from tests.semantics.rows import executed
 from tests.semantics.test_sync import program
 
 FOLDER = Path(__file__).parent
-MICRO = "micro_"
+MICRO = ("micro_", "vmi_")
 OTHERS = ("core", "scalar")
 
 
@@ -118,8 +118,14 @@ NOT_ON = {
         ("pto.tquant", "mx"),
         ("pto.tquant", "mx_page"),
         ("pto.tquant", "refused"),
+        ("pto.tquant", "without_fp"),
     },
-    "a5": {("pto.tmov", "fp_quant"), ("pto.tmov", "exponents_quant"), ("pto.tquant", "refused")},
+    "a5": {
+        ("pto.tmov", "fp_quant"),
+        ("pto.tmov", "exponents_quant"),
+        ("pto.tquant", "refused"),
+        ("pto.tquant", "without_fp"),
+    },
 }
 
 
