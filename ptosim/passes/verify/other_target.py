@@ -11,6 +11,7 @@ from ptosim.ground.isa.targets import architecture
 from ptosim.ground.source import Source
 
 MICRO_CODE = "PTO3006"
+VIRTUAL_CODE = "PTO2303"
 
 
 def only_executed_there(
@@ -18,6 +19,14 @@ def only_executed_there(
 ) -> Diagnostic:
     """Return the finding that a target accepts an operation that another one executes."""
     having = _having(definition)
+    if op.has("virtual"):
+        return finding(
+            VIRTUAL_CODE,
+            f"VMI needs the A5 vector unit: {architecture(target).title} does not execute "
+            f"'{op.name}'",
+            op.span(source),
+            help="run with `--target a5`",
+        )
     return finding(
         MICRO_CODE,
         f"'{op.name}' is accepted on {architecture(target).title}, and only {_titles(having)} "

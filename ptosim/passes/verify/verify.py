@@ -41,13 +41,14 @@ from ptosim.passes.verify.elements import wrong_elements
 from ptosim.passes.verify.labels import operand_labels, rule_source
 from ptosim.passes.verify.operands import (
     check_commas,
+    check_form,
     check_lists,
     check_results,
     check_type_lists,
     check_words,
     operand_span,
 )
-from ptosim.passes.verify.other_target import absent, only_executed_there
+from ptosim.passes.verify.other_target import VIRTUAL_CODE, absent, only_executed_there
 from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
 from ptosim.passes.verify.rules import PREDICATES, Fault, low_precision_of
 
@@ -72,7 +73,7 @@ class _Verifier:
         self.source: Source = resolved.module.source
         self.facts = resolved.facts
         self.units = {f.op: f.unit for f in resolved.functions.values()}
-        is_module = resolved.module.kind == "module"
+        is_module = self.is_program = resolved.module.kind == "module"
         rules = unit_rules(resolved.date)
         self.takes_micro = is_module and "micro_on_every_target" in rules.rules
         self.stand_ins = rules.stand_ins if is_module else _ALL_STAND_INS
@@ -85,9 +86,10 @@ class _Verifier:
             if not self._is_micro(definition):
                 self.found.append(absent(op, definition, self.target, self.source))
                 return
-            self.found.append(only_executed_there(op, definition, self.target, self.source))
+            self._executed_elsewhere(only_executed_there(op, definition, self.target, self.source))
+        self.found.extend(check_form(op, definition, self.source))
         self.found.extend(check_commas(op, self.source))
-        self.found.extend(check_type_lists(op, self.source))
+        self.found.extend(check_type_lists(op, self.source, needs_types=self.is_program))
         wrong = [*wrong_attributes(op, definition, self.source, self.word_date)]
         self.found += [*notes_on_attributes(op, definition, self.source), *wrong]
         self._tile_types(op)
@@ -163,7 +165,12 @@ class _Verifier:
 
     def _is_micro(self, definition: OpDef) -> bool:
         """True for an operation that no verifier of the date ties to a target."""
-        return self.takes_micro and definition.family.startswith("micro")
+        return self.takes_micro and definition.family.startswith(("micro", "vmi"))
+
+    def _executed_elsewhere(self, found: Diagnostic) -> None:
+        """Of vectors of any length that is said once for the module."""
+        if found.code != VIRTUAL_CODE or all(d.code != VIRTUAL_CODE for d in self.found):
+            self.found.append(found)
 
     # -- types ----------------------------------------------------------------------------------
 
