@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
@@ -242,11 +242,8 @@ def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Give every view its layout (`resolved.layouts`); report an attribute that contradicts it."""
     roots: dict[Value, Operation] = {}
     ambiguous: dict[Operation, set[str]] = {}
-    tables: list[Operation] = []
     for op in resolved.ops:
-        if "nd_table" in op.traits:
-            tables.append(op)
-        elif "view" in op.traits and op.results and op.bound:
+        if "view" in op.traits and op.results and op.bound:
             yield from _view_layout(op, resolved, ambiguous)
             roots[op.results[0]] = op
         elif "window" in op.traits and op.results:
@@ -254,10 +251,7 @@ def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             roots |= {op.results[0]: root} if root is not None else {}
         elif ambiguous:
             _note_tile(op, roots, ambiguous)
-    for op in tables:
-        root = _root(op.bound.get("mem"), roots)
-        if root is not None and root not in ambiguous and resolved.layouts[root] != "nd":
-            yield _no_table(op, resolved.layouts[root], resolved.module.source)
+    yield from _tables(resolved, roots, ambiguous)
     for op, layouts in ambiguous.items():
         if len(layouts) == 1:
             resolved.layouts[op] = layouts.pop()
@@ -295,13 +289,21 @@ def _view_layout(
         yield _other_layout(op, given, layout, (shape, strides), resolved.module.source)
 
 
-def _no_table(op: Operation, layout: str, source: Source) -> Diagnostic:
-    return finding(
-        "PTO2018",
-        f"'{op.name}' op expects mem to use ND logical layout, not {layout}",
-        operand_span(op.bound["mem"], op, source),
-        help="indices count rows and elements in row-major order: make the view row by row",
-    )
+def _tables(
+    resolved: ResolvedModule, roots: dict[Value, Operation], ambiguous: Collection[Operation]
+) -> Iterator[Diagnostic]:
+    """Report tables that are not laid out row by row; one whose view is not seen may be."""
+    source = resolved.module.source
+    for op in resolved.ops:
+        root = _root(op.bound.get("mem"), roots) if "nd_table" in op.traits else None
+        if root is not None and root not in ambiguous and resolved.layouts[root] != "nd":
+            yield finding(
+                "PTO2018",
+                f"'{op.name}' op expects mem to use ND logical layout, not "
+                f"{resolved.layouts[root]}",
+                operand_span(op.bound["mem"], op, source),
+                help="indices count rows and elements in row-major order: make the view row by row",
+            )
 
 
 def _other_layout(
