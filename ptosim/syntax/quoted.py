@@ -200,11 +200,9 @@ def _subview(op: Operation) -> bool:
     attr = op.attrs.get("sizes")
     if attr is None or len(segments) != 4 or segments[0] != 1 or sum(segments) != count:
         return False
+    start = attr.key.start if attr.key is not None else op.start
     listed = attr.atom if isinstance(attr.atom, list) else []
-    sizes = [a.atom for a in listed] or [
-        Tok("INT", str(n), attr.key.start) for n in numbers(attr) or ()
-    ]
-    start = attr.key.start
+    sizes = [a.atom for a in listed] or [Tok("INT", str(n), start) for n in numbers(attr) or ()]
     offsets, valid = op.ins[1 : 1 + segments[1]], op.ins[1 + segments[1] :]
     op.items = [
         Node("indexed", [op.ins[0], *offsets], op.ins[0].start),
