@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
-from ptosim.run.compare import Tolerance
 from ptosim.run.options import RunOptions
 from ptosim.run.program import LoadedProgram
 from ptosim.run.sidecar import OPTIONS, Sidecar, sidecar_of
 from ptosim.run.sources import open_source, source_path
+from ptosim.run.tolerance import Tolerance
 from ptosim.run.values import parse_spec
 
 _RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name != "in_place")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.run.compare import Tolerance
+from ptosim.run.tolerance import Tolerance
 
 
 @dataclass(frozen=True, slots=True)
