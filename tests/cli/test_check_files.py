@@ -118,7 +118,7 @@ def test_a_check_of_the_text_alone_does_without_numpy() -> None:
     """The verdict of a commit hook is there before NumPy would be loaded."""
     code = (
         "import sys; from ptosim.cli.main import main; "
-        f"main(['check', '@basics/vadd', '--no-dry-run', '-q']); "
+        "main(['check', '@basics/vadd', '--no-dry-run', '-q']); "
         "sys.exit('numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
