@@ -143,7 +143,7 @@ class Decoder:
             self._scalar(op)
         elif op.name in VALUES and not _has_kernel(op):
             self._value(op)
-        elif op.name in VECTORS:
+        elif op.meaning in VECTORS:
             self._vector(op)
         else:
             self._execute(op)
@@ -230,7 +230,7 @@ class Decoder:
         return slots, unknown
 
     def _vector(self, op: Operation) -> None:
-        maker = self._executable(op, VECTORS[op.name])
+        maker = self._executable(op, VECTORS[op.meaning])
         if self.depth is Depth.SHAPES or (maker is None and self.depth is Depth.PLACES):
             self._unknown_results(op)
             self.emit(Kind.VECTOR, op, runners.no_action, pipe="V")
@@ -309,7 +309,7 @@ class Decoder:
 
     def _refused(self, op: Operation) -> bool:
         """Report an operation whose types or modes are not executed."""
-        refuse = SUPPORT.get(op.name)
+        refuse = SUPPORT.get(op.meaning)
         reason = refuse(op, self.profile) if refuse is not None else None
         if reason is not None:
             span = Span(self.resolved.module.source, op.start, op.name_end)
