@@ -28,7 +28,7 @@ from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.micro.context import Run, VectorContext
 
 _EVERY_LANE = mask_of_bits((1 << 256) - 1)
-_PLACES = frozenset(("mask", "indices", "offsets", "idx"))
+_PLACES = frozenset(("mask", "indices", "offsets"))
 """Register operands of an access that say where it goes; the others are what it stores."""
 _COUNTERS = {"pto.vsqz": "sqzn"}
 """Special registers that an instruction sets from its mask."""

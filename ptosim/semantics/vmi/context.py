@@ -85,9 +85,20 @@ class LogicalContext:
         return self.base.slots.get(name) is not None
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Return an attribute as the text or the row says."""
+        """Return an attribute of the operation that the text means, however it is spelled."""
         value = self.base.attrs.get(name)
+        if value is None:
+            value = self._set(name)
         return default if value is None else value
+
+    def _set(self, name: str) -> Any:
+        """What an older spelling fixes of the operation that it means."""
+        definition = self.op.definition
+        value = definition.sets.get(name) if definition is not None else None
+        if not isinstance(value, str) or not value.startswith("@"):
+            return value
+        operand = self.op.bound.get(value[1:])
+        return self.base.attrs.get(value[1:]) if operand is None else operand.const
 
     def switch(self, name: str) -> str:
         """Return the value of a semantic switch."""

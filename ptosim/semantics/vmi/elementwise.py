@@ -133,10 +133,10 @@ def one_vector(ctx: LogicalContext) -> Run:
 
 @logical("vnot", drops=True)
 def invert(ctx: LogicalContext) -> Run:
-    """dst = not lhs, bit by bit; of masks lane by lane."""
-    if isinstance(ctx.type("lhs"), VirtualMaskType):
-        return ctx.computed(lambda mask: LogicalMask(~mask.on), "lhs")
-    return ctx.of_first(np.invert, "lhs", drops=True)
+    """dst = not src, bit by bit; of masks lane by lane."""
+    if isinstance(ctx.type("src"), VirtualMaskType):
+        return ctx.computed(lambda mask: LogicalMask(~mask.on), "src")
+    return ctx.of_first(np.invert, "src", drops=True)
 
 
 # -- sums with products ---------------------------------------------------------------------------
@@ -158,14 +158,14 @@ def vmula(ctx: LogicalContext) -> Run:
 
 @logical("vaxpy", drops=True)
 def vaxpy(ctx: LogicalContext) -> Run:
-    """dst = scalar * src + acc."""
+    """dst = alpha * src + acc."""
     lanes = ctx.lanes("src")
-    function, alpha = _multiply_add(ctx, lanes), ctx.scalar("scalar", lanes)
+    function, alpha = _multiply_add(ctx, lanes), ctx.scalar("alpha", lanes)
 
     def axpy(x: np.ndarray, acc: np.ndarray, a: object) -> np.ndarray:
         return function(np.broadcast_to(alpha(a), x.shape), x, acc)
 
-    return ctx.only_full(ctx.dropping(axpy, "src", "acc", "scalar"))
+    return ctx.only_full(ctx.dropping(axpy, "src", "acc", "alpha"))
 
 
 def _leaky(lanes: np.dtype) -> Function:
@@ -180,23 +180,23 @@ def _leaky(lanes: np.dtype) -> Function:
 
 @logical("vlrelu", drops=True)
 def vlrelu(ctx: LogicalContext) -> Run:
-    """dst = max(src, 0) + scalar * min(src, 0)."""
+    """dst = max(src, 0) + slope * min(src, 0)."""
     lanes = ctx.lanes("src")
-    function, slope = _leaky(lanes), ctx.scalar("scalar", lanes)
-    run = ctx.dropping(lambda x, s: function(x, slope(s)), "src", "scalar")
+    function, slope = _leaky(lanes), ctx.scalar("slope", lanes)
+    run = ctx.dropping(lambda x, s: function(x, slope(s)), "src", "slope")
     return ctx.only_full(run)
 
 
 @logical("vprelu", drops=True)
 def vprelu(ctx: LogicalContext) -> Run:
-    """dst = max(lhs, 0) + rhs * min(lhs, 0)."""
-    return ctx.only_full(ctx.dropping(_leaky(ctx.lanes("lhs")), "lhs", "rhs"))
+    """dst = max(src, 0) + slope * min(src, 0)."""
+    return ctx.only_full(ctx.dropping(_leaky(ctx.lanes("src")), "src", "slope"))
 
 
 @logical("vexpdif")
 def vexpdif(ctx: LogicalContext) -> Run:
-    """dst = e^(lhs - rhs) in f32."""
-    run = ctx.zeroing(numerics.exponential_of_difference, "lhs", "rhs")
+    """dst = e^(src - max) in f32."""
+    run = ctx.zeroing(numerics.exponential_of_difference, "src", "max")
     return ctx.only_full(run)
 
 

@@ -33,7 +33,7 @@ def vload(ctx: LogicalContext) -> Run:
         return _every_lane(ctx)
     if word == "unpack":
         return _unpacked(ctx)
-    lanes, target, at = ctx.lanes("dst"), ctx["dst"], address(ctx, "src")
+    lanes, target, at = ctx.lanes("dst"), ctx["dst"], address(ctx, "base")
     load = loader(ctx, ctx.count("dst") * lanes.itemsize)
 
     def run(core: Core) -> None:
@@ -45,7 +45,7 @@ def vload(ctx: LogicalContext) -> Run:
 
 @support("pto.vmi.vload")
 def _is_defined(op: Operation, profile: Profile) -> str | None:
-    type_, source = op.result_values["dst"].type, op.bound["src"].type
+    type_, source = op.result_values["dst"].type, op.bound["base"].type
     if op.attributes.get("dist_mode") == "unpack":
         ratio = type_.elem.bits / max(source.elem.bits, 1)
         if ratio not in (2, 4) or (ratio == 4 and source.elem.bits != 8):
@@ -71,7 +71,7 @@ def _not_defined(op: Operation, profile: Profile) -> str | None:
 
 def _deinterleaved(ctx: LogicalContext) -> Run:
     lanes, low, high = ctx.lanes("dst"), ctx["dst"], ctx["high"]
-    at, load = address(ctx, "src"), loader(ctx, 2 * ctx.count("dst") * lanes.itemsize)
+    at, load = address(ctx, "base"), loader(ctx, 2 * ctx.count("dst") * lanes.itemsize)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -83,7 +83,7 @@ def _deinterleaved(ctx: LogicalContext) -> Run:
 
 def _every_lane(ctx: LogicalContext) -> Run:
     lanes, target, count = ctx.lanes("dst"), ctx["dst"], ctx.count("dst")
-    at, load = address(ctx, "src", aligned=False), loader(ctx, lanes.itemsize, rest=False)
+    at, load = address(ctx, "base", aligned=False), loader(ctx, lanes.itemsize, rest=False)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -94,8 +94,8 @@ def _every_lane(ctx: LogicalContext) -> Run:
 
 def _unpacked(ctx: LogicalContext) -> Run:
     lanes, target, count = ctx.lanes("dst"), ctx["dst"], ctx.count("dst")
-    width = element_bytes(ctx, "src")
-    at, load = address(ctx, "src"), loader(ctx, count * width)
+    width = element_bytes(ctx, "base")
+    at, load = address(ctx, "base"), loader(ctx, count * width)
     narrow, wide = f"u{width}", unsigned(lanes)
 
     def run(core: Core) -> None:
@@ -112,7 +112,7 @@ def _rows(ctx: LogicalContext, *, one_each: bool) -> Run:
     lanes, target, stride = ctx.lanes("dst"), ctx["dst"], ctx["stride"]
     size = 1 if one_each else count // parts
     width, times = lanes.itemsize, count // parts if one_each else 1
-    at = address(ctx, "src", aligned=False)
+    at = address(ctx, "base", aligned=False)
     row, group = np.arange(size) * width, np.arange(parts)[:, None] * width
     whole = loader(ctx, count * width, rest=False)
 
@@ -132,7 +132,7 @@ def _rows(ctx: LogicalContext, *, one_each: bool) -> Run:
 def _blocks(ctx: LogicalContext) -> Run:
     """Blocks of 32 bytes at a stride; those that a mask leaves out are 0."""
     lanes, target, count = ctx.lanes("dst"), ctx["dst"], ctx.count("dst")
-    width, starts_of = lanes.itemsize, block_starts(ctx, "src", count * lanes.itemsize)
+    width, starts_of = lanes.itemsize, block_starts(ctx, "base", count * lanes.itemsize)
     within = np.arange(BLOCK_BYTES // width) * width
     gate = gated(ctx, width) if ctx.has("mask") else None
 
@@ -155,17 +155,17 @@ def _blocks(ctx: LogicalContext) -> Run:
 
 def indices(ctx: LogicalContext) -> Callable[[list], np.ndarray]:
     """Return the function that gives the index of each lane: unsigned numbers of their width."""
-    slot, raw = ctx["idx"], unsigned(ctx.lanes("idx"))
+    slot, raw = ctx["indices"], unsigned(ctx.lanes("indices"))
     return lambda slots: slots[slot].view(raw).astype(np.int64)
 
 
 @logical("vgather")
 def vgather(ctx: LogicalContext) -> Run:
-    """The element at pointer + idx in each active lane; 0, or what a lane passes through, in the
+    """The element at pointer + indices in each active lane; 0, or what a lane passes through, in the
     others, which read nothing."""
     lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
-    through = ctx["pass"] if ctx.has("pass") else None
-    at, width, index = address(ctx, "src", aligned=False), lanes.itemsize, indices(ctx)
+    through = ctx["passthru"] if ctx.has("passthru") else None
+    at, width, index = address(ctx, "base", aligned=False), lanes.itemsize, indices(ctx)
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -193,9 +193,9 @@ def _placed(
 
 @logical("masked_load")
 def masked_load(ctx: LogicalContext) -> Run:
-    """The elements in active lanes, what `pass` has in the others, whose memory is not needed."""
-    lanes, target, mask, through = ctx.lanes("dst"), ctx["dst"], ctx["mask"], ctx["pass"]
-    at, steps = address(ctx, "src"), np.arange(ctx.count("dst")) * lanes.itemsize
+    """The elements in active lanes, what `passthru` has in the others, whose memory is not needed."""
+    lanes, target, mask, through = ctx.lanes("dst"), ctx["dst"], ctx["mask"], ctx["passthru"]
+    at, steps = address(ctx, "base"), np.arange(ctx.count("dst")) * lanes.itemsize
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -207,9 +207,9 @@ def masked_load(ctx: LogicalContext) -> Run:
 
 @logical("expand_load")
 def expand_load(ctx: LogicalContext) -> Run:
-    """Consecutive elements in the active lanes, what `pass` has in the others."""
-    lanes, target, mask, through = ctx.lanes("dst"), ctx["dst"], ctx["mask"], ctx["pass"]
-    at, width = address(ctx, "src", aligned=False), lanes.itemsize
+    """Consecutive elements in the active lanes, what `passthru` has in the others."""
+    lanes, target, mask, through = ctx.lanes("dst"), ctx["dst"], ctx["mask"], ctx["passthru"]
+    at, width = address(ctx, "base", aligned=False), lanes.itemsize
 
     def run(core: Core) -> None:
         slots = core.slots

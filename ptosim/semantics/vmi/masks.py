@@ -27,7 +27,7 @@ _COMPARE: dict[str, np.ufunc] = {
 def _word(ctx: LogicalContext, name: str) -> str:
     """Return the word that an operand or attribute is."""
     operand = ctx.op.bound.get(name)
-    value = ctx.attr(name) if operand is None else getattr(operand, "const", operand)
+    value = ctx.attr(name) if operand is None else operand.const
     return str(value.member if isinstance(value, Enum) else value)
 
 
@@ -76,7 +76,7 @@ def pattern(ctx: LogicalContext) -> Run:
 @logical("plt")
 def plt(ctx: LogicalContext) -> Run:
     """The first lanes, as many as are left, and how many are left after them."""
-    count, source, target, rest = ctx.count("dst"), ctx["count"], ctx["dst"], ctx["rest"]
+    count, source, target, rest = ctx.count("dst"), ctx["count"], ctx["dst"], ctx["remaining"]
 
     def run(core: Core) -> None:
         slots = core.slots
@@ -148,16 +148,16 @@ def _gated(ctx: LogicalContext, function: Callable[..., np.ndarray], *names: str
 
 @logical("vsel")
 def select(ctx: LogicalContext) -> Run:
-    """true_value where the mask is active, else false_value; pmode has no effect."""
+    """on_true where the mask is active, else on_false; pmode has no effect."""
     lanes = ctx.lanes("dst")
     raw = unsigned(lanes)
     if lanes.kind != "V":
         return ctx.computed(
-            lambda m, a, b: np.where(m.on, a, b), "mask", "true_value", "false_value"
+            lambda m, a, b: np.where(m.on, a, b), "mask", "on_true", "on_false"
         )
     return ctx.computed(
         lambda m, a, b: np.where(m.on, a.view(raw), b.view(raw)).view(lanes),
         "mask",
-        "true_value",
-        "false_value",
+        "on_true",
+        "on_false",
     )

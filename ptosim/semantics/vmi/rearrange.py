@@ -64,7 +64,7 @@ def lanes_by_index(ctx: LogicalContext) -> Run:
         result[wrapped >= count] = 0
         return result
 
-    return ctx.computed(function, "src", "idx")
+    return ctx.computed(function, "src", "indices")
 
 
 @logical("shuffle")
@@ -105,7 +105,7 @@ def _result_slots(ctx: LogicalContext) -> list[int]:
 @logical("channel_merge")
 def channel_merge(ctx: LogicalContext) -> Run:
     """The lanes of all sources in turn."""
-    sources, target = ctx["channels"], ctx["dst"]
+    sources, target = ctx["sources"], ctx["dst"]
 
     def run(core: Core) -> None:
         slots = core.slots

@@ -125,7 +125,7 @@ def _blocks(ctx: LogicalContext) -> Run:
 
 @logical("vscatter")
 def vscatter(ctx: LogicalContext) -> Run:
-    """Each active lane to the element at pointer + idx; of equal indices the last lane wins."""
+    """Each active lane to the element at pointer + indices; of equal indices the last lane wins."""
     value, mask, index = ctx["value"], ctx["mask"], indices(ctx)
     at, width = address(ctx, "base", aligned=False), ctx.lanes("value").itemsize
 
