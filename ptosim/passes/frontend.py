@@ -22,6 +22,7 @@ from ptosim.passes.place.sections import write as write_inferred
 from ptosim.passes.targets import chip_in_text, chip_of, default_chip, targets_of_modules
 from ptosim.passes.verify.checks import (
     addresses,
+    ends,
     fifos,
     functions,
     helpers,
@@ -40,7 +41,8 @@ from ptosim.passes.verify.checks import (
     vecscope,
     virtual,
 )
-from ptosim.passes.verify.verify import MICRO_CODE, VIRTUAL_CODE, verify
+from ptosim.passes.verify.other_target import MICRO_CODE, VIRTUAL_CODE
+from ptosim.passes.verify.verify import verify
 from ptosim.syntax.balance import missing_bracket
 from ptosim.syntax.parser import parse
 
@@ -236,6 +238,9 @@ _CHECKS = (
     (functions.entries, None),
     (functions.calls, None),
     (functions.regions, None),
+    (ends.blocks, None),
+    (ends.wrapped, {"jumps"}),
+    (ends.fusion, {"fusion"}),
     (functions.windows, {"window"}),
     (functions.devices, {"entry_only"}),
     (addresses.levels, {"makes_storage", "places"}),
