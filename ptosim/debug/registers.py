@@ -92,7 +92,7 @@ def _asked_type(asked: str, own: DType) -> DType:
     return dtype
 
 
-# -- logical vectors --------------------------------------------------------------------------------
+# -- logical vectors ------------------------------------------------------------------------------
 
 BAR = 64
 """Lanes of a logical mask in a line."""
@@ -150,6 +150,6 @@ def _differing(value: Twofold) -> str:
         raw = f"u{first.dtype.itemsize}"
         differ = first.view(raw) != second.view(raw)
     return (
-        f"{int(differ.sum())} lanes, the first {int(np.flatnonzero(differ)[0])}, depend on the mask "
-        f"of {value.origin}, which the assembler drops"
+        f"{int(differ.sum())} lanes, the first {int(np.flatnonzero(differ)[0])}, depend on the "
+        f"mask of {value.origin}, which the assembler drops"
     )

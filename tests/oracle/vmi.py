@@ -96,7 +96,9 @@ def expdif(a: Vector, b: Vector, name: str) -> list[Pattern]:
 
 
 def carry(a: Vector, b: Vector, into: Mask | None) -> tuple[Vector, list[bool]]:
-    totals = [x + y + (bool(into[i]) if into else 0) for i, (x, y) in enumerate(zip(a, b))]
+    totals = [
+        x + y + (bool(into[i]) if into else 0) for i, (x, y) in enumerate(zip(a, b, strict=True))
+    ]
     return [t & 0xFFFFFFFF for t in totals], [t >> 32 == 1 for t in totals]
 
 
@@ -175,7 +177,9 @@ def count_up(base: int | Value, name: str, count: int, groups: int, step: int) -
 
 def histogram(acc: Vector, src: Vector, mask: Mask, *, cumulative: bool) -> Vector:
     chosen = [s for s, on in zip(src, mask, strict=True) if on]
-    test: Callable[[int, int], bool] = (lambda s, b: s <= b) if cumulative else (lambda s, b: s == b)
+    test: Callable[[int, int], bool] = (
+        (lambda s, b: s <= b) if cumulative else (lambda s, b: s == b)
+    )
     return [(a + sum(test(s, b) for s in chosen)) & 0xFFFF for b, a in enumerate(acc)]
 
 
@@ -227,7 +231,13 @@ def exact_sum(values: Sequence[int], name: str) -> Pattern:
 
 
 def sums(
-    a: Vector, mask: Mask, name: str, groups: int | None, order: str = "lowered", *, full: bool = False
+    a: Vector,
+    mask: Mask,
+    name: str,
+    groups: int | None,
+    order: str = "lowered",
+    *,
+    full: bool = False,
 ) -> list[Pattern]:
     """vcadd; `full`: the text shows that the mask is all true."""
     if not is_float(name):
@@ -254,9 +264,7 @@ def _groups(values: Vector, groups: int | None) -> list[Vector]:
     return [values[i : i + size] for i in range(0, len(values), size)]
 
 
-def extrema(
-    a: Vector, mask: Mask, name: str, groups: int | None, *, larger: bool
-) -> list[Pattern]:
+def extrema(a: Vector, mask: Mask, name: str, groups: int | None, *, larger: bool) -> list[Pattern]:
     """vcmax, vcmin: inactive lanes take part with what changes nothing."""
     bits = bits_of(name)
     if is_float(name):
@@ -288,9 +296,8 @@ def _endless(value: Fraction, name: str, mode: str) -> Fraction:
     return round_to_int(value / power_of_two(place), mode) * power_of_two(place)
 
 
-_HIF8 = sorted(
-    (v, c) for c in range(0x80) if isinstance(v := decode(c, "hif8"), Fraction)
-) + [(Fraction(49152), 0x6F)]
+_FINITE = ((decode(code, "hif8"), code) for code in range(0x80))
+_HIF8 = [*sorted((v, c) for v, c in _FINITE if isinstance(v, Fraction)), (Fraction(49152), 0x6F)]
 
 
 def _ladder_place(size: Fraction, letter: str) -> int:
@@ -407,7 +414,7 @@ def _one(
     value = decode(v, src)
     if is_float(dst):
         if bits_of(dst) > bits_of(src):
-            quiet = _NAN[dst] if dst in _NAN else 0
+            quiet = _NAN.get(dst, 0)
             top = 1 << (bits_of(dst) - 1)
             if is_nan(value):
                 return quiet | (top if src != "hif8" and v >> (bits_of(src) - 1) else 0)
@@ -447,7 +454,9 @@ def row_places(count: int, groups: int, offset: int, stride: int) -> list[int]:
 def block_places(count: int, width: int, offset: int, bs: int, rs: int) -> list[int]:
     """The elements of a block form; both strides count blocks and are unsigned."""
     per = 32 // width
-    return [offset + ((rs & 0xFFFF) + i // per * (bs & 0xFFFF)) * per + i % per for i in range(count)]
+    return [
+        offset + ((rs & 0xFFFF) + i // per * (bs & 0xFFFF)) * per + i % per for i in range(count)
+    ]
 
 
 def block_gate(mask: Mask, width: int, choice: str) -> list[bool]:

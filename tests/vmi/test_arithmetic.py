@@ -112,7 +112,7 @@ def test_shift_by_a_scalar(op, elem):
 
 
 def test_counts_of_the_width_warn_once():
-    t, m = vreg(4, "i8"), mask_type(4)
+    t = vreg(4, "i8")
     program = Vectors().input("a", "i8", [1] * 4).input("b", "i8", [8, 9, 1, 255])
     found = program.result("r", "i8", 4).run(f"%r = pto.vmi.vshl %a, %b : {t}, {t} -> {t}")
     assert found["r"] == [0, 0, 2, 0]
@@ -190,8 +190,10 @@ def test_wide_product(elem):
     a, b, mask = vector("a", elem, count), vector("b", elem, count), bools("m", count)
     t, m = vreg(count, elem), mask_type(count)
     program = Vectors().input("a", elem, a).input("b", elem, b).mask("m", mask)
-    found = program.result("l", elem, count).result("h", elem, count).run(
-        f"%l, %h = pto.vmi.vmull %a, %b, %m : {t}, {t}, {m} -> {t}, {t}"
+    found = (
+        program.result("l", elem, count)
+        .result("h", elem, count)
+        .run(f"%l, %h = pto.vmi.vmull %a, %b, %m : {t}, {t}, {m} -> {t}, {t}")
     )
     low, high = model.wide_product(a, b, elem)
     assert found["l"] == model.zeroed(low, mask)

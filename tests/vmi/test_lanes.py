@@ -125,7 +125,9 @@ def test_interleaving(elem):
         for name in "lheo":
             program.result(name, elem, COUNT)
         found = program.run(*lines, switches={"vmi.mask": choice})
-        expected = dict(zip("lheo", (*model.interleave(a, b), *model.deinterleave(a, b))))
+        expected = dict(
+            zip("lheo", (*model.interleave(a, b), *model.deinterleave(a, b)), strict=True)
+        )
         for name, lanes in expected.items():
             assert found[name] == (lanes if choice == "assembler" else model.zeroed(lanes, mask))
     assert model.deinterleave(*model.interleave(a, b)) == (a, b)
@@ -199,9 +201,13 @@ def test_histograms(bins, acc_elem, elem):
     acc = [0xFFFF if b == 3 else b for b in range(bins)]
     a, s, m = vreg(bins, acc_elem), vreg(300, elem), mask_type(300)
     program = Vectors().input("a", acc_elem, acc).input("s", elem, source).mask("m", mask)
-    found = program.result("d", acc_elem, bins).result("c", acc_elem, bins).run(
-        f"%d = pto.vmi.vdhist %a, %s, %m : {a}, {s}, {m} -> {a}",
-        f"%c = pto.vmi.vchist %a, %s, %m : {a}, {s}, {m} -> {a}",
+    found = (
+        program.result("d", acc_elem, bins)
+        .result("c", acc_elem, bins)
+        .run(
+            f"%d = pto.vmi.vdhist %a, %s, %m : {a}, {s}, {m} -> {a}",
+            f"%c = pto.vmi.vchist %a, %s, %m : {a}, {s}, {m} -> {a}",
+        )
     )
     assert found["d"] == model.histogram(acc, source, mask, cumulative=False)
     assert found["c"] == model.histogram(acc, source, mask, cumulative=True)

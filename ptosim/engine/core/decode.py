@@ -246,7 +246,7 @@ class Decoder:
             )
             return
         slots = {name: self.slots.bound(bound) for name, bound in op.bound.items()}
-        slots |= {n: self.slots.value(v) for n, v in op.result_values.items()}
+        slots |= self._results(op)
         context = VectorContext(
             op,
             self.profile,
@@ -259,6 +259,13 @@ class Decoder:
         if self.depth is Depth.PLACES:
             maker = partial(instruction, maker, self._unknown_results(op)[1])
         self.emit(Kind.VECTOR, op, maker(context), pipe="V")
+
+    def _results(self, op: Operation) -> dict[str, Any]:
+        """The slots of the results by the names of the row; of any number of one name a tuple."""
+        outs = op.variant.outs if op.variant is not None else ()
+        if outs and outs[0].variadic:
+            return {outs[0].name: tuple(self.slots.value(v) for v in op.results)}
+        return {n: self.slots.value(v) for n, v in op.result_values.items()}
 
     def _execute(self, op: Operation) -> None:
         kernel = self._kernel(op)

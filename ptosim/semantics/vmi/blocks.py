@@ -15,9 +15,7 @@ from ptosim.semantics.vmi.context import LogicalContext
 from ptosim.semantics.vmi.reach import address, warn_unaligned
 
 
-def block_starts(
-    ctx: LogicalContext, pointer: str, size: int
-) -> Callable[[list], np.ndarray]:
+def block_starts(ctx: LogicalContext, pointer: str, size: int) -> Callable[[list], np.ndarray]:
     """Return the function that gives where the blocks of `size` bytes begin."""
     at, stride = address(ctx, pointer, aligned=False), ctx["block_stride"]
     repeat = ctx["repeat_stride"] if ctx.has("repeat_stride") else None

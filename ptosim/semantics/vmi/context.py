@@ -84,21 +84,14 @@ class LogicalContext:
         """True if an optional operand or result is there."""
         return self.base.slots.get(name) is not None
 
+    def many(self, name: str) -> tuple[int, ...]:
+        """Return the slots of an operand or result of which there is any number."""
+        return self.base.slots[name]
+
     def attr(self, name: str, default: Any = None) -> Any:
         """Return an attribute of the operation that the text means, however it is spelled."""
         value = self.base.attrs.get(name)
-        if value is None:
-            value = self._set(name)
         return default if value is None else value
-
-    def _set(self, name: str) -> Any:
-        """What an older spelling fixes of the operation that it means."""
-        definition = self.op.definition
-        value = definition.sets.get(name) if definition is not None else None
-        if not isinstance(value, str) or not value.startswith("@"):
-            return value
-        operand = self.op.bound.get(value[1:])
-        return self.base.attrs.get(value[1:]) if operand is None else operand.const
 
     def switch(self, name: str) -> str:
         """Return the value of a semantic switch."""
@@ -242,13 +235,23 @@ class LogicalContext:
 
     def vector_slots(self) -> tuple[list[int], list[int]]:
         """Return the slots of the operands and of the results that are vectors or masks."""
-        results = [self[n] for n, v in self.op.result_values.items() if _is_logical(v.type)]
-        found = []
+        variant = self.op.variant
+        outs = [self.base.slots.get(o.name) for o in variant.outs] if variant is not None else []
+        of_type = dict(zip(_flat(outs), self.op.results, strict=True))
+        results = [slot for slot, value in of_type.items() if _is_logical(value.type)]
+        found: list[int] = []
         for name, operand in self.op.operands():
             if operand.value is not None and _is_logical(operand.value.type):
-                slot = self.base.slots[name]
-                found.extend(slot if isinstance(slot, tuple) else (slot,))
+                found.extend(_flat([self.base.slots[name]]))
         return list(dict.fromkeys(found)), results
+
+
+def _flat(slots: Sequence[Any]) -> list[int]:
+    """Slots of operands or results; of any number of one name all of them."""
+    found: list[int] = []
+    for slot in slots:
+        found += slot if isinstance(slot, tuple) else () if slot is None else (slot,)
+    return found
 
 
 def _is_logical(type_: Any) -> bool:

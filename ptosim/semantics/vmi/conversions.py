@@ -45,6 +45,9 @@ class Choices(NamedTuple):
     fp4_nan: str = "zero"
 
 
+DEFAULTS = Choices()
+
+
 @logical("vcvt")
 def convert(ctx: LogicalContext) -> Run:
     """dst = src in another element type."""
@@ -87,7 +90,7 @@ def conversion(
     target: DType,
     letter: str | None,
     saturate: str | None,
-    choices: Choices = Choices(),
+    choices: Choices = DEFAULTS,
     *,
     reads_sign: bool | None = None,
     makes_sign: bool | None = None,
@@ -164,9 +167,7 @@ def _dtype(name: str) -> np.dtype:
     return {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "bf16": BF16}[name]
 
 
-def _to_float(
-    src: str, dst: str, letter: str, saturate: str | None, choices: Choices
-) -> Function:
+def _to_float(src: str, dst: str, letter: str, saturate: str | None, choices: Choices) -> Function:
     if src in CODES:
         return _wide_table(src, dst).take
     if _dtype(dst).itemsize > _dtype(src).itemsize:
@@ -201,16 +202,19 @@ def _to_float(
 def _stepped(wide: np.ndarray, dst: str, letter: str) -> np.ndarray:
     """f32 values rounded by A or Z; what is then beyond the largest finite number is infinite."""
     values = wide.astype(np.float64)
-    precision, smallest, highest = {"f16": (11, -24, 65504.0), "bf16": (8, -133, 3.3895313892515355e38)}[dst]
+    precision, smallest, highest = {
+        "f16": (11, -24, 65504.0),
+        "bf16": (8, -133, 3.3895313892515355e38),
+    }[dst]
     exponents = np.frexp(values)[1] - precision
     steps = np.ldexp(1.0, np.maximum(exponents, smallest))
     scaled = np.abs(values) / steps
     whole = np.floor(scaled + 0.5) if letter == "A" else np.trunc(scaled)
     rounded = np.copysign(whole * steps, values)
     rounded = np.where(np.isfinite(values), rounded, values)
-    return np.where(
-        np.abs(rounded) > highest, np.copysign(np.inf, values), rounded
-    ).astype(_dtype(dst))
+    return np.where(np.abs(rounded) > highest, np.copysign(np.inf, values), rounded).astype(
+        _dtype(dst)
+    )
 
 
 def _widened(src: str, dst: str) -> Function:

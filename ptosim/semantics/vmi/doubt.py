@@ -172,7 +172,9 @@ def same(first: Any, second: Any) -> bool:
 
 
 def _same_writes(first: Any, second: Any) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(first.each_byte(), second.each_byte()))
+    return all(
+        np.array_equal(a, b) for a, b in zip(first.each_byte(), second.each_byte(), strict=True)
+    )
 
 
 def _origin(ctx: LogicalContext) -> str:

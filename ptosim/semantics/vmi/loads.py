@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,8 @@ def vload(ctx: LogicalContext) -> Run:
 
 @support("pto.vmi.vload")
 def _is_defined(op: Operation, profile: Profile) -> str | None:
-    type_, source = op.result_values["dst"].type, op.bound["base"].type
+    type_: Any = op.result_values["dst"].type
+    source = op.bound["base"].type
     if op.attributes.get("dist_mode") == "unpack":
         ratio = type_.elem.bits / max(source.elem.bits, 1)
         if ratio not in (2, 4) or (ratio == 4 and source.elem.bits != 8):
@@ -161,8 +163,8 @@ def indices(ctx: LogicalContext) -> Callable[[list], np.ndarray]:
 
 @logical("vgather")
 def vgather(ctx: LogicalContext) -> Run:
-    """The element at pointer + indices in each active lane; 0, or what a lane passes through, in the
-    others, which read nothing."""
+    """The element at pointer + indices in each active lane; 0, or what a lane passes through, in
+    the others, which read nothing."""
     lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
     through = ctx["passthru"] if ctx.has("passthru") else None
     at, width, index = address(ctx, "base", aligned=False), lanes.itemsize, indices(ctx)
@@ -171,7 +173,9 @@ def vgather(ctx: LogicalContext) -> Run:
         slots = core.slots
         on: LogicalMask = slots[mask]
         starts = at(slots) + index(slots) * width
-        slots[target] = _placed(ctx, core, starts, on, lanes, None if through is None else slots[through])
+        slots[target] = _placed(
+            ctx, core, starts, on, lanes, None if through is None else slots[through]
+        )
 
     return ctx.only_full(run)
 
@@ -193,7 +197,8 @@ def _placed(
 
 @logical("masked_load")
 def masked_load(ctx: LogicalContext) -> Run:
-    """The elements in active lanes, what `passthru` has in the others, whose memory is not needed."""
+    """The elements in active lanes, what `passthru` has in the others, whose memory is not
+    needed."""
     lanes, target, mask, through = ctx.lanes("dst"), ctx["dst"], ctx["mask"], ctx["passthru"]
     at, steps = address(ctx, "base"), np.arange(ctx.count("dst")) * lanes.itemsize
 

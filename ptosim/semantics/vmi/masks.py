@@ -152,9 +152,7 @@ def select(ctx: LogicalContext) -> Run:
     lanes = ctx.lanes("dst")
     raw = unsigned(lanes)
     if lanes.kind != "V":
-        return ctx.computed(
-            lambda m, a, b: np.where(m.on, a, b), "mask", "on_true", "on_false"
-        )
+        return ctx.computed(lambda m, a, b: np.where(m.on, a, b), "mask", "on_true", "on_false")
     return ctx.computed(
         lambda m, a, b: np.where(m.on, a.view(raw), b.view(raw)).view(lanes),
         "mask",

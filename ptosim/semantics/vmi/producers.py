@@ -66,7 +66,9 @@ def dense(ctx: LogicalContext) -> np.ndarray:
     count = ctx.count("dst")
     type_ = ctx.type("dst")
     lanes = ctx.lanes("dst") if isinstance(type_, VirtualVRegType) else np.dtype(np.bool_)
-    numbers = [_number(word, lanes) for word in _words(ctx.op.attrs.get("value") or ctx.attr("value"))]
+    numbers = [
+        _number(word, lanes) for word in _words(ctx.op.attrs.get("value") or ctx.attr("value"))
+    ]
     whole = numbers * count if len(numbers) == 1 else numbers
     return np.array(whole, lanes)
 

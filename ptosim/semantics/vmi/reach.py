@@ -34,8 +34,9 @@ def address(ctx: LogicalContext, pointer: str, *, aligned: bool = True) -> Addre
     """Return the function that computes where an access begins: pointer + offset in elements.
     `aligned` says that a place which is no multiple of 32 bytes is worth a warning."""
     at, size = ctx[pointer], element_bytes(ctx, pointer)
-    index = ctx["offset"] if ctx.has("offset") else None
-    const = 0 if index is None else ctx.const("offset")
+    has_offset = ctx.has("offset")
+    index = ctx["offset"] if has_offset else at
+    const = ctx.const("offset") if has_offset else 0
 
     def of_element(slots: list) -> int:
         base = slots[at]
@@ -89,7 +90,9 @@ def warn_unaligned(ctx: LogicalContext, start: int) -> None:
 # -- loads ----------------------------------------------------------------------------------------
 
 
-def loader(ctx: LogicalContext, size: int, *, rest: bool = True) -> Callable[[Core, int], bytearray]:
+def loader(
+    ctx: LogicalContext, size: int, *, rest: bool = True
+) -> Callable[[Core, int], bytearray]:
     """Return the function that reads `size` bytes of UB, a copy of them. `rest`: whole registers
     are read, of which those bytes are used."""
     place, report = ctx.place, ctx.report
@@ -242,4 +245,3 @@ def active_run(start: int, units: np.ndarray, on: np.ndarray | None) -> Run:
     if last - first == len(chosen):
         return Run(start + first * size, data)
     return Run(start + first * size, data, np.repeat(on[first:last], size))
-

@@ -59,7 +59,7 @@ def lanes_by_index(ctx: LogicalContext) -> Run:
             f"takes lane {int(chosen[outside][0])} of {count}: what a register has there is not "
             "defined",
         )
-        wrapped = np.where(outside, chosen % modulus, chosen)
+        wrapped = chosen.astype(np.int64) % modulus
         result = values[np.minimum(wrapped, count - 1)]
         result[wrapped >= count] = 0
         return result
@@ -87,7 +87,7 @@ def _numbers(ctx: LogicalContext) -> list[int]:
 @logical("channel_split")
 def channel_split(ctx: LogicalContext) -> Run:
     """Result c has the lanes c, c + k, c + 2k, … of k results."""
-    targets, source = _result_slots(ctx), ctx["src"]
+    targets, source = ctx.many("dst"), ctx["src"]
     step = len(targets)
 
     def run(core: Core) -> None:
@@ -98,18 +98,14 @@ def channel_split(ctx: LogicalContext) -> Run:
     return run
 
 
-def _result_slots(ctx: LogicalContext) -> list[int]:
-    return [ctx.base.slots[name] for name in ctx.op.result_values]
-
-
 @logical("channel_merge")
 def channel_merge(ctx: LogicalContext) -> Run:
     """The lanes of all sources in turn."""
-    sources, target = ctx["sources"], ctx["dst"]
+    sources, target = ctx.many("sources"), ctx["dst"]
 
     def run(core: Core) -> None:
         slots = core.slots
-        slots[target] = np.stack([slots[s] for s in sources], axis=1).reshape(-1)  # type: ignore[attr-defined]
+        slots[target] = np.stack([slots[s] for s in sources], axis=1).reshape(-1)
 
     return run
 
