@@ -27,7 +27,7 @@ from tests.semantics.rows import executed
 from tests.semantics.test_sync import program
 
 FOLDER = Path(__file__).parent
-MICRO = "micro_"
+MICRO = ("micro_", "vmi_")
 OTHERS = ("core", "scalar")
 
 

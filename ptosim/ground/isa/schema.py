@@ -196,6 +196,13 @@ class OpDef:
     empty: tuple[tuple[str | None, str], ...] = ()
     # Rules with one of the codes do not hold where the condition does.
     skips: tuple[tuple[str, frozenset[str]], ...] = ()
+    # The operands that the type list leaves out, each with its type; None: the list is read as the
+    # operands allow. With it the list has a type for every other operand, and no more.
+    unlisted: Mapping[str, str] | None = None
+    # The operation that this one is another spelling of: operands of one name are the same, `sets`
+    # are attributes of it, `@name` the attribute or word of that name here.
+    means: str | None = None
+    sets: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def dates(self) -> dict[str, str]:

@@ -24,6 +24,8 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
+from ptosim.passes.bind.listed import Listed
+from ptosim.passes.bind.meaning import take_meaning
 from ptosim.passes.bind.names import named_results
 from ptosim.passes.bind.structured import Structured
 from ptosim.passes.bind.units import declare, entries_of, symbol_of
@@ -55,7 +57,7 @@ def resolve(
     return resolver.run()
 
 
-class _Resolver(Structured):
+class _Resolver(Listed, Structured):
     def __init__(
         self, module: Module, target: str, sink: Sink, types: Mapping[str, Type], date: str
     ) -> None:
@@ -211,6 +213,8 @@ class _Resolver(Structured):
             self._results(op, [ErrorType()] * named_results(op))
             return
         self._bind(op, definition, written)
+        self._listed_types(op, definition)
+        take_meaning(op, definition, self.isa)
         self._simt_parts(op)
         self._results(op, self._result_types(op, definition, written))
         if op.results:

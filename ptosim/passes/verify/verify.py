@@ -51,6 +51,7 @@ from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, 
 from ptosim.passes.verify.rules import PREDICATES, Fault, low_precision_of
 
 MICRO_CODE = "PTO3006"
+VIRTUAL_CODE = "PTO2303"
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
 _ALL_STAND_INS = {"memref": ("tile", "view")}  # bare operations are read alike at every date
 _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
@@ -81,6 +82,7 @@ class _Verifier:
         self.low_text = rules.rules.get("low_precision", "")
         self.low_families = rules.families.get("low_precision", frozenset())
         self.found: list[Diagnostic] = []
+        self.named_virtual = False  # has the module's one warning been given?
 
     def check(self, op: Operation, definition: OpDef) -> None:
         if definition.status[self.target] is Status.ABSENT:
@@ -88,12 +90,9 @@ class _Verifier:
                 self._absent(op, definition)
                 return
             self._only_there(op, definition)
-        self.found.extend(check_commas(op, self.source))
-        self.found.extend(check_type_lists(op, self.source))
+        self._form(op, definition)
         attributes_fit = self._attributes(op, definition)
         self._tile_types(op)
-        if definition.legacy is not None:
-            self._legacy(op, definition.legacy)
         if op.variant is None:
             return
         faults = [
@@ -163,9 +162,39 @@ class _Verifier:
 
     def _is_micro(self, definition: OpDef) -> bool:
         """True for an operation that no verifier of the date ties to a target."""
-        return self.takes_micro and definition.family.startswith("micro")
+        return self.takes_micro and definition.family.startswith(("micro", "vmi"))
+
+    def _form(self, op: Operation, definition: OpDef) -> None:
+        if definition.form == "generic" and op.form != "generic":
+            self._only_quoted(op)
+        self.found.extend(check_commas(op, self.source))
+        self.found.extend(check_type_lists(op, self.source))
+        if definition.legacy is not None:
+            self._legacy(op, definition.legacy)
+
+    def _only_quoted(self, op: Operation) -> None:
+        self._report(
+            "PTO2302",
+            f"'{op.name}' op has no custom assembly form",
+            op.span(self.source),
+            help=f'write it as `"{op.name}"(%a, %b) {{…}} : (A, B) -> R`',
+        )
+
+    def _only_on_a5(self, op: Operation) -> None:
+        """Vectors of any length belong to one target; that is said once for the module."""
+        if not self.named_virtual:
+            self.named_virtual = True
+            self._report(
+                VIRTUAL_CODE,
+                f"VMI needs the A5 vector unit: {ARCH[self.target]} does not execute `{op.name}`",
+                op.span(self.source),
+                help="run with `--target a5`",
+            )
 
     def _only_there(self, op: Operation, definition: OpDef) -> None:
+        if op.has("virtual"):
+            self._only_on_a5(op)
+            return
         others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
         self._report(
             MICRO_CODE,
