@@ -311,7 +311,7 @@ def gather(op: Operation, low: Lowering) -> None:
         raise refuse("gathers are of full registers with indices of the width of 32-bit result elements")
     type_, pointer = vector_type(names.elem_of(result)), low.number(op, "base")
     masks = predicates(low.out, low.mask(op), lanes, CONTIGUOUS, bits)
-    other = names.value_of(op, "pass")
+    other = names.value_of(op, "passthru")
     zero = "0.000000e+00" if "f" in names.elem_of(result) else 0
     rest = (
         low.at(other, CONTIGUOUS)
@@ -349,7 +349,7 @@ def masked_load(op: Operation, low: Lowering) -> None:
     held = Held(names.elem_of(result), lanes, layout, registers)
     layout = low.layout(result)
     masks = predicates(low.out, low.mask(op), lanes, layout, bits)
-    rest = low.at(names.vector(op, "pass"), layout)
+    rest = low.at(names.vector(op, "passthru"), layout)
     made = [
         low.out.one("vsel", [a, b, m], a.type)
         for a, b, m in zip(in_layout(low.out, held, layout), rest, masks, strict=True)
