@@ -40,7 +40,8 @@ from ptosim.passes.verify.checks import (
     vecscope,
     virtual,
 )
-from ptosim.passes.verify.verify import MICRO_CODE, VIRTUAL_CODE, verify
+from ptosim.passes.verify.other_target import MICRO_CODE, VIRTUAL_CODE
+from ptosim.passes.verify.verify import verify
 from ptosim.syntax.balance import missing_bracket
 from ptosim.syntax.parser import parse
 

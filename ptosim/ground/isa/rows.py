@@ -38,6 +38,7 @@ _ROW_KEYS = frozenset(
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "mismatch", "absent",
+        "elsewhere",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
         "clause", "instead", "kept", "quoted", "low_precision", "skips", "empty",
         "unlisted", "means", "sets", )
@@ -173,6 +174,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         scratch=scratch_of(mnemonic, date),
         mismatch=merged.get("mismatch"),
         absent=merged.get("absent"),
+        elsewhere=merged.get("elsewhere"),
         hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
         access=merged.get("access", {}),
         quoted=_quoted(merged),

@@ -173,6 +173,8 @@ class OpDef:
     scratch: tuple[ScratchDef, ...] = ()
     mismatch: str | None = None  # what the assembler says of operands of another kind
     absent: str | None = None  # what it says on a target that does not have the operation
+    # What to write there: text with `{operand}` and `{operand:type}` for what the program has.
+    elsewhere: str | None = None
     # Pipes as the library declares them, where the assembler's table (`pipes`) has others.
     hazard_pipes: tuple[PipeChoice, ...] = ()
     # What roles cannot say of memory and events: `clobbers` (by target: sources that the library

@@ -205,6 +205,17 @@ def check_type_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
         yield _mismatch(op, source, "operand", values, types)
 
 
+def check_form(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
+    """Report an operation that has the quoted form only, and is written in another one."""
+    if definition.form == "generic" and op.form != "generic":
+        yield finding(
+            "PTO2302",
+            f"'{op.name}' op has no custom assembly form",
+            op.span(source),
+            help=f'write it as `"{op.name}"(%a, %b) {{…}} : (A, B) -> R`',
+        )
+
+
 def check_commas(op: Operation, source: Source) -> Iterator[Diagnostic]:
     """Report two values in a row without a comma between them.
 
