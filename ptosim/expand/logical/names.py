@@ -39,9 +39,7 @@ def is_operation(op: Operation) -> bool:
 def word(op: Operation) -> str:
     """Return the name of an operation's equivalent among the unified ones, without the prefix; its
     own name if it has none."""
-    row = op.definition
-    modern = (row.means if row is not None else "") or op.name
-    return modern.removeprefix("pto.").removeprefix("vmi.")
+    return op.meaning.removeprefix("pto.").removeprefix("vmi.")
 
 
 def operand(op: Operation, *names: str) -> Operand | None:

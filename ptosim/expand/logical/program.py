@@ -10,10 +10,16 @@ from ptosim.expand.logical.emitter import Emitter
 from ptosim.expand.logical.layouts import Layouts, assign
 from ptosim.expand.logical.lowering import Lowering
 from ptosim.expand.logical.physical import Instruction, Node, instructions, lines
-from ptosim.expand.logical.scope import Walker, mask_forms
+from ptosim.expand.logical.scope import NotLowered, Walker, mask_forms
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.attributes import Symbol
-from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
+from ptosim.ground.source import Source
+
+VIEWS = ("vbitcast", "pbitcast")
+"""What is no instruction: other names for the same bits."""
 
 
 @dataclass(slots=True, eq=False)
@@ -131,6 +137,69 @@ def unused_prefix(text: str) -> str:
     while f"%{prefix}" in text:
         prefix += "v"
     return prefix
+
+
+Replacement = tuple[int, int, str, Scope | None]
+"""Where text begins and ends, what replaces it, and the region that it was."""
+
+
+def replacements(resolved: ResolvedModule, source: Source) -> list[Replacement]:
+    """Return what replaces the logical regions and functions of a module. Raises UnsupportedError
+    for an operation without instructions."""
+    lowered = Lowered(resolved)
+    found: list[Replacement] = []
+    for function in resolved.functions.values():
+        if not function.has_body or not has_logical(function.ops):
+            continue
+        if takes_logical(function):
+            found.append((function.op.start, function.op.end, _inlined(function, lowered), None))
+            continue
+        for block in (b for r in function.op.regions for b in r.blocks):
+            found += _in_block(block, lowered, source)
+    return found
+
+
+def _inlined(function: Function, lowered: Lowered) -> str:
+    return f"// @{function.symbol} is inlined where it is called"
+
+
+def _in_block(block: Block, lowered: Lowered, source: Source) -> Iterator[Replacement]:
+    for op in block.run:
+        if op.has("vector_region"):
+            if not has_logical(op.walk()[1:]):
+                continue
+            scope = _lowered(op, lowered, source)
+            yield _replaced(op, block, scope, source)
+        elif op.regions:
+            for inner in (b for r in op.regions for b in r.blocks):
+                yield from _in_block(inner, lowered, source)
+
+
+def _lowered(op: Operation, lowered: Lowered, source: Source) -> Scope:
+    try:
+        return lowered.scope(op)
+    except NotLowered as refused:
+        found = finding(
+            "PTO8002",
+            f"'{refused.op.name}' has no registers and instructions: {refused.reason}",
+            refused.op.span(source),
+            notes=("`ptosim run` and `ptosim cost` need none",),
+        )
+        raise UnsupportedError([found]) from None
+
+
+def _replaced(op: Operation, block: Block, scope: Scope, source: Source) -> Replacement:
+    """A region that is in the text as it is; of one that is inferred all that lies between its
+    first and last operation, numbers before it."""
+    start, end, before = op.start, op.end, []
+    if op not in block.ops:
+        inside = [o for o in op.regions[0].blocks[0].ops if o in block.ops]
+        start, end = min(o.start for o in inside), max(o.end for o in inside)
+        before = [o for o in block.ops if start <= o.start < end and o not in inside]
+    line = source.text.rfind("\n", 0, start) + 1
+    indent = " " * (len(source.text[line:start]) - len(source.text[line:start].lstrip()))
+    lines_before = "".join(f"{source.text[o.start : o.end]}\n{indent}" for o in before)
+    return start, end, lines_before + region_text(scope, indent), scope
 
 
 def region_text(scope: Scope, indent: str) -> str:

@@ -27,6 +27,15 @@ _NAME = re.compile(r"%[\w$.-]+(?:#\d+)?")
 MaskForm = tuple[LaneLayout, int]
 
 
+class NotLowered(NotExpandable):
+    """An operation that has no instructions, and why."""
+
+    def __init__(self, op: Operation, reason: str) -> None:
+        super().__init__(reason)
+        self.op = op
+        self.reason = reason
+
+
 @dataclass(slots=True)
 class Walker:
     """Writes operations in program order. `calls` are the functions that calls are inlined from,
@@ -51,7 +60,12 @@ class Walker:
         """Write operations; the last one of a body that yields is its loop's."""
         for op in ops:
             before, self.out.op = self.out.op, op
-            self._one(op)
+            try:
+                self._one(op)
+            except NotLowered:
+                raise
+            except NotExpandable as reason:
+                raise NotLowered(op, str(reason)) from None
             self.out.op = before
 
     def _one(self, op: Operation) -> None:
