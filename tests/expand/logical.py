@@ -63,7 +63,7 @@ def module(body: str, elems: list[str], helpers: str = "") -> str:
         *(f"%n{n} = arith.constant {n} : i16" for n in shorts),
         *(f"%at_{n} = arith.constant {at} : i64" for n, at in AT.items()),
         *casts,
-        f"%z = arith.constant 0 : i64", "%one = arith.constant 1 : i64",
+        "%z = arith.constant 0 : i64", "%one = arith.constant 1 : i64",
         f"%len = arith.constant {SIZE} : i64",
         *(f"pto.mte_gm_ub %{g}, %{n}_i32, %z, %len nburst(%one, %len, %len) : !pto.ptr<i32, gm>, "
           "!pto.ptr<i32, ub>, i64, i64, i64, i64, i64" for g, n in (("x", "a"), ("y", "b"), ("w", "o"))),
@@ -93,7 +93,7 @@ def values(elem: str, seed: int) -> np.ndarray:
     if kind is None or kind == np.uint8:
         return rng.integers(0, 1 << 32, SIZE // 4, np.uint64).astype(np.uint32).view(np.int32)
     data = (rng.standard_normal(SIZE // kind.itemsize) * 8).astype(kind)
-    data[seed :: 37] = 0
+    data[seed::37] = 0
     data[5 + seed :: 41] = np.array(-0.0).astype(kind)
     return data.view(np.int32)
 

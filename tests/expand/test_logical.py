@@ -23,7 +23,9 @@ def binary(op: str, lanes: int, elem: str) -> str:
 
 def unary(op: str, lanes: int, elem: str) -> str:
     v = vreg(lanes, elem)
-    return "\n".join([load("p", lanes, elem), f"%r = pto.vmi.{op} %p : {v} -> {v}", store("r", lanes, elem)])
+    return "\n".join(
+        [load("p", lanes, elem), f"%r = pto.vmi.{op} %p : {v} -> {v}", store("r", lanes, elem)]
+    )
 
 
 def scalar(op: str, lanes: int, elem: str, number: str, kind: str) -> str:
@@ -119,7 +121,11 @@ for op in ("vcadd", "vcmax", "vcmin"):
             for lanes in (64, 256, 512):
                 if lanes % size == 0 and lanes > size and not (elem in ("f32", "f16") and op == "vcadd" and
                                                               size in (2 * block, 4 * block)):  # fmt: skip
-                    case(f"{op} {elem} {lanes}/{size}", reduce(op, elem, lanes, lanes // size, size - 1), elem)
+                    case(
+                        f"{op} {elem} {lanes}/{size}",
+                        reduce(op, elem, lanes, lanes // size, size - 1),
+                        elem,
+                    )
     for elem, lanes in (("f32", 256), ("f32", 200), ("i32", 128), ("f16", 130), ("si16", 256)):
         case(f"{op} {elem} all {lanes}", whole(op, elem, lanes, lanes), elem)
         case(f"{op} {elem} some {lanes}", whole(op, elem, lanes, lanes - 3), elem)

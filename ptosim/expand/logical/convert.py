@@ -112,7 +112,9 @@ def narrowed(low: Lowering, source: Value, result: Value, ratio: int, part: Part
         return
     if layout.kind != "deinterleaved" or layout.number not in (1, ratio, ratio // 2):
         wanted = low.layout(result)
-        layout = deinterleaved(ratio // wanted.stride) if wanted.kind == "contiguous" else CONTIGUOUS
+        layout = (
+            deinterleaved(ratio // wanted.stride) if wanted.kind == "contiguous" else CONTIGUOUS
+        )
     if lanes == 1:
         layout = CONTIGUOUS
     stride = ratio // layout.parts
@@ -143,5 +145,3 @@ def interpret(op: Operation, low: Lowering) -> None:
     if names.bits_of(source) != names.bits_of(result):
         layout = CONTIGUOUS
     low.define(result, layout, low.views(low.at(source, layout), names.elem_of(result)))
-
-

@@ -12,7 +12,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.lane_layout import LaneLayout
 from ptosim.ground.isa.dtypes import dtype
 
-SIGNED = frozenset("vmax vmin vshr vmaxs vmins vshrs".split())
+SIGNED = frozenset(["vmax", "vmin", "vshr", "vmaxs", "vmins", "vshrs"])
 """Operations in which an integer without a sign is one that has none: not so in registers."""
 
 

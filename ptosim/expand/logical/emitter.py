@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptosim.expand.logical.physical import Control, Instruction, Node, Register
+from ptosim.expand.logical.physical import Instruction, Node, Register
 from ptosim.expand.operands import NotExpandable
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.lane_layout import register_lanes
@@ -108,9 +108,9 @@ class Emitter:
 
     def one(self, name: str, uses: Sequence[Register], result: str, words: str = "") -> Register:
         """Write an instruction of registers in a row; return its result."""
-        operands = ", ".join(f"{{{i}}}" for i in range(len(uses))) + words.replace("{", "{{").replace(
-            "}", "}}"
-        )
+        operands = ", ".join(f"{{{i}}}" for i in range(len(uses))) + words.replace(
+            "{", "{{"
+        ).replace("}", "}}")
         return self.emit(name, operands, uses, [result])[0]
 
     def view(self, value: Register, elem: str) -> Register:

@@ -118,7 +118,11 @@ def _whole(op: Operation, low: Lowering) -> None:
     bits, lanes = bits_of(elem), names.lanes_of(source)
     mask = low.mask(op)
     registers = low.views(low.at(source, CONTIGUOUS), elem)
-    if is_full(mask) and lanes % register_lanes(bits) == 0 and (word != "vcadd" or "f" in elem or bits == 32):
+    if (
+        is_full(mask)
+        and lanes % register_lanes(bits) == 0
+        and (word != "vcadd" or "f" in elem or bits == 32)
+    ):
         total, every = registers[0], low.out.every(bits)
         for value in registers[1:]:
             total = low.out.one(COMBINE[word], [total, value, every], vector_type(elem))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ptosim.expand.logical import names
 from ptosim.expand.logical.values import canonical
-from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.core import Block, Operation, Value
 from ptosim.ground.ir.lane_layout import (
     CONTIGUOUS,
     LaneLayout,
@@ -80,42 +80,48 @@ def _arguments(op: Operation) -> list[Value]:
     return [v for region in op.regions for block in region.blocks for v in block.values]
 
 
-def _connected(op: Operation, calls: dict[Operation, Operation]) -> Iterator[list[Value | None]]:
+Group = Sequence[Value | None]
+"""Values that have one layout."""
+
+
+def _connected(op: Operation, calls: dict[Operation, Operation]) -> Iterator[Group]:
     if names.is_operation(op):
-        if names.word(op) in names.ELEMENTWISE:
-            yield [*op.operand_values(), *op.results]
-        elif names.word(op) == "vinterpret_cast":
-            pair = [*op.operand_values(), *op.results]
-            if len(pair) == 2 and names.bits_of(pair[0]) == names.bits_of(pair[1]):
-                yield pair
-        elif names.word(op) == "vexpdif" and _ratio(names.vector(op, "src"), op.results[0]) == 1:
-            yield [*op.operand_values(), *op.results]
-        elif names.word(op) == "vexpdif":
-            yield op.operand_values()
-        return
-    if op in calls:
+        yield from _of_operation(op)
+    elif op in calls:
         called = calls[op]
         arguments = called.regions[0].blocks[0].values
-        yield from ([a, b] for a, b in zip(op.operand_values(), arguments, strict=False))
+        yield from zip(op.operand_values(), arguments, strict=False)
         last = called.regions[0].last
         if last is not None:
-            yield from ([a, b] for a, b in zip(op.results, last.operand_values(), strict=False))
-        return
-    if not op.regions or op.has("function"):
-        return
+            yield from zip(op.results, last.operand_values(), strict=False)
+    elif op.regions and not op.has("function"):
+        for region in op.regions:
+            for block in region.blocks:
+                yield from _of_body(op, block)
+
+
+def _of_operation(op: Operation) -> Iterator[Group]:
+    word = names.word(op)
+    if word in names.ELEMENTWISE:
+        yield [*op.operand_values(), *op.results]
+    elif word in ("vinterpret_cast", "vexpdif"):
+        source, target = names.vector(op, "src"), names.result(op)
+        taken = [v for v in op.operand_values() if names.is_vector(v)]
+        same = names.bits_of(source) == names.bits_of(target)
+        yield [*taken, target] if same else taken
+
+
+def _of_body(op: Operation, block: Block) -> Iterator[Group]:
     starts = [o.value for o in op.bound.get("init", ()) or ()]
-    for region in op.regions:
-        for block in region.blocks:
-            shift = len(block.values) - len(starts)
-            if op.has("loop") and starts and shift >= 0:
-                carried = block.values[shift:]
-                yield from ([a, b] for a, b in zip(starts, carried, strict=False))
-            last = block.ops[-1] if block.ops else None
-            if last is not None and last.has("yields"):
-                values = [o.value for o in last.bound.get("values", ()) or ()]
-                yield from ([a, b] for a, b in zip(op.results, values, strict=False))
-                if op.has("loop") and starts:
-                    yield from ([a, b] for a, b in zip(starts, values, strict=False))
+    last = block.ops[-1] if block.ops else None
+    values = []
+    if last is not None and last.has("yields"):
+        values = [o.value for o in last.bound.get("values", ()) or ()]
+        yield from zip(op.results, values, strict=False)
+    shift = len(block.values) - len(starts)
+    if op.has("loop") and starts and shift >= 0:
+        yield from zip(starts, block.values[shift:], strict=False)
+        yield from zip(starts, values, strict=False)
 
 
 # -- what operations ask for -----------------------------------------------------------------------
@@ -151,10 +157,11 @@ def wishes(op: Operation) -> list[Wish]:
     return []
 
 
-_CONTIGUOUS = frozenset(
-    "vgather vscatter vselr vchist vdhist compress compress_store active_prefix_index vci vsstb "
-    "expand_load shuffle channel_split channel_merge".split()
-)
+_CONTIGUOUS = frozenset((
+    "vgather", "vscatter", "vselr", "vchist", "vdhist", "compress", "compress_store",
+    "active_prefix_index", "vci", "vsstb", "expand_load", "shuffle", "channel_split",
+    "channel_merge",
+))  # fmt: skip
 
 
 def _weak(op: Operation) -> list[Wish]:

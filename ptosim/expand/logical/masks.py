@@ -245,19 +245,18 @@ def _listed(out: Emitter, mask: Listed, layout: LaneLayout, bits: int) -> list[R
     if layout.kind == "contiguous" and layout.stride > 1:
         found = predicates(out, mask, mask.lanes, CONTIGUOUS, bits)
         return spread(out, "p", found, layout, mask.lanes, bits, mask_type(bits))
-    made = []
     size = register_lanes(bits)
     rows = [[False] * size for _ in range(layout.registers(mask.lanes, bits))]
     for lane, active in enumerate(mask.bits):
         place = layout.place(lane, bits)
         rows[layout.number_of(place, mask.lanes, bits)][place.lane] = active
-    for row in rows:
-        made.append(_runs(out, row, bits))
-    return made
+    return [_runs(out, row, bits) for row in rows]
 
 
 def _runs(out: Emitter, row: list[bool], bits: int) -> Register:
-    edges = [i for i in range(len(row) + 1) if (row[i - 1] if i else False) != (i < len(row) and row[i])]
+    edges = [
+        i for i in range(len(row) + 1) if (row[i - 1] if i else False) != (i < len(row) and row[i])
+    ]
     found: Register | None = None
     for start, end in zip(edges[::2], edges[1::2], strict=True):
         one = out.first(end, bits)

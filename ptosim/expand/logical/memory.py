@@ -9,7 +9,7 @@ from ptosim.expand.logical.emitter import Emitter, bits_of, refuse, vector_type
 from ptosim.expand.logical.lowering import Lowering, lowers
 from ptosim.expand.logical.masks import First, exact, is_full, predicates
 from ptosim.expand.logical.physical import Register
-from ptosim.expand.logical.values import Held, canonical, counts, in_layout, pair
+from ptosim.expand.logical.values import Held, canonical, counts, in_layout, interleaved, pair
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout, register_lanes
 
@@ -54,9 +54,7 @@ class Place:
         text = f'{{0}}[{{1}}], "DINTLV_B{bits_of(self.elem)}"'
         return self.out.emit("vldsx2", text, uses, [type_, type_], [self.pointer.type])
 
-    def store(
-        self, value: Register, more: int | Register, mask: Register, dist: str = ""
-    ) -> None:
+    def store(self, value: Register, more: int | Register, mask: Register, dist: str = "") -> None:
         """Store the active lanes of a register."""
         words = f' {{{{dist = "{dist}"}}}}' if dist else ""
         uses = [value, self.pointer, self.at(more), mask]
@@ -76,7 +74,9 @@ class Place:
         """Load eight blocks, `step` blocks from each other."""
         uses = [self.moved(more), step, first, mask]
         types = [u.type for u in uses]
-        return self.out.emit("vsldb", "{0}, {1}, {2}, {3}", uses, [vector_type(self.elem)], types)[0]
+        return self.out.emit("vsldb", "{0}, {1}, {2}, {3}", uses, [vector_type(self.elem)], types)[
+            0
+        ]
 
     def store_blocks(
         self, value: Register, more: int, step: Register, first: Register, mask: Register
@@ -123,7 +123,11 @@ def loaded(
     bits = bits_of(place.elem)
     size = register_lanes(bits)
     layout = canonical(layout, lanes)
-    if layout.kind == "deinterleaved" and lanes % (2 * size) == 0 and lanes % (layout.number * size) == 0:
+    if (
+        layout.kind == "deinterleaved"
+        and lanes % (2 * size) == 0
+        and lanes % (layout.number * size) == 0
+    ):
         return _deinterleaved(place, layout, lanes, size)
     if layout.kind == "contiguous" and (bits, layout.stride) in UNPACK:
         word, each = UNPACK[bits, layout.stride], size // layout.stride
@@ -153,7 +157,7 @@ def _deinterleaved(
             first, second = pair(place.out, "vdintlv", half[at], half[at + 1], type_)
             quarters[which].append(first)
             quarters[which + 2].append(second)
-    return layout, sum(quarters, [])
+    return layout, [r for quarter in quarters for r in quarter]
 
 
 def _block_by_block(low: Lowering, place: Place, layout: LaneLayout, lanes: int) -> list[Register]:
@@ -221,42 +225,42 @@ def _stored_as_it_is(low: Lowering, place: Place, value: Held) -> bool:
     """Store a vector whose layout a store can undo; False if there is no such store."""
     layout, bits, lanes = canonical(value.layout, value.lanes), value.bits, value.lanes
     size = register_lanes(bits)
-    registers = value.registers
+    is_whole = lanes % (layout.parts * size) == 0
     if value.uniform:
         return False
-    if layout.kind == "deinterleaved" and layout.stride == 1 and lanes % (layout.number * size) == 0:
-        step = len(registers) // layout.number
-        parts = [registers[k * step : (k + 1) * step] for k in range(layout.number)]
-        if layout.number == 4:
-            type_ = vector_type(value.elem)
-            woven = [
-                [r for a, b in zip(parts[k], parts[k + 2], strict=True)
-                 for r in pair(low.out, "vintlv", a, b, type_)]
-                for k in range(2)
-            ]  # fmt: skip
-            parts = woven
-        for number, (a, b) in enumerate(zip(parts[0], parts[1], strict=True)):
-            place.store_pair(a, b, 2 * number * size)
-        return True
-    if layout.kind == "contiguous" and (bits, layout.stride) in PACK:
+    if layout.kind == "deinterleaved" and layout.stride == 1 and is_whole:
+        _store_pairs(low, place, value, layout.number)
+    elif layout.kind == "block_deinterleaved" and is_whole:
+        _store_block_by_block(low, place, layout, value.registers, size)
+    elif layout.kind == "contiguous" and (bits, layout.stride) in PACK:
         wide, each = bits * layout.stride, size // layout.stride
-        for number, register in enumerate(registers):
+        for number, register in enumerate(value.registers):
             mask = low.out.first(min(lanes - number * each, each), wide)
             place.store(register, number * each, mask, PACK[bits, layout.stride])
-        return True
-    if layout.kind == "block_deinterleaved" and lanes % (layout.number * size) == 0:
-        _store_block_by_block(low, place, layout, registers, size)
-        return True
-    if layout.kind == "num_groups" and layout.slots == 1:
-        for group, register in enumerate(registers):
+    elif layout.kind == "num_groups" and layout.slots == 1:
+        for group, register in enumerate(value.registers):
             place.store(register, group, low.out.every(bits), f"1PT_B{bits}")
-        return True
-    if layout.kind == "num_groups" and layout.stride == 1:
-        for number, register in enumerate(registers):
+    elif layout.kind == "num_groups" and layout.stride == 1:
+        for number, register in enumerate(value.registers):
             at = number * layout.slots
             place.store(register, at, low.out.first(min(lanes - at, layout.slots), bits))
-        return True
-    return False
+    else:
+        return False
+    return True
+
+
+def _store_pairs(low: Lowering, place: Place, value: Held, number: int) -> None:
+    """Parts in turn: two by a store, four first to two."""
+    step = len(value.registers) // number
+    parts = [value.registers[k * step : (k + 1) * step] for k in range(number)]
+    if number == 4:
+        type_ = vector_type(value.elem)
+        parts = [
+            interleaved(low.out, "vintlv", parts[k], parts[k + 2], type_, 2 * step)
+            for k in range(2)
+        ]
+    for at, (a, b) in enumerate(zip(parts[0], parts[1], strict=True)):
+        place.store_pair(a, b, 2 * at * register_lanes(value.bits))
 
 
 def _store_block_by_block(
@@ -308,7 +312,9 @@ def gather(op: Operation, low: Lowering) -> None:
     result, indices = names.result(op), names.vector(op, "indices")
     lanes, bits = names.lanes_of(result), names.bits_of(result)
     if bits != names.bits_of(indices) or lanes % register_lanes(bits):
-        raise refuse("gathers are of full registers with indices of the width of 32-bit result elements")
+        raise refuse(
+            "gathers are of full registers with indices of the width of 32-bit result elements"
+        )
     type_, pointer = vector_type(names.elem_of(result)), low.number(op, "base")
     masks = predicates(low.out, low.mask(op), lanes, CONTIGUOUS, bits)
     other = names.value_of(op, "passthru")
@@ -355,4 +361,3 @@ def masked_load(op: Operation, low: Lowering) -> None:
         for a, b, m in zip(in_layout(low.out, held, layout), rest, masks, strict=True)
     ]
     low.define(result, layout, made)
-

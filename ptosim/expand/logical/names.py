@@ -3,22 +3,23 @@ facts of their operands."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.lane_layout import register_lanes
 from ptosim.ground.ir.types import PtrType, VirtualMaskType, VirtualVRegType
 
 PREFIX = "pto.vmi."
-UNARY = frozenset("vabs vneg vrelu vexp vln vsqrt vnot".split())
-BINARY = frozenset(
-    "vadd vsub vmul vdiv vmax vmin vand vor vxor vshl vshr".split()
-)
-SCALAR = frozenset("vadds vmuls vmaxs vmins vshls vshrs".split())
-COMPARE = frozenset("vcmp vcmps".split())
-OTHER = frozenset("vsel vmula vaxpy vlrelu vprelu vmull vaddc vaddcs".split())
+UNARY = frozenset(["vabs", "vneg", "vrelu", "vexp", "vln", "vsqrt", "vnot"])
+BINARY = frozenset((
+    "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vxor", "vshl", "vshr",
+))  # fmt: skip
+COMPARE = frozenset(["vcmp", "vcmps"])
+OTHER = frozenset(["vsel", "vmula", "vaxpy", "vlrelu", "vprelu", "vmull", "vaddc", "vaddcs"])
 ELEMENTWISE = UNARY | BINARY | SCALAR | COMPARE | OTHER
 """Operations whose vectors all have one layout."""
-REDUCTIONS = frozenset("vcadd vcmax vcmin".split())
+REDUCTIONS = frozenset(["vcadd", "vcmax", "vcmin"])
 
 
 def is_logical(value: Value | None) -> bool:
@@ -87,7 +88,7 @@ def result(op: Operation, name: str = "dst") -> Value:
     return op.result_values.get(name) or op.results[0]
 
 
-def attribute(op: Operation, *names: str):
+def attribute(op: Operation, *names: str) -> Any:
     """Return the first attribute that the operation has, None if it has none."""
     for name in names:
         found = op.attributes.get(name)

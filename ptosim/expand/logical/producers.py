@@ -21,7 +21,7 @@ def first_lanes(op: Operation, low: Lowering) -> None:
 @lowers("create_group_mask")
 def first_of_groups(op: Operation, low: Lowering) -> None:
     """dst = the first lanes of each group."""
-    size = names.attribute(op, "group_size")
+    size = int(names.attribute(op, "group_size"))  # the row requires it
     low.known[names.result(op)] = _first(op, low, size, size)
 
 
@@ -142,5 +142,3 @@ def _short(low: Lowering, base: Register, elem: str, size: int, down: bool) -> R
     start = low.out.view(low.as_lanes(base, elem), plain)
     made = low.out.one("vsub" if down else "vadd", [start, inside, every], type_)
     return low.out.view(made, elem)
-
-

@@ -64,9 +64,7 @@ def inlined_calls(resolved: ResolvedModule) -> dict[Operation, Operation]:
     return found
 
 
-def called_function(
-    resolved: ResolvedModule, function: Function, op: Operation
-) -> Function | None:
+def called_function(resolved: ResolvedModule, function: Function, op: Operation) -> Function | None:
     """Return the function that a call names."""
     callee = op.bound.get("callee")
     if callee is None and "callee" in op.attrs:
@@ -115,7 +113,9 @@ class Lowered:
         out = Emitter(f"{self.prefix}{self._number}_")
         self._number += 1
         low = Lowering(out, self.layouts)
-        walker = Walker(low, self.resolved.module.source.text, self.calls, self.forms, self.estimates)
+        walker = Walker(
+            low, self.resolved.module.source.text, self.calls, self.forms, self.estimates
+        )
         for value in _outside(region):
             walker._number(value)
         walker.walk(region.regions[0].blocks[0].run)

@@ -6,7 +6,7 @@ from ptosim.expand.logical import names
 from ptosim.expand.logical.emitter import bits_of, refuse
 from ptosim.expand.logical.groups import spread_results
 from ptosim.expand.logical.lowering import Lowering
-from ptosim.expand.logical.memory import PACK, Place, loaded
+from ptosim.expand.logical.memory import Place, loaded
 from ptosim.expand.logical.physical import Register
 from ptosim.expand.logical.values import Held, canonical, in_layout
 from ptosim.ground.ir.core import Operation

@@ -48,7 +48,7 @@ class Walker:
     mask_forms: dict[Value, MaskForm] = field(default_factory=dict)
     estimates: bool = False
     estimated: list[tuple[Operation, str]] = field(default_factory=list)
-    renames: ChainMap[str, str] = field(default_factory=ChainMap)
+    renames: ChainMap[str, str] = field(default_factory=lambda: ChainMap({}))
     inlined: int = 0
 
     @property
@@ -100,7 +100,9 @@ class Walker:
     def _estimate(self, op: Operation) -> None:
         """One instruction for each register of the widest operand or result."""
         values = [v for v in (*op.operand_values(), *op.results) if names.is_vector(v)]
-        most = max((CONTIGUOUS.registers(names.lanes_of(v), names.bits_of(v)) for v in values), default=1)
+        most = max(
+            (CONTIGUOUS.registers(names.lanes_of(v), names.bits_of(v)) for v in values), default=1
+        )
         uses = [r for v in op.operand_values() if names.is_vector(v) for r in self._registers(v)]
         made: list[Register] = []
         results = [v for v in op.results if names.is_logical(v)]
@@ -179,7 +181,10 @@ class Walker:
     def _named(self, op: Operation) -> None:
         """Inside an inlined function results have names of their own."""
         for inner in op.walk() if self.inlined else ():
-            for value in (*inner.results, *(v for r in inner.regions for b in r.blocks for v in b.values)):
+            for value in (
+                *inner.results,
+                *(v for r in inner.regions for b in r.blocks for v in b.values),
+            ):
                 base = f"%{value.name.partition('#')[0]}"
                 if not names.is_logical(value):
                     self.renames[base] = self.out.name()

@@ -158,7 +158,8 @@ def spread(
     if to.kind == "deinterleaved" and to.stride == 1:
         name = f"{letter}dintlv{width}"
         if to.number == 2:
-            return sum(parted(out, name, registers, type_, counts(to, lanes, bits)), [])
+            even, odd = parted(out, name, registers, type_, counts(to, lanes, bits))
+            return even + odd
         sizes = counts(to, lanes, bits)
         halves = [CONTIGUOUS.registers(max(h, 1), bits) for h in (-(-lanes // 2), lanes // 2)]
         even, odd = parted(out, name, registers, type_, halves)
