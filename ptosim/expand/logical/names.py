@@ -15,6 +15,7 @@ UNARY = frozenset(["vabs", "vneg", "vrelu", "vexp", "vln", "vsqrt", "vnot"])
 BINARY = frozenset((
     "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vxor", "vshl", "vshr",
 ))  # fmt: skip
+SCALAR = frozenset(["vadds", "vmuls", "vmaxs", "vmins", "vshls", "vshrs"])
 COMPARE = frozenset(["vcmp", "vcmps"])
 OTHER = frozenset(["vsel", "vmula", "vaxpy", "vlrelu", "vprelu", "vmull", "vaddc", "vaddcs"])
 ELEMENTWISE = UNARY | BINARY | SCALAR | COMPARE | OTHER
