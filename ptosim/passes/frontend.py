@@ -22,6 +22,7 @@ from ptosim.passes.place.sections import write as write_inferred
 from ptosim.passes.targets import chip_in_text, chip_of, default_chip, targets_of_modules
 from ptosim.passes.verify.checks import (
     addresses,
+    ends,
     fifos,
     functions,
     helpers,
@@ -239,6 +240,9 @@ _CHECKS = (
     (functions.entries, None),
     (functions.calls, None),
     (functions.regions, None),
+    (ends.blocks, None),
+    (ends.wrapped, {"jumps"}),
+    (ends.fusion, {"fusion"}),
     (functions.windows, {"window"}),
     (functions.devices, {"entry_only"}),
     (addresses.levels, {"makes_storage", "places"}),

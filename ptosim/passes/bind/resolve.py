@@ -27,7 +27,7 @@ from ptosim.passes.bind import bind
 from ptosim.passes.bind.listed import Listed
 from ptosim.passes.bind.meaning import take_meaning
 from ptosim.passes.bind.names import named_results
-from ptosim.passes.bind.structured import Structured
+from ptosim.passes.bind.structured import WITHOUT_OPERAND_LISTS, Structured
 from ptosim.passes.bind.units import declare, entries_of, symbol_of
 from ptosim.passes.bind.unknown import unknown_operation
 from ptosim.passes.bind.written import Written, collect
@@ -191,19 +191,18 @@ class _Resolver(Listed, Structured):
             self._count_mismatch(op, f"more than {_MAX_RESULTS} results")
             op.result_tokens = [(name, 1, start) for name, _, start in op.result_tokens]
         handler = self._handlers.get(op.name)
-        handles_itself = op.form == "core" or op.name == "arith.constant"
-        if handler is not None and handles_itself:
-            definition = self.isa.get(op.name)
-        else:
+        handles_itself = op.form == "core" or op.name in WITHOUT_OPERAND_LISTS
+        definition = self.isa.get(op.name) if handler is not None and handles_itself else None
+        if definition is None:
             definition = self._definition(op)
         op.definition = definition
         if definition is not None:
             op.traits = definition.traits
             op.attributes = {a.name: attribute(op, a) for a in definition.attrs.values()}
-        if handles_itself and handler is not None:
+        if handles_itself and handler is not None and definition is not None:
             handler(op)
             return
-        if handler is not None:
+        if handler is not None and definition is not None:
             self._not_quoted(op)
         type_of = self.type_of if definition is not None else self.quiet_type_of
         written = collect(op, self.use, type_of)

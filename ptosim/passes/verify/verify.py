@@ -73,7 +73,7 @@ class _Verifier:
         self.source: Source = resolved.module.source
         self.facts = resolved.facts
         self.units = {f.op: f.unit for f in resolved.functions.values()}
-        is_module = resolved.module.kind == "module"
+        is_module = self.is_program = resolved.module.kind == "module"
         rules = unit_rules(resolved.date)
         self.takes_micro = is_module and "micro_on_every_target" in rules.rules
         self.stand_ins = rules.stand_ins if is_module else _ALL_STAND_INS
@@ -89,7 +89,7 @@ class _Verifier:
             self._executed_elsewhere(only_executed_there(op, definition, self.target, self.source))
         self.found.extend(check_form(op, definition, self.source))
         self.found.extend(check_commas(op, self.source))
-        self.found.extend(check_type_lists(op, self.source))
+        self.found.extend(check_type_lists(op, self.source, needs_types=self.is_program))
         wrong = [*wrong_attributes(op, definition, self.source, self.word_date)]
         self.found += [*notes_on_attributes(op, definition, self.source), *wrong]
         self._tile_types(op)
