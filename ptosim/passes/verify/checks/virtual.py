@@ -89,7 +89,7 @@ def foreign(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
                 f"{PREFIX}'{op.name}' op has a VMI type in the non-signature attribute '{attr}'",
                 op.span(source),
             )
-        if op.traits & {"virtual", "carries", "function"}:
+        if op.definition is None or op.traits & {"virtual", "carries", "function"}:
             continue
         if _names_vectors(op, resolved):
             yield finding(
