@@ -52,6 +52,7 @@ from ptosim.passes.verify.rules import PREDICATES, Fault, low_precision_of
 
 MICRO_CODE = "PTO3006"
 ARCH = {"a2a3": "A2/A3", "a5": "A5"}
+_WITH_CLAUSES = frozenset(("micro_dma", "micro_cube"))
 _ALL_STAND_INS = {"memref": ("tile", "view")}  # bare operations are read alike at every date
 _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
 
@@ -89,7 +90,7 @@ class _Verifier:
                 return
             self._only_there(op, definition)
         self.found.extend(check_commas(op, self.source))
-        self.found.extend(check_type_lists(op, self.source))
+        self.found.extend(check_type_lists(op, self.source, in_full=self._lists_all(definition)))
         attributes_fit = self._attributes(op, definition)
         self._tile_types(op)
         if definition.legacy is not None:
@@ -164,6 +165,10 @@ class _Verifier:
     def _is_micro(self, definition: OpDef) -> bool:
         """True for an operation that no verifier of the date ties to a target."""
         return self.takes_micro and definition.family.startswith("micro")
+
+    def _lists_all(self, definition: OpDef) -> bool:
+        """True for an operation of registers or threads: its list has the type of each operand."""
+        return self._is_micro(definition) and definition.family not in _WITH_CLAUSES
 
     def _only_there(self, op: Operation, definition: OpDef) -> None:
         others = [ARCH[t] for t, s in definition.status.items() if s is not Status.ABSENT]
