@@ -74,6 +74,7 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
                 args,
                 entry=entry,
                 observers=[Dumper(dumps)] if dumps else (),
+                in_place=True,  # nobody else has the arrays
                 **choices.run_options(),
             )
     except Trap as trap:

@@ -53,7 +53,7 @@ def memory_range(words: list[str], machine: Machine, core: int) -> Place:
             help = nearest(name, names, f"buffers: {', '.join(names)}")
             raise UsageError(f"there is no buffer `{name}`", help=help)
         core, rest = names.index(name), rest[1:] or ["0x0..0x3f"]
-        size = len(machine.buffers[core].data)
+        size = machine.buffers[core].size
     else:
         size = machine.definition.spaces[space].bytes
     start, end = _bounds("".join(rest))

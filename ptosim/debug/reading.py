@@ -95,7 +95,7 @@ def read_view(machine: Machine, view: GmView) -> Reading:
     assert isinstance(number, int)  # what is in a space is a tile
     buffer = machine.buffers[number]
     low, high = offset + spec.low, offset + spec.high
-    count = len(buffer.data) * 8 // spec.dtype.bits
+    count = buffer.size * 8 // spec.dtype.bits
     if high >= low and (low < 0 or high >= count):
         raise UsageError(
             f"the view reaches outside `{buffer.name}`: [{low}, {high + 1}) of {count}"
@@ -115,7 +115,7 @@ def read_buffer(buffer: GmBuffer) -> Reading:
     codes = values.view(np.uint8) if is_code else values
     if buffer.dtype.bits == 4:
         codes = codes & 15
-    place = Place("gm", buffer.number, 0, len(buffer.data))
+    place = Place("gm", buffer.number, 0, buffer.size)
     return Reading("buffer", buffer.dtype, codes, numbers_of(codes, buffer.dtype), place, buffer)
 
 
@@ -149,7 +149,7 @@ def _element_offset(core: Core, reading: Reading, index: tuple[int, ...]) -> tup
 def read_bytes(machine: Machine, place: Place) -> bytes:
     """Return the bytes of a place; a space that nothing used yet has its fill."""
     if place.space == "gm":
-        return machine.buffers[place.core].data[place.start : place.end].tobytes()
+        return machine.buffers[place.core].part(place.start, place.end).tobytes()
     return bytes(machine.cores[place.core].space(place.space).data[place.start : place.end])
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ptosim.ground.ir.types import DType
+from ptosim.machine.pages import LARGE, Pages
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import NeedsValue
 
@@ -15,14 +16,61 @@ from ptosim.machine.unknown import NeedsValue
 @dataclass(slots=True, eq=False)
 class GmBuffer:
     """A buffer of global memory: its bytes (flat uint8) and what the caller gave it as; `made_up`
-    if nobody gave it."""
+    if nobody gave it. Of `pages` only those that were reached have content yet: `data` brings all,
+    `array` and `part` those that they return."""
 
     number: int
     name: str
-    data: np.ndarray
+    content: np.ndarray
     dtype: DType
     shape: tuple[int, ...]
     made_up: bool = False
+    pages: Pages | None = field(default=None)
+
+    @classmethod
+    def copy_of(
+        cls, number: int, name: str, origin: np.ndarray, dtype: DType, shape: tuple[int, ...]
+    ) -> GmBuffer:
+        """Return a buffer with the content of bytes that nothing of the launch may change."""
+        if len(origin) < LARGE:
+            return cls(number, name, origin.copy(), dtype, shape)
+        pages = Pages(origin)
+        return cls(number, name, pages.memory, dtype, shape, pages=pages)
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.content)
+
+    @property
+    def data(self) -> np.ndarray:
+        """All of its bytes."""
+        if self.pages is not None:
+            self.pages.bring(0, self.size)
+        return self.content
+
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Return bytes [start, stop)."""
+        if self.pages is not None:
+            self.pages.bring(start, stop)
+        return self.content[start:stop]
+
+    def elements(self, dtype: np.dtype) -> np.ndarray:
+        """Return it as elements; `bring` those that are used."""
+        return np.ndarray((self.size // dtype.itemsize,), dtype, self.content)
+
+    def bring(self, places: np.ndarray, dtype: np.dtype) -> None:
+        """Let the elements of some places have their content."""
+        if self.pages is not None:
+            self.pages.bring_places(places, dtype.itemsize)
+
+    def array(
+        self, shape: Sequence[int], dtype: np.dtype, start: int, strides: Sequence[int]
+    ) -> np.ndarray:
+        """Return the elements from byte `start` on, `strides` bytes apart, as a view."""
+        if self.pages is not None and 0 not in shape:
+            self.pages.bring_rows(start, shape, strides, dtype.itemsize)
+        return np.ndarray(shape, dtype, self.content, start, strides)
 
 
 FIRST_ADDRESS = 1 << 32
@@ -38,10 +86,10 @@ def addresses(buffers: Sequence[GmBuffer]) -> list[int]:
     seen: dict[tuple[int, int], int] = {}
     free = FIRST_ADDRESS
     for buffer in buffers:
-        key = buffer.data.__array_interface__["data"][0], len(buffer.data)
-        if key not in seen or not len(buffer.data):
+        key = buffer.content.__array_interface__["data"][0], buffer.size
+        if key not in seen or not buffer.size:
             seen[key] = free
-            free = -(-(free + len(buffer.data)) // PAGE) * PAGE + PAGE
+            free = -(-(free + buffer.size) // PAGE) * PAGE + PAGE
         found.append(seen[key])
     return found
 
@@ -112,8 +160,6 @@ def strided_view(buffer: GmBuffer, spec: ViewSpec, offset: int) -> np.ndarray:
     if spec.dtype.bits == 4:
         sizes = (*spec.sizes[:-1], (spec.sizes[-1] + 1) // 2)
         strides = (*(s // 2 for s in spec.strides[:-1]), 1)
-        return np.ndarray(sizes, np.uint8, buffer.data, offset // 2, strides)
+        return buffer.array(sizes, dtype, offset // 2, strides)
     size = dtype.itemsize
-    return np.ndarray(
-        spec.sizes, dtype, buffer.data, offset * size, tuple(s * size for s in spec.strides)
-    )
+    return buffer.array(spec.sizes, dtype, offset * size, tuple(s * size for s in spec.strides))

@@ -21,7 +21,7 @@ INITIAL = 0
 def value_of(machine: Machine, number: int, cell: int) -> int | None:
     """Return what a signal is now: the i32 at byte `cell` of a buffer; None where memory has no
     content (a run without values)."""
-    word = machine.buffers[number].data[cell : cell + 4]
+    word = machine.buffers[number].part(cell, cell + 4)
     return int(word.view(np.int32)[0]) if len(word) == 4 else None
 
 

@@ -53,20 +53,30 @@ def pack_nibbles(codes: np.ndarray) -> np.ndarray:
 
 def to_bytes(array: np.ndarray, dtype: DType) -> np.ndarray:
     """Return the bytes in memory of an argument array (C order), as a new flat uint8 array."""
+    data = as_bytes(array, dtype)
+    return data.copy() if np.may_share_memory(data, array) else data
+
+
+def as_bytes(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return the bytes in memory of an argument array (C order), flat uint8: those of the array
+    itself where it is contiguous and its elements are whole bytes."""
     if dtype.bits == 4:
         return pack_nibbles(_codes(array).reshape(-1))
-    flat = np.ascontiguousarray(array, argument_dtype(dtype)).reshape(-1)
-    return flat.view(np.uint8).copy()
+    return np.ascontiguousarray(array, argument_dtype(dtype)).reshape(-1).view(np.uint8)
 
 
-def from_bytes(data: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the argument array of a shape that bytes in memory hold; a new array."""
+def from_bytes(
+    data: np.ndarray, dtype: DType, shape: tuple[int, ...], *, copy: bool = True
+) -> np.ndarray:
+    """Return the argument array of a shape that bytes in memory hold: a new array, or without
+    `copy` those bytes themselves where elements are whole bytes."""
     count = int(np.prod(shape, dtype=np.int64))
     if dtype.bits == 4:
         codes = unpack_nibbles(data[: (count + 1) // 2])[:count]
         return _from_codes(codes, dtype).reshape(shape)
     size = count * dtype.bits // 8
-    return data[:size].copy().view(argument_dtype(dtype)).reshape(shape)
+    held = data[:size].copy() if copy else data[:size]
+    return held.view(argument_dtype(dtype)).reshape(shape)
 
 
 def _codes(array: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,9 +204,37 @@ def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator)
             f"{math.prod(shape)} elements of {dtype} are too many to make up; "
             f"the limit is {MADE_UP_LIMIT}"
         )
+    return by_chunks(lambda rng, count: _random(dtype, (count,), rng), rng, shape)
+
+
+CHUNK = 1 << 20
+"""Elements of generated data that are made at a time: what makes them takes several times their
+memory."""
+
+
+def by_chunks(
+    make: Callable[[np.random.Generator, int], np.ndarray],
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+) -> np.ndarray:
+    """Return an array of generated data. It is what `make` would give for all of it at once: a
+    generator's numbers come one after the other."""
+    count = math.prod(shape)
+    if count <= CHUNK:
+        return make(rng, count).reshape(shape)
+    first = make(rng, CHUNK)
+    whole = np.empty(count, first.dtype)
+    whole[:CHUNK] = first
+    for at in range(CHUNK, count, CHUNK):
+        some = min(CHUNK, count - at)
+        whole[at : at + some] = make(rng, some)
+    return whole.reshape(shape)
+
+
+def _random(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     kind = argument_dtype(dtype)
     if isinstance(dtype, PackedDType):
-        parts = random_array(dtype.part, (math.prod(shape) * dtype.count,), rng)
+        parts = _random(dtype.part, (math.prod(shape) * dtype.count,), rng)
         return to_bytes(parts, dtype.part).view(kind).reshape(shape)
     if dtype.kind == "scale":
         return rng.integers(120, 135, shape, dtype=np.uint8).view(kind)

@@ -26,7 +26,8 @@ from ptosim.machine.core import (
     Machine,
 )
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.storage import to_bytes
+from ptosim.machine.pages import LARGE
+from ptosim.machine.storage import as_bytes, from_bytes
 from ptosim.machine.values import GmView
 from ptosim.run import arguments, results, sharing
 from ptosim.run.extents import Needed, missing_scalars, needed_elements, squeezed
@@ -229,7 +230,10 @@ class ArgumentBinding:
         else:
             array = arguments.random_array(elem, needed.shape, self.rng)
             self.generated[value.name] = _made_up(needed, elem)
-        self._add_buffer(value, elem, to_bytes(array, elem), array.shape)
+        data = as_bytes(array, elem)
+        is_own = value.name not in given or not np.may_share_memory(data, given[value.name])
+        is_own |= self.options.in_place and data.flags.writeable
+        self._add_buffer(value, elem, data, array.shape, is_own=is_own)
         buffer = self.machine.buffers[self.arrays[self._key(value.name, self._rank)].number]
         buffer.made_up = value.name not in given
 
@@ -260,9 +264,10 @@ class ArgumentBinding:
         return f"its views depend on {', '.join(scalars)}: give `{words}`; or give it: {array}"
 
     def _add_buffer(
-        self, value: Value, elem: DType, data: np.ndarray, shape: tuple[int, ...]
+        self, value: Value, elem: DType, data: np.ndarray, shape: tuple[int, ...], *, is_own: bool
     ) -> None:
-        """Make the memory of an array, or put it into that which it shares with others."""
+        """Make the memory of an array, or put it into that which it shares with others. It is made
+        of the bytes themselves if they are the launch's own."""
         key, buffers = self._key(value.name, self._rank), self.machine.buffers
         part = self._parts.get(key)
         if part is not None and part.group in self._shared:
@@ -271,13 +276,30 @@ class ArgumentBinding:
             self.arrays[key] = Argument(number, part.offset, len(data), elem, shape)
             return
         offset, number = 0, len(buffers)
-        content = data
         if part is not None:
             self._shared[part.group] = number
             content, offset = np.zeros(part.size, np.uint8), part.offset
             content[offset : offset + len(data)] = data
-        buffers.append(GmBuffer(number, key, content, elem, shape))
+            buffers.append(GmBuffer(number, key, content, elem, shape))
+        elif is_own:
+            buffers.append(GmBuffer(number, key, data, elem, shape))
+        else:
+            buffers.append(GmBuffer.copy_of(number, key, data, elem, shape))
         self.arrays[key] = Argument(number, offset, len(data), elem, shape)
+
+    def _held(self, argument: Argument, *, at_end: bool) -> np.ndarray:
+        """Return what the array of an argument holds: a copy, except of a large one. Of that it is
+        at the end the memory of the launch and, where nothing was written, the caller's own,
+        read-only."""
+        buffer, end = self.machine.buffers[argument.number], argument.offset + argument.size
+        pages = buffer.pages
+        if pages is not None and not pages.is_changed():
+            origin = from_bytes(pages.origin, argument.elem, argument.shape, copy=False)
+            origin.flags.writeable = False
+            return origin
+        data = buffer.part(argument.offset, end)
+        copy = not at_end or (len(data) < LARGE and not self.options.in_place)
+        return from_bytes(data, argument.elem, argument.shape, copy=copy)
 
     def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
         rows = type_.rows if type_.v_row is None else type_.v_row

@@ -15,7 +15,7 @@ from ptosim.run.sidecar import OPTIONS, Sidecar, sidecar_of
 from ptosim.run.sources import open_source, source_path
 from ptosim.run.values import parse_spec
 
-_RUN_OPTIONS = tuple(f.name for f in fields(RunOptions))
+_RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name != "in_place")
 
 
 @dataclass(frozen=True, slots=True)

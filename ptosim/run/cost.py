@@ -51,7 +51,7 @@ class TimedLaunch(SymbolicLaunch):
         given: dict[str, Any],
         needed: Needed | None,
     ) -> None:
-        self._add_buffer(value, type_.elem, np.empty(0, np.uint8), (0,))
+        self._add_buffer(value, type_.elem, np.empty(0, np.uint8), (0,), is_own=True)
 
     def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
         """Content does not matter."""

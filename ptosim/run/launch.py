@@ -27,7 +27,6 @@ from ptosim.machine.core import (
     Core,
     Machine,
 )
-from ptosim.machine.storage import from_bytes
 from ptosim.machine.tile import TileRef
 from ptosim.machine.tile_values import load_tile, store_tile
 from ptosim.passes.frontend import Front
@@ -210,7 +209,7 @@ class Launch(ArgumentBinding):
             monitor.finish()
         cost = self._cost()
         return results.Result(
-            outputs=self.outputs(),
+            outputs=self.outputs(at_end=True),
             findings=[*self.front.sink, *self.sink],
             prints=self.engine.prints,
             generated=self.generated,
@@ -231,13 +230,9 @@ class Launch(ArgumentBinding):
         tiles = (v for v in self.function.args if v.name in self.tile_inputs)
         return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
 
-    def outputs(self) -> dict[str, np.ndarray]:
+    def outputs(self, *, at_end: bool = False) -> dict[str, np.ndarray]:
         """Return what every pointer argument and output tile holds now, by name."""
-        buffers = self.machine.buffers
-        outputs = {
-            name: from_bytes(buffers[a.number].data[a.offset : a.offset + a.size], a.elem, a.shape)
-            for name, a in self.arrays.items()
-        }
+        outputs = {name: self._held(a, at_end=at_end) for name, a in self.arrays.items()}
         core = self.machine.cores[0]
         for value in results.output_tiles(self.function):
             ref = core.slots[self.program.slots[value]]

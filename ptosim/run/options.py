@@ -25,6 +25,8 @@ class RunOptions:
     seed: int = 0
     max_instructions: int = MAX_INSTRUCTIONS
     ranks: int = 1
+    in_place: bool = False
+    """The arrays of arguments are the run's: it works in them, and outputs are these arrays."""
 
     def __post_init__(self) -> None:
         for name, value, allowed in (

@@ -117,9 +117,13 @@ class LoadedProgram:
         seed: int = 0,
         max_instructions: int = MAX_INSTRUCTIONS,
         ranks: int = 1,
+        in_place: bool = False,
         observers: Sequence[Any] = (),
     ) -> Result:
-        """Run an entry on arguments and return the result; the caller's arrays are not changed.
+        """Run an entry on arguments and return the result; the caller's arrays are not changed,
+        unless `in_place` hands them over: then the run works in them, and outputs are those arrays.
+        Of a large argument (4 MiB) memory is taken for what the run reaches; as an output it is the
+        caller's own array, read-only, where nothing was written to it.
 
         Raises UsageError for arguments that do not fit, ProgramError (or UnsupportedError) for what
         only the arguments bring out, Trap where the run stops, LimitError for a program that has
@@ -129,7 +133,7 @@ class LoadedProgram:
         is a mapping for each, or has `name@R` for rank R; outputs are `name@R`.
         """
         options = RunOptions(
-            block_num, sanitize, timing, commit, uninit, seed, max_instructions, ranks
+            block_num, sanitize, timing, commit, uninit, seed, max_instructions, ranks, in_place
         )
         launch = Launch(self.front, self.profile, options).prepare(self.entry(entry), args)
         return launch.run(observers)

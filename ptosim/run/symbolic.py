@@ -73,7 +73,7 @@ class SymbolicLaunch(Launch):
             content = np.zeros(size, np.uint8)
         except (MemoryError, ValueError) as problem:
             raise LimitError(f"`{value.name}` would have {size:,} bytes") from problem
-        self._add_buffer(value, type_.elem, content, (0,))
+        self._add_buffer(value, type_.elem, content, (0,), is_own=True)
 
     def _tile_input(self, value: Value, type_: TileType, given: dict[str, Any]) -> None:
         if value.name in given:

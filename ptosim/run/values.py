@@ -17,6 +17,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
+from ptosim.run.arguments import by_chunks
 from ptosim.run.sharing import parse_alias
 
 
@@ -105,13 +106,20 @@ def _cast(values: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _randn(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    return _cast(values * 4 if dtype.is_integer else values, dtype)
+    def some(rng: np.random.Generator, count: int) -> np.ndarray:
+        values = rng.standard_normal(count).astype(np.float32)
+        return _cast(values * 4 if dtype.is_integer else values, dtype)
+
+    return by_chunks(some, np.random.default_rng(seed), shape)
 
 
 def _randint(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
     low, high = (0, 16) if dtype.kind == "uint" else (-8, 8)
-    return _cast(np.random.default_rng(seed).integers(low, high, shape), dtype)
+    return by_chunks(
+        lambda rng, count: _cast(rng.integers(low, high, count), dtype),
+        np.random.default_rng(seed),
+        shape,
+    )
 
 
 _MAKERS = {

@@ -220,7 +220,7 @@ class Monitor:
         if shadow is None:
             if isinstance(where, int):
                 buffer = self.machine.buffers[where]
-                shadow = Shadow(buffer.name, len(buffer.data), DEFINED)
+                shadow = Shadow(buffer.name, buffer.size, DEFINED)
                 shadow.is_global = True
             elif where.startswith(REGISTER):
                 shadow = Shadow(where, SPECIAL_REGISTER_BYTES, DEFINED)

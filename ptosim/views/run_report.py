@@ -17,6 +17,8 @@ from ptosim.views.header import header, heading
 from ptosim.views.table import Part, table
 
 SHOWN_VALUES = 6
+_CHUNK = 1 << 20
+"""Elements of an output that are looked at together."""
 
 
 def renderables(
@@ -64,12 +66,16 @@ def _arrays(title: str, arrays: Mapping[str, np.ndarray]) -> Table:
 def _extremes(array: np.ndarray) -> tuple[str, str, int]:
     if array.size == 0:
         return "", "", 0
-    wide = array.astype(np.float64)
-    nan = np.isnan(wide)
-    if nan.all():
-        return "nan", "nan", int(nan.sum())
-    kept = wide[~nan]
-    return f"{kept.min():g}", f"{kept.max():g}", int(nan.sum())
+    low, high, nans = np.inf, -np.inf, 0
+    flat = array.reshape(-1)
+    for at in range(0, flat.size, _CHUNK):
+        wide = flat[at : at + _CHUNK].astype(np.float64)
+        kept = wide[~np.isnan(wide)]
+        nans += wide.size - kept.size
+        low, high = min(low, kept.min(initial=np.inf)), max(high, kept.max(initial=-np.inf))
+    if nans == flat.size:
+        return "nan", "nan", nans
+    return f"{low:g}", f"{high:g}", nans
 
 
 def _first(array: np.ndarray) -> str:

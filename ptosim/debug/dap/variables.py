@@ -214,7 +214,7 @@ def read_memory(session: Debugger, reference: str, offset: int, count: int) -> M
     machine = session.launch.machine
     if space == "gm":
         known = 0 <= core < len(machine.buffers)
-        size = len(machine.buffers[core].data) if known else 0
+        size = machine.buffers[core].size if known else 0
     else:
         known = space in machine.definition.spaces and 0 <= core < len(machine.cores)
         size = machine.definition.spaces[space].bytes if known else 0

@@ -148,7 +148,7 @@ class Binding:
             buffer.name,
             offset + spec.low,
             offset + spec.high + 1,
-            len(buffer.data) * 8 // spec.dtype.bits,
+            buffer.size * 8 // spec.dtype.bits,
             notes=(f"view sizes {list(spec.sizes)}, strides {list(spec.strides)}",),
             help="check the offsets and sizes of the partition, and the size of the argument",
         )

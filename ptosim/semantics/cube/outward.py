@@ -69,11 +69,12 @@ def _adding_again(
 ) -> Commit:
     """A window that repeats a place adds to it once for each repetition."""
     dtype = view_dtype(view.dtype)
-    whole = np.ndarray((len(view.buffer.data) // dtype.itemsize,), dtype, view.buffer.data)
+    whole = view.buffer.elements(dtype)
     places = np.full(sizes, view.offset, np.int64)
     axes = np.ogrid[tuple(slice(n) for n in sizes)]
     for axis, step in zip(axes, view.spec.strides, strict=True):
         places += axis * step
+    view.buffer.bring(places, dtype)
     return lambda: np.add.at(whole, places, results())
 
 

@@ -31,7 +31,7 @@ class GmWindow:
     """The elements of global memory that a transfer moves: shape and strides, and the place where
     they begin (in elements). The view that they belong to may reach farther."""
 
-    __slots__ = ("_high", "_low", "_size", "data", "dtype", "offset", "shape", "strides")
+    __slots__ = ("_high", "_low", "_size", "buffer", "dtype", "offset", "shape", "strides")
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class GmWindow:
         sizes: Shape,
         strides: Shape,
     ) -> None:
-        self.data = view.buffer.data
+        self.buffer = view.buffer
         self.dtype = dtype
         self.offset = view.offset
         self._size = view.dtype.bits
@@ -59,12 +59,12 @@ class GmWindow:
     @property
     def count(self) -> int:
         """Elements of the buffer."""
-        return len(self.data) * 8 // self._size
+        return self.buffer.size * 8 // self._size
 
     def array(self, offset: int) -> np.ndarray:
         """Return the elements with the window at a place."""
         start = offset * self._size // 8
-        return np.ndarray(self.shape, self.dtype, self.data, start, self.strides)
+        return self.buffer.array(self.shape, self.dtype, start, self.strides)
 
     def limits(self, view: GmAccess) -> range:
         """Return the places where both the window and its view are in the buffer; none for elements

@@ -235,17 +235,21 @@ def _element(
 ) -> np.ndarray:
     number, at = pointer
     assert number is not None
-    data = machine.buffers[number].data if isinstance(number, int) else core.space(number).data
+    buffer = machine.buffers[number] if isinstance(number, int) else None
+    data = core.space(str(number)).data if buffer is None else buffer.content
     size = dtype.bits // 8
     start = at + offset * size
     if start < 0 or start + size > len(data):
-        name = machine.buffers[number].name if isinstance(number, int) else number
+        name = number if buffer is None else buffer.name
         raise OpFault(
             "PTO6001",
             f"element {start // size} is outside `{name}` ({len(data) // size} elements)",
             context={"buffer": name},
         )
-    return np.ndarray((1,), view_dtype(dtype), data, start)
+    kind = view_dtype(dtype)
+    if buffer is not None:
+        return buffer.array((1,), kind, start, (size,))
+    return np.ndarray((1,), kind, data, start)
 
 
 @value("builtin.unrealized_conversion_cast")

@@ -101,7 +101,7 @@ def _count(op: Binding, where: tuple[int, int] | None, arrived: int) -> None:
     if where is None:
         return
     number, byte = where
-    word = op.machine.buffers[number].data[byte : byte + 4].view(np.int32)
+    word = op.machine.buffers[number].part(byte, byte + 4).view(np.int32)
     if not len(word):  # a run without values
         return
     if int(word[0]) != arrived - 1:

@@ -122,14 +122,14 @@ def _slot(
     buffer = op.machine.buffers[number]
     start += first
     last = start + (shape[0] - 1) * strides[0] + shape[1] * strides[1]
-    if last > len(buffer.data):
+    if last > buffer.size:
         raise OpFault(
             "PTO5104",
             f"'{op.op.name}': slot {index % end.slot_num} ends at byte {last} of `{buffer.name}`, "
-            f"which has {len(buffer.data)}",
+            f"which has {buffer.size}",
             help=f"pass a buffer of {len(end.local) * end.slot_num * end.slot_size} bytes",
         )
-    return np.ndarray(shape, dtype, buffer.data, start, strides)
+    return buffer.array(shape, dtype, start, strides)
 
 
 # -- pop -------------------------------------------------------------------------------------------

@@ -62,9 +62,7 @@ def _table(op: Binding, tile: Tile, *, by_rows: bool) -> Table:
             f"elements of {view.dtype} and {tile.type.dtype} differ in width; a transfer does not "
             "convert",
         )
-    dtype = view_dtype(view.dtype)
-    count = len(view.buffer.data) // dtype.itemsize
-    return Table(view, np.ndarray((count,), dtype, view.buffer.data), tile.v_col, by_rows)
+    return Table(view, view.buffer.elements(view_dtype(view.dtype)), tile.v_col, by_rows)
 
 
 def _chosen(op: Binding, table: Table, indices: Array, mode: str) -> tuple[Array, Array]:
@@ -91,6 +89,7 @@ def _chosen(op: Binding, table: Table, indices: Array, mode: str) -> tuple[Array
             f"`{table.view.buffer.name}`",
             help="give the tile as many valid columns as the table has",
         )
+    table.view.buffer.bring(places, table.elements.dtype)
     return places, np.broadcast_to(inside.reshape(-1, 1) if table.by_rows else inside, places.shape)
 
 
@@ -159,7 +158,7 @@ def _image(op: Binding, dst: Tile) -> tuple[Array, Array]:
         )
     first = scratch.offset * scratch.dtype.bits // 8
     bytes_of_tile = np.frombuffer(dst.buffer, np.uint8)[dst.addr : dst.addr + size]
-    return scratch.buffer.data[first : first + size], bytes_of_tile
+    return scratch.buffer.part(first, first + size), bytes_of_tile
 
 
 # -- scatter ---------------------------------------------------------------------------------------

@@ -53,8 +53,7 @@ def _table(op: Binding, view: GmAccess, tile: Tile, idx: Tile) -> Table:
     by_rows = idx.v_col == 1 and cols > 1
     _warn_sparse(op, view, cols, by_rows=by_rows)
     dtype = view_dtype(view.dtype)
-    count = len(view.buffer.data) // dtype.itemsize
-    elements = np.ndarray((count,), dtype, view.buffer.data)
+    elements = view.buffer.elements(dtype)
     limit = int(np.prod(sizes[:4] if by_rows else sizes, dtype=np.int64))
     lanes = np.arange(cols) if by_rows else np.zeros(1, np.int64)
     return Table(elements, view.offset, cols if by_rows else 1, limit, lanes, view.buffer.name)
@@ -104,6 +103,8 @@ def _named(op: Binding, table: Table, indices: Array, mode: str) -> tuple[Array,
     places = table.places(MODES[mode](named, table.limit) if mode in MODES else named)
     if mode == "undefined":
         _inside(op, table, named, places)
+    inside = places[places < len(table.elements)]
+    op.view("mem").buffer.bring(inside, table.elements.dtype)
     return named, places
 
 

@@ -62,7 +62,7 @@ def test_legacy_reads_what_the_date_does_not() -> None:
 
 
 def test_a_name_that_comes_later_is_not_an_old_spelling() -> None:
-    text = module("pto.vmi.to_come #pto.fence_scope<gm>")
+    text = module("pto.copy_matrix_cc_to_nothing #pto.fence_scope<gm>")
     assert codes(text, compat=APRIL, legacy=True) == ["PTO1003"]
     with pytest.raises(UnsupportedError, match="this version does not have yet") as caught:
         ptosim.load(text, compat=AUGUST)
@@ -82,7 +82,7 @@ def test_another_date_is_a_usage_error() -> None:
 
 
 def test_a_mistake_after_an_operation_to_come_is_reported_as_itself() -> None:
-    text = module("pto.vmi.to_come #pto.fence_scope<gm>", "%x = arith.constant ) : index")
+    text = module("pto.copy_matrix_cc_to_nothing #pto.fence_scope<gm>", "%x = arith.constant ) : index")
     assert codes(text, compat=AUGUST) == ["PTO0002"], "of a text with syntax errors only those"
 
 
