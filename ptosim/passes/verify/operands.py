@@ -215,7 +215,7 @@ def check_type_lists(
         fits = len(types) in (values, values - indices, values - named, values + literals)
     else:
         bracketed = sum(map(_indexing_literals, op.items))
-        fits = not in_full or not _has_list(op)
+        fits = not in_full or not _has_list(op) or "types_once" in op.traits
         counted = sum(1 for v in op.operand_values() if str(v.type) == "index")
         fits = fits or values - max(indices, counted) <= len(types) <= values + literals + bracketed
     if not fits:
