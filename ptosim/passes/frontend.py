@@ -260,6 +260,7 @@ _CHECKS = (
     (vecscope.check, {"vector_region", "micro"}),
     (simt.check, None),
     (simt.constants, {"constant"}),
+    (simt.bitcasts, {"keeps_bits"}),
     (simt_slots.slots, {"kept_slot"}),
     (simt_fragments.fragments, {"allocates_private"}),
     (streams.check, {"micro"}),

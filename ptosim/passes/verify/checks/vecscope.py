@@ -118,7 +118,15 @@ def _inside(
     if "region_sync" in rules and op.traits & {"sync", "cross_core", "orders_pipes"}:
         yield finding(
             "PTO3070",
-            f"'{op.name}' op {rules['region_sync']}",
+            f"'{op.name}' op {rules['region_sync'].replace('{region}', scope.name)}",
+            span,
+            more=around,
+            help="move it in front of the region or after it",
+        )
+    elif "scalar_in_region" in rules and op.traits & {"on_stack", "in_local_array", "entry_only"}:
+        yield finding(
+            "PTO2180",
+            f"'{op.name}' op {rules['scalar_in_region'].replace('{region}', scope.name)}",
             span,
             more=around,
             help="move it in front of the region or after it",
