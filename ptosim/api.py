@@ -76,12 +76,15 @@ def check_source(
     args: Mapping[str, Any] | None = None,
     dry_run: bool | None = None,
     redundant: bool = False,
+    planner: str | None = None,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
     what its synchronisation could do without. Raises UsageError for options and arguments that
     mean nothing."""
-    options = FrontOptions(target, level, sync, compat, legacy=legacy, followed=entry)
+    options = FrontOptions(
+        target, level, sync, compat, legacy=legacy, followed=entry, planner=planner
+    )
     front = run_frontend(source, options)
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist

@@ -179,6 +179,7 @@ def _check(
         args=_arguments(options),
         dry_run=options.dry_run,
         redundant=options.redundant,
+        planner=options.planner,
     )
     found = _strict(checked.findings) if options.strict else checked.findings
     return _File(source, checked, *chosen.split(found))

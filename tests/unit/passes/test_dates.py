@@ -82,7 +82,9 @@ def test_another_date_is_a_usage_error() -> None:
 
 
 def test_a_mistake_after_an_operation_to_come_is_reported_as_itself() -> None:
-    text = module("pto.copy_matrix_cc_to_nothing #pto.fence_scope<gm>", "%x = arith.constant ) : index")
+    text = module(
+        "pto.copy_matrix_cc_to_nothing #pto.fence_scope<gm>", "%x = arith.constant ) : index"
+    )
     assert codes(text, compat=AUGUST) == ["PTO0002"], "of a text with syntax errors only those"
 
 
