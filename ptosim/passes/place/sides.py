@@ -29,7 +29,7 @@ SIMT = "micro_simt"
 """How the names of families of operations of threads begin."""
 
 _NEUTRAL_FAMILIES = frozenset(("core", "scalar", "views", "comm", "quant"))
-_MOVES = frozenset(("memory", "micro_dma", "micro_cube"))
+_MOVES = frozenset(("memory", "micro_dma", "micro_cube", "micro_low"))
 """Families whose destination in L1 says which core they are for."""
 _ONLY_CUBE = frozenset(("left", "right", "acc", "bias", "scaling"))
 _ONLY_VECTOR = ("vector_region", "launches", "simt_region")
