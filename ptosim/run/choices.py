@@ -59,7 +59,13 @@ class Choices:
         """Return the program as the static checks leave it."""
         source = open_source(self.file)
         asked = FrontOptions(
-            self.target, self.level, self.sync, self.compat, self.entry, self.legacy, self.planner
+            self.target,
+            self.level,
+            self.sync,
+            self.compat,
+            self.entry,
+            legacy=self.legacy,
+            planner=self.planner,
         )
         return run_frontend(source, asked)
 

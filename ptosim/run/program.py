@@ -203,8 +203,8 @@ class LoadedProgram:
             sync,
             front.compat,
             front.entry,
-            front.legacy,
-            front.resolved.planner,
+            legacy=front.legacy,
+            planner=front.resolved.planner,
         )
         other = run_frontend(front.source, asked)
         return self.of(other, self.profile.name, sidecar=self.sidecar)
