@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ptosim.expand.logical.spills import spills
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
@@ -115,6 +116,7 @@ def check_source(
         checked.findings += page_notes(front.resolved)
     if dry_run is not False and not front.sink.has_errors:  # else the assembler's verdict alone
         checked.findings += lints(front.resolved)
+        checked.findings += spills(front.resolved) if not front.sink.is_rejected else ()
     if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
     from ptosim.run.program import LoadedProgram  # brings NumPy; a check of the text does without
