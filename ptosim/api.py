@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ptosim.expand.logical.spills import spills
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
@@ -88,12 +89,25 @@ def check_source(
     args: Mapping[str, Any] | None = None,
     dry_run: bool | None = None,
     redundant: bool = False,
+    planner: str | None = None,
+    dump: bool = False,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
-    what its synchronisation could do without. Raises UsageError for options and arguments that
+    what its synchronisation could do without. A `dump` of the assembler's passes may have what they
+    add, and is not followed. Raises UsageError for options and arguments that
     mean nothing."""
-    options = FrontOptions(target, level, sync, compat, legacy=legacy, followed=entry)
+    options = FrontOptions(
+        target,
+        level,
+        sync,
+        compat,
+        legacy=legacy,
+        dump=dump,
+        planner=planner,
+        followed=entry,
+    )
+    dry_run = False if dump else dry_run
     front = run_frontend(source, options)
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
@@ -102,6 +116,7 @@ def check_source(
         checked.findings += page_notes(front.resolved)
     if dry_run is not False and not front.sink.has_errors:  # else the assembler's verdict alone
         checked.findings += lints(front.resolved)
+        checked.findings += spills(front.resolved) if not front.sink.is_rejected else ()
     if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
     from ptosim.run.program import LoadedProgram  # brings NumPy; a check of the text does without
