@@ -59,6 +59,7 @@ class FrontOptions:
     compat: str | None = None
     entry: str | None = None  # check only this function and what it calls
     legacy: bool = False
+    planner: str | None = None  # of the assembler: legacy (the default) or modern
     dump: bool = False  # the text went through passes of the assembler: it has what they add
     followed: str | None = None  # check everything, for the target of this entry where it differs
 
@@ -144,6 +145,7 @@ def _check(
         module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
     )
     resolved.insert_sync = options.sync == "auto"
+    resolved.planner = options.planner or resolved.planner
     level = options.level or _level(resolved.ops)
     inferred = options.level is None
     sink.level = "inferred 3" if inferred and level == 3 else str(level)
