@@ -213,9 +213,7 @@ def test_pairs_of_4_bit_floats(form):
 def test_in_programs(src, dst, words):
     a = vector(f"{src}{dst}", src)
     program = Vectors().input("a", src, a).result("r", dst, COUNT)
-    found = program.run(
-        f"%r = pto.vmi.vcvt %a {words} : {vreg(COUNT, src)} -> {vreg(COUNT, dst)}"
-    )
+    found = program.run(f"%r = pto.vmi.vcvt %a {words} : {vreg(COUNT, src)} -> {vreg(COUNT, dst)}")
     letter = next((w for w in "RAFCZ" if f'"{w}"' in words), None)
     sat = "NOSAT" if "NOSAT" in words else "SAT" if "SAT" in words else None
     expected = model.convert(a, src, dst, letter, sat)
