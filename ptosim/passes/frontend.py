@@ -59,6 +59,7 @@ class FrontOptions:
     compat: str | None = None
     entry: str | None = None  # check only this function and what it calls
     legacy: bool = False
+    dump: bool = False  # the text went through passes of the assembler: it has what they add
     followed: str | None = None  # check everything, for the target of this entry where it differs
 
 
@@ -151,6 +152,7 @@ def _check(
         "level": level,
         "level_inferred": inferred,
         "target_named": is_named,
+        "dump": options.dump,
         "tile_operations": any(map(_is_on_tiles, resolved.ops)),
     }
     sync = options.sync or ("manual" if any("sync" in op.traits for op in resolved.ops) else "auto")
@@ -258,10 +260,15 @@ _CHECKS = (
     (vecscope.check, {"vector_region", "micro"}),
     (simt.check, None),
     (simt.constants, {"constant"}),
+    (simt.bitcasts, {"keeps_bits"}),
     (simt_slots.slots, {"kept_slot"}),
     (simt_fragments.fragments, {"allocates_private"}),
     (streams.check, {"micro"}),
     (virtual.boundary, None),
+    (virtual.foreign, None),
+    (virtual.functions, None),
+    (virtual.constants, {"dense"}),
+    (virtual.repacked, {"repacks"}),
     (quantised.casts, {"quant"}),
     (quantised.headers, None),
     (instrumented.instrumented, {"quant"}),

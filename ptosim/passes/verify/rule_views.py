@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Clause, Operand, Operation
+from ptosim.ground.ir.core import Clause, Operand, Operation, Value
 from ptosim.ground.ir.types import (
     ErrorType,
     HandleType,
@@ -31,7 +31,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
-from ptosim.passes.verify import cube_rules, view_rules, virtual_rules  # noqa: F401 - register predicates
+from ptosim.passes.verify import cube_rules, view_rules, virtual_conversions, virtual_rules  # noqa: F401 - register predicates
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes, simt_kind
 from ptosim.passes.verify.scratch_sizes import SIZES
@@ -254,11 +254,16 @@ def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
     return True if bound is True else None
 
 
-def _result_views(op: Operation) -> dict[str, OperandView]:
-    return {
-        name: OperandView(Operand(None, value, value.type, value.const))
-        for name, value in op.result_values.items()
-    }
+def _result_views(op: Operation) -> dict[str, Any]:
+    """Views of the results by name, of any number of them a tuple."""
+    outs = op.variant.outs if op.variant is not None else ()
+    if outs and outs[-1].variadic:
+        return {outs[-1].name: tuple(map(_value_view, op.results))}
+    return {name: _value_view(value) for name, value in op.result_values.items()}
+
+
+def _value_view(value: Value) -> OperandView:
+    return OperandView(Operand(None, value, value.type, value.const))
 
 
 def attribute(op: Operation, definition: AttrDef) -> Any:

@@ -78,6 +78,7 @@ class _Verifier:
         self.takes_micro = is_module and "micro_on_every_target" in rules.rules
         self.stand_ins = rules.stand_ins if is_module else _ALL_STAND_INS
         self.low_text = rules.rules.get("low_precision", "")
+        self.in_full = rules.families.get("types_in_full", frozenset()) if is_module else ()
         self.low_families = rules.families.get("low_precision", frozenset())
         self.found: list[Diagnostic] = []
 
@@ -89,7 +90,10 @@ class _Verifier:
             self._executed_elsewhere(only_executed_there(op, definition, self.target, self.source))
         self.found.extend(check_form(op, definition, self.source))
         self.found.extend(check_commas(op, self.source))
-        self.found.extend(check_type_lists(op, self.source, needs_types=self.is_program))
+        in_full = definition.family in self.in_full
+        self.found.extend(
+            check_type_lists(op, self.source, needs_types=self.is_program, in_full=in_full)
+        )
         wrong = [*wrong_attributes(op, definition, self.source, self.word_date)]
         self.found += [*notes_on_attributes(op, definition, self.source), *wrong]
         self._tile_types(op)

@@ -23,7 +23,7 @@ from ptosim.passes.verify.rule_views import CALLS
 FILES = sorted((isa_directory() / "ops").glob("*.toml"))
 PIPES = {name.removeprefix("PIPE_") for name in enums()["pipe"].members}
 ATTRIBUTE_TYPES = {"int", "bool", "float", "str", "symbol", "any"}
-RESULT_TYPES = re.compile(r"last|first|pair|extended|(like|window|part|element):\w+")
+RESULT_TYPES = re.compile(r"last|first|pair|extended|truth|(like|window|part|element):\w+")
 
 
 def rows() -> Iterator[OpDef]:
