@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from rich.text import Text
 
 from ptosim.ground.isa.costs import lowest_confidence
@@ -20,6 +21,7 @@ def renderables(chain: Chain, results: Sequence[ChainResult]) -> list[Part]:
     parts: list[Part] = [Text(_heading(chain, results), style="bold")]
     if chain.file.summary:
         parts.append(Text(chain.file.summary))
+    parts += [Text(_sure(chain, results)), Text()]
     parts += [_stages(results), *_remarks(results), _buffers(results)]
     compared = [(r, stage, c) for r in results for stage, c in _comparisons(r)]
     return [*parts, _expected(compared)] if compared else parts
@@ -27,20 +29,24 @@ def renderables(chain: Chain, results: Sequence[ChainResult]) -> list[Part]:
 
 def _heading(chain: Chain, results: Sequence[ChainResult]) -> str:
     targets = ", ".join(r.target for r in results)
-    sure = [r.confidence for r in results if r.confidence is not None]
-    told = f" · confidence {lowest_confidence(sure)}" if sure else ""
-    word = "targets" if len(results) > 1 else "target"
     return (
-        f"ptosim {__version__} · chain {chain.name} · {word} {targets} · "
-        f"profile {results[0].profile}{told}"
+        f"ptosim {__version__} · chain {chain.name} · target {targets} · "
+        f"profile {results[0].profile}"
     )
+
+
+def _sure(chain: Chain, results: Sequence[ChainResult]) -> str:
+    """How many launches there are, and how far their times are to be trusted."""
+    sure = [r.confidence for r in results if r.confidence is not None]
+    told = f"; confidence of the cycles: {lowest_confidence(sure)}" if sure else ""
+    return f"{chain.file.count} launches{told}"
 
 
 def _stages(results: Sequence[ChainResult]) -> Part:
     columns = ["stage", "kernel", ">launches"]
     for result in results:
         if result.cycles is not None:
-            columns += [f">{result.target} cycles", f">{result.target} us"]
+            columns += [f">{result.target}\ncycles", f">{result.target}\nus"]
     rows = []
     for stages in zip(*(r.stages for r in results), strict=True):
         first = stages[0]
@@ -68,39 +74,43 @@ def _remarks(results: Sequence[ChainResult]) -> list[Part]:
 
 
 def _buffers(results: Sequence[ChainResult]) -> Part:
-    columns = ("buffer", "type", "shape", ">MiB", ">min", ">max", ">NaN", "written by")
+    columns = ("buffer", "type", "shape", ">MiB", ">min", ">max", ">NaN")
     rows = []
     last = results[-1]
     for name, array in last.buffers.items():
         shape = "x".join(map(str, array.shape)) or "scalar"
         size = f"{array.nbytes / (1 << 20):,.2f}"
-        use = last.uses.get(name)
-        writers = ", ".join(use.writers) if use is not None else ""
-        rows.append((name, array.dtype, shape, size, *extremes(array), writers))
+        rows.append((name, array.dtype, shape, size, *_extremes(array)))
     return table(f"buffers after the last launch, {last.target}", columns, rows)
+
+
+def _extremes(array: np.ndarray) -> tuple[str, str, int]:
+    low, high, nan = extremes(array)
+    return (f"{float(low):.4g}", f"{float(high):.4g}", nan) if low else (low, high, nan)
 
 
 def _comparisons(result: ChainResult) -> list[tuple[str, Comparison]]:
     return [
         *((stage.name, c) for stage in result.stages for c in stage.comparisons),
-        *(("the end", c) for c in result.comparisons),
+        *(("", c) for c in result.comparisons),
     ]
 
 
 def _expected(compared: Sequence[tuple[ChainResult, str, Comparison]]) -> Part:
-    columns = ("target", "after", "buffer", "verdict", ">elements", ">differ",
-               ">max |difference|", "tolerance")  # fmt: skip
+    in_between = any(after for _, after, _ in compared)
+    columns = ["target", *(["after"] if in_between else []), "buffer", "verdict", ">elements",
+               ">differ", ">max\n|difference|", "tolerance"]  # fmt: skip
     rows = [
-        (
+        [
             result.target,
-            after,
+            *([after or "all launches"] if in_between else []),
             c.name,
             "ok" if c.passed else "DIFFERS",
             c.count,
             c.mismatches,
             f"{c.max_difference:.3g}",
             c.tolerance,
-        )
+        ]
         for result, after, c in compared
     ]
     return table("expected values", columns, rows)

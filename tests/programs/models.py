@@ -136,3 +136,95 @@ def route_metadata() -> Arrays:
         **{name: array.astype(np.int32) for name, array in made.items()},
         "hash": np.array([hash_], np.uint32).view(np.int32),
     }
+
+
+def bf16(x: np.ndarray) -> np.ndarray:
+    """Numbers rounded to bf16, as f64."""
+    return x.astype(np.float32).astype(BF16).astype(np.float64)
+
+
+def stored(x: np.ndarray) -> np.ndarray:
+    """Codes of numbers rounded to bf16."""
+    return codes(x.astype(np.float32).astype(BF16))
+
+
+def norm(x: np.ndarray, w: np.ndarray, gain: float) -> np.ndarray:
+    """RMS normalisation of rows, rounded to bf16."""
+    x = x.astype(np.float64)
+    return bf16(x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * w * gain)
+
+
+def swiglu(both: np.ndarray, gain: float) -> np.ndarray:
+    """gate * sigmoid(gate) * up of the halves of rows, rounded to bf16."""
+    gate, up = np.split(both.astype(np.float64), 2, axis=1)
+    return bf16(gate / (1 + np.exp(-gate)) * up * gain)
+
+
+@program("model/rmsnorm_bf16")
+def rmsnorm_bf16() -> Arrays:
+    return {"y": stored(norm(randn((16, 256), 241), randn((1, 256), 242), 0.0625))}
+
+
+@program("model/linear_splitk")
+def linear_splitk() -> Arrays:
+    product = bf16(randn((16, 512), 251)) @ bf16(randn((512, 256), 252))
+    return {"y": (randn((16, 256), 253) + product).astype(np.float32)}
+
+
+@program("model/linear_bf16")
+def linear_bf16() -> Arrays:
+    return {"y": stored(bf16(randn((16, 256), 261)) @ bf16(randn((256, 256), 262)))}
+
+
+@program("model/swiglu_bf16")
+def swiglu_bf16() -> Arrays:
+    return {"y": stored(swiglu(randn((16, 512), 271), 0.5))}
+
+
+@program("model/zero")
+def zero() -> Arrays:
+    return {"y": np.zeros((57, 64), np.float32)}
+
+
+@program("model/decode_layer")
+def decode_layer() -> Arrays:
+    """The chain, layer by layer; what a kernel stores as bf16 is rounded to it."""
+    rng = np.random.default_rng(311)
+    positions = rng.integers(0, 127, 16).astype(np.int32)
+    table = rng.permutation(32).reshape(16, 2).astype(np.int32)
+    turns = angles(128)
+    x = randn((16, 256), 301).astype(np.float64)
+    w_norm = randn((16, 256), 302).astype(np.float64)
+    shapes = ((256, 1024), (256, 64), (256, 64), (1024, 256), (256, 1024), (512, 256))
+    weights = [bf16(randn((8 * k, n), 303 + i)).reshape(8, k, n) for i, (k, n) in enumerate(shapes)]
+    keys, values = (bf16(randn((8 * 2048, 64), n)).reshape(8, 32, 64, 64) for n in (309, 310))
+    attended = np.empty((256, 64))
+    for layer in range(8):
+        w_q, w_k, w_v, w_o, w_up, w_down = (w[layer] for w in weights)
+        normed = norm(x, w_norm[2 * layer], 0.0625)
+        q = bf16(rotated((normed @ w_q).reshape(16, 16, 64), turns[positions]))
+        k = bf16(rotated((normed @ w_k).reshape(16, 1, 64), turns[positions]))[:, 0]
+        v = bf16(normed @ w_v)
+        for s, length in enumerate(positions):
+            page, row = table[s, length // 64], length % 64
+            keys[layer, page, row], values[layer, page, row] = k[s], v[s]
+            past_k, past_v = (c[layer, table[s]].reshape(128, 64) for c in (keys, values))
+            scores = q[s] @ past_k[: length + 1].T / 8
+            weight = np.exp(scores - scores.max(1, keepdims=True))
+            total = weight.sum(1, keepdims=True)
+            attended[16 * s : 16 * s + 16] = weight @ past_v[: length + 1] / total * 0.03125
+        attended = bf16(attended)
+        x = x + attended.reshape(16, 1024) @ w_o
+        both = norm(x, w_norm[2 * layer + 1], 0.0625) @ w_up
+        x = x + swiglu(both, 512**-0.5) @ w_down
+    lengths = np.tile(positions, (8, 1))
+    return {
+        "angles": turns,
+        "table": table,
+        "positions": positions,
+        "lengths": lengths,
+        "after": lengths + 1,
+        "lost": np.zeros(8, np.int32),
+        "attended": stored(attended),
+        "x": x.astype(np.float32),
+    }

@@ -42,6 +42,7 @@ class BufferUse:
     name: str
     place: Span
     extents: Extents[_State]
+    is_passed: bool = False
     writers: dict[str, int] = field(default_factory=dict)
     readers: dict[str, int] = field(default_factory=dict)
 
@@ -57,6 +58,10 @@ class Ledger:
     def add(self, name: str, size: int, place: Span, *, is_given: bool) -> None:
         """Begin the account of a buffer; `is_given` if it has content before the first launch."""
         self.buffers[name] = BufferUse(name, place, Extents(size, _State(None, is_given)))
+
+    def take(self, name: str) -> None:
+        """A launch takes a buffer, whatever it does with it."""
+        self.buffers[name].is_passed = True
 
     def note(self, stage: Stage, name: str, offset: int, use: GlobalUse, place: Span) -> None:
         """A launch used a buffer, of which its own memory begins at byte `offset`. `place` is the
@@ -127,14 +132,14 @@ class Ledger:
         return known
 
     def finish(self, wanted: Sequence[str]) -> None:
-        """Report buffers that no launch used, except those whose values are `wanted`."""
+        """Report buffers that no launch took, except those whose values are `wanted`."""
         for name, buffer in self.buffers.items():
-            if buffer.readers or buffer.writers or name in wanted:
+            if buffer.is_passed or name in wanted:
                 continue
             self.findings.append(
                 finding(
                     "PTO6124",
-                    f"no launch reads or writes buffer `{name}`",
+                    f"no launch takes buffer `{name}`",
                     buffer.place,
                     help="remove it, or pass it where it is meant",
                 )

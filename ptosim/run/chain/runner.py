@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.engine.core.runtime import executing
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import DescriptionError, Trap, UsageError
 from ptosim.ground.isa.costs import lowest_confidence
@@ -129,8 +130,9 @@ def run_chain(
             raise UsageError(f"the chain has no buffer `{name}` to compare")
         wanted[name] = np.asarray(array), tolerance or file.tolerance.get(name, Tolerance())
     run = _Run(chain, options, held, is_compared=not buffers)
-    for bound in chain.bind(held):
-        run.launch(bound)
+    with executing():  # not only within each launch: the cycle collector would come after each
+        for bound in chain.bind(held):
+            run.launch(bound)
     return run.result(wanted)
 
 
@@ -203,6 +205,7 @@ class _Run:
         monitor = launch.engine.monitor
         uses = global_uses(monitor) if isinstance(monitor, Monitor) else {}
         for name, (buffer, offset, place) in bound.parts.items():
+            self.ledger.take(buffer)
             argument = launch.arrays[name]
             use = uses.pop(argument.number, None)
             if isinstance(use, GlobalUse):
