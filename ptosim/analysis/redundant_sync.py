@@ -30,6 +30,18 @@ class _Candidate:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is tried: edits of the text, and the code and the words of the finding if nothing that
+    was ordered is unordered afterwards."""
+
+    fixes: tuple[Fix, ...]
+    code: str
+    said: str
+    help: str
+    note: str
+
+
 def redundant_sync(
     program: LoadedProgram, entry: str, args: Mapping[str, Any] | None
 ) -> list[Diagnostic]:
@@ -51,13 +63,15 @@ def redundant_sync(
     found = [*_pressure(front, function)]
     cycles = _cycles(program, entry, args)
     for candidate in list(_candidates(function))[:MAX_CANDIDATES]:
-        without = _without(program, candidate)
-        if without is None:
-            continue
-        after = follow(without.front, program.profile, entry, args)
-        if not after.is_whole or any((d.code, d.message) not in known for d in after.findings):
-            continue
-        found.append(_finding(front, candidate, cycles, _cycles(without, entry, args)))
+        for change in (_removal(front.source, candidate), *_moves(front.source, candidate)):
+            changed = _changed(program, change)
+            if changed is None:
+                continue
+            after = follow(changed.front, program.profile, entry, args)
+            if after.is_whole and all((d.code, d.message) in known for d in after.findings):
+                price = _price(cycles, _cycles(changed, entry, args))
+                found.append(_finding(front.source, candidate, change, price))
+                break
     return found
 
 
@@ -100,7 +114,9 @@ def _of_block(ops: Sequence[Operation]) -> Iterator[_Candidate]:
 
 def _ends(ops: Sequence[Operation], index: int) -> bool:
     """The barrier before the end of a kernel is for the next kernel."""
-    return index + 1 >= len(ops) or ops[index + 1].has("returns")
+    if index + 1 < len(ops):
+        return ops[index + 1].has("returns")
+    return ops[index].parent is None or ops[index].parent is ops[index].function
 
 
 def flag_key(op: Operation) -> FlagKey:
@@ -110,11 +126,45 @@ def flag_key(op: Operation) -> FlagKey:
     return source, target, event
 
 
-def _without(program: LoadedProgram, candidate: _Candidate) -> LoadedProgram | None:
+def _removal(source: Source, candidate: _Candidate) -> _Change:
+    return _Change(
+        tuple(Fix(_line_of(source, op), "") for op in candidate.ops),
+        "PTO5301",
+        "orders nothing that is not ordered without it",
+        f"remove the {candidate.what}",
+        "taken alone: of two that do the same, one has to stay",
+    )
+
+
+def _moves(source: Source, candidate: _Candidate) -> Iterator[_Change]:
+    """A barrier in a loop, after the loop and before it: what it orders may be outside."""
+    op = candidate.ops[0]
+    loop = op.parent
+    if not op.has("barrier") or loop is None or not loop.has("loop"):
+        return
+    removed = Fix(_line_of(source, op), "")
+    text = source.text[op.start : op.end]
+    line = source.text.rfind("\n", 0, loop.start) + 1
+    margin = source.text[line : loop.start]
+    for word, at, moved in (
+        ("after", loop.end, f"\n{margin}{text}"),
+        ("before", loop.start, f"{text}\n{margin}"),
+    ):
+        yield _Change(
+            (removed, Fix(Span(source, at, at), moved)),
+            "PTO5304",
+            f"orders nothing between the rounds of its loop: once {word} it is enough",
+            f"move it {word} the loop",
+            "what it orders there is work of the loop with work outside",
+        )
+
+
+def _changed(program: LoadedProgram, change: _Change) -> LoadedProgram | None:
+    """The program after the edits, under manual synchronisation; None if it is refused."""
     front = program.front
     text = front.source.text
-    for op in sorted(candidate.ops, key=lambda o: -o.start):
-        text = text[: op.start] + text[op.end :]
+    for fix in sorted(change.fixes, key=lambda fix: -fix.span.start):
+        text = text[: fix.span.start] + fix.replacement + text[fix.span.end :]
     options = FrontOptions(
         front.chip, front.level, "manual", front.compat, front.entry, front.legacy
     )
@@ -132,27 +182,31 @@ def _cycles(program: LoadedProgram, entry: str, args: Mapping[str, Any] | None) 
 # -- findings -------------------------------------------------------------------------------------
 
 
+def _price(cycles: int | None, without: int | None) -> dict[str, int | None]:
+    return {"cycles": cycles, "without": without}
+
+
 def _finding(
-    front: Front, candidate: _Candidate, cycles: int | None, without: int | None
+    source: Source, candidate: _Candidate, change: _Change, price: dict[str, int | None]
 ) -> Diagnostic:
-    source = front.source
     first, *others = (Span(source, op.start, op.name_end) for op in candidate.ops)
-    price = ""
-    if cycles is not None and without is not None:
-        saved = cycles - without
-        price = f": it costs {saved} of {cycles} cycles" if saved > 0 else ": it costs no cycles"
+    told = ""
+    if price["cycles"] is not None and price["without"] is not None:
+        saved = price["cycles"] - price["without"]
+        costs = f"{saved} of {price['cycles']} cycles" if saved > 0 else "no cycles"
+        told = f": it costs {costs}"
     return finding(
-        "PTO5301",
-        f"this {candidate.what} orders nothing that is not ordered without it{price}",
+        change.code,
+        f"this {candidate.what} {change.said}{told}",
         first,
         more=tuple(
             Label(span, f"and this {op.name.removeprefix('pto.').removesuffix('_flag')}")
             for span, op in zip(others, candidate.ops[1:], strict=True)
         ),
-        notes=("taken alone: of two that do the same, one has to stay",),
-        help=f"remove the {candidate.what}",
-        fixes=tuple(Fix(_line_of(source, op), "") for op in candidate.ops),
-        context={"cycles": cycles, "without": without},
+        notes=(change.note,),
+        help=change.help,
+        fixes=change.fixes,
+        context=price,
     )
 
 

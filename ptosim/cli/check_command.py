@@ -26,7 +26,7 @@ from ptosim.run.parts import parts
 from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import files_of, open_file, source_path
 from ptosim.views.diagnostics.export import WRITERS, Findings
-from ptosim.views.diagnostics.render import count_line
+from ptosim.views.diagnostics.render import count_line, first_line
 
 _EPILOG = """A program is followed without values (a dry run) as far as its scalars are known, and
 within a number of instructions: races, deadlocks, flags and bounds need no data. `--arg n=64` gives
@@ -263,13 +263,15 @@ def _line(report: _File, options: argparse.Namespace, terminal: Terminal) -> str
         names.remove("chip")
     if fields["compat"] == DEFAULT_DATE:
         names.remove("compat")
-    choices = " · ".join(f"{n} {fields[n]}" for n in names if fields[n] != "")
+    choices = [f"{n} {fields[n]}" for n in names if fields[n] != ""]
     found = [d for d in report.shown if terminal.shows(d)]
     quiet = [d for d in report.shown if not terminal.shows(d)]
     more = f" ({count_line(quiet)} more with -v)" if quiet else ""
     if report.hidden:
         more += f" ({count_line(report.hidden)} hidden by --select/--ignore)"
-    line = f"ptosim {__version__} · {fields['file']} · {choices}: {count_line(found)}{more}"
+    choices[-1] += f": {count_line(found)}{more}"
+    width = terminal.width() if terminal.is_screen() else None
+    line = first_line([f"ptosim {__version__}", str(fields["file"]), *choices], width)
     told = fields["dry_run"] and not report.checked.is_open  # else a note says it
     return line + (f"\n  dry run {fields['dry_run']}" if told else "")
 

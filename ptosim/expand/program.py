@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from textwrap import wrap
@@ -9,6 +10,7 @@ from textwrap import wrap
 from ptosim.expand import casts as convert
 from ptosim.expand import elementwise, mx
 from ptosim.expand.expansions import EXPANSIONS
+from ptosim.expand.logical.program import VIEWS, has_logical, replacements
 from ptosim.expand.operands import NotExpandable
 from ptosim.expand.writer import Writer
 from ptosim.ground.errors import UsageError, rejected
@@ -78,6 +80,8 @@ def _default(source: Source) -> str | None:
 def _rewritten(front: Front) -> Expanded:
     text, result = front.source.text, Expanded("")
     result.names_target = _default(front.source) is None
+    if has_logical(front.resolved.ops):
+        return _of_logical(front, result)
     prefix = _unused(text)
     parts, at = [], 0
     for number, op in enumerate(sorted(_operations(front), key=lambda o: o.start)):
@@ -95,6 +99,22 @@ def _rewritten(front: Front) -> Expanded:
         parts += [text[at : op.start], _region(op, writer, _indent(text, op.start))]
         at = op.end
         result.stages.append(Stage(op.name, line, _executed(writer)))
+    result.text = "".join(parts) + text[at:]
+    return result
+
+
+def _of_logical(front: Front, result: Expanded) -> Expanded:
+    """A program of logical vectors, with the registers that they are."""
+    text, at, parts = front.source.text, 0, []
+    replaced = replacements(front.resolved, front.source)
+    for start, end, new, scope in sorted(replaced, key=lambda r: r[0]):
+        parts += [text[at:start], new]
+        at = end
+        for op, lines in scope.counts().items() if scope is not None else ():
+            counts = Counter(line.name for line in lines if line.name not in VIEWS)
+            result.stages.append(Stage(op.name, text.count("\n", 0, op.start) + 1, dict(counts)))
+        for op, note in scope.notes if scope is not None else ():
+            result.kept.append(Kept(op.name, text.count("\n", 0, op.start) + 1, note))
     result.text = "".join(parts) + text[at:]
     return result
 

@@ -63,7 +63,8 @@ def rejected(diagnostics: Sequence[Diagnostic]) -> ProgramError:
 
 
 class Trap(ProgramError):
-    """The program stopped while it ran. Carries where (`pc`, `cycle`, `pipe`) and the findings."""
+    """The program stopped while it ran. Carries where (`pc`, `cycle`, `pipe`) and the findings.
+    What stopped it may be something that this version refuses rather than guesses (exit code 5)."""
 
     exit_code = 4
 
@@ -79,6 +80,9 @@ class Trap(ProgramError):
         self.pc = pc
         self.cycle = cycle
         self.pipe = pipe
+        errors = [d for d in self.diagnostics if d.is_error]
+        if errors and errors[-1].code.startswith("PTO8"):
+            self.exit_code = UnsupportedError.exit_code
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:

@@ -22,6 +22,7 @@ from ptosim.passes.place.sections import write as write_inferred
 from ptosim.passes.targets import chip_in_text, chip_of, default_chip, targets_of_modules
 from ptosim.passes.verify.checks import (
     addresses,
+    ends,
     fifos,
     functions,
     helpers,
@@ -38,8 +39,10 @@ from ptosim.passes.verify.checks import (
     units,
     uses,
     vecscope,
+    virtual,
 )
-from ptosim.passes.verify.verify import MICRO_CODE, verify
+from ptosim.passes.verify.other_target import MICRO_CODE, VIRTUAL_CODE
+from ptosim.passes.verify.verify import verify
 from ptosim.syntax.balance import missing_bracket
 from ptosim.syntax.parser import parse
 
@@ -184,7 +187,7 @@ def _is_on_tiles(op: Operation) -> bool:
     if definition is None or op.variant is None or op.has("handle") or op.has("tile_address"):
         return False
     on_tiles = any("tile" in d.kinds for d in op.variant.operands)
-    return on_tiles and not definition.family.startswith("micro")
+    return on_tiles and not definition.family.startswith(("micro", "vmi"))
 
 
 def _only(resolved: ResolvedModule, entry: str, sink: Sink) -> None:
@@ -235,6 +238,9 @@ _CHECKS = (
     (functions.entries, None),
     (functions.calls, None),
     (functions.regions, None),
+    (ends.blocks, None),
+    (ends.wrapped, {"jumps"}),
+    (ends.fusion, {"fusion"}),
     (functions.windows, {"window"}),
     (functions.devices, {"entry_only"}),
     (addresses.levels, {"makes_storage", "places"}),
@@ -255,6 +261,7 @@ _CHECKS = (
     (simt_slots.slots, {"kept_slot"}),
     (simt_fragments.fragments, {"allocates_private"}),
     (streams.check, {"micro"}),
+    (virtual.boundary, None),
     (quantised.casts, {"quant"}),
     (quantised.headers, None),
     (instrumented.instrumented, {"quant"}),
@@ -293,7 +300,7 @@ def _default_target(module: Module, source: Source, options: FrontOptions, sink:
     default_sink, other_sink = sink.like(), sink.like()
     chip = default_chip(module)
     front = _check(module, source, chip, options, default_sink)
-    is_for_other = any(d.code == MICRO_CODE for d in default_sink)
+    is_for_other = any(d.code in (MICRO_CODE, VIRTUAL_CODE) for d in default_sink)
     if not default_sink.is_rejected and not is_for_other:
         default_sink.emit(_default_note())
         return front

@@ -48,6 +48,7 @@ class Comparison:
     got: Any
     expected: Any
     max_difference: float
+    max_ulp: int | None  # of finite floats; None for integers
     tolerance: Tolerance
 
     @property
@@ -66,6 +67,7 @@ class Comparison:
             "got": _plain(self.got),
             "expected": _plain(self.expected),
             "max_difference": self.max_difference,
+            "max_ulp": self.max_ulp,
             "tolerance": str(self.tolerance),
         }
 
@@ -99,6 +101,7 @@ def compare(name: str, got: np.ndarray, expected: np.ndarray, tolerance: Toleran
         got[first] if first is not None else None,
         expected[first] if first is not None else None,
         float(finite.max()) if finite.size else 0.0,
+        _max_ulp(got, expected, np.isfinite(difference)),
         tolerance,
     )
 
@@ -143,6 +146,12 @@ def _close(got: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.nd
         close = close | (np.abs(_order(got) - _order(expected)) <= tolerance.ulp)
         close &= ~(np.isnan(wide_got) ^ np.isnan(wide_expected))
     return close
+
+
+def _max_ulp(got: np.ndarray, expected: np.ndarray, finite: np.ndarray) -> int | None:
+    if got.dtype.kind in "iub":
+        return None
+    return int(np.abs(_order(got) - _order(expected)).max(initial=0, where=finite))
 
 
 def _order(values: np.ndarray) -> np.ndarray:

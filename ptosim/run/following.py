@@ -14,13 +14,14 @@ from ptosim.ground.source import Span
 from ptosim.passes.frontend import Front
 from ptosim.run.options import RunOptions
 from ptosim.run.symbolic import SymbolicLaunch
+from ptosim.run.unwritten import partly_written
 
 BUDGET = 20_000
 """Instructions that `check` follows unless it is told to follow to the end."""
 MAX_STEPS = 200_000
 """Instructions that are followed for a map, or to judge a change."""
 
-_TOLD = ("PTO5", "PTO61")
+_TOLD = ("PTO5", "PTO61", "PTO7407")
 """Notes that following tells; notes on what operations compute are for runs."""
 _OF_VALUES = "PTO72"
 """What quantisation does to values is for runs."""
@@ -103,6 +104,7 @@ def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
         result.ended, result.stopped = f"stopped by {stop.code}{place}", True
     if monitor is not None and not result.ended:
         monitor.finish()
+        launch.sink.extend(partly_written(launch, monitor))
     found = [d for d in launch.sink if d is stop or _is_kept(d)]
     result.findings = [_certain(d, launch.assumed) for d in found]
     unplaced = dict(engine.unplaced)

@@ -37,6 +37,7 @@ class SymbolicLaunch(Launch):
     def __init__(self, front: Front, profile: Profile, options: RunOptions) -> None:
         super().__init__(front, profile, options)
         self.assumed: set[str] = set()  # buffers whose size nothing fixes
+        self.reached: dict[str, Needed] = {}  # of buffers that are not given: what views reach
 
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
@@ -68,6 +69,8 @@ class SymbolicLaunch(Launch):
             return
         if needed is None or not needed.is_whole:
             self.assumed.add(value.name)
+        if needed is not None:
+            self.reached[value.name] = needed
         size = type_.elem.bytes_for(needed.elements) if needed is not None else ASSUMED_BYTES
         try:
             content = np.zeros(size, np.uint8)

@@ -280,6 +280,8 @@ def _items(op: Operation) -> str:
     text += "" if op.regions else _trailing(op, op.items)
     if op.name == "llvm.getelementptr" and op.arrow:
         return f"{text} -> {_types(op.arrow)}"  # the second one is no result
+    if op.arrow is not None and op.name.startswith(_BARE_RESULTS):
+        return f"{text} -> {_types(op.arrow)}"
     return text + (f" -> {_arrow(op.arrow)}" if op.arrow is not None else "")
 
 
@@ -312,6 +314,8 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
     return " " if before == "clause" else ", "
 
 
+_BARE_RESULTS = "pto.vmi."
+"""Operations whose results are listed without parentheses (assembly formats)."""
 _COMMA_KEYWORDS = frozenset(("pto.make_tensor_view", "pto.partition_view", "pto.subview"))
 
 

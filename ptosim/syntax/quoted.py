@@ -192,6 +192,32 @@ def _reinterpret(op: Operation) -> bool:
     return True
 
 
+def _subview(op: Operation) -> bool:
+    """The sizes are a property; offsets and the two valid extents are operands with a segment each
+    (one of the extents alone becomes a list of one)."""
+    count = len(op.ins)
+    segments = numbers(op.attrs.get("operandSegmentSizes")) or [1, count - 1, 0, 0]
+    attr = op.attrs.get("sizes")
+    if attr is None or len(segments) != 4 or segments[0] != 1 or sum(segments) != count:
+        return False
+    listed = attr.atom if isinstance(attr.atom, list) else []
+    sizes = [a.atom for a in listed] or [
+        Tok("INT", str(n), attr.key.start) for n in numbers(attr) or ()
+    ]
+    start = attr.key.start
+    offsets, valid = op.ins[1 : 1 + segments[1]], op.ins[1 + segments[1] :]
+    op.items = [
+        Node("indexed", [op.ins[0], *offsets], op.ins[0].start),
+        *(Tok("BARE_ID", "sizes", start), Node("list", sizes, start)),
+        *((Tok("BARE_ID", "valid", start), Node("list", list(valid), start)) if valid else ()),
+    ]
+    op.form, op.types = "items", list(op.ins_types[:1])
+    op.ins, op.ins_types = (), ()
+    for key in ("sizes", *_QUIET):
+        op.attrs.pop(key, None)
+    return False  # the short form is not one of the core operations'
+
+
 # -- branches between blocks ----------------------------------------------------------------------
 
 
@@ -271,4 +297,5 @@ _READERS: dict[str, Callable[[Any], bool]] = {
     "pto.section.cube": _scope,
     "pto.section.vector": _scope,
     "memref.reinterpret_cast": _reinterpret,
+    "pto.subview": _subview,
 }

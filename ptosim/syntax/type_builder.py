@@ -65,6 +65,12 @@ class TypeBuilder:
         if row:
             self.dated.append(DatedPart(f"`!{name}`" if "." in name else f"`!pto.{name}`", row))
 
+    def _element(self, dtype: DType) -> None:
+        """Note the dates of an element type."""
+        row = dtype_dates(dtype.name) if dtype.name in dtypes() else {}
+        if "since" in row or "until" in row:
+            self.dated.append(DatedPart(f"`{dtype}`", row))
+
     def start(self, parts: list[Any]) -> Type:
         return _known_type(parts[0])
 
@@ -76,7 +82,10 @@ class TypeBuilder:
     def scalar(self, parts: list[Any]) -> Type:
         text = parts[0].value  # whoever holds it refuses a width that nothing has
         found = dtypes().get(text)
-        return ErrorType(text) if found is None else ScalarType(found)
+        if found is None:
+            return ErrorType(text)
+        self._element(found)
+        return ScalarType(found)
 
     def unknown(self, parts: list[Any]) -> Type:
         return ScalarType(scalar(parts[0].value))
@@ -85,9 +94,7 @@ class TypeBuilder:
         text = parts[0].value
         name = text.removeprefix("!pto.")
         if text in dtypes():
-            row = dtype_dates(text)
-            if "since" in row or "until" in row:
-                self.dated.append(DatedPart(f"`{text}`", row))
+            self._element(dtypes()[text])
             return ScalarType(dtypes()[text])
         handles = type_rows("handle")
         if name in handles and "length" not in handles[name]:
@@ -124,13 +131,18 @@ class TypeBuilder:
     def _pointer(self, parts: list[Any]) -> Type:
         if isinstance(parts[0], VectorType):
             self.dated.append(DatedPart(f"`{parts[0]}`", type_rows("constructor")["packed_vector"]))
-        return PtrType(pointed(parts[0]), space(parts[1].value) if len(parts) > 1 else "gm")
+        target = pointed(parts[0])
+        if isinstance(target, DType):
+            self._element(target)
+        return PtrType(target, space(parts[1].value) if len(parts) > 1 else "gm")
 
     def view(self, parts: list[Any]) -> Type:
         kind = parts[0].value.removeprefix("!pto.")
         if kind == "tile_view":
             self.legacy = "`!pto.tile_view` is an old spelling"
-        return ViewType(kind, dims(parts[1].value), element(parts[2]))
+        dtype = element(parts[2])
+        self._element(dtype)
+        return ViewType(kind, dims(parts[1].value), dtype)
 
     def memref(self, parts: list[Any]) -> Type:
         shape: tuple[Dim, ...] = ()
@@ -179,6 +191,8 @@ class TypeBuilder:
 
     def _tile(self, fields: Fields, *, ssa: bool) -> Type:
         made = tile_types.tile(fields, ssa=ssa)
+        if isinstance(made, TileType):
+            self._element(made.dtype)
         self.dated += tile_types.dated_numbers(fields)
         return made
 
@@ -209,8 +223,6 @@ class TypeBuilder:
         fields = tile_types.unique(parts)
         if not tile_types.in_order(fields):
             self.legacy = "the keys of tile_buf are in another order"
-        if fields["dtype"].name.startswith("!pto."):
-            self.dated.append(DatedPart(f"`{fields['dtype']}`", dtype_dates(fields["dtype"].name)))
         return fields
 
     def pair(self, parts: list[Any]) -> tuple[str, Any]:

@@ -81,9 +81,10 @@ def _values(found: Difference) -> list[Part]:
         if one.passed:
             parts.append(Text(f"values of {one.name}: the same ({one.tolerance})"))
         else:
+            by = f"by at most {one.max_ulp} ulp, " if one.max_ulp is not None else ""
             parts.append(
                 Text(
-                    f"values of {one.name}: {one.mismatches} of {one.count} differ, first at "
+                    f"values of {one.name}: {one.mismatches} of {one.count} differ, {by}first at "
                     f"{list(one.first or ())}: {one.expected} became {one.got}",
                     style="red",
                 )

@@ -93,7 +93,7 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
             place = ",".join(map(str, c.first))
             where = f"[{place}]: {c.got} instead of {c.expected}"
         verdict = "ok" if c.passed else "DIFFERS"
-        difference = f"{c.max_difference:g}"
+        difference = f"{c.max_difference:g}" + (f" ({c.max_ulp} ulp)" if c.max_ulp else "")
         rows.append((c.name, verdict, c.count, c.mismatches, difference, c.tolerance, where))
     columns = ("name", "verdict", ">elements", ">mismatches", ">max |difference|", "tolerance",
                "first mismatch")  # fmt: skip

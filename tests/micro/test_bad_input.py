@@ -71,7 +71,7 @@ OUTSIDE = {
     ),
     "wrong space": (
         f"pto.mte_gm_ub %p, %p, 0, 64 nburst(1, 0, 0) : {P}, {P}",
-        "gm address space",
+        "requires GM source and UB destination",
     ),
 }
 

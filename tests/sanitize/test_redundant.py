@@ -83,3 +83,25 @@ def test_all_event_ids_in_use():
 def test_a_program_with_races_is_refused():
     with pytest.raises(UsageError, match="while it has PTO5201"):
         notes(f"{pair('S', 'V')}\nLOAD\nSTORE", "PTO5301")
+
+
+def test_a_barrier_that_orders_only_with_what_is_outside_its_loop_moves_out_of_it():
+    """The sums of the rounds read what was there before and write tiles of their own: the barrier
+    makes the store wait for them, and once after the loop is enough."""
+    sums = loop(f"{ADD}\npto.barrier <PIPE_ALL>")
+    (found,) = notes(f"LOAD\n{pair('MTE2', 'V')}\n{sums}\nSTORE", "PTO5304")
+    assert "once after it is enough" in found.message
+    assert found.help == "move it after the loop"
+    text = found.span.source.text
+    for fix in sorted(found.fixes, key=lambda fix: -fix.span.start):
+        text = text[: fix.span.start] + fix.replacement + text[fix.span.end :]
+    assert text.count("pto.barrier") == 1
+    assert text.index("pto.barrier") > text.index("}", text.index("scf.for"))
+    moved = check_source(Source("k", text), "a5", sync="manual", redundant=True).findings
+    assert not any(d.is_error or d.code in ("PTO5301", "PTO5304") for d in moved)
+
+
+def test_a_barrier_between_rounds_stays_in_its_loop():
+    """The store of a round reads what the sum wrote, and the next sum overwrites it."""
+    body = f"{ADD}\npto.barrier <PIPE_ALL>\nSTORE\npto.barrier <PIPE_ALL>"
+    assert notes(f"LOAD\n{pair('MTE2', 'V')}\n{loop(body)}", "PTO5304") == []

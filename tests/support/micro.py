@@ -41,10 +41,15 @@ def kernel(args: str, body: str, *, kind: str | None = "vector") -> str:
 
 
 def run(
-    text: str, args: dict[str, Any], *, compat: str | None = None, **options: Any
+    text: str,
+    args: dict[str, Any],
+    *,
+    compat: str | None = None,
+    switches: dict[str, str] | None = None,
+    **options: Any,
 ) -> ptosim.Result:
     """Run a program as a date of the language reads it, without one as the newest does."""
-    return ptosim.load(text, compat=compat).run(args, **options)
+    return ptosim.load(text, compat=compat, switches=switches).run(args, **options)
 
 
 class Lanes:

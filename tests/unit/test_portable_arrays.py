@@ -48,3 +48,14 @@ def test_whole_numbers_are_values_of_f32() -> None:
     got = np.array([1.0, 2.0, 3.0], np.float32)
     assert compare("y", got, np.array([1, 2, 3], np.int32), Tolerance()).passed
     assert compare("y", got, got.view(np.uint32), Tolerance()).passed
+
+
+def test_the_distance_is_told_in_units_in_the_last_place() -> None:
+    """Neighbouring floats are 1 apart, -0 and +0 none; NaN and infinities have no distance, and
+    integers have no such unit."""
+    one = np.float32(1)
+    expected = np.array([one, 0.0, np.nan, np.inf, -1e-45], np.float32)
+    got = np.array([np.nextafter(one, 2 * one), -0.0, 1.0, 1.0, 1e-45], np.float32)
+    assert compare("y", got, expected, Tolerance()).max_ulp == 2
+    assert compare("y", got[:2], expected[:2], Tolerance()).max_ulp == 1
+    assert compare("y", np.arange(3), np.arange(3), Tolerance()).max_ulp is None

@@ -32,9 +32,11 @@ class ControlFlow:
             "scf.if": self._if,
             "scf.while": self._while,
             "scf.execute_region": self._execute_region,
+            "pto.fusion_region": self._execute_region,
             # What these pass on is read with the operation that they end a region of.
             "scf.yield": lambda op: None,
             "scf.condition": lambda op: None,
+            "pto.yield": lambda op: None,
             "cf.br": self._br,
             "cf.cond_br": self._cond_br,
             "cf.switch": self._cf_switch,

@@ -143,7 +143,7 @@ class Decoder:
             self._scalar(op)
         elif op.name in VALUES and not _has_kernel(op):
             self._value(op)
-        elif op.name in VECTORS:
+        elif op.meaning in VECTORS:
             self._vector(op)
         else:
             self._execute(op)
@@ -230,7 +230,7 @@ class Decoder:
         return slots, unknown
 
     def _vector(self, op: Operation) -> None:
-        maker = self._executable(op, VECTORS[op.name])
+        maker = self._executable(op, VECTORS[op.meaning])
         if self.depth is Depth.SHAPES or (maker is None and self.depth is Depth.PLACES):
             self._unknown_results(op)
             self.emit(Kind.VECTOR, op, runners.no_action, pipe="V")
@@ -246,7 +246,7 @@ class Decoder:
             )
             return
         slots = {name: self.slots.bound(bound) for name, bound in op.bound.items()}
-        slots |= {n: self.slots.value(v) for n, v in op.result_values.items()}
+        slots |= self._results(op)
         context = VectorContext(
             op,
             self.profile,
@@ -259,6 +259,13 @@ class Decoder:
         if self.depth is Depth.PLACES:
             maker = partial(instruction, maker, self._unknown_results(op)[1])
         self.emit(Kind.VECTOR, op, maker(context), pipe="V")
+
+    def _results(self, op: Operation) -> dict[str, Any]:
+        """The slots of the results by the names of the row; of any number of one name a tuple."""
+        outs = op.variant.outs if op.variant is not None else ()
+        if outs and outs[0].variadic:
+            return {outs[0].name: tuple(self.slots.value(v) for v in op.results)}
+        return {n: self.slots.value(v) for n, v in op.result_values.items()}
 
     def _execute(self, op: Operation) -> None:
         kernel = self._kernel(op)
@@ -309,7 +316,7 @@ class Decoder:
 
     def _refused(self, op: Operation) -> bool:
         """Report an operation whose types or modes are not executed."""
-        refuse = SUPPORT.get(op.name)
+        refuse = SUPPORT.get(op.meaning)
         reason = refuse(op, self.profile) if refuse is not None else None
         if reason is not None:
             span = Span(self.resolved.module.source, op.start, op.name_end)

@@ -203,6 +203,11 @@ class Operation:
         """Return the place of its name, results included: the usual caret target."""
         return Span(source, self.start, self.name_end)
 
+    @property
+    def meaning(self) -> str:
+        """The name of the operation that it is another spelling of, or its own."""
+        return (self.definition and self.definition.means) or self.name
+
     def has(self, trait: str) -> bool:
         """True if the row of the operation lists a trait (a word of `isa/traits.toml`)."""
         return trait in self.traits

@@ -31,15 +31,17 @@ OPERAND_KINDS = frozenset(
         "tile", "view", "memref", "ptr", "scalar", "index", "int", "float", "bool", "vector",
         "vreg", "mask", "align", "pipe", "session", "event", "prefetch_context", "eventid_array",
         "enum", "string", "multi_tile", "local_array", "struct", "symbol", "list",
-        "word", "type", "flag", "any", )
+        "word", "type", "flag", "any", "vmi_vreg", "vmi_mask", )
 )  # fmt: skip
 _ROW_KEYS = frozenset(
     (
         "name", "like", "summary", "doc", "form", "status", "basis", "ins", "outs", "named",
         "attrs", "elements", "rules", "variant", "pipe", "result_type", "source", "notes",
         "switches", "legacy", "cost", "targets", "mismatch", "absent",
+        "elsewhere",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
-        "clause", "instead", "kept", "quoted", "low_precision", "skips", "empty", )
+        "clause", "instead", "kept", "quoted", "low_precision", "skips", "empty",
+        "unlisted", "means", "sets", )
 )  # fmt: skip
 
 
@@ -172,6 +174,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         scratch=scratch_of(mnemonic, date),
         mismatch=merged.get("mismatch"),
         absent=merged.get("absent"),
+        elsewhere=merged.get("elsewhere"),
         hazard_pipes=_pipes(merged.get("hazard_pipe", merged["pipe"])),
         access=merged.get("access", {}),
         quoted=_quoted(merged),
@@ -185,6 +188,9 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         low_precision=frozenset(merged.get("low_precision", ())),
         empty=tuple((e.get("on"), e["text"]) for e in merged.get("empty", ())),
         skips=tuple((s["when"], frozenset(s["codes"].split())) for s in merged.get("skips", ())),
+        unlisted=merged.get("unlisted"),
+        means=qualified(merged["means"]) if "means" in merged else None,
+        sets=merged.get("sets", {}),
     )
 
 

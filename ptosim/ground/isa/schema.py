@@ -173,6 +173,8 @@ class OpDef:
     scratch: tuple[ScratchDef, ...] = ()
     mismatch: str | None = None  # what the assembler says of operands of another kind
     absent: str | None = None  # what it says on a target that does not have the operation
+    # What to write there: text with `{operand}` and `{operand:type}` for what the program has.
+    elsewhere: str | None = None
     # Pipes as the library declares them, where the assembler's table (`pipes`) has others.
     hazard_pipes: tuple[PipeChoice, ...] = ()
     # What roles cannot say of memory and events: `clobbers` (by target: sources that the library
@@ -196,6 +198,13 @@ class OpDef:
     empty: tuple[tuple[str | None, str], ...] = ()
     # Rules with one of the codes do not hold where the condition does.
     skips: tuple[tuple[str, frozenset[str]], ...] = ()
+    # The operands that the type list leaves out, each with its type; None: the list is read as the
+    # operands allow. With it the list has a type for every other operand, and no more.
+    unlisted: Mapping[str, str] | None = None
+    # The operation that this one is another spelling of: operands of one name are the same, `sets`
+    # are attributes of it, `@name` the attribute or word of that name here.
+    means: str | None = None
+    sets: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def dates(self) -> dict[str, str]:

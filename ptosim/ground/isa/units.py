@@ -18,6 +18,7 @@ class WordRule:
     words: tuple[str, ...]
     text: str
     folded: bool = False
+    enum: str = ""  # the words are members of this enum, not texts
 
     def holds(self, word: str) -> bool:
         """True if the word is one of them."""
@@ -54,6 +55,7 @@ def unit_rules(date: str) -> UnitRules:
                 tuple(row["words"]),
                 row["text"],
                 row.get("folded", False),
+                row.get("enum", ""),
             )
             for row in rows("words")
         ),

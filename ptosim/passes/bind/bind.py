@@ -24,6 +24,8 @@ from ptosim.ground.ir.types import (
     Type,
     VectorType,
     ViewType,
+    VirtualMaskType,
+    VirtualVRegType,
     VRegType,
 )
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
@@ -40,6 +42,8 @@ _TYPE_KINDS: tuple[tuple[type[Type], frozenset[str]], ...] = (
     (MemRefType, frozenset(("memref", "tile", "view", "ptr"))),
     (PtrType, frozenset(("ptr",))),
     (VRegType, frozenset(("vreg",))),
+    (VirtualVRegType, frozenset(("vmi_vreg",))),
+    (VirtualMaskType, frozenset(("vmi_mask",))),
     (MaskType, frozenset(("mask",))),
     (VectorType, frozenset(("vector", "tile"))),
     (MultiTileType, frozenset(("multi_tile",))),
@@ -123,7 +127,7 @@ def _fits_results(variant: Variant, written: Written, count: int) -> bool:
     if not count or not variant.outs or written.outs:
         return True
     required = sum(1 for o in variant.outs if not o.optional)
-    return required <= count <= len(variant.outs)
+    return required <= count and (count <= len(variant.outs) or variant.outs[-1].variadic)
 
 
 def bind(op: Operation, variant: Variant, written: Written) -> dict[str, Any] | None:

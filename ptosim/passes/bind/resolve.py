@@ -24,8 +24,10 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant
 from ptosim.ground.source import Span
 from ptosim.passes.bind import bind
+from ptosim.passes.bind.listed import Listed
+from ptosim.passes.bind.meaning import take_meaning
 from ptosim.passes.bind.names import named_results
-from ptosim.passes.bind.structured import Structured
+from ptosim.passes.bind.structured import WITHOUT_OPERAND_LISTS, Structured
 from ptosim.passes.bind.units import declare, entries_of, symbol_of
 from ptosim.passes.bind.unknown import unknown_operation
 from ptosim.passes.bind.written import Written, collect
@@ -55,7 +57,7 @@ def resolve(
     return resolver.run()
 
 
-class _Resolver(Structured):
+class _Resolver(Listed, Structured):
     def __init__(
         self, module: Module, target: str, sink: Sink, types: Mapping[str, Type], date: str
     ) -> None:
@@ -189,19 +191,18 @@ class _Resolver(Structured):
             self._count_mismatch(op, f"more than {_MAX_RESULTS} results")
             op.result_tokens = [(name, 1, start) for name, _, start in op.result_tokens]
         handler = self._handlers.get(op.name)
-        handles_itself = op.form == "core" or op.name == "arith.constant"
-        if handler is not None and handles_itself:
-            definition = self.isa.get(op.name)
-        else:
+        handles_itself = op.form == "core" or op.name in WITHOUT_OPERAND_LISTS
+        definition = self.isa.get(op.name) if handler is not None and handles_itself else None
+        if definition is None:
             definition = self._definition(op)
         op.definition = definition
         if definition is not None:
             op.traits = definition.traits
             op.attributes = {a.name: attribute(op, a) for a in definition.attrs.values()}
-        if handles_itself and handler is not None:
+        if handles_itself and handler is not None and definition is not None:
             handler(op)
             return
-        if handler is not None:
+        if handler is not None and definition is not None:
             self._not_quoted(op)
         type_of = self.type_of if definition is not None else self.quiet_type_of
         written = collect(op, self.use, type_of)
@@ -211,6 +212,8 @@ class _Resolver(Structured):
             self._results(op, [ErrorType()] * named_results(op))
             return
         self._bind(op, definition, written)
+        self._listed_types(op, definition)
+        take_meaning(op, definition, self.isa)
         self._simt_parts(op)
         self._results(op, self._result_types(op, definition, written))
         if op.results:

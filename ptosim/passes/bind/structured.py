@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Label
 from ptosim.ground.ir.attributes import Dense, attribute_of, token_value
-from ptosim.ground.ir.core import Block, Jump, Operand, Operation, Tok
+from ptosim.ground.ir.core import Block, Jump, Node, Operand, Operation, Tok
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
@@ -17,6 +17,9 @@ from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Span
 from ptosim.passes.bind.blocks import jumps
 from ptosim.passes.bind.names import Naming, compatible
+
+WITHOUT_OPERAND_LISTS = frozenset(("arith.constant", "pto.fusion_region", "pto.yield"))
+"""Operations with a handler of their own whatever the form in which they are written."""
 
 _REGION_OPS = ("pto.section.cube", "pto.section.vector", "pto.vecscope")
 
@@ -37,6 +40,8 @@ class Structured(Naming):
             "scf.condition": self._condition,
             "func.return": self._values_only,
             "func.call": self._call,
+            "pto.fusion_region": self._fusion,
+            "pto.yield": self._fused,
             "cf.br": self._jump,
             "cf.cond_br": self._jump,
             "cf.switch": self._jump,
@@ -56,9 +61,11 @@ class Structured(Naming):
         type_ = types[0] if types else literal_type(literal)
         value = constant_value(literal, type_)
         if value is None:
+            is_whole = isinstance(type_, ScalarType) and type_.dtype.is_float
+            why = ": unexpected decimal integer literal for a floating point value"
             self.sink.report(
                 "PTO1008",
-                f"the literal does not fit type {type_}",
+                f"the literal does not fit type {type_}{why if is_whole else ''}",
                 Span(self.source, op.start, op.end),
                 help="write an integer of the type's range for an integer type, a decimal or "
                 "0x… for a float",
@@ -85,6 +92,18 @@ class Structured(Naming):
         for region in op.regions:
             self._region(region, [])
         self._results(op, [self.type_of(t) for t in op.arrow or ()])
+
+    def _fusion(self, op: Operation) -> None:
+        for region in op.regions:
+            self._region(region, [])
+        self._results(op, [self.type_of(t) for t in op.arrow or op.outs_types])
+
+    def _fused(self, op: Operation) -> None:
+        if op.form == "generic":
+            self._values_only(op)
+            return
+        values = [t for item in op.items if isinstance(item, Node) for t in item.parts]
+        op.bound = {"values": self._uses(values, op.types)}
 
     def _while(self, op: Operation) -> None:
         op.bound = {"init": self._uses(op.ins, op.ins_types)}
@@ -197,7 +216,7 @@ def constant_value(literal: Any, type_: Type) -> Any:
     element = type_.dtype
     value = token_value(literal)
     if element.is_float:
-        return _float_constant(value, literal, element)
+        return None if literal.type == "INT" else _float_constant(value, literal, element)
     if isinstance(value, bool):
         return int(value) if element.name != "i1" else value
     if not isinstance(value, int):

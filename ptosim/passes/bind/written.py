@@ -48,6 +48,8 @@ def collect(op: Operation, use: Use, type_of: Callable[[Tok], Type]) -> Written:
         return written
     types = [type_of(t) for t in type_tokens(op)]
     written.types = types
+    if op.definition is not None and op.definition.unlisted is not None:
+        types = []  # operands get theirs when they have names (bind/listed.py)
     _Items(written, use, types, types_end_here=op.arrow is None).add_all(op.items)
     if len(types) == 1 and op.name.startswith(("arith.", "math.")) and not op.has("selects"):
         _type_inputs(written.ins, types[0])

@@ -22,6 +22,7 @@ from ptosim.ground.isa.schema import OpDef, ScratchDef
 from ptosim.ground.isa.targets import MachineDef, SpaceDef, machine
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Span
+from ptosim.passes.place.addresses import address_faults, space_limit, titled
 from ptosim.passes.place.liveness import Lifetime, lifetimes
 from ptosim.passes.place.reuse import Buffer, pack
 from ptosim.passes.verify.rule_views import environment, evaluate
@@ -164,42 +165,11 @@ class _Placer:
         self, op: Operation, name: str, type_: TileType | MultiTileType, addr: int
     ) -> None:
         space = self.machine.spaces[type_.loc]
-        end = addr + type_.bytes
-        limit = max(space.bytes, space.planner)  # all that the assembler knows of
-        if addr < 0 or end > limit:
+        if not 0 <= addr <= space_limit(space) - type_.bytes:
             self._misplaced.add(type_.loc)
-        if type_.bytes > limit:
-            self._placement_error(
-                op, "PTO4352", "SA-0352", name,
-                f"takes {type_.bytes} bytes, more than {_titled(space)} has ({space.bytes})",
-            )  # fmt: skip
-        elif addr < 0 or end > limit:
-            self._placement_error(
-                op, "PTO4353", "SA-0353", name,
-                f"ends at {end:#x}, outside {_titled(space)} ({space.bytes} bytes)",
-            )  # fmt: skip
-        if addr % space.align:
-            self._placement_error(
-                op, "PTO4354", "SA-0354", name,
-                f"is at {addr:#x}, not aligned to {space.align} bytes",
-                f"use a multiple of {space.align}",
-            )  # fmt: skip
-
-    def _placement_error(
-        self,
-        op: Operation,
-        code: str,
-        vendor: str,
-        name: str,
-        what: str,
-        cure: str = "choose another address, or a smaller tile",
-    ) -> None:
-        self.sink.report(
-            code,
-            f"tile %{name} {what}",
-            Span(self.source, op.start, op.end),
-            notes=(f"[{vendor}] TASSIGN of the vendor's headers states the same condition",),
-            help=cure,
+        strict = "tile_alignment" in unit_rules(self.resolved.date).rules
+        self.sink.extend(
+            address_faults(op, name, type_, addr, space, self.source, whole_units=strict)
         )
 
     # -- tiles that the planner places ------------------------------------------------------------
@@ -391,7 +361,7 @@ class _Placer:
                 self.sink.report(
                     "PTO4005",
                     f"{placed.name} ends at {end:#x}, beyond the {space.bytes} bytes of "
-                    f"{_titled(space)}",
+                    f"{titled(space)}",
                     self._word(placed.start),
                     notes=(f"the assembler takes the memory for {space.planner} bytes",),
                     help=f"free {end - space.bytes} bytes: shrink the tile, or use it in parts",
@@ -408,7 +378,7 @@ class _Placer:
             label=first.text,
             more=tuple(rest),
             notes=(
-                f"{end} bytes of tiles in {_titled(space)}; the planner has {space.planner} of "
+                f"{end} bytes of tiles in {titled(space)}; the planner has {space.planner} of "
                 f"{space.bytes} bytes",
                 "tiles that are in use at the same time cannot share bytes",
                 *self._budget_notes(space.name),
@@ -450,7 +420,3 @@ def _limits(space: SpaceDef) -> list[int]:
     """Ends that placed tiles should not go beyond, the lowest first: that of the memory where the
     planner does not know it, and the planner's own."""
     return [space.bytes, space.planner] if space.bytes < space.planner else [space.planner]
-
-
-def _titled(space: SpaceDef) -> str:
-    return f"{space.alias} ({space.name})"

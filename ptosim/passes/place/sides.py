@@ -14,6 +14,8 @@ from ptosim.ground.ir.types import (
     TileType,
     Type,
     ViewType,
+    VirtualMaskType,
+    VirtualVRegType,
     VRegType,
 )
 from ptosim.ground.isa.enums import pipe_named
@@ -27,7 +29,7 @@ SIMT = "micro_simt"
 """How the names of families of operations of threads begin."""
 
 _NEUTRAL_FAMILIES = frozenset(("core", "scalar", "views", "comm", "quant"))
-_MOVES = frozenset(("memory", "micro_dma", "micro_cube"))
+_MOVES = frozenset(("memory", "micro_dma", "micro_cube", "micro_low"))
 """Families whose destination in L1 says which core they are for."""
 _ONLY_CUBE = frozenset(("left", "right", "acc", "bias", "scaling"))
 _ONLY_VECTOR = ("vector_region", "launches", "simt_region")
@@ -44,7 +46,7 @@ def side_of_op(op: Operation, target: str) -> str | None:
         return row.side
     if not op.traits.isdisjoint(_ONLY_VECTOR):
         return VECTOR
-    if row.family.startswith("micro") and has_registers(op):
+    if row.family.startswith(("micro", "vmi")) and has_registers(op):
         return VECTOR
     if op.has("flag") or op.has("cross_core"):
         return _SIDES.get(_signalling_pipe(op, target), OPEN)
@@ -93,12 +95,16 @@ def _votes(ops: Iterable[Operation], target: str) -> Iterator[str]:
             yield from _votes(op.inner(), target)
 
 
+VIRTUAL = (VirtualVRegType, VirtualMaskType)
+"""Types of vectors and masks of any length: several registers each."""
+
+
 # -- registers -------------------------------------------------------------------------------------
 
 
 def is_register(type_: Type | None) -> bool:
     """True for what only the vector unit has: vector registers, masks, align states."""
-    return isinstance(type_, (VRegType, MaskType)) or (
+    return isinstance(type_, (VRegType, MaskType, *VIRTUAL)) or (
         isinstance(type_, HandleType) and type_.kind == "align"
     )
 

@@ -45,16 +45,18 @@ def one_form(
     return True if missing is None else Fault(f"{form} form requires {missing}")
 
 
-def _is_fp4(view: Any) -> bool:
+@predicate("PTO2014", "expects packed FP4 elements")
+def is_fp4(view: Any) -> bool:
+    """The elements are numbers of 4 bits."""
     return view is not None and view.family is not None and view.family.startswith("f4")
 
 
 @predicate("PTO2014", "requires packed FP4 elements at both ends")
 def both_fp4(src: Any, dst: Any) -> bool | Fault:
     """Numbers of 4 bits go to numbers of 4 bits."""
-    if _is_fp4(src) == _is_fp4(dst):
+    if is_fp4(src) == is_fp4(dst):
         return True
-    side = "destination" if _is_fp4(src) else "source"
+    side = "destination" if is_fp4(src) else "source"
     return Fault(f"requires packed FP4 {side} element type f4e1m2x2 or f4e2m1x2")
 
 
@@ -83,6 +85,43 @@ def static_address(value: Any) -> int | None:
     if "points_into" not in owner.traits or source is None:
         return None
     return source.const if isinstance(source.const, int) else static_address(source.value)
+
+
+# -- copies and fills ----------------------------------------------------------------------------
+
+
+@predicate("PTO2135", "requires source and destination element byte widths to match")
+def same_bytes(src: Any, dst: Any) -> bool:
+    """Elements of both ends of a copy have as many bytes."""
+    widths = [-(-v.bits // 8) for v in (src, dst) if v is not None and v.bits is not None]
+    return len(set(widths)) < 2
+
+
+_PADS = ("i8", "i16", "i32", "f16", "bf16", "f32")
+
+
+@predicate("PTO2013", "expects i8/i16/i32 or f16/bf16/f32 scalar operand")
+def pads(value: Any) -> bool:
+    """A value of padding is a number of up to 32 bits; a literal has any type."""
+    return value is None or value.type is None or value.family in _PADS
+
+
+@predicate("PTO2136", "requires dst in the mat/l1 address space")
+def fill_place(dst: Any) -> bool | Fault:
+    """What is filled is in L1."""
+    return dst.loc == "mat" or Fault(f"requires dst in the mat/l1 address space, got {dst.loc}")
+
+
+@predicate("PTO2136", "requires a ui16 or ui32 destination view")
+def fill_view(dst: Any, bits: Any) -> bool | Fault:
+    """What is filled has unsigned elements as wide as the word."""
+    if dst.dtype not in ("ui16", "ui32"):
+        return Fault(f"requires a ui16 or ui32 destination view, got element type {dst.dtype}")
+    return (
+        bits not in (16, 32)
+        or dst.bits == bits
+        or Fault(f"fill_word_bits {bits} does not match the {dst.bits}-bit destination view")
+    )
 
 
 # -- the fixpipe ---------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ptosim.effects.storage import is_memory
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, finding
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok
+from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.schema import OpDef, OperandDef
@@ -183,17 +185,21 @@ def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
             )
 
 
-def check_type_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
+def check_type_lists(op: Operation, source: Source, *, needs_types: bool) -> Iterator[Diagnostic]:
     """Report lists with more or fewer types than operands, as the assembler's parser does.
 
     A list may leave out the types of literals, of indices (`%v[%i, %j] : V`) and of named operands
-    (`key = %v`). A list without any type is a short form of PTO-AS lines and is read elsewhere.
+    (`key = %v`). A list without any type is a short form of PTO-AS lines and of snippets; a program
+    `needs_types`.
     """
     for what, entries, types in _typed_lists(op):
         written = [entry for entry in entries if entry.__class__ is not dict]
         values = sum(1 for e in written if e.__class__ is Node or e.type == "SSA")
-        if types and len(types) not in (len(written), values):
+        needs = types or (values and op.form == "dps" and needs_types)
+        if needs and len(types) not in (len(written), values):
             yield _mismatch(op, source, what, values, types)
+    if needs_types and _is_untyped(op):
+        yield _mismatch(op, source, "operand", sum(map(count_values, op.items)), ())
     if op.form != "items" or not _in_parentheses(op):
         return
     types = type_tokens(op)
@@ -203,6 +209,17 @@ def check_type_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
     literals = sum(map(is_literal, op.items))
     if len(types) not in (values, values - indices, values - named, values + literals):
         yield _mismatch(op, source, "operand", values, types)
+
+
+def check_form(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
+    """Report an operation that has the quoted form only, and is written in another one."""
+    if definition.form == "generic" and op.form != "generic":
+        yield finding(
+            "PTO2302",
+            f"'{op.name}' op has no custom assembly form",
+            op.span(source),
+            help=f'write it as `"{op.name}"(%a, %b) {{…}} : (A, B) -> R`',
+        )
 
 
 def check_commas(op: Operation, source: Source) -> Iterator[Diagnostic]:
@@ -236,6 +253,14 @@ def _typed_lists(op: Operation) -> Iterator[tuple[str, Sequence[Any], Sequence[T
         yield "operand", op.ins, op.ins_types
     elif op.form == "line":
         yield "operand", op.ins, op.types
+
+
+def _is_untyped(op: Operation) -> bool:
+    """True for a list of operands without any type, though one is storage, whose type is needed."""
+    if op.form != "items" or op.arrow is not None or type_tokens(op):
+        return False
+    values = op.operand_values()
+    return any(is_memory(value) or isinstance(value.type, ViewType) for value in values)
 
 
 def _in_parentheses(op: Operation) -> bool:

@@ -24,12 +24,14 @@ from ptosim.ground.ir.types import (
     Type,
     VectorType,
     ViewType,
+    VirtualMaskType,
+    VirtualVRegType,
     VRegType,
 )
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
-from ptosim.passes.verify import cube_rules, view_rules  # noqa: F401 - register predicates
+from ptosim.passes.verify import cube_rules, view_rules, virtual_rules  # noqa: F401 - register predicates
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes, simt_kind
 from ptosim.passes.verify.scratch_sizes import SIZES
@@ -76,6 +78,7 @@ class OperandView:
     is_part: Any = None
     kind: Any = None
     lanes: Any = None
+    layout: Any = None
     loc: Any = None
     low: Any = None
     name: Any = None
@@ -123,7 +126,13 @@ class OperandView:
 
     def _other(self, type_: Type | None) -> None:
         """What has no elements of its own, or has them on the scalar unit."""
-        if isinstance(type_, HandleType):
+        if isinstance(type_, VirtualVRegType):
+            self._element("vmi_vreg", type_.elem)
+            self.lanes, self.layout = type_.lanes, type_.layout
+        elif isinstance(type_, VirtualMaskType):
+            self.kind, self.lanes = "vmi_mask", type_.lanes
+            self.dtype, self.layout = type_.granule, type_.layout
+        elif isinstance(type_, HandleType):
             self.kind, self.count = type_.kind, type_.length
         elif isinstance(type_, MultiTileType):
             self._tile(type_.slot)
@@ -309,5 +318,6 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     "slot_count": _slot_count,
     "lane_pair": lane_pair,
     **SIZES,
+    **virtual_rules.FUNCTIONS,
 }
 """What an expression can call; `written(name)` is true for an attribute that the text has."""

@@ -10,11 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.ground.ir.types import BLOCK_BITS, DType
+from ptosim.ground.ir.types import BLOCK_BITS, DType, PackedDType
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.micro.pointers import Place, reads, require
+
+
+def elem(op: Binding, name: str) -> DType:
+    """Return the element type of a pointer operand; of pairs of 4-bit numbers that of a number."""
+    dtype = op.op.bound[name].type.elem
+    is_pair = isinstance(dtype, PackedDType) and dtype.part.bits == 4
+    return dtype.part if is_pair else dtype
 
 
 def columns_of_block(dtype: DType) -> int:

@@ -9,14 +9,15 @@ buffers hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ptosim.machine.core import SLOT_STORES
+from ptosim.ground.ir.types import ScalarType
+from ptosim.machine.core import SLOT_LOOPS, SLOT_STORES, Core
 from ptosim.machine.gm import reach
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.base.binding import Binding, typed_scalar
@@ -180,12 +181,13 @@ def write_bytes(where: Place, start: int, data: np.ndarray) -> None:
 def _levels(op: Binding) -> list[Level]:
     """Bursts, then the loops from the innermost on."""
     values = op.values
-    levels = [tuple(values[f"nburst.{n}"] for n in ("count", "src_stride", "dst_stride"))]
-    counts = values.get("loop.count", ())
-    levels += zip(
-        counts, values.get("loop.src_stride", ()), values.get("loop.dst_stride", ()), strict=True
-    )
-    return levels
+    bursts = tuple(values[f"nburst.{n}"] for n in ("count", "src_stride", "dst_stride"))
+    return [bursts, *_loops(op)]
+
+
+def _loops(op: Binding) -> Iterator[Level]:
+    names = ("count", "src_stride", "dst_stride")
+    return zip(*(op.values.get(f"loop.{name}") or () for name in names), strict=True)
 
 
 @kernel("pto.mte_gm_ub", "pto.mte_ub_gm", "pto.mte_gm_l1")
@@ -194,10 +196,55 @@ def transfer(op: Binding) -> Commit:
     source, target = place(op, "src"), place(op, "dst")
     _check_alignment(op, source, target)
     copy = Copy(source, target, op.values["length"], _levels(op))
+    _check_order(op, copy)
+    registers = _left_registers(op)
     if not op.has("pad.value"):
-        return copied(op, copy)
-    left, right = op.values.get("pad.left", 0), op.values.get("pad.right", 0)
-    return _padded(op, copy, left, right)
+        return _leaving(op, copied(op, copy), registers)
+    counts = op.values.get("pad.left", 0), op.values.get("pad.right", 0)
+    clause = op.op.bound["pad"]
+    bits = pad_bits(op.values["pad.value"], clause.operands["value"].type)
+    return _leaving(op, padded(op, copy, counts, bits), registers | {"pad": bits})
+
+
+_WAYS = {"pto.mte_gm_ub": "outtoub", "pto.mte_ub_gm": "ubtoout"}
+
+
+def _left_registers(op: Binding) -> dict[str, Any]:
+    """What is in the loop registers of the older copies after a copy with loops: counts of 1, and
+    the strides of two of them, of which the first is in those of the outer loop."""
+    way, loops = _WAYS.get(op.op.name), list(_loops(op))[:2]
+    if way is None or not loops:
+        return {}
+    left: dict[str, Any] = {f"{way}_count{n}": 1 for n in (1, 2)}
+    for n, (_, source, target) in enumerate(reversed(loops), 1):
+        left |= {f"{way}_src{n}": source, f"{way}_dst{n}": target}
+    return left
+
+
+def _leaving(op: Binding, commit: Commit, registers: dict[str, Any]) -> Commit:
+    """Return an effect after which registers have other values."""
+    if not registers:
+        return commit
+
+    def run() -> None:
+        commit()
+        set_registers(op.core, registers)
+
+    return run
+
+
+def _check_order(op: Binding, copy: Copy) -> None:
+    """Tell where the documentation (the first loop is the innermost) and the assembler (it is the
+    outer one of two) give different bytes: where rounds of loops write the same ones."""
+    rounds = [level for level in copy.levels if level[0] > 1]
+    if len([level for level in copy.levels[1:] if level[0] > 1]) < 2 or copy.length <= 0:
+        return
+    if _overlaps(copy._replace(levels=rounds)):
+        op.report(
+            "PTO6607",
+            "has loops whose rounds write the same bytes: the first loop is taken as the "
+            "innermost, as the documentation says; the assembler makes it the outer one of two",
+        )
 
 
 def _check_alignment(op: Binding, *places: Place) -> None:
@@ -209,13 +256,33 @@ def _check_alignment(op: Binding, *places: Place) -> None:
             )
 
 
-def _padded(op: Binding, copy: Copy, left: int, right: int) -> Commit:
+def set_registers(core: Core, registers: Mapping[str, Any]) -> None:
+    """Set registers that the older copies go by: a new tuple, so that each copy is bound to the
+    values that it was issued with."""
+    slots = core.slots
+    slots[SLOT_LOOPS] = tuple(sorted({**dict(slots[SLOT_LOOPS] or ()), **registers}.items()))
+
+
+def pad_bits(value: Any, type_: Any) -> Any:
+    """Return the bits of a value of padding in its type; a number without a type stays one."""
+    if not isinstance(type_, ScalarType):
+        return value
+    kind = view_dtype(type_.dtype)
+    return typed_scalar(value, kind).tobytes().ljust(8, b"\0")
+
+
+def padded(op: Binding, copy: Copy, counts: tuple[int, int], value: Any) -> Commit:
     """Fill elements before and after the data of each burst, the data moved after those in
-    front; with no counts the rest of the last 32-byte block."""
+    front; with no counts the rest of the last 32-byte block. `value` is what `pad_bits` gives."""
+    left, right = counts
     dtype = view_dtype(op.op.bound["dst"].type.elem)
-    unit = typed_scalar(op.values["pad.value"], dtype).tobytes()
+    is_bits = isinstance(value, bytes)
+    unit = value[: dtype.itemsize] if is_bits else typed_scalar(value, dtype).tobytes()
     before = np.frombuffer(unit * left, np.uint8)
-    tail = right * len(unit) if left or right else -copy.length % 32
+    rest = -copy.length % 32
+    tail = right * len(unit) if left or right else rest
+    if op.target == "a2a3":  # pads after the data only, up to the end of the block
+        before, tail = before[:0], min(tail, rest)
     filler = np.frombuffer((unit * (tail // len(unit) + 1))[:tail], np.uint8)
     moved = copy._replace(target=copy.target._replace(start=copy.target.start + len(before)))
     move = copied(op, moved)
@@ -259,20 +326,27 @@ def _gaps(op: Binding) -> tuple[int, int, tuple[int, int]]:
 @kernel("pto.mte_ub_ub", "pto.mte_ub_l1", "pto.mte_l1_ub", "pto.mte_l1_fb")
 def on_chip(op: Binding) -> Commit:
     """Bursts of 32-byte units between UB and L1; a cube core means the UB of vector core 0. L1 to
-    the buffer of fixpipe parameters goes in units of 64 bytes."""
+    the buffer of fixpipe parameters goes in units of 64 bytes. Loops around them count bytes."""
     count, length, gaps = _gaps(op)
     unit = 64 if op.op.name == "pto.mte_l1_fb" else 32
-    return copied(op, gapped(place(op, "src"), place(op, "dst"), count, length, gaps, unit))
+    copy = gapped(place(op, "src"), place(op, "dst"), count, length, gaps, unit)
+    return copied(op, copy._replace(levels=[*copy.levels, *_loops(op)]))
 
 
 @kernel("pto.mte_l1_bt")
 def to_bias(op: Binding) -> Commit:
     """L1 to the bias table, in units of 32 source bytes; 16-bit floats become f32."""
+    src, dst = (op.op.bound[name].type.elem for name in ("src", "dst"))
+    if src.bits != dst.bits:
+        return widened(op, *_gaps(op))
     count, length, gaps = _gaps(op)
+    return copied(op, gapped(place(op, "src"), place(op, "dst"), count, length, gaps))
+
+
+def widened(op: Binding, count: int, length: int, gaps: tuple[int, int]) -> Commit:
+    """Bursts of units of 32 source bytes, each value made one of the destination's type."""
     source, target = place(op, "src"), place(op, "dst")
     src, dst = (view_dtype(op.op.bound[name].type.elem) for name in ("src", "dst"))
-    if src.itemsize == dst.itemsize:
-        return copied(op, gapped(source, target, count, length, gaps))
     grow = dst.itemsize // src.itemsize
     step_in, step_out = (length + gaps[0]) * 32, (length + gaps[1]) * 32 * grow
     size = length * 32

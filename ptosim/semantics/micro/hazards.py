@@ -35,9 +35,6 @@ LOAD_STORE = (
 )
 
 
-_STORES = ("vst", "vsst", "vscatter", "pst")
-
-
 @dataclass(frozen=True, slots=True)
 class RegionPlace:
     """An instruction among those of its region: its number, the numbers of those (with its own)
@@ -69,7 +66,7 @@ def places_of(region: Operation) -> dict[Operation, RegionPlace]:
     for op in ops:
         if not op.name.startswith("pto."):
             continue
-        kind = int(op.name.removeprefix("pto.").startswith(_STORES))
+        kind = int(op.has("stores"))
         numbers[op] = min(counts[kind], MANY[kind])
         counts[kind] += 1
     sources = _sources(ops)
@@ -170,12 +167,18 @@ def _unordered(
     ub: VectorWindow, place: RegionPlace, start: int, data: bytes, gate: np.ndarray | None
 ) -> tuple[str, str] | None:
     """What this store must be ordered after and is not."""
-    size = len(data)
-    last = np.frombuffer(ub.last, np.uint8, size, start)
+    places = slice(start, start + len(data)) if gate is None else start + np.flatnonzero(gate)
+    content = np.frombuffer(data, np.uint8)
+    return unordered_places(ub, place, places, content if gate is None else content[gate])
+
+
+def unordered_places(
+    ub: VectorWindow, place: RegionPlace, places: np.ndarray | slice, data: np.ndarray
+) -> tuple[str, str] | None:
+    """Return what a store of bytes to places must be ordered after and is not."""
+    last = np.frombuffer(ub.last, np.uint8)[places]
     wrong = ~np.isin(last, np.frombuffer(place.known, np.uint8))
-    wrong &= np.frombuffer(ub.data, np.uint8, size, start) != np.frombuffer(data, np.uint8)
-    if gate is not None:
-        wrong &= gate
+    wrong &= np.frombuffer(ub.data, np.uint8)[places] != data
     if not wrong.any():
         return None
     return STORE_STORE if last[wrong].max() >= FIRST_STORE else LOAD_STORE

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ptosim.machine.core import SLOT_LOOPS, SLOT_STORES, Core
 from ptosim.semantics.base.binding import Binding
-from ptosim.semantics.base.functions import STATE, Commit, kernel, nothing, value
+from ptosim.semantics.base.functions import STATE, Commit, kernel, value
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
-from ptosim.semantics.micro.dma import Copy, copied, gapped
+from ptosim.semantics.micro.dma import Copy, copied, gapped, pad_bits, padded, set_registers
 from ptosim.semantics.micro.pointers import place
 
 _SIZE_OPS = ("pto.set_loop_size_outtoub", "pto.set_loop_size_ubtoout")
@@ -30,15 +30,23 @@ def loop_registers(ctx: ValueContext) -> Action:
     given = {f"{way}_{register}": ctx.slots[name] for name, register in names.items()}
 
     def run(core: Core) -> None:
-        # A new tuple each time, so that copies are bound to the values that they were issued with.
-        slots = core.slots
-        registers = {name: slots[slot] for name, slot in given.items()}
-        slots[SLOT_LOOPS] = tuple(sorted((dict(slots[SLOT_LOOPS] or ()) | registers).items()))
+        set_registers(core, {name: core.slots[slot] for name, slot in given.items()})
 
     return run
 
 
-def _looped(op: Binding, way: str) -> Commit:
+@value("pto.set_mov_pad_val")
+def pad_register(ctx: ValueContext) -> Action:
+    """The value that the older copies from global memory pad with."""
+    slot, type_ = ctx.slots["value"], ctx.op.bound["value"].type
+
+    def run(core: Core) -> None:
+        set_registers(core, {"pad": pad_bits(core.slots[slot], type_)})
+
+    return run
+
+
+def _looped(op: Binding, way: str) -> Copy:
     """A copy by bytes inside the two loops of the registers."""
     source, target = place(op, "src"), place(op, "dst")
     values, registers = op.values, dict(op.values["loops"] or ())
@@ -51,7 +59,7 @@ def _looped(op: Binding, way: str) -> Commit:
         )
         for n in (1, 2)
     ]
-    return copied(op, Copy(source, target, values["length"], levels))
+    return Copy(source, target, values["length"], levels)
 
 
 STATE["pto.copy_gm_to_ubuf"] = (("loops", SLOT_LOOPS),)
@@ -60,21 +68,32 @@ STATE["pto.copy_ubuf_to_gm"] = (("loops", SLOT_LOOPS), ("stores", SLOT_STORES))
 
 @kernel("pto.copy_gm_to_ubuf")
 def copy_gm_to_ubuf(op: Binding) -> Commit:
-    """GM to UB by bytes."""
-    if op.values["left_pad"] or op.values["right_pad"]:
+    """GM to UB by bytes; with counts of padding the value of set_mov_pad_val around each burst."""
+    copy = _looped(op, "outtoub")
+    left, right = op.values["left_pad"], op.values["right_pad"]
+    if not left and not right:
+        return copied(op, copy)
+    bits = dict(op.values["loops"] or ()).get("pad")
+    if bits is None:
         op.report(
             "PTO6606", "has padding counts, but no operand names the value; nothing is padded"
         )
-    return _looped(op, "outtoub")
+        return copied(op, copy)
+    return padded(op, copy, (left, right), bits)
 
 
 @kernel("pto.copy_ubuf_to_gm")
 def copy_ubuf_to_gm(op: Binding) -> Commit:
     """UB to GM by bytes."""
-    return _looped(op, "ubtoout")
+    return copied(op, _looped(op, "ubtoout"))
 
 
-@kernel("pto.copy_gm_to_cbuf", "pto.copy_ubuf_to_cbuf", "pto.copy_cbuf_to_ubuf")
+@kernel(
+    "pto.copy_gm_to_cbuf",
+    "pto.copy_ubuf_to_cbuf",
+    "pto.copy_cbuf_to_ubuf",
+    "pto.copy_ubuf_to_ubuf",
+)
 def copy_units(op: Binding) -> Commit:
     """Between GM or UB and L1, in units of 32 bytes with gaps; L1 to the UB of the vector core
     named."""
@@ -83,17 +102,3 @@ def copy_units(op: Binding) -> Commit:
     target = place(op, "dst", values.get("subblock"))
     gaps = (values["src_gap"], values["dst_gap"])
     return copied(op, gapped(source, target, values["count"], values["length"], gaps))
-
-
-@kernel("pto.load_cbuf_to_ca")
-def load_cbuf_to_ca(op: Binding) -> Commit:
-    """L1 to L0A, by fractals of 512 bytes: (m, k) from (m_start + m, k_start + k)."""
-    source, target = place(op, "src"), place(op, "dst")
-    m_start, k_start, m_step, k_step, src_stride, dst_stride = (
-        op.values[n] for n in ("m_start", "k_start", "m_step", "k_step", "src_stride", "dst_stride")
-    )
-    if m_step <= 0 or k_step <= 0:
-        return nothing
-    start = source.start + (k_start * src_stride + m_start) * 512
-    levels = [(m_step, 512, 512), (k_step, src_stride * 512, dst_stride * 512)]
-    return copied(op, Copy(source._replace(start=start), target, 512, levels))

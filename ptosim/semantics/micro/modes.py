@@ -73,7 +73,7 @@ def set_atomic(ctx: ValueContext) -> Action:
     return run
 
 
-@value("pto.set_store_atomic_cfg", "pto.set_mov_pad_val")
+@value("pto.set_store_atomic_cfg")
 def without_effect(ctx: ValueContext) -> Action:
     """Configuration that nothing here goes by."""
     return lambda core: None

@@ -18,9 +18,8 @@ from ptosim.machine.values import Pointer
 from ptosim.numerics.fixpipe import Activation, clipped, fixed, word_of_scale
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
-from ptosim.semantics.micro.blocks import read_accumulator, reads_accumulator
+from ptosim.semantics.micro.blocks import elem, read_accumulator, reads_accumulator
 from ptosim.semantics.micro.dma import read_bytes, write_bytes
-from ptosim.semantics.micro.matrix import elem
 from ptosim.semantics.micro.pointers import (
     Place,
     flag,

@@ -12,8 +12,16 @@ from contextlib import suppress
 
 import numpy as np
 
-from ptosim.ground.ir.types import REGISTER_BYTES, MaskType, VRegType
+from ptosim.ground.ir.types import (
+    REGISTER_BYTES,
+    MaskType,
+    Type,
+    VirtualMaskType,
+    VirtualVRegType,
+    VRegType,
+)
 from ptosim.machine.core import Core
+from ptosim.machine.logical import first_lanes, lane_dtype
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.vector import Mask, mask_of_bits
 from ptosim.semantics.base.binding import OpFault
@@ -72,7 +80,7 @@ def _access(maker: Callable[[VectorContext], Run], data: Unknown, ctx: VectorCon
         run = maker(ctx)
     else:
         ctx.slots["mask"] = reached = ctx.new_slot(None)
-        run = _under_mask(maker(ctx), mask, reached)
+        run = _under_mask(maker(ctx), mask, reached, _every_lane(ctx.type("mask")))
 
     def access(core: Core) -> None:
         slots = core.slots
@@ -94,11 +102,10 @@ def _store_nothing(ctx: VectorContext, results: tuple[int, ...]) -> None:
     """Let an instruction store an empty register: memory keeps no content."""
     for name, type_ in _registers(ctx):
         if name not in _PLACES and ctx[name] not in results:
-            is_mask = isinstance(type_, MaskType)
-            ctx.slots[name] = ctx.new_slot(Mask(0) if is_mask else _empty(ctx.lanes(name)))
+            ctx.slots[name] = ctx.new_slot(_empty(ctx, name, type_))
 
 
-def _under_mask(run: Run, mask: int, reached: int) -> Run:
+def _under_mask(run: Run, mask: int, reached: int, every: object) -> Run:
     """An access of the lanes of a mask; of all lanes, unchecked, where the mask is not known."""
 
     def masked(core: Core) -> None:
@@ -108,19 +115,33 @@ def _under_mask(run: Run, mask: int, reached: int) -> Run:
             slots[reached] = found
             run(core)
             return
-        slots[reached] = _EVERY_LANE
+        slots[reached] = every
         with suppress(OpFault):
             run(core)
 
     return masked
 
 
-def _registers(ctx: VectorContext) -> list[tuple[str, VRegType | MaskType]]:
-    """The operands and results that are registers or predicates."""
+def _registers(ctx: VectorContext) -> list[tuple[str, Type]]:
+    """The operands and results that are registers or predicates, or logical ones."""
+    kinds = (VRegType, MaskType, VirtualVRegType, VirtualMaskType)
     found = ((name, ctx.type(name)) for name in ctx.slots if ctx.has(name))
-    return [(name, type_) for name, type_ in found if isinstance(type_, (VRegType, MaskType))]
+    return [(name, type_) for name, type_ in found if isinstance(type_, kinds)]
 
 
-def _empty(lanes: np.dtype) -> np.ndarray:
-    """A register to store from where memory keeps no content."""
+def _every_lane(type_: Type) -> object:
+    if isinstance(type_, VirtualMaskType):
+        return first_lanes(type_.lanes, type_.lanes)
+    return _EVERY_LANE
+
+
+def _empty(ctx: VectorContext, name: str, type_: Type) -> object:
+    """A register or predicate to store from where memory keeps no content."""
+    if isinstance(type_, MaskType):
+        return Mask(0)
+    if isinstance(type_, VirtualMaskType):
+        return first_lanes(type_.lanes, 0)
+    if isinstance(type_, VirtualVRegType):
+        return np.zeros(type_.lanes, lane_dtype(type_.elem))
+    lanes = ctx.lanes(name)
     return np.zeros(REGISTER_BYTES // lanes.itemsize, lanes)

@@ -25,15 +25,16 @@ def copy(request: Request) -> Cost:
 def fractals(request: Request) -> Cost:
     """Global memory to L1 as fractals: `n` rows of `d` values, for each group."""
     args = request.shape.args
-    rows = args["shape.n"] * max(args.get("dst_group.groups", 1), 1)
-    size = _pointer(request, "src").dtype.bytes_for(rows * args["shape.d"])
+    count, depth = (args.get(f"shape.{name}", args.get(name)) for name in "nd")
+    rows = count * max(args.get("dst_group.groups", 1), 1)
+    size = _pointer(request, "src").dtype.bytes_for(rows * depth)
     return _through(request, _path(request), size, rows)
 
 
 def load(request: Request) -> Cost:
     """L1 to L0A or L0B."""
     args = request.shape.args
-    if "m_step" in args:
+    if args.get("m_step") is not None:
         return _through(request, _path(request), args["m_step"] * args["k_step"] * 512, 1)
     count = args["k"] * args.get("m", args.get("n", 0))
     return _through(request, _path(request), _pointer(request, "src").dtype.bytes_for(count), 1)
@@ -42,6 +43,8 @@ def load(request: Request) -> Cost:
 def scales(request: Request) -> Cost:
     """Scales of L0A or L0B: a byte for each row or column and 32 values of k."""
     args = request.shape.args
+    if args.get("x_step") is not None:
+        return _through(request, "mat_scaling", args["x_step"] * args["y_step"] * 32, 1)
     size = args.get("m", args.get("n", 0)) * -(-args["k"] // 32)
     return _through(request, "mat_scaling", size, 1)
 
@@ -56,7 +59,17 @@ def fixpipe(request: Request) -> Cost:
 def product(request: Request) -> Cost:
     """m x k by k x n."""
     args = request.shape.args
-    return blocks(request, _pointer(request, "lhs").dtype, args["m"], args["k"], args["n"])
+    if "config" in args:  # three fields of 12 bits
+        m, k, n = (args["config"] >> shift & 0xFFF for shift in (0, 12, 24))
+    else:
+        m, k, n = args["m"], args["k"], args["n"]
+    return blocks(request, _pointer(request, "lhs").dtype, m, k, n)
+
+
+def fill(request: Request) -> Cost:
+    """Blocks of 32 bytes in L1 with a word."""
+    args = request.shape.args
+    return _through(request, "fill_mat", args["repeat_times"] * args["blocks"] * 32, 1)
 
 
 def sort(request: Request) -> Cost:

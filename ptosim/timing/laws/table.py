@@ -27,6 +27,7 @@ _BOTH: dict[str, Law] = {
     "micro_fractals": micro.fractals,
     "micro_load": micro.load,
     "micro_scales": micro.scales,
+    "micro_fill": micro.fill,
     "micro_fixpipe": micro.fixpipe,
     "micro_product": micro.product,
     "micro_sort": micro.sort,

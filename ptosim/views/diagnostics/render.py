@@ -83,6 +83,18 @@ def render_all(
     return "\n\n".join(render(d, paint, width, verbose=verbose) for d in shown)
 
 
+def first_line(parts: list[str], width: int | None) -> str:
+    """Return the parts of a first line, continued below where they do not fit `width` columns."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if width is not None and len(lines[-1]) + 3 + len(part) > width:
+            lines[-1] += " ·"
+            lines.append(f"  {part}")
+        else:
+            lines[-1] += f" · {part}"
+    return "\n".join(lines)
+
+
 def count_line(diagnostics: Sequence[Diagnostic]) -> str:
     """Return `2 errors, 1 warning, 3 notes`, or `no findings`."""
     counts = {s: sum(1 for d in diagnostics if d.severity is s) for s in Severity}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.coming import coming
+from ptosim.ground.isa import coming as module
+from ptosim.ground.isa.coming import Coming, coming
 from ptosim.ground.isa.dates import DATES, at_date, check_date, holds
 from ptosim.ground.isa.rows import _make, _Row, isa
 from ptosim.ground.isa.schema import OpDef
@@ -85,9 +86,11 @@ def test_another_date_is_a_mistake_of_the_caller() -> None:
         check_date("2026-05")
 
 
-def test_a_name_to_come_has_no_row_and_a_star_needs_more_letters() -> None:
-    assert coming("pto.vmi.anything") is not None
-    assert coming("pto.comm.tput") == coming("pto.comm.tget")
-    assert coming("pto.vmi.") is None
+def test_a_name_to_come_has_no_row_and_a_star_needs_more_letters(monkeypatch) -> None:
+    known = Coming("tile operations", "2026-08")
+    monkeypatch.setattr(module, "_names", lambda: ({"tnew": known}, {"new.": known}))
+    assert coming("pto.tnew") == coming("tnew") == coming("pto.new.anything") == known
+    assert coming("pto.new.") is None
+    assert coming("new.anything") is None
     assert coming("pto.tadd") is None
     assert coming("arith.addi") is None

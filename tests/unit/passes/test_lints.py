@@ -133,3 +133,34 @@ def test_shipped_programs_have_nothing_to_be_told_but_notes() -> None:
 def test_the_assemblers_verdict_has_no_advice() -> None:
     text = ALIAS + HEAD + "  return\n}\n"
     assert {d.code for d in ptosim.check(text, target="a5", dry_run=False)} <= {"PTO0012"}
+
+
+GRID = """func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) attributes {pto.entry} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %cols = arith.constant COLS : index
+  %end = arith.constant END : index
+  %vx = pto.make_tensor_view %x, shape = [%c64, %cols], strides = [%cols, %c1] : !pto.tensor_view<?x?xf32>
+  %vy = pto.make_tensor_view %y, shape = [%c64, %cols], strides = [%cols, %c1] : !pto.tensor_view<?x?xf32>
+  %t = pto.alloc_tile : !t
+  scf.for %i = %c0 to %end step %c64 {
+    %px = pto.partition_view %vx, offsets = [%c0, %i], sizes = [%c64, %c64] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<64x64xf32>
+    %py = pto.partition_view %vy, offsets = [%c0, %i], sizes = [%c64, %c64] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<64x64xf32>
+    pto.tload ins(%px : !pto.partition_tensor_view<64x64xf32>) outs(%t : !t)
+    pto.tstore ins(%t : !t) outs(%py : !pto.partition_tensor_view<64x64xf32>)
+  }
+"""  # fmt: skip
+
+
+def test_a_grid_of_tiles_that_leaves_columns_out() -> None:
+    """Tiles of 64 columns over 164: the last 36 columns of 64 rows are never written."""
+    head = GRID.replace("COLS", "164").replace("END", "128")
+    assert lints(head=head) == [
+        ("PTO7407", "2,304 of the 10,496 elements of `%y` are never written")
+    ]
+
+
+@pytest.mark.parametrize(("cols", "end"), [(192, 192), (192, 64)], ids=["whole", "an update"])
+def test_a_grid_that_fills_its_output_or_updates_a_small_part(cols: int, end: int) -> None:
+    assert lints(head=GRID.replace("COLS", str(cols)).replace("END", str(end))) == []

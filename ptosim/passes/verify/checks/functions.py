@@ -188,30 +188,6 @@ def regions(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             yield from _step(op, source, refused="constant_step" in rules)
         if op.name in _WITH_REGIONS:
             yield from _regions(op, source)
-        for region in op.regions:
-            if len(region.blocks) > 1:
-                yield from _ends(op, region, source)
-
-
-def _ends(op: Operation, region: Region, source: Source) -> Iterator[Diagnostic]:
-    """Report blocks that end without saying where it goes on, and what comes after such an end."""
-    for block in region.blocks:
-        place = block.label.span(source) if block.label is not None else op.span(source)
-        if not block.ops or not _ends_block(block.ops[-1]):
-            yield finding(
-                "PTO1031",
-                "the block has no end",
-                place,
-                notes=("nothing falls through from one block to the next",),
-                help="end it with `cf.br`, `cf.cond_br`, `return` or `scf.yield`",
-            )
-        for inner in block.ops[:-1]:
-            if _ends_block(inner):
-                yield finding("PTO1031", f"'{inner.name}' ends its block", inner.span(source))
-
-
-def _ends_block(op: Operation) -> bool:
-    return op.has("jumps") or op.has("yields") or op.has("returns")
 
 
 def _truth(op: Operation, source: Source) -> Iterator[Diagnostic]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
-from ptosim.ground.ir.attributes import attribute_of
+from ptosim.ground.ir.attributes import Enum, attribute_of
 from ptosim.ground.ir.core import Attr, Operation
 from ptosim.ground.ir.program import LOGICAL_NAME, Function, ResolvedModule, Unit
 from ptosim.ground.isa.units import UnitRules, WordRule, unit_rules
@@ -34,16 +34,25 @@ def attributes(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 
 
 def _word(op: Operation, rule: WordRule, source: Source) -> Iterator[Diagnostic]:
-    value = attribute_of(op, rule.attribute)
-    if isinstance(value, str) and rule.holds(value):
+    word = _written_word(op, rule)
+    if word is not None and rule.holds(word):
         return
-    what = rule.text.replace("{word}", value) if isinstance(value, str) else "Expected string value"
+    is_other = word is None and not rule.enum
+    what = "Expected string value" if is_other else rule.text.replace("{word}", word or "")
     yield finding(
         "PTO1021",
         what,
         _place(op.attrs[rule.attribute], op, source),
         notes=(f"`{rule.attribute}` is one of: {', '.join(rule.words)}",),
     )
+
+
+def _written_word(op: Operation, rule: WordRule) -> str | None:
+    """The text or the member of the enum that an attribute is; None where it is neither."""
+    value = attribute_of(op, rule.attribute)
+    if not rule.enum:
+        return value if isinstance(value, str) else None
+    return value.member if isinstance(value, Enum) and value.kind in (rule.enum, None) else None
 
 
 def _place(attr: Attr, op: Operation, source: Source) -> Span:

@@ -1,0 +1,2 @@
+"""Logical vectors (`pto.vmi`) as vectors of the registers that there are: layouts, instructions,
+pressure."""

@@ -1,0 +1,227 @@
+"""Loads of logical vectors: lane i is the element at pointer + offset + i, or as a form says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import BLOCK_BYTES, REGISTER_BYTES
+from ptosim.ground.isa.profiles import Profile
+from ptosim.machine.core import Core
+from ptosim.machine.logical import LogicalMask
+from ptosim.numerics.lanes import unsigned
+from ptosim.semantics.base.functions import support
+from ptosim.semantics.vmi.blocks import block_starts, gated
+from ptosim.semantics.vmi.context import LogicalContext, Run, logical
+from ptosim.semantics.vmi.producers import groups
+from ptosim.semantics.vmi.reach import address, element_bytes, gathered, loader
+
+
+@logical("vload")
+def vload(ctx: LogicalContext) -> Run:
+    """A vector from UB; `dist_mode`, `group` and strides say which elements its lanes are."""
+    word = ctx.attr("dist_mode", "continuous")
+    if ctx.has("block_stride"):
+        return _blocks(ctx)
+    if groups(ctx) is not None:
+        return _rows(ctx, one_each=word == "brc")
+    if word == "dintlv":
+        return _deinterleaved(ctx)
+    if word == "brc":
+        return _every_lane(ctx)
+    if word == "unpack":
+        return _unpacked(ctx)
+    lanes, target, at = ctx.lanes("dst"), ctx["dst"], address(ctx, "base")
+    load = loader(ctx, ctx.count("dst") * lanes.itemsize)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = np.frombuffer(load(core, at(slots)), lanes)
+
+    return run
+
+
+@support("pto.vmi.vload")
+def _is_defined(op: Operation, profile: Profile) -> str | None:
+    type_: Any = op.result_values["dst"].type
+    source = op.bound["base"].type
+    if op.attributes.get("dist_mode") == "unpack":
+        ratio = type_.elem.bits / max(source.elem.bits, 1)
+        if ratio not in (2, 4) or (ratio == 4 and source.elem.bits != 8):
+            return f"unpack from {source.elem.bits} to {type_.elem.bits} bits has no meaning"
+    return one_register(op, type_)
+
+
+def one_register(op: Operation, type_: object) -> str | None:
+    """Return why a block form is not executed: only that of one register is defined."""
+    bits = type_.lanes * type_.elem.bits  # type: ignore[attr-defined]
+    if op.bound.get("block_stride") is not None and bits > REGISTER_BYTES * 8:
+        return "block strides of more than one register are not defined"
+    return None
+
+
+@support("pto.vmi.vgatherb")
+def _not_defined(op: Operation, profile: Profile) -> str | None:
+    return "the sources contradict each other about what it gathers"
+
+
+# -- forms ----------------------------------------------------------------------------------------
+
+
+def _deinterleaved(ctx: LogicalContext) -> Run:
+    lanes, low, high = ctx.lanes("dst"), ctx["dst"], ctx["high"]
+    at, load = address(ctx, "base"), loader(ctx, 2 * ctx.count("dst") * lanes.itemsize)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        both = np.frombuffer(load(core, at(slots)), lanes)
+        slots[low], slots[high] = both[::2].copy(), both[1::2].copy()
+
+    return run
+
+
+def _every_lane(ctx: LogicalContext) -> Run:
+    lanes, target, count = ctx.lanes("dst"), ctx["dst"], ctx.count("dst")
+    at, load = address(ctx, "base", aligned=False), loader(ctx, lanes.itemsize, rest=False)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        slots[target] = np.repeat(np.frombuffer(load(core, at(slots)), lanes), count)
+
+    return run
+
+
+def _unpacked(ctx: LogicalContext) -> Run:
+    lanes, target, count = ctx.lanes("dst"), ctx["dst"], ctx.count("dst")
+    width = element_bytes(ctx, "base")
+    at, load = address(ctx, "base"), loader(ctx, count * width)
+    narrow, wide = f"u{width}", unsigned(lanes)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        units = np.frombuffer(load(core, at(slots)), narrow)
+        slots[target] = units.astype(wide).view(lanes)
+
+    return run
+
+
+def _rows(ctx: LogicalContext, *, one_each: bool) -> Run:
+    """Rows a stride apart, one for each group; `one_each`: one element in all of its lanes."""
+    parts, count = groups(ctx) or 1, ctx.count("dst")
+    lanes, target, stride = ctx.lanes("dst"), ctx["dst"], ctx["stride"]
+    size = 1 if one_each else count // parts
+    width, times = lanes.itemsize, count // parts if one_each else 1
+    at = address(ctx, "base", aligned=False)
+    row, group = np.arange(size) * width, np.arange(parts)[:, None] * width
+    whole = loader(ctx, count * width, rest=False)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        start, step = at(slots), slots[stride]
+        if step == size and times == 1:
+            slots[target] = np.frombuffer(whole(core, start), lanes)
+            return
+        starts = (start + group * step + row).reshape(-1)
+        found = gathered(ctx, core, starts, width).view(lanes)
+        slots[target] = np.repeat(found, times) if times > 1 else found
+
+    return run
+
+
+def _blocks(ctx: LogicalContext) -> Run:
+    """Blocks of 32 bytes at a stride; those that a mask leaves out are 0."""
+    lanes, target, count = ctx.lanes("dst"), ctx["dst"], ctx.count("dst")
+    width, starts_of = lanes.itemsize, block_starts(ctx, "base", count * lanes.itemsize)
+    within = np.arange(BLOCK_BYTES // width) * width
+    gate = gated(ctx, width) if ctx.has("mask") else None
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        places = (starts_of(slots)[:, None] + within).reshape(-1)[:count]
+        if gate is None:
+            slots[target] = gathered(ctx, core, places, width).view(lanes)
+            return
+        on = gate(slots)
+        result = np.zeros(count, unsigned(lanes))
+        result[on] = gathered(ctx, core, places[on], width)
+        slots[target] = result.view(lanes)
+
+    return run
+
+
+# -- lanes by mask and index ----------------------------------------------------------------------
+
+
+def indices(ctx: LogicalContext) -> Callable[[list], np.ndarray]:
+    """Return the function that gives the index of each lane: unsigned numbers of their width."""
+    slot, raw = ctx["indices"], unsigned(ctx.lanes("indices"))
+    return lambda slots: slots[slot].view(raw).astype(np.int64)
+
+
+@logical("vgather")
+def vgather(ctx: LogicalContext) -> Run:
+    """The element at pointer + indices in each active lane; 0, or what a lane passes through, in
+    the others, which read nothing."""
+    lanes, target, mask = ctx.lanes("dst"), ctx["dst"], ctx["mask"]
+    through = ctx["passthru"] if ctx.has("passthru") else None
+    at, width, index = address(ctx, "base", aligned=False), lanes.itemsize, indices(ctx)
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        on: LogicalMask = slots[mask]
+        starts = at(slots) + index(slots) * width
+        slots[target] = _placed(
+            ctx, core, starts, on, lanes, None if through is None else slots[through]
+        )
+
+    return ctx.only_full(run)
+
+
+def _placed(
+    ctx: LogicalContext,
+    core: Core,
+    starts: np.ndarray,
+    mask: LogicalMask,
+    lanes: np.dtype,
+    through: np.ndarray | None,
+) -> np.ndarray:
+    if mask.off is None:
+        return gathered(ctx, core, starts, lanes.itemsize).view(lanes)
+    result = np.zeros(len(starts), lanes) if through is None else through.copy()
+    result[mask.on] = gathered(ctx, core, starts[mask.on], lanes.itemsize).view(lanes)
+    return result
+
+
+@logical("masked_load")
+def masked_load(ctx: LogicalContext) -> Run:
+    """The elements in active lanes, what `passthru` has in the others, whose memory is not
+    needed."""
+    lanes, target, mask, through = ctx.lanes("dst"), ctx["dst"], ctx["mask"], ctx["passthru"]
+    at, steps = address(ctx, "base"), np.arange(ctx.count("dst")) * lanes.itemsize
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        starts = at(slots) + steps
+        slots[target] = _placed(ctx, core, starts, slots[mask], lanes, slots[through])
+
+    return run
+
+
+@logical("expand_load")
+def expand_load(ctx: LogicalContext) -> Run:
+    """Consecutive elements in the active lanes, what `passthru` has in the others."""
+    lanes, target, mask, through = ctx.lanes("dst"), ctx["dst"], ctx["mask"], ctx["passthru"]
+    at, width = address(ctx, "base", aligned=False), lanes.itemsize
+
+    def run(core: Core) -> None:
+        slots = core.slots
+        on = slots[mask].on
+        starts = at(slots) + np.arange(int(on.sum())) * width
+        result = slots[through].copy()
+        result[on] = gathered(ctx, core, starts, width).view(lanes)
+        slots[target] = result
+
+    return run

@@ -1,0 +1,1 @@
+"""The level of logical vectors: operations against a lane-by-lane model, rules, programs."""
