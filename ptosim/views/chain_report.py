@@ -23,8 +23,7 @@ def renderables(chain: Chain, results: Sequence[ChainResult]) -> list[Part]:
         parts.append(Text(chain.file.summary))
     parts += [Text(_sure(chain, results)), Text()]
     parts += [_stages(results), *_remarks(results), _buffers(results)]
-    compared = [(r, stage, c) for r in results for stage, c in _comparisons(r)]
-    return [*parts, _expected(compared)] if compared else parts
+    return [*parts, *(part for result in results for part in _expected(result))]
 
 
 def _heading(chain: Chain, results: Sequence[ChainResult]) -> str:
@@ -92,28 +91,26 @@ def _extremes(array: np.ndarray) -> tuple[str, str, int]:
 def _comparisons(result: ChainResult) -> list[tuple[str, Comparison]]:
     return [
         *((stage.name, c) for stage in result.stages for c in stage.comparisons),
-        *(("", c) for c in result.comparisons),
+        *(("all", c) for c in result.comparisons),
     ]
 
 
-def _expected(compared: Sequence[tuple[ChainResult, str, Comparison]]) -> Part:
-    in_between = any(after for _, after, _ in compared)
-    columns = ["target", *(["after"] if in_between else []), "buffer", "verdict", ">elements",
-               ">differ", ">max\n|difference|", "tolerance"]  # fmt: skip
+def _expected(result: ChainResult) -> list[Part]:
+    """What was expected of buffers: after stages, and after all launches."""
+    compared = _comparisons(result)
+    columns = ("after", "buffer", "verdict", ">differ", ">max diff", "tolerance")
     rows = [
-        [
-            result.target,
-            *([after or "all launches"] if in_between else []),
+        (
+            after,
             c.name,
             "ok" if c.passed else "DIFFERS",
-            c.count,
-            c.mismatches,
+            f"{c.mismatches:,} of {c.count:,}",
             f"{c.max_difference:.3g}",
             c.tolerance,
-        ]
-        for result, after, c in compared
+        )
+        for after, c in compared
     ]
-    return table("expected values", columns, rows)
+    return [table(f"expected values, {result.target}", columns, rows)] if rows else []
 
 
 def to_json(chain: Chain, results: Sequence[ChainResult]) -> dict[str, object]:

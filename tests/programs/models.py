@@ -228,3 +228,12 @@ def decode_layer() -> Arrays:
         "attended": stored(attended),
         "x": x.astype(np.float32),
     }
+
+
+@program("model/mlp")
+def mlp() -> Arrays:
+    """The chain of five launches; what a kernel stores as bf16 is rounded to it."""
+    x = randn((16, 256), 321).astype(np.float64)
+    w_up, w_down = bf16(randn((256, 1024), 323)), bf16(randn((512, 256), 324))
+    hidden = swiglu(norm(x, randn((1, 256), 322), 0.0625) @ w_up, 512**-0.5)
+    return {"hidden": stored(hidden), "x": (x + hidden @ w_down).astype(np.float32)}

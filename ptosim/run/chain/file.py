@@ -224,14 +224,15 @@ class _Reader:
             top.get("counter", "repeat"),
         )
         made.kernels = self._kernels(top.get("kernels", {}), folder)
-        made.buffers = self.texts(("buffers",), top.get("buffers", {}))
+        buffers = top.get("buffers", {})
+        made.buffers = self.texts(("buffers",), buffers)
         if top.get("launch") == []:
             self.sink.report("PTO1083", "the file has no launch", help="write a `[[launch]]`")
         for number, one in enumerate(top.get("launch", ())):
-            launch = self._launch(("launch", number), one, made)
+            launch = self._launch(("launch", number), one, top)
             made.launches += [launch] if launch is not None else []
-        made.expect = self._expect(("expect",), top.get("expect", {}), made.buffers)
-        made.tolerance = self._tolerance(top.get("tolerance", {}), made.buffers)
+        made.expect = self._expect(("expect",), top.get("expect", {}), buffers)
+        made.tolerance = self._tolerance(top.get("tolerance", {}), buffers)
         if made.count > MAX_LAUNCHES:
             self.sink.report(
                 "PTO1082",
@@ -258,21 +259,21 @@ class _Reader:
         return found
 
     def _launch(
-        self, path: KeyPath, table: Mapping[str, Any], file: ChainFile
+        self, path: KeyPath, table: Mapping[str, Any], top: Mapping[str, Any]
     ) -> LaunchEntry | None:
         what = f"launch {int(path[-1]) + 1}"
         read = self.table(path, table, _OF_LAUNCH, what, ("kernel", "args"))
         kernel = read.get("kernel")
         if kernel is None or "args" not in read:
             return None
-        if not self.known((*path, "kernel"), kernel, file.kernels, "kernel"):
+        if not self.known((*path, "kernel"), kernel, top.get("kernels", {}), "kernel"):
             return None
         args = {
             name: value
             for name, value in read["args"].items()
             if self.fits((*path, "args", name), value, _ARGUMENT)
         }
-        expect = self._expect((*path, "expect"), read.get("expect", {}), file.buffers)
+        expect = self._expect((*path, "expect"), read.get("expect", {}), top.get("buffers", {}))
         return LaunchEntry(
             read.get("name", kernel),
             kernel,
@@ -285,13 +286,13 @@ class _Reader:
         )
 
     def _expect(
-        self, path: KeyPath, table: Mapping[str, Any], buffers: Mapping[str, str]
+        self, path: KeyPath, table: Mapping[str, Any], buffers: Mapping[str, Any]
     ) -> dict[str, str]:
         texts = self.texts(path, table)
         return {n: v for n, v in texts.items() if self.known((*path, n), n, buffers, "buffer")}
 
     def _tolerance(
-        self, table: Mapping[str, Any], buffers: Mapping[str, str]
+        self, table: Mapping[str, Any], buffers: Mapping[str, Any]
     ) -> dict[str, Tolerance]:
         found = {}
         for name, value in table.items():
