@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ptosim.expand.logical.spills import spills
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
@@ -14,7 +15,8 @@ from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.lint import lints
 from ptosim.passes.verify.checks.page import page_notes
 from ptosim.run.parts import parts, the_only
-from ptosim.run.sources import read_source
+from ptosim.run.sidecar import sidecar_of
+from ptosim.run.sources import path_of, read_source
 
 if TYPE_CHECKING:
     from ptosim.debug.program import Program
@@ -28,7 +30,7 @@ def load(
     *,
     target: str | None = None,
     level: int | None = None,
-    profile: str = "hw",
+    profile: str | None = None,
     sync: str | None = None,
     filename: str | None = None,
     compat: str | None = None,
@@ -38,14 +40,25 @@ def load(
     """Parse and check a program (a path, or its text) and return it ready to run.
 
     `compat` is the date of the language that the text is read as: `2026-08` or `2026-04`; with
-    `legacy` what other dates spell is read too. Raises
+    `legacy` what other dates spell is read too. A file's sidecar (`kernel.toml` beside
+    `kernel.pto`) says what is left open: target, level, sync, compat, profile (else hw). Raises
     ProgramError, which carries every finding, if the program is wrong, UsageError for options that
     mean nothing or a file that cannot be read."""
     text = the_only(read_source(source, filename))
-    front = run_frontend(text, FrontOptions(target, level, sync, compat, legacy=legacy))
+    path = path_of(source)
+    sidecar = sidecar_of(path) if path is not None else None
+    kept = sidecar.options if sidecar is not None else {}
+    options = FrontOptions(
+        target or (sidecar.targets[0] if sidecar is not None and sidecar.targets else None),
+        kept.get("level") if level is None else level,
+        kept.get("sync") if sync is None else sync,
+        kept.get("compat") if compat is None else compat,
+        legacy=legacy,
+    )
+    front = run_frontend(text, options)
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
-    return Program.of(front, profile, switches)
+    return Program.of(front, profile or kept.get("profile") or "hw", switches, sidecar)
 
 
 def load_chain(
@@ -118,12 +131,25 @@ def check_source(
     args: Mapping[str, Any] | None = None,
     dry_run: bool | None = None,
     redundant: bool = False,
+    planner: str | None = None,
+    dump: bool = False,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
-    what its synchronisation could do without. Raises UsageError for options and arguments that
+    what its synchronisation could do without. A `dump` of the assembler's passes may have what they
+    add, and is not followed. Raises UsageError for options and arguments that
     mean nothing."""
-    options = FrontOptions(target, level, sync, compat, legacy=legacy, followed=entry)
+    options = FrontOptions(
+        target,
+        level,
+        sync,
+        compat,
+        legacy=legacy,
+        dump=dump,
+        planner=planner,
+        followed=entry,
+    )
+    dry_run = False if dump else dry_run
     front = run_frontend(source, options)
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
@@ -132,6 +158,7 @@ def check_source(
         checked.findings += page_notes(front.resolved)
     if dry_run is not False and not front.sink.has_errors:  # else the assembler's verdict alone
         checked.findings += lints(front.resolved)
+        checked.findings += spills(front.resolved) if not front.sink.is_rejected else ()
     if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
     from ptosim.run.program import LoadedProgram  # brings NumPy; a check of the text does without

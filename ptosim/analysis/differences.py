@@ -12,8 +12,9 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import ProgramError, PtosimError, Trap, UnsupportedError, UsageError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.run.choices import Choices
-from ptosim.run.compare import Comparison, Tolerance, compare
+from ptosim.run.compare import Comparison, compare
 from ptosim.run.program import LoadedProgram
+from ptosim.run.tolerance import Tolerance
 
 
 @dataclass(slots=True)

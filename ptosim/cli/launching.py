@@ -8,8 +8,8 @@ from dataclasses import fields, replace
 from ptosim.cli import options as shared
 from ptosim.run import values
 from ptosim.run.choices import Choices
-from ptosim.run.compare import Tolerance
 from ptosim.run.options import MAX_INSTRUCTIONS
+from ptosim.run.tolerance import Tolerance
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:

@@ -18,8 +18,9 @@ from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.run import values
 from ptosim.run.choices import Choices
-from ptosim.run.compare import Comparison, Tolerance, compare
+from ptosim.run.compare import Comparison, compare
 from ptosim.run.results import Result
+from ptosim.run.tolerance import Tolerance
 from ptosim.views import run_report
 from ptosim.views.diagnostics.export import Findings
 from ptosim.views.diagnostics.render import count_line

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from ptosim.ground.ir.types import BLOCK_BITS, DType, TileType
 
-Index = TypeVar("Index", int, np.ndarray)
+if TYPE_CHECKING:  # rules read layouts, and a check of the text alone does without NumPy
+    import numpy as np
+
+Index = TypeVar("Index", int, "np.ndarray")
 
 
 @dataclass(frozen=True, slots=True)

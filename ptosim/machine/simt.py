@@ -4,9 +4,10 @@ debugger shows of the last launch."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:  # rules read the limits, and a check of the text alone does without NumPy
+    import numpy as np
 
 WARP = 32
 """Threads of a warp: consecutive linear ids (PTO micro-instruction specification, SIMT)."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
-from ptosim.run.compare import Tolerance
+from ptosim.run.case import kept_arguments, kept_expectations
 from ptosim.run.options import RunOptions
 from ptosim.run.program import LoadedProgram
 from ptosim.run.sidecar import OPTIONS, Sidecar, sidecar_of
 from ptosim.run.sources import open_source, source_path
+from ptosim.run.tolerance import Tolerance
 from ptosim.run.values import parse_spec
 
 _RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name != "in_place")
@@ -29,6 +30,7 @@ class Choices:
     sync: str | None = None
     compat: str | None = None
     legacy: bool = False
+    planner: str | None = None
     profile: str | None = None
     switches: Mapping[str, str] = field(default_factory=dict)
     entry: str | None = None
@@ -57,7 +59,13 @@ class Choices:
         """Return the program as the static checks leave it."""
         source = open_source(self.file)
         asked = FrontOptions(
-            self.target, self.level, self.sync, self.compat, self.entry, self.legacy
+            self.target,
+            self.level,
+            self.sync,
+            self.compat,
+            self.entry,
+            legacy=self.legacy,
+            planner=self.planner,
         )
         return run_frontend(source, asked)
 
@@ -67,7 +75,7 @@ class Choices:
         It lives as long as the process, so the garbage collector need not go through it again and
         again; with thousands of operations each time would take a tenth of a second.
         """
-        program = LoadedProgram.of(self.front(), self.profile or "hw", self.switches)
+        program = LoadedProgram.of(self.front(), self.profile or "hw", self.switches, self.sidecar)
         gc.freeze()
         return program
 
@@ -75,20 +83,13 @@ class Choices:
         """Return the arguments of the sidecar, and those that were given over them."""
         args: dict[str, Any] = {}
         if self.sidecar is not None:
-            folder = self.sidecar.folder
-            args.update((n, parse_spec(s, folder)) for n, s in self.sidecar.args.items())
+            args.update(kept_arguments(self.sidecar))
         args.update((name, parse_spec(spec)) for name, spec in self.args.items())
         return args
 
     def expected(self) -> dict[str, tuple[Any, Tolerance]]:
         """Return the outputs that the sidecar expects, as long as its own arguments are used."""
-        sidecar = self.sidecar
-        if sidecar is None or self.args:
-            return {}
-        return {
-            name: (parse_spec(spec, sidecar.folder), sidecar.tolerance.get(name, Tolerance()))
-            for name, spec in sidecar.expect.items()
-        }
+        return kept_expectations(self.sidecar) if self.sidecar is not None and not self.args else {}
 
     def run_options(self, *names: str) -> dict[str, Any]:
         """Return keyword arguments of `RunOptions`, all of them or those of these names, without

@@ -15,9 +15,12 @@ from ptosim.passes.place.cores import peer_functions
 from ptosim.passes.targets import check_target_word
 from ptosim.run import arguments
 from ptosim.run.arguments import Arg
+from ptosim.run.case import kept_arguments, kept_expectations
 from ptosim.run.launch import Launch
 from ptosim.run.options import MAX_INSTRUCTIONS, Args, RunOptions
 from ptosim.run.results import Result
+from ptosim.run.sidecar import Sidecar
+from ptosim.run.tolerance import Tolerance
 from ptosim.semantics.base import families
 
 if TYPE_CHECKING:
@@ -34,15 +37,23 @@ class LoadedProgram:
     """The checked module."""
     profile: Profile
     """The semantic profile."""
+    sidecar: Sidecar | None = None
+    """What a file beside the program keeps: arguments, expectations, choices of a launch."""
 
     @classmethod
-    def of(cls, front: Front, profile: str, switches: Mapping[str, str] | None = None) -> Self:
+    def of(
+        cls,
+        front: Front,
+        profile: str,
+        switches: Mapping[str, str] | None = None,
+        sidecar: Sidecar | None = None,
+    ) -> Self:
         """Return the program of a checked module, with a profile by name. Raises ProgramError if
         the checks found errors, UsageError for a profile or switch that does not exist."""
         chosen = make_profile(profile, front.target, switches)
         if front.sink.is_rejected:
             raise rejected(list(front.sink))
-        return cls(front, chosen)
+        return cls(front, chosen, sidecar)
 
     @property
     def target(self) -> str:
@@ -109,14 +120,14 @@ class LoadedProgram:
         args: Args = None,
         *,
         entry: str | None = None,
-        block_num: int = 1,
+        block_num: int | None = None,
         sanitize: str = "all",
         timing: bool = True,
         commit: str = "program",
         uninit: str = "poison",
-        seed: int = 0,
+        seed: int | None = None,
         max_instructions: int = MAX_INSTRUCTIONS,
-        ranks: int = 1,
+        ranks: int | None = None,
         in_place: bool = False,
         observers: Sequence[Any] = (),
     ) -> Result:
@@ -131,12 +142,28 @@ class LoadedProgram:
 
         With `ranks` N devices run the entry, each with its own blocks, in one address space: `args`
         is a mapping for each, or has `name@R` for rank R; outputs are `name@R`.
+
+        Without `args` those of the sidecar are taken, if the program has one, and its `entry`,
+        `block_num`, `seed` and `ranks` where they are left open.
         """
+        if args is None and self.sidecar is not None:
+            kept = self.sidecar.options
+            args = kept_arguments(self.sidecar)
+            entry = kept.get("entry") if entry is None else entry
+            block_num = kept.get("block_num") if block_num is None else block_num
+            seed = kept.get("seed") if seed is None else seed
+            ranks = kept.get("ranks") if ranks is None else ranks
         options = RunOptions(
-            block_num, sanitize, timing, commit, uninit, seed, max_instructions, ranks, in_place
-        )
+            1 if block_num is None else block_num, sanitize, timing, commit, uninit,
+            0 if seed is None else seed, max_instructions, 1 if ranks is None else ranks, in_place,
+        )  # fmt: skip
         launch = Launch(self.front, self.profile, options).prepare(self.entry(entry), args)
         return launch.run(observers)
+
+    def expected(self) -> dict[str, tuple[Any, Tolerance]]:
+        """Return what the sidecar expects of a run with its own arguments: values and tolerance by
+        output."""
+        return kept_expectations(self.sidecar) if self.sidecar is not None else {}
 
     def cost(
         self,
@@ -170,6 +197,14 @@ class LoadedProgram:
         if target is None or check_target_word(target) in names:
             return self
         sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
-        asked = FrontOptions(target, front.level, sync, front.compat, front.entry, front.legacy)
+        asked = FrontOptions(
+            target,
+            front.level,
+            sync,
+            front.compat,
+            front.entry,
+            legacy=front.legacy,
+            planner=front.resolved.planner,
+        )
         other = run_frontend(front.source, asked)
-        return self.of(other, self.profile.name)
+        return self.of(other, self.profile.name, sidecar=self.sidecar)

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.run.compare import Tolerance
+from ptosim.run.tolerance import Tolerance
 
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
     """Inputs and expectations that are kept with a program."""
 
-    folder: Path
+    path: Path
     summary: str = ""
     targets: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)  # those of OPTIONS
@@ -34,6 +34,11 @@ class Sidecar:
     tolerance: dict[str, Tolerance] = field(default_factory=dict)
     exit_code: int = 0  # of programs that are wrong on purpose
     codes: tuple[str, ...] = ()  # the findings that they are there to show
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are that it names."""
+        return self.path.parent
 
 
 OPTIONS = ("level", "entry", "block_num", "ranks", "profile", "seed", "sync", "compat")
@@ -52,7 +57,7 @@ def sidecar_of(program: Path) -> Sidecar | None:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError) as problem:
         raise UsageError(f"{path}: {problem}") from problem
     return Sidecar(
-        path.parent,
+        path,
         table.get("summary", ""),
         tuple(table.get("targets", ())),
         {k: table[k] for k in OPTIONS if k in table},

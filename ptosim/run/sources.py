@@ -27,9 +27,9 @@ def read_source(source: str | Path | Source, filename: str | None = None) -> Sou
     """
     if isinstance(source, Source):
         return source
-    if isinstance(source, Path) or _names_file(source):
-        file, part = split_part(str(source))
-        path = Path(file)
+    path = path_of(source)
+    if path is not None:
+        part = split_part(str(source))[1]
         try:
             text = path.read_bytes().decode("utf-8-sig")
         except OSError as problem:
@@ -38,7 +38,14 @@ def read_source(source: str | Path | Source, filename: str | None = None) -> Sou
             raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
         whole = Source(filename or str(path), snippet_of(text))
         return part_named(whole, part) if part else whole
-    return Source(filename or "<text>", snippet_of(source))
+    return Source(filename or "<text>", snippet_of(str(source)))
+
+
+def path_of(source: str | Path | Source) -> Path | None:
+    """Return the path of a file that is given by its name, without its part; None for a text."""
+    if isinstance(source, Path) or (isinstance(source, str) and _names_file(source)):
+        return Path(split_part(str(source))[0])
+    return None
 
 
 def snippet_of(text: str) -> str:

@@ -200,11 +200,9 @@ def _subview(op: Operation) -> bool:
     attr = op.attrs.get("sizes")
     if attr is None or len(segments) != 4 or segments[0] != 1 or sum(segments) != count:
         return False
+    start = attr.key.start if attr.key is not None else op.start
     listed = attr.atom if isinstance(attr.atom, list) else []
-    sizes = [a.atom for a in listed] or [
-        Tok("INT", str(n), attr.key.start) for n in numbers(attr) or ()
-    ]
-    start = attr.key.start
+    sizes = [a.atom for a in listed] or [Tok("INT", str(n), start) for n in numbers(attr) or ()]
     offsets, valid = op.ins[1 : 1 + segments[1]], op.ins[1 + segments[1] :]
     op.items = [
         Node("indexed", [op.ins[0], *offsets], op.ins[0].start),
@@ -216,6 +214,15 @@ def _subview(op: Operation) -> bool:
     for key in ("sizes", *_QUIET):
         op.attrs.pop(key, None)
     return False  # the short form is not one of the core operations'
+
+
+def _print(op: Operation) -> bool:
+    """The format is a property; in the short form it is the first input."""
+    attr = op.attrs.get("format")
+    if attr is not None and len(op.ins) == 1 and isinstance(attr.atom, Tok):
+        del op.attrs["format"]
+        op.form, op.ins = "dps", [attr.atom, *op.ins]
+    return False
 
 
 # -- branches between blocks ----------------------------------------------------------------------
@@ -297,5 +304,6 @@ _READERS: dict[str, Callable[[Any], bool]] = {
     "pto.section.cube": _scope,
     "pto.section.vector": _scope,
     "memref.reinterpret_cast": _reinterpret,
+    "pto.print": _print,
     "pto.subview": _subview,
 }

@@ -17,6 +17,8 @@ from ptosim.views.header import header, heading
 from ptosim.views.table import Part, table
 
 SHOWN_VALUES = 6
+_MOST_ULP = 10_000
+"""Farther apart than this, values have nothing to do with each other."""
 _CHUNK = 1 << 20
 """Elements of an output that are looked at together."""
 
@@ -30,6 +32,8 @@ def renderables(
 ) -> list[Part]:
     """Return the report as rich renderables."""
     parts: list[Part] = [heading(program, entry)]
+    if program.sidecar is not None:
+        parts.append(Text(f"arguments and expectations: {program.sidecar.path.name}"))
     if result.generated:
         parts += [Text(), Text("left out, data generated:")]
         parts += [Text(f"  {name}: {what}") for name, what in result.generated.items()]
@@ -93,7 +97,9 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
             place = ",".join(map(str, c.first))
             where = f"[{place}]: {c.got} instead of {c.expected}"
         verdict = "ok" if c.passed else "DIFFERS"
-        difference = f"{c.max_difference:g}" + (f" ({c.max_ulp} ulp)" if c.max_ulp else "")
+        difference = f"{c.max_difference:g}"
+        if c.max_ulp is not None and 0 < c.max_ulp < _MOST_ULP:
+            difference += f" ({c.max_ulp} ulp)"
         rows.append((c.name, verdict, c.count, c.mismatches, difference, c.tolerance, where))
     columns = ("name", "verdict", ">elements", ">mismatches", ">max |difference|", "tolerance",
                "first mismatch")  # fmt: skip

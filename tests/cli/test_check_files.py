@@ -112,3 +112,13 @@ def test_colours_as_the_environment_asks(cli, folder, monkeypatch, environment, 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert ("\x1b[" in cli("check", "b.pto").err) is colored
+
+
+def test_a_check_of_the_text_alone_does_without_numpy() -> None:
+    """The verdict of a commit hook is there before NumPy would be loaded."""
+    code = (
+        "import sys; from ptosim.cli.main import main; "
+        "main(['check', '@basics/vadd', '--no-dry-run', '-q']); "
+        "sys.exit('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import ptosim
+from ptosim.ground.isa.paths import programs_directory
+from ptosim.run.compare import compare
 
 DYNAMIC = """module attributes {pto.target_arch = "a5"} {
   func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %no: !pto.ptr<f32>, %n: i32) attributes {pto.entry} {
@@ -96,3 +100,20 @@ def test_files_of_narrow_floats_say_what_they_hold(cli, tmp_path) -> None:
     program.write_text(text.replace("tile_buf<vec, ", "tile<"), encoding="utf-8")
     outcome = cli("run", program, "--target", "a5", "--out", f"a={name}")
     assert (outcome.code, "holds the bits of bfloat16" in outcome.err) == (0, True), outcome.err
+
+
+def test_a_sidecar_is_used_from_python_as_on_the_command_line(cli, tmp_path) -> None:
+    """`load` takes target and date from it, `run` without arguments its arguments; the report of
+    the command line names it."""
+    shutil.copytree(programs_directory() / "basics", tmp_path / "basics")
+    path = tmp_path / "basics" / "vadd.pto"
+    program = ptosim.load(path)
+    assert program.target == "a2a3"  # the first of its targets
+    result = program.run()
+    assert result.generated == {}
+    for name, (expected, tolerance) in program.expected().items():
+        assert compare(name, result.outputs[name], expected, tolerance).passed
+    assert ptosim.load(path, target="a5").target == "a5"  # what is given wins
+    assert "vadd.toml" in cli("run", path).out
+    path.with_suffix(".toml").unlink()
+    assert ptosim.load(path).expected() == {}

@@ -148,3 +148,22 @@ def test_the_valid_extents_of_a_tile():
         f"pto.store_scalar %kf, %p[%c1] : {P}, f32",
     )
     assert found[:2] == [5.0, 4.0]
+
+
+def test_a_loop_that_is_a_region_has_its_scalar_accesses_inside():
+    """`llvm.loop.aivector_scope`: as if the loop were in a written region."""
+    body = [
+        "scf.for %i = %c0 to %c4 step %c1 {",
+        "%at = arith.muli %i, %c64 : index",
+        ALL,
+        f"%s = pto.load_scalar %p[%at] : {P} -> f32",
+        f"%v = pto.vlds %p[%at] : {P} -> {V}",
+        f"%w = pto.vadds %v, %s, %m : {V}, f32, {M} -> {V}",
+        f"pto.vsts %w, %p[%at], %m : {V}, {P}, {M}",
+    ]
+    found, marked = run(*body, "} {llvm.loop.aivector_scope}")
+    expected, written = run("pto.vecscope {", *body, "}", "}")
+    assert found == expected
+    assert found[64:66] == [128.0, 129.0]
+    assert marked.cycles == written.cycles
+    assert marked.findings == []

@@ -184,7 +184,7 @@ def a_valid_shape_beyond_its_tile(k: Kernel, wrong: bool) -> None:
     _dynamic(k, 16)
 
 
-@fault("PTO2045", "a2a3", "a5", cure="")
+@fault("PTO2017", "a2a3", "a5", cure="")
 def a_valid_shape_set_too_large(k: Kernel, wrong: bool) -> None:
     x = k.dynamic("a", "f32", 16, 64, (k.const(16), k.const(64)))
     k.line(f"pto.set_validshape %a, {k.const(16)}, {k.const(65 if wrong else 64)} : {x.type}")

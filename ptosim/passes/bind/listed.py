@@ -25,7 +25,7 @@ class Listed(Naming):
             operand = op.bound.get(name)
             if isinstance(operand, Operand):
                 self._has_type(operand, ScalarType(dtype(word)))
-        if op.form != "items":
+        if op.form != "items" or definition.form == "generic":
             return
         operands = list(_listed(op, definition))
         tokens = type_tokens(op)

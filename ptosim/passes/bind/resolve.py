@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -326,10 +326,8 @@ class _Resolver(Listed, Structured):
             return [window_type(op, rule[7:])]
         if rule.startswith("part:"):
             return [_part_type(op, rule[5:])]
-        if rule == "pair":
-            return [operand_type(op, "lhs")] * 2
-        if rule == "extended":
-            return [operand_type(op, "lhs"), ScalarType(dtype("i1"))]
+        if rule in _BY_LHS:
+            return _BY_LHS[rule](operand_type(op, "lhs"))
         results = len(op.variant.outs) if op.variant is not None else 1
         return [parse_type(rule).type] * max(results, 1)
 
@@ -379,6 +377,21 @@ def operand_type(op: Operation, name: str) -> Type:
     """Return the type of a bound operand."""
     operand = op.bound.get(name)
     return (operand.type if operand is not None else None) or ErrorType()
+
+
+def _truth_of(type_: Type) -> Type:
+    """The type of a comparison: a bit, or one for each number of a small vector."""
+    if isinstance(type_, VectorType):
+        return VectorType(type_.dims, dtype("i1"), type_.kind, is_unranked=type_.is_unranked)
+    return ScalarType(dtype("i1"))
+
+
+_BY_LHS: dict[str, Callable[[Type], list[Type]]] = {
+    "pair": lambda lhs: [lhs, lhs],
+    "truth": lambda lhs: [_truth_of(lhs)],
+    "extended": lambda lhs: [lhs, ScalarType(dtype("i1"))],
+}
+"""The types of results that the first operand decides, by the rule of the row."""
 
 
 def _part_type(op: Operation, name: str) -> Type:

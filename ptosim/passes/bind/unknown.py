@@ -26,10 +26,10 @@ def unknown_operation(op: Operation, source: Source, date: str) -> Diagnostic:
     start = op.name_end - len(op.name) if op.form != "generic" else op.start
     found = unknown_name(op.name, Span(source, start, op.name_end), date)
     row = isa().get(op.name)
-    if op.form == "generic" and row is None and found.code == "PTO1003":
+    if op.form == "generic" and found.code in ("PTO1003", "PTO0010"):
         dialect = op.name.partition(".")[0]
         message = f"unregistered operation '{op.name}' found in dialect ('{dialect}')"
-        return replace(found, message=message)
+        return replace(found, message=f"{message}: {found.message}" if row else message)
     if row is None or row.clause is None or op.form != "dps":
         return found
     return replace(found, fixes=tuple(_with_clause(op, row, row.clause, source)))

@@ -25,6 +25,10 @@ OF_REGISTERS = frozenset(("vector_region", "loads", "stores"))
 """Traits of operations that can be of registers without making one."""
 
 
+WHOLE = "llvm.loop.aivector_scope"
+"""The attribute of a loop that is a region."""
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """Operations of a block that become a region: its first and last one are of registers."""
@@ -46,14 +50,14 @@ def runs_of(blocks: Iterable[Block]) -> Iterator[Run]:
     for block in blocks:
         yield from _runs(block)
         for op in block.run:
-            if not op.has("vector_region") and not _is_member(op):
+            if not op.has("vector_region") and not is_whole(op) and not _is_member(op):
                 yield from runs_of(b for region in op.regions for b in region.blocks)
 
 
 def _runs(block: Block) -> Iterator[Run]:
     waiting: list[Operation] = []
     for op in (*block.run, None):
-        if op is not None and (_is_member(op) or _is_number(op)):
+        if op is not None and not is_whole(op) and (_is_member(op) or _is_number(op)):
             waiting.append(op)
             continue
         at = [k for k, o in enumerate(waiting) if _is_member(o)]
@@ -61,6 +65,13 @@ def _runs(block: Block) -> Iterator[Run]:
             ops = waiting[at[0] : at[-1] + 1]
             yield Run(block, ops, set(walk(ops)))
         waiting = []
+        if op is not None and is_whole(op):
+            yield Run(block, [op], set(walk([op])))
+
+
+def is_whole(op: Operation) -> bool:
+    """True for a loop that the text makes a region of its own, whatever is in it."""
+    return WHOLE in op.attrs and op.has("loop")
 
 
 def _is_member(op: Operation) -> bool:
@@ -150,7 +161,7 @@ def wrap(function: Function, row: OpDef) -> None:
         first = block.run.index(run.ops[0])
         rest = block.run[first + len(run.ops) :]
         made = [o for o in run.ops if o in hoisted]
-        if any(map(_is_member, ops)):
+        if any(is_whole(o) or _is_member(o) for o in ops):
             region = around([*_made_again(run), *ops], row)
             region.start, region.name_end = run.ops[0].start, run.ops[0].name_end
             made.append(region)

@@ -185,12 +185,16 @@ def check_lists(op: Operation, source: Source) -> Iterator[Diagnostic]:
             )
 
 
-def check_type_lists(op: Operation, source: Source, *, needs_types: bool) -> Iterator[Diagnostic]:
+def check_type_lists(
+    op: Operation, source: Source, *, needs_types: bool, in_full: bool = False
+) -> Iterator[Diagnostic]:
     """Report lists with more or fewer types than operands, as the assembler's parser does.
 
     A list may leave out the types of literals, of indices (`%v[%i, %j] : V`) and of named operands
-    (`key = %v`). A list without any type is a short form of PTO-AS lines and of snippets; a program
-    `needs_types`.
+    (`key = %v`); without parentheses of everything of type index. A list without any type is a
+    short form of PTO-AS lines and of snippets; a program `needs_types`. `in_full`: of an operation
+    whose list has a type for every operand, also without parentheses; a list without `->` of an
+    operation with results has only theirs.
     """
     for what, entries, types in _typed_lists(op):
         written = [entry for entry in entries if entry.__class__ is not dict]
@@ -200,15 +204,32 @@ def check_type_lists(op: Operation, source: Source, *, needs_types: bool) -> Ite
             yield _mismatch(op, source, what, values, types)
     if needs_types and _is_untyped(op):
         yield _mismatch(op, source, "operand", sum(map(count_values, op.items)), ())
-    if op.form != "items" or not _in_parentheses(op):
+    if op.form != "items":
         return
     types = type_tokens(op)
     values = sum(map(count_values, op.items))
-    named = sum(count_values(item) for item in op.items if is_named(item))
     indices = sum(map(count_indices, op.items))
     literals = sum(map(is_literal, op.items))
-    if len(types) not in (values, values - indices, values - named, values + literals):
+    if _in_parentheses(op):
+        named = sum(count_values(item) for item in op.items if is_named(item))
+        fits = len(types) in (values, values - indices, values - named, values + literals)
+    else:
+        bracketed = sum(map(_indexing_literals, op.items))
+        fits = not in_full or not _has_list(op) or "types_once" in op.traits
+        counted = sum(1 for v in op.operand_values() if str(v.type) == "index")
+        fits = fits or values - max(indices, counted) <= len(types) <= values + literals + bracketed
+    if not fits:
         yield _mismatch(op, source, "operand", values, types)
+
+
+def _has_list(op: Operation) -> bool:
+    """True for a list of the types of operands."""
+    return bool(op.types) and (op.arrow is not None or not op.results)
+
+
+def _indexing_literals(item: Any) -> int:
+    """Return how many indices of an item are numbers."""
+    return sum(1 for part in item.parts[1:] if is_literal(part)) if _is_indexed(item) else 0
 
 
 def check_form(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:

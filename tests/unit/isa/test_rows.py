@@ -23,7 +23,7 @@ from ptosim.passes.verify.rule_views import CALLS
 FILES = sorted((isa_directory() / "ops").glob("*.toml"))
 PIPES = {name.removeprefix("PIPE_") for name in enums()["pipe"].members}
 ATTRIBUTE_TYPES = {"int", "bool", "float", "str", "symbol", "any"}
-RESULT_TYPES = re.compile(r"last|first|pair|extended|(like|window|part|element):\w+")
+RESULT_TYPES = re.compile(r"last|first|pair|extended|truth|(like|window|part|element):\w+")
 
 
 def rows() -> Iterator[OpDef]:
@@ -56,7 +56,16 @@ def test_every_row_says_what_it_is() -> None:
         assert set(row.status) == set(TARGETS), row.name
 
 
-FACTS = {"level", "level_inferred", "target_named", "backend", "micro_backend", "tile_operations"}
+FACTS = {
+    "spelled",
+    "in_order",
+    "level",
+    "level_inferred",
+    "target_named",
+    "backend",
+    "micro_backend",
+    "tile_operations",
+}
 
 
 def test_expressions_use_only_names_of_their_row() -> None:

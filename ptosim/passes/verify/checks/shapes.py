@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
@@ -34,7 +34,7 @@ def tiles(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             elif "keeps_axis" in op.traits and op.bound.keys() >= {"row", "sizes"}:
                 yield from _subset(op, source)
             elif "sets_valid" in op.traits and op.bound:
-                yield from _set_valid(op, function, source)
+                yield from _set_valid(op, function, source, is_rule=aligned)
 
 
 # -- shapes ----------------------------------------------------------------------------------------
@@ -162,9 +162,14 @@ def _fault(op: Operation, code: str, text: str, source: Source) -> Diagnostic:
 # -- set_validshape --------------------------------------------------------------------------------
 
 
-def _set_valid(op: Operation, function: Function, source: Source) -> Iterator[Diagnostic]:
+def _set_valid(
+    op: Operation, function: Function, source: Source, *, is_rule: bool
+) -> Iterator[Diagnostic]:
+    """The tile is allocated here; with `is_rule` the row of the operation checks the constants."""
     tile: Operand = op.bound["source"]
-    if tile.value in function.args and not function.implicit:
+    maker = tile.value.owner if tile.value is not None else None
+    is_window = is_rule and maker is not None and "window" in maker.traits
+    if is_window or (tile.value in function.args and not function.implicit):
         yield finding(
             "PTO2028",
             f"'{op.name}' op requires a locally bound tile source; function arguments/results are "
@@ -172,7 +177,7 @@ def _set_valid(op: Operation, function: Function, source: Source) -> Iterator[Di
             operand_span(tile, op, source),
             help="set the valid shape in the function that allocates the tile",
         )
-    if not isinstance(tile.type, TileType):
+    if is_rule or not isinstance(tile.type, TileType):
         return
     for name, limit in (("valid_row", tile.type.rows), ("valid_col", tile.type.cols)):
         extent = constant(op.bound[name])
@@ -246,6 +251,7 @@ def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
             roots |= {op.results[0]: root} if root is not None else {}
         elif ambiguous:
             _note_tile(op, roots, ambiguous)
+    yield from _tables(resolved, roots, ambiguous)
     for op, layouts in ambiguous.items():
         if len(layouts) == 1:
             resolved.layouts[op] = layouts.pop()
@@ -267,8 +273,9 @@ def _view_layout(
 ) -> Iterator[Diagnostic]:
     given = op.attributes["layout"]
     resolved.layouts[op] = given or "nd"
-    if given in _SCALE_TABLES:
-        yield from _scale_table(op, given, resolved.module.source)
+    if given in _SCALE_TABLES:  # boxes of 16 lines and two groups are five dimensions
+        sizes = op.bound.get("shape")
+        resolved.layouts[op] = given if isinstance(sizes, list) and len(sizes) == 5 else "nd"
         return
     shape, strides = _static(op, "shape"), _static(op, "strides")
     if not shape or not strides or len(shape) != len(strides):
@@ -282,17 +289,21 @@ def _view_layout(
         yield _other_layout(op, given, layout, (shape, strides), resolved.module.source)
 
 
-def _scale_table(op: Operation, layout: str, source: Source) -> Iterator[Diagnostic]:
-    """The scales of a matrix in boxes of 16 lines and two groups: five dimensions."""
-    sizes = op.bound.get("shape")
-    if isinstance(sizes, list) and len(sizes) != 5:
-        yield finding(
-            "PTO8004",
-            f"'{op.name}' op: this version does not have views of layout {layout} with "
-            f"{len(sizes)} dimensions",
-            op.span(source),
-            notes=("a table of scales has the sizes [1, lines/16, groups/2, 16, 2]",),
-        )
+def _tables(
+    resolved: ResolvedModule, roots: dict[Value, Operation], ambiguous: Collection[Operation]
+) -> Iterator[Diagnostic]:
+    """Report tables that are not laid out row by row; one whose view is not seen may be."""
+    source = resolved.module.source
+    for op in resolved.ops:
+        root = _root(op.bound.get("mem"), roots) if "nd_table" in op.traits else None
+        if root is not None and root not in ambiguous and resolved.layouts[root] != "nd":
+            yield finding(
+                "PTO2018",
+                f"'{op.name}' op expects mem to use ND logical layout, not "
+                f"{resolved.layouts[root]}",
+                operand_span(op.bound["mem"], op, source),
+                help="indices count rows and elements in row-major order: make the view row by row",
+            )
 
 
 def _other_layout(

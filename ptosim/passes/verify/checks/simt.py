@@ -10,12 +10,15 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Attr, Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import Type, VectorType
+from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.source import Source
 from ptosim.machine.simt import MAX_THREADS
 from ptosim.passes.bind.names import compatible
+from ptosim.passes.place.sides import SIMT, has_registers
 
 ENTRY = "pto.simt_entry"
+_OF_KERNELS = frozenset(("micro_dma", "micro_cube", "memory", "matmul", "elementwise", "pipes"))
+"""Families of operations that no thread executes."""
 _LIMITS = {"pto.simt_max_threads": MAX_THREADS, "pto.simt_max_registers": 128}
 _TRAITS = frozenset(
     ("launches", "simt_region", "sets_launch", "simt_only", "simt_entry_only", "atomic_update",
@@ -29,7 +32,8 @@ def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     for function in resolved.functions.values():
         if any(name in function.op.attrs for name in _LIMITS):
             yield from _attributes(function.op, source)
-        if not function.implicit and any(op.traits & _TRAITS for op in function.ops):
+        concerned = is_entry(function.op) or any(op.traits & _TRAITS for op in function.ops)
+        if not function.implicit and concerned:
             for op in function.body:
                 yield from _visit(op, function.op, None, resolved)
 
@@ -50,6 +54,8 @@ def _visit(
     if op.has("simt_region"):
         yield from _section(op, source)
         section = op
+    elif is_entry(function) or section is not None:
+        yield from _not_of_threads(op, source)
     if op.has("atomic_update"):
         yield from _packed_update(op, source, inside=is_entry(function) or section is not None)
     for region in op.regions:
@@ -97,6 +103,25 @@ def _wrong_place(op: Operation, entry: bool, in_section: bool) -> tuple[str, str
     return "must be inside a pto.simt_entry function or pto.section.simt", _MARK
 
 
+def _not_of_threads(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    """Registers, copies, the cube and synchronisation of pipes belong to the kernel."""
+    row = op.definition
+    if row is None or op.has("launches") or row.family.startswith(SIMT):
+        return
+    if has_registers(op) or op.has("vector_region") or op.has("flag") or op.has("barrier"):
+        what = "has no part in SIMT code, which is executed by many threads"
+    elif row.family in _OF_KERNELS:
+        what = "is an operation of the kernel, not of its threads"
+    else:
+        return
+    yield finding(
+        "PTO2181",
+        f"'{op.name}' op {what}: it must be outside pto.simt_entry functions and pto.section.simt",
+        op.span(source),
+        help="move it in front of the launch or after it",
+    )
+
+
 # -- launches --------------------------------------------------------------------------------------
 
 
@@ -107,7 +132,9 @@ def _callee(op: Operation, resolved: ResolvedModule) -> Iterator[Diagnostic]:
     function = resolved.functions.get(op.bound["callee"])
     text = None
     more: tuple[Label, ...] = ()
-    if function is None:
+    if any(str(o.type) != "i32" for o in op.bound.get("launch") or () if o.value is not None):
+        text = "expects launch dimensions of type i32"
+    elif function is None:
         text = f"'{op.bound['callee']}' does not reference a valid function"
     else:
         more = (Label(function.op.span(source), "defined here"),)
@@ -146,9 +173,10 @@ def _wrong(op: Operation, function: Function) -> str | None:
 
 
 def _section(op: Operation, source: Source) -> Iterator[Diagnostic]:
-    dims = [operand.const for operand in op.bound.get("launch") or ()]
+    launch: list[Operand] = op.bound.get("launch") or []
+    dims = [operand.const for operand in launch]
     text = None
-    if not all(isinstance(d, int) for d in dims):
+    if any(o.value is not None for o in launch) or not all(isinstance(d, int) for d in dims):
         text = "expects three integer literals as launch dimensions"
     elif any(d < 0 for d in dims):
         text = f"launch dimensions must be non-negative, got ({', '.join(map(str, dims))})"
@@ -195,6 +223,30 @@ def constants(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
                     "VPTO backend; produce FP8 values with pto.convert",
                     op.span(source),
                 )
+
+
+def bitcasts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report casts that keep the bits, between types of several sizes."""
+    for op in resolved.ops:
+        if not op.has("keeps_bits") or "operand" not in op.bound or not op.results:
+            continue
+        before, after = _bits(op.bound["operand"].type), _bits(op.results[0].type)
+        if before and after and before != after:
+            yield finding(
+                "PTO2182",
+                f"'{op.name}' op expects types of the same size, not of {before} and {after} bits",
+                op.span(resolved.module.source),
+                help="extend or truncate it before",
+            )
+
+
+def _bits(type_: Type | None) -> int:
+    """Bits of a number or a small vector; 0 for anything else."""
+    if isinstance(type_, ScalarType):
+        return type_.dtype.bits
+    if isinstance(type_, VectorType) and None not in type_.dims:
+        return type_.elem.bits * prod(d or 0 for d in type_.dims)
+    return 0
 
 
 def _is_f8(type_: Type) -> bool:

@@ -68,7 +68,8 @@ def _keeps(block: Block, source: Source) -> Iterator[Diagnostic]:
         if op not in group:
             yield _wrong(
                 op,
-                "must be in the contiguous SIMT keep epilogue group before func.return",
+                "must be placed in the SIMT epilogue before func.return: it must be in the "
+                "contiguous SIMT keep epilogue group",
                 source,
             )
     yield from _doubled(group, "keep epilogue", source)

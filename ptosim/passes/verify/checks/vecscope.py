@@ -11,7 +11,7 @@ from ptosim.ground.ir.types import AbstractTileType, TileType, Type, ViewType
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.passes.place.scopes import OF_REGISTERS, escapes, runs_of
-from ptosim.passes.place.sides import CUBE, has_registers, is_register, makes_registers
+from ptosim.passes.place.sides import CUBE, VIRTUAL, has_registers, is_register, makes_registers
 
 
 def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -45,6 +45,8 @@ def _is_for_cube(op: Operation, function: Function) -> bool:
 def _escapes(function: Function, text: str, source: Source) -> Iterator[Diagnostic]:
     runs = list(runs_of(function.op.regions[0].blocks))
     for value, user in escapes(function, runs):
+        if isinstance(value.type, VIRTUAL):
+            continue  # its regions are inferred when it has registers
         yield finding(
             "PTO3071",
             text.replace("{type}", str(value.type)),
@@ -116,7 +118,15 @@ def _inside(
     if "region_sync" in rules and op.traits & {"sync", "cross_core", "orders_pipes"}:
         yield finding(
             "PTO3070",
-            f"'{op.name}' op {rules['region_sync']}",
+            f"'{op.name}' op {rules['region_sync'].replace('{region}', scope.name)}",
+            span,
+            more=around,
+            help="move it in front of the region or after it",
+        )
+    elif "scalar_in_region" in rules and op.traits & {"on_stack", "in_local_array", "entry_only"}:
+        yield finding(
+            "PTO2180",
+            f"'{op.name}' op {rules['scalar_in_region'].replace('{region}', scope.name)}",
             span,
             more=around,
             help="move it in front of the region or after it",
