@@ -21,7 +21,9 @@ def image(seed: object = 0, size: int = SIZE) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
-def on(memory: bytes, *lines: str, setup: tuple[str, ...] = (), **options) -> tuple[bytes, list[str]]:
+def on(
+    memory: bytes, *lines: str, setup: tuple[str, ...] = (), **options
+) -> tuple[bytes, list[str]]:
     """Run lines on the first bytes of UB; `%f32` … point there, `%cN` are the numbers that occur."""
     text = "\n".join((*lines, *setup))
     numbers = sorted({int(w) for w in re.findall(r"%c(\d+)", text)})
@@ -90,9 +92,7 @@ def test_two_vectors_in_turn():
             f"pto.vmi.interleave_store %l, %h, %ui16[%c512] : {t}, {t}, {p}",
         ),
     ):
-        found, codes = on(
-            memory, load, store, f"pto.vmi.vstore %h, %ui16[%c1024] : {t}, {p}"
-        )
+        found, codes = on(memory, load, store, f"pto.vmi.vstore %h, %ui16[%c1024] : {t}, {p}")
         words = elements(memory, 2)
         expected = stored(memory, list(range(512, 552)), words[:40], 2)
         assert found == stored(expected, list(range(1024, 1044)), words[1:40:2], 2)
@@ -110,7 +110,9 @@ def test_one_element_in_every_lane():
     assert codes == []
 
 
-@pytest.mark.parametrize(("source", "wide", "width"), [("ui8", "i16", 2), ("ui8", "f32", 4), ("bf16", "f32", 4)])
+@pytest.mark.parametrize(
+    ("source", "wide", "width"), [("ui8", "i16", 2), ("ui8", "f32", 4), ("bf16", "f32", 4)]
+)
 def test_unpacked_bits(source, wide, width):
     """The bits of narrower elements, with zeros above; no number is converted."""
     memory, t = image(), vreg(40, wide)
@@ -221,7 +223,9 @@ def test_blocks_at_a_stride(elem, width, choice, bs, rs):
 # -- lanes by index and mask --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("data", "index", "width"), [("f32", "i32", 4), ("ui16", "ui16", 2), ("bf16", "ui32", 2)])
+@pytest.mark.parametrize(
+    ("data", "index", "width"), [("f32", "i32", 4), ("ui16", "ui16", 2), ("bf16", "ui32", 2)]
+)
 def test_gather_and_scatter(data, index, width):
     """Inactive lanes read nothing and are 0, or what the older form passes through; of equal indices
     the last lane wins."""
@@ -392,7 +396,9 @@ def test_the_account_sees_logical_lanes():
     store = f"pto.vmi.vstore %v, %f32[%c64] : {t}, {p}"
     _, codes = on(image(0, 64), f"%v = pto.vmi.vload %f32[%c8] : {p} -> {t}", store, sanitize="all")
     assert codes == []
-    _, codes = on(image(0, 64), f"%v = pto.vmi.vload %f32[%c16] : {p} -> {t}", store, sanitize="all")
+    _, codes = on(
+        image(0, 64), f"%v = pto.vmi.vload %f32[%c16] : {p} -> {t}", store, sanitize="all"
+    )
     assert len(codes) == 1
     _, codes = on(np.zeros(64, np.uint8).tobytes(), f"%v = pto.vmi.vload %f32[%c1600] : {p} -> {vreg(1024, 'f32')}",
                   f"pto.vmi.vstore %v, %f32[%c3200] : {vreg(1024, 'f32')}, {p}", sanitize="all")  # fmt: skip
