@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ptosim.expand.logical.spills import spills
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.source import Source
@@ -19,6 +20,8 @@ from ptosim.run.sources import path_of, read_source
 
 if TYPE_CHECKING:
     from ptosim.debug.program import Program
+    from ptosim.run.chain.chain import Chain
+    from ptosim.run.chain.runner import ChainResult
     from ptosim.run.program import LoadedProgram
 
 
@@ -58,6 +61,46 @@ def load(
     return Program.of(front, profile or kept.get("profile") or "hw", switches, sidecar)
 
 
+def load_chain(
+    path: str | Path,
+    *,
+    target: str | None = None,
+    profile: str | None = None,
+    compat: str | None = None,
+    legacy: bool = False,
+    switches: Mapping[str, str] | None = None,
+) -> Chain:
+    """Read the file of a chain (`ptosim help chain`) and load its kernels, each once, for a target:
+    the first one that the file names, unless another is given.
+
+    Raises DescriptionError, which carries every finding, for what is wrong in the file,
+    ProgramError for a kernel that is wrong, UsageError for options that mean nothing."""
+    from ptosim.run.chain.chain import load
+
+    chosen = {"profile": profile, "compat": compat}
+    given = {name: word for name, word in chosen.items() if word is not None}
+    return load(path, target, legacy=legacy, switches=switches or {}, **given)
+
+
+def run_chain(
+    chain: Chain | str | Path,
+    buffers: Mapping[str, Any] | None = None,
+    *,
+    target: str | None = None,
+    **options: Any,
+) -> ChainResult:
+    """Run a chain, or the file of one, and return what it leaves: buffers, stages with their time,
+    comparisons and findings.
+
+    `buffers` are arrays or SPECs in the place of the file's. `options`: `expect` (arrays by the
+    name of a buffer), `tolerance`, `sanitize`, `timing`, `uninit`, `seed`, `max_instructions`.
+    Raises what `load_chain` and `Program.run` raise."""
+    from ptosim.run.chain.runner import run_chain as run
+
+    loaded = load_chain(chain, target=target) if isinstance(chain, (str, Path)) else chain
+    return run(loaded, buffers, **options)
+
+
 @dataclass(slots=True)
 class Checked:
     """A program and every finding that needs no values; how far it was followed, '' if it was
@@ -88,12 +131,25 @@ def check_source(
     args: Mapping[str, Any] | None = None,
     dry_run: bool | None = None,
     redundant: bool = False,
+    planner: str | None = None,
+    dump: bool = False,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
     values brings out: within a number of instructions, or (True) to the end; with `redundant` also
-    what its synchronisation could do without. Raises UsageError for options and arguments that
+    what its synchronisation could do without. A `dump` of the assembler's passes may have what they
+    add, and is not followed. Raises UsageError for options and arguments that
     mean nothing."""
-    options = FrontOptions(target, level, sync, compat, legacy=legacy, followed=entry)
+    options = FrontOptions(
+        target,
+        level,
+        sync,
+        compat,
+        legacy=legacy,
+        dump=dump,
+        planner=planner,
+        followed=entry,
+    )
+    dry_run = False if dump else dry_run
     front = run_frontend(source, options)
     if profile != "hw" or switches:
         make_profile(profile, front.target, switches)  # raises for what does not exist
@@ -102,6 +158,7 @@ def check_source(
         checked.findings += page_notes(front.resolved)
     if dry_run is not False and not front.sink.has_errors:  # else the assembler's verdict alone
         checked.findings += lints(front.resolved)
+        checked.findings += spills(front.resolved) if not front.sink.is_rejected else ()
     if front.sink.is_rejected or (dry_run is False and not redundant):
         return checked
     from ptosim.run.program import LoadedProgram  # brings NumPy; a check of the text does without

@@ -77,6 +77,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also name redundant flags and barriers, with their price in cycles",
     )
+    group.add_argument(
+        "--dump",
+        action="store_true",
+        help="the text went through passes of the assembler: layouts of pto.vmi types, "
+        "granularities of their masks and helpers are read",
+    )
     findings = parser.add_argument_group("findings")
     findings.add_argument("--select", action="append", default=[], metavar="CODE",
                           help="show only these; PTO52 is all that begin with it")  # fmt: skip
@@ -139,6 +145,8 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     if options.watch and (options.fix or options.diff or "-" in options.files):
         word = "--fix" if options.fix else "--diff" if options.diff else "`-`"
         raise UsageError(f"--watch and {word} contradict each other", help="give one of them")
+    if options.dump and (options.dry_run or options.arg or options.redundant):
+        raise UsageError("a dump is read and not followed: --dump goes without the dry run")
     if options.dry_run is False and (options.arg or options.redundant):
         word = "--arg" if options.arg else "--redundant"
         raise UsageError(f"{word} is for the dry run, which --no-dry-run switches off")
@@ -179,6 +187,8 @@ def _check(
         args=_arguments(options),
         dry_run=options.dry_run,
         redundant=options.redundant,
+        planner=options.planner,
+        dump=options.dump,
     )
     found = _strict(checked.findings) if options.strict else checked.findings
     return _File(source, checked, *chosen.split(found))

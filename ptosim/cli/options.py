@@ -27,11 +27,15 @@ def add_output(parser: argparse.ArgumentParser, formats: Formats[R]) -> None:
 
 
 def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> None:
-    """The argument that names a program (or with `files` several), and how it is read."""
+    """The argument that names a program (several with `files`, one or none with `file?`), and how
+    it is read."""
     if file is not None:
-        several = "+" if file == "files" else None
+        several = {"files": "+", "file?": "?"}.get(file)
         parser.add_argument(
-            file, nargs=several, metavar="FILE", help="path, `-`, or `@name`; `#part`"
+            file.removesuffix("?"),
+            nargs=several,
+            metavar="FILE",
+            help="path, `-`, or `@name`; `#part`",
         )
     group = parser.add_argument_group("program")
     group.add_argument(
@@ -42,6 +46,11 @@ def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> N
     )
     group.add_argument("--level", type=int, choices=(1, 2, 3), help="assembler level")
     group.add_argument("--sync", choices=("auto", "manual"), help="who places flags and barriers")
+    group.add_argument(
+        "--planner",
+        choices=("legacy", "modern"),
+        help="whose rules say what fits at levels 1 and 2 (default: legacy)",
+    )
     add_compat(group)
     group.add_argument(
         "--legacy", action="store_true", help="read spellings that the date does not have"

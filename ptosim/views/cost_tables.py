@@ -14,7 +14,7 @@ from ptosim.timing.report.totals import CostReport, PipeUse, Use
 from ptosim.views.cost_pictures import hints, roofline, timeline
 from ptosim.views.header import heading
 from ptosim.views.table import SHOWN, Part, table
-from ptosim.views.vector_tables import regions
+from ptosim.views.vector_tables import logical, regions
 
 VIEWS = (
     "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline", "hints",
@@ -49,6 +49,8 @@ def renderables(
         parts += [
             tables[name](report, suffix) for name in VIEWS if name in wanted and name in tables
         ]
+        if "ops" in wanted or "vector" in wanted:
+            parts += logical(report, suffix)
         if "vector" in wanted:
             parts += regions(report, suffix)
     return parts

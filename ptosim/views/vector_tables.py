@@ -33,6 +33,28 @@ def _region(use: RegionUse, suffix: str) -> list[Part]:
     return parts
 
 
+def logical(report: CostReport, suffix: str) -> list[Part]:
+    """Return, for each region of logical vectors, the instructions of each operation and the
+    registers that are needed at once; nothing for a program without such regions."""
+    parts: list[Part] = []
+    for use in report.regions:
+        if use.registers is None:
+            continue
+        rows = [
+            (op.name, op.line, ", ".join(f"{n} {c:,}" for n, c in op.instructions.items()))
+            for op in use.operations
+        ]
+        title = f"logical operations of the region at line {use.line}{suffix}: instructions"
+        parts.append(table(title, ("operation", ">line", "physical instructions"), rows))
+        found = use.registers
+        spills = f"; {found.spilled} values are spilled" if found.spilled else ""
+        parts.append(Text(
+            f"registers at once: {found.vectors} of {found.vector_limit} vectors, {found.masks} of "
+            f"{found.mask_limit} predicates{spills} (derived: by layouts, in program order)\n"
+        ))  # fmt: skip
+    return parts
+
+
 def _summary(block: Block) -> str:
     pressure = "  ".join(f"{port} {cycles:g}" for port, cycles in block.pressure.items())
     return (

@@ -24,7 +24,10 @@ def executed(target: str) -> list[OpDef]:
 
 
 def accounts(row: OpDef) -> list[str]:
-    """Return what tells the time of an operation: one thing, if all is well."""
+    """Return what tells the time of an operation: one thing, if all is well. Operations on vectors
+    of any length take what their registers take (expand/logical)."""
+    if "virtual" in row.traits:
+        return ["registers"]
     found = {
         "law": row.mnemonic in cost_entries(),
         "vector instruction": row.mnemonic in vector_entries() or bool(row.traits & IN_A_REGION),

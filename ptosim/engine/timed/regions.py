@@ -6,10 +6,11 @@ otherwise its scalar instructions are executed."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.timed.logical_regions import LogicalRegion
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import VRegType
 from ptosim.ground.source import Source
@@ -22,8 +23,15 @@ MAX_STEPS = 10_000_000
 class RegionPlan:
     """What is known of a vector region before it is executed."""
 
-    def __init__(self, program: DecodedProgram, region: Inst, source: Source) -> None:
+    def __init__(
+        self,
+        program: DecodedProgram,
+        region: Inst,
+        source: Source,
+        logical: LogicalRegion | None = None,
+    ) -> None:
         assert region.op is not None
+        self.logical = logical
         self.program = program
         self.region = region
         self.insts = [
@@ -52,11 +60,32 @@ class RegionPlan:
         return work
 
     def _made(self, counts: Counter[int], exact: bool) -> VectorWork:
+        if self.logical is not None:
+            steps = self.logical.work(self._times_of(counts))
+            return VectorWork(steps, exact and self.logical.is_exact, self.logical.registers)
         steps = tuple(
             step._replace(times=counts[inst.pc])
             for inst, step in zip(self.insts, self._steps, strict=True)
         )
         return VectorWork(steps, exact)
+
+    def _times_of(self, counts: Counter[int]) -> Callable[[Operation], int]:
+        """Return how often an operation is executed, from the counts of instructions."""
+        found: Counter[Operation] = Counter()
+        for inst in self.insts:
+            found[inst.operation] += counts[inst.pc]
+        trips: Counter[Operation] = Counter()
+        for inst in self.insts:
+            for loop in self._loops.get(inst.operation, ()):
+                trips[loop] = max(trips[loop], found[inst.operation])
+
+        def times(op: Operation) -> int:
+            if op in found:
+                return found[op]
+            around = self._loops.get(op, ())
+            return trips[around[-1]] if around else 1
+
+        return times
 
     def _counted(self, slots: list[Any]) -> Counter[int]:
         """Executions from the trips of the loops around each instruction."""

@@ -14,6 +14,7 @@ from ptosim.engine.core.loops import loops_of
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.simt.launch import Launch
 from ptosim.engine.timed.fifo_events import fifo_events, is_fifo, popped_range, pops_tile
+from ptosim.engine.timed.logical_regions import LogicalRegion
 from ptosim.engine.timed.operand_shapes import (
     fixed_part,
     forms_of,
@@ -21,10 +22,12 @@ from ptosim.engine.timed.operand_shapes import (
 )
 from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.signal_events import is_signal, timed
+from ptosim.expand.logical.program import Lowered, has_logical
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
+from ptosim.ground.source import Source
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
 from ptosim.semantics.base.binding import Binding
@@ -71,6 +74,7 @@ class TimingBridge:
         self._costs: dict[tuple[Any, ...], Cost] = {}
         self._regions: dict[VectorWork, Cost] = {}
         self._plans: dict[int, RegionPlan] = {}
+        self._lowered: Lowered | None = None
         self._shared: dict[tuple[Any, ...], Step] = {}
         self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
         self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
@@ -167,12 +171,22 @@ class TimingBridge:
         plan = self._plans.get(inst.pc)
         if plan is None:
             source = self.resolved.module.source
-            plan = self._plans[inst.pc] = RegionPlan(self.program, inst, source)
+            logical = self._logical(inst, source)
+            plan = self._plans[inst.pc] = RegionPlan(self.program, inst, source, logical)
         work = plan.work(core.slots)
         cost = self._regions.get(work)
         if cost is None:
             cost = self._regions[work] = region_cost(work, self.table)
         return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
+
+    def _logical(self, inst: Inst, source: Source) -> LogicalRegion | None:
+        """Return the instructions of a region of logical operations, None for any other."""
+        if inst.op is None or not has_logical(inst.op.walk()[1:]):
+            return None
+        if self._lowered is None:
+            self._lowered = Lowered(self.resolved, estimates=True)
+        limits = self.machine.definition.registers
+        return LogicalRegion(self._lowered.scope(inst.op), source, limits)
 
     def _step(self, core: Core, inst: Inst, binding: Binding) -> Issued:
         sync = binding.sync

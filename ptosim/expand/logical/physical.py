@@ -39,6 +39,7 @@ class Instruction:
     hoisted: bool = False
     bits: int = 32
     integer: bool = False
+    site: Operation | None = None  # the call that it is inlined at
 
 
 @dataclass(slots=True, eq=False)

@@ -14,7 +14,7 @@ from ptosim.expand.logical.emitter import Emitter, mask_type, refuse, vector_typ
 from ptosim.expand.logical.layouts import Layouts
 from ptosim.expand.logical.lowering import MAKERS, Lowering
 from ptosim.expand.logical.masks import Image, predicates
-from ptosim.expand.logical.physical import Control, Instruction, Node, Register
+from ptosim.expand.logical.physical import Control, Instruction, Node, Register, instructions
 from ptosim.expand.logical.values import Held, in_layout
 from ptosim.expand.operands import NotExpandable
 from ptosim.ground.ir.core import Block, Operation, Region, Value
@@ -202,7 +202,10 @@ class Walker:
         for value, argument in zip(given, block.values, strict=True):
             self._pass(value, argument)
         self.inlined += 1
+        mark = len(self.out.body)
         self.walk(block.run)
+        for line in instructions(self.out.body[mark:]):
+            line.site = op
         self.inlined -= 1
         last = block.run[-1]
         for value, inner in zip(op.results, last.operand_values(), strict=True):

@@ -60,8 +60,9 @@ class MachineDef:
 
     `words` name it on a command line, `devices` are prefixes of its device names. A cluster is
     `cube_cores` and `vector_cores`; `cores` are those of the whole chip, cube and vector. `side` is
-    memory that pointers reach and tiles do not, `retire` the pace of each pipe, `costs` the rows of
-    the cost table that are the chip's; `figures` is every row as it was read, by section and name,
+    memory that pointers reach and tiles do not, `retire` the pace of each pipe, `registers` those
+    of the vector unit by kind, `costs` the rows of the cost table that are the chip's; `figures` is
+    every row as it was read, by section and name,
     with source and confidence, `own` those that the file of the chip gives, `units` the units
     of their fields (those of costs are in the cost table)."""
 
@@ -80,6 +81,7 @@ class MachineDef:
     side: dict[str, int]
     retire: dict[str, Pace]
     queue_depth: int
+    registers: dict[str, int]
     costs: dict[str, Rows]
     figures: dict[str, Row]
     own: tuple[str, ...]
@@ -212,6 +214,7 @@ def _made(chip: Row, base: Row) -> MachineDef:
         side={n: row["bytes"] for n, row in part("side").items()},
         retire={n: Pace(row["latency"], row["rate"]) for n, row in part("retire").items()},
         queue_depth=figures["queue"]["depth"],
+        registers={n: row["registers"] for n, row in part("registers").items()},
         costs=_sections(part("cost")),
         figures=figures,
         own=tuple(_figures(chip, figures)),

@@ -185,7 +185,10 @@ def _in_dictionary(variant: Variant, op: Operation) -> dict[str, Operand]:
     if op.attrs:
         named = variant.named if op.form == "generic" else ()
         for definition in (*variant.ins, *(d for d in named if "list" not in d.kinds)):
-            attr = op.attrs.get(definition.name) if definition.enums else None
+            is_word = bool(definition.enums) or (
+                op.form == "generic" and definition.kinds == ("string",)
+            )
+            attr = op.attrs.get(definition.name) if is_word else None
             if attr is not None:
                 tok = attr.atom if attr.atom.__class__ is Tok else attr.key
                 found[definition.name] = Operand(tok, None, None, attr_value(attr))
@@ -199,7 +202,7 @@ def _assign_written(
     segments = _segments(op)
     quoted = op.definition.quoted if op.form == "generic" and op.definition is not None else ()
     if quoted and {d.name for d in variant.ins} <= {n for names in quoted for n in names}:
-        return _in_quoted_order(variant, quoted, values, segments)
+        return _in_quoted_order(op, variant, quoted, values, segments)
     has_results = bool(op.result_tokens) or (op.form != "line" and bool(op.arrow))
     if has_results or not variant.outs:
         bound = _assign(variant.ins, values)
@@ -230,6 +233,7 @@ def _segments(op: Operation) -> list[int] | None:
 
 
 def _in_quoted_order(
+    op: Operation,
     variant: Variant,
     quoted: tuple[tuple[str, ...], ...],
     values: list[Operand],
@@ -244,6 +248,8 @@ def _in_quoted_order(
         bound = _assign(tuple(once), values)
     elif len(segments) == len(order):
         bound = _by_segments(order, values, segments)
+    elif op.definition is not None and op.definition.unlisted is not None:
+        bound = _assign(variant.ins, values)  # the kinds tell operands apart that share a segment
     else:
         return None
     left_out = dict.fromkeys(d.name for d in (*variant.ins, *variant.outs))
@@ -402,13 +408,25 @@ def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnosti
 
 def describe(variant: Variant, definition: OpDef) -> str:
     """Return the operand lists of a variant in the notation of the language."""
-    ins = ", ".join(map(_describe_operand, variant.ins))
+    ins = ", ".join(_described(variant.ins, definition.brackets))
     outs = ", ".join(map(_describe_operand, variant.outs))
     if definition.form == "dps":
         parts = [f"ins({ins})" if ins else "", f"outs({outs})" if outs else ""]
         return " ".join(filter(None, parts))
     named = ", ".join(map(shown, variant.named))
     return ", ".join(filter(None, (ins, named))) + (f" -> {outs}" if outs else "")
+
+
+def _described(operands: Sequence[OperandDef], in_brackets: str | None) -> list[str]:
+    """The operands one by one; an offset in brackets belongs to what is before it."""
+    shown: list[str] = []
+    for operand in operands:
+        if operand.name == in_brackets and shown:
+            base, colon, kind = shown[-1].partition(":")
+            shown[-1] = f"{base}[%{operand.name}]{colon}{kind}"
+        else:
+            shown.append(_describe_operand(operand))
+    return shown
 
 
 def _describe_operand(definition: OperandDef) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Clause, Operand, Operation
+from ptosim.ground.ir.core import Clause, Operand, Operation, Tok, Value
 from ptosim.ground.ir.types import (
     ErrorType,
     HandleType,
@@ -31,7 +33,7 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.expr import compile_expr
 from ptosim.ground.isa.schema import AttrDef, OperandDef
-from ptosim.passes.verify import cube_rules, view_rules, virtual_rules  # noqa: F401 - register predicates
+from ptosim.passes.verify import cube_rules, view_rules, virtual_conversions, virtual_rules  # noqa: F401 - register predicates
 from ptosim.passes.verify.operands import enum_member, is_word
 from ptosim.passes.verify.rules import PREDICATES, lane_pair, major_bytes, simt_kind
 from ptosim.passes.verify.scratch_sizes import SIZES
@@ -201,6 +203,8 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
         "is_page": snippet or op.form in _PAGE_FORMS or _has_page_types(op),
         **CALLS,
         "written": op.attrs.__contains__,
+        "spelled": partial(_spelled, op),
+        "in_order": partial(_in_order, op),
     }
     definition = op.definition
     if definition is not None:
@@ -215,6 +219,26 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
             names[name] = _bound_view(operand, definitions.get(name))
     names.update(_result_views(op))
     return names
+
+
+def _words_of(op: Operation) -> Iterator[str]:
+    """The words of the flags and clauses of an op, as they follow each other in the text."""
+    for item in op.items:
+        word = item if isinstance(item, Tok) else getattr(item, "parts", (None,))[0]
+        if isinstance(word, Tok) and word.type == "BARE_ID":
+            yield word.value
+
+
+def _spelled(op: Operation, words: str) -> int:
+    """How often an op has one of the words, as a flag or a clause."""
+    return sum(1 for word in _words_of(op) if word in words.split())
+
+
+def _in_order(op: Operation, groups: str) -> bool:
+    """True if the words of an op follow each other as the groups do (`a b/c`), one of each."""
+    places = {w: i for i, group in enumerate(groups.split()) for w in group.split("/")}
+    found = [places[word] for word in _words_of(op) if word in places]
+    return all(one < two for one, two in pairwise(found))
 
 
 _PAGE_FORMS = ("items", "line")
@@ -254,11 +278,16 @@ def _bound_view(bound: Any, definition: OperandDef | None) -> Any:
     return True if bound is True else None
 
 
-def _result_views(op: Operation) -> dict[str, OperandView]:
-    return {
-        name: OperandView(Operand(None, value, value.type, value.const))
-        for name, value in op.result_values.items()
-    }
+def _result_views(op: Operation) -> dict[str, Any]:
+    """Views of the results by name, of any number of them a tuple."""
+    outs = op.variant.outs if op.variant is not None else ()
+    if outs and outs[-1].variadic:
+        return {outs[-1].name: tuple(map(_value_view, op.results))}
+    return {name: _value_view(value) for name, value in op.result_values.items()}
+
+
+def _value_view(value: Value) -> OperandView:
+    return OperandView(Operand(None, value, value.type, value.const))
 
 
 def attribute(op: Operation, definition: AttrDef) -> Any:

@@ -67,6 +67,19 @@ def computes(*views: Any) -> bool:
     return all(v.family != "bf16x2" for v in _given(views))
 
 
+@predicate("PTO2328", "requires channels of one VMI vreg type")
+def each_alike(views: Any) -> bool:
+    """All vectors of a list have one type."""
+    return _agree([v.type for v in views or ()])
+
+
+@predicate("PTO2328", "requires the channels to share the lanes of {names}")
+def results_share(channels: Any, whole: Any) -> bool:
+    """A vector has the lanes of all channels together, and their element type."""
+    given = channels or ()
+    return sum(v.lanes for v in given) == whole.lanes and all(v.dtype == whole.dtype for v in given)
+
+
 def pattern_lanes(pattern: Any) -> int | None:
     """How many lanes the pattern `PAT_VLn` names, None for another word."""
     found = re.fullmatch(r"PAT_VL([1-9][0-9]*)", str(pattern.const))

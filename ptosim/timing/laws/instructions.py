@@ -43,7 +43,7 @@ def timed(step: VectorStep, table: CostTable) -> Timed:
     if entry is None and memory:
         row = table[f"function.{memory}"]
         return Timed(row["cycles"], 1, 0, memory, row.confidence)
-    if entry is None and (op.pipes[0].pipe != "V" or "virtual" in op.traits):
+    if entry is None and op.pipes[0].pipe != "V":
         return _NO_TIME
     if entry is None:
         raise IsaDataError(f"isa/costs/classes.toml: no row of [vector] has {step.name}")

@@ -133,7 +133,7 @@ class VectorStep(NamedTuple):
     """An instruction of a vector region: mnemonic, bits of the widest element, executions, which
     instructions (by position) it takes operands from, its line (1-based), its innermost loop
     (numbered from 0; -1: none), the instructions of the iteration before that it takes operands
-    from, and whether it computes integers."""
+    from, whether it computes integers, and the logical operation that it is of."""
 
     name: str
     bits: int
@@ -143,6 +143,19 @@ class VectorStep(NamedTuple):
     loop: int = -1
     carried: tuple[int, ...] = ()
     integer: bool = False
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """The most vector and predicate registers that a region needs at once, how many there are, and
+    how many of its values do not fit."""
+
+    vectors: int
+    masks: int
+    vector_limit: int
+    mask_limit: int
+    spilled: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +164,4 @@ class VectorWork:
 
     steps: tuple[VectorStep, ...]
     exact: bool
+    registers: Registers | None = None  # of regions of logical operations

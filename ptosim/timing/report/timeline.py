@@ -8,12 +8,12 @@ operands and its port allow, one iteration entering a cycle."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ptosim.ground.isa.costs import CostTable
 from ptosim.timing.laws.instructions import Timed, timed
 from ptosim.timing.laws.region import chains, recurrences
-from ptosim.timing.laws.shapes import VectorStep, VectorWork
+from ptosim.timing.laws.shapes import Registers, VectorStep, VectorWork
 from ptosim.timing.pipes.steps import Step
 
 SHOWN_ITERATIONS = 3
@@ -70,6 +70,28 @@ class RegionUse:
     cycles: int
     exact: bool
     blocks: list[Block]
+    registers: Registers | None = None
+    operations: list[LogicalUse] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalUse:
+    """A logical operation: its name and line, and the instructions that it becomes, with how often
+    each is executed."""
+
+    name: str
+    line: int
+    instructions: dict[str, int]
+
+
+def logical_uses(work: VectorWork) -> list[LogicalUse]:
+    """Return the logical operations of a region, in program order."""
+    found: dict[tuple[int, str], dict[str, int]] = {}
+    for step in work.steps:
+        if step.of:
+            counts = found.setdefault((step.line, step.of), {})
+            counts[step.name] = counts.get(step.name, 0) + step.times
+    return [LogicalUse(of, line, counts) for (line, of), counts in sorted(found.items())]
 
 
 def region_uses(executed: Iterable[tuple[Step, int, int]], table: CostTable) -> list[RegionUse]:
@@ -81,7 +103,15 @@ def region_uses(executed: Iterable[tuple[Step, int, int]], table: CostTable) -> 
             entry = found.setdefault((step.site.line, work), [0, step.cost.cycles])
             entry[0] += count
     return [
-        RegionUse(line, count, cycles, work.exact, blocks_of(work, table))
+        RegionUse(
+            line,
+            count,
+            cycles,
+            work.exact,
+            blocks_of(work, table),
+            work.registers,
+            logical_uses(work),
+        )
         for (line, work), (count, cycles) in sorted(found.items(), key=lambda item: item[0][0])
     ]
 

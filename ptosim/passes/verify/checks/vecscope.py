@@ -11,7 +11,7 @@ from ptosim.ground.ir.types import AbstractTileType, TileType, Type, ViewType
 from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.passes.place.scopes import OF_REGISTERS, escapes, runs_of
-from ptosim.passes.place.sides import CUBE, has_registers, is_register, makes_registers
+from ptosim.passes.place.sides import CUBE, VIRTUAL, has_registers, is_register, makes_registers
 
 
 def check(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
@@ -45,6 +45,8 @@ def _is_for_cube(op: Operation, function: Function) -> bool:
 def _escapes(function: Function, text: str, source: Source) -> Iterator[Diagnostic]:
     runs = list(runs_of(function.op.regions[0].blocks))
     for value, user in escapes(function, runs):
+        if isinstance(value.type, VIRTUAL):
+            continue  # its regions are inferred when it has registers
         yield finding(
             "PTO3071",
             text.replace("{type}", str(value.type)),

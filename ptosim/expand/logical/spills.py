@@ -1,0 +1,42 @@
+"""Regions of logical operations that need more registers than there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptosim.expand.logical.pressure import KINDS, pressure
+from ptosim.expand.logical.program import Lowered, has_logical, takes_logical, vector_scopes
+from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.targets import machine
+
+NAMES = {"vector": "vector registers", "mask": "predicate registers"}
+
+
+def spills(resolved: ResolvedModule) -> Iterator[Diagnostic]:
+    """Yield a warning for each region and kind of register of which there are too few."""
+    limits = machine(resolved.chip).registers
+    if not limits or not has_logical(resolved.ops):
+        return
+    lowered = Lowered(resolved, estimates=True)
+    for function in resolved.functions.values():
+        if not function.has_body or takes_logical(function):
+            continue
+        for block in function.op.regions[0].blocks:
+            for region in vector_scopes(block.run):
+                if not has_logical(region.walk()[1:]):
+                    continue
+                found = pressure(lowered.scope(region).nodes, limits)
+                for kind in KINDS:
+                    if not found.spilled[kind]:
+                        continue
+                    needed = found.peak[kind]
+                    yield finding(
+                        "PTO6463",
+                        f"the region needs {needed} {NAMES[kind]} at once, the machine has "
+                        f"{limits[kind]}: {needed - limits[kind]} values would be spilled",
+                        region.walk()[1].span(resolved.module.source),
+                        notes=("counted over its physical instructions in program order",),
+                        help="make the vectors shorter, or use results sooner: `ptosim expand` "
+                        "shows the registers",
+                    )
