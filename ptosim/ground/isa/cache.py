@@ -59,12 +59,22 @@ def cached(kind: str, inputs: bytes, derive: Callable[[], Data]) -> Data:
     digest.update(f"{__version__}|{sys.version}".encode())
     path = folder / f"{kind}-{digest.hexdigest()[:24]}.bin"
     with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
-        return marshal.loads(path.read_bytes())
+        return _unpacked(path.read_bytes())
     data: Any = derive()
     with contextlib.suppress(OSError):
-        _write_atomically(folder, path, marshal.dumps(data))
+        packed = marshal.dumps(data)
+        _write_atomically(folder, path, hashlib.sha256(packed).digest() + packed)
         _drop_older(folder, kind, path)
     return data
+
+
+def _unpacked(content: bytes) -> Any:
+    """Return the data of a file. Raises ValueError if it is not what was written, which `marshal`
+    alone does not notice."""
+    size = hashlib.sha256().digest_size
+    if hashlib.sha256(content[size:]).digest() != content[:size]:
+        raise ValueError("the file is damaged")
+    return marshal.loads(content[size:])
 
 
 def _write_atomically(folder: Path, path: Path, data: bytes) -> None:
