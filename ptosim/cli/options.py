@@ -27,11 +27,15 @@ def add_output(parser: argparse.ArgumentParser, formats: Formats[R]) -> None:
 
 
 def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> None:
-    """The argument that names a program (or with `files` several), and how it is read."""
+    """The argument that names a program (several with `files`, one or none with `file?`), and how
+    it is read."""
     if file is not None:
-        several = "+" if file == "files" else None
+        several = {"files": "+", "file?": "?"}.get(file)
         parser.add_argument(
-            file, nargs=several, metavar="FILE", help="path, `-`, or `@name`; `#part`"
+            file.removesuffix("?"),
+            nargs=several,
+            metavar="FILE",
+            help="path, `-`, or `@name`; `#part`",
         )
     group = parser.add_argument_group("program")
     group.add_argument(
@@ -75,6 +79,13 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
         help="exit 1 for findings of this severity and above (default: error)",
     )
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+
+
+def from_zero(text: str) -> int:
+    """Return a number from 0 on, for argparse."""
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"takes a number from 0 on, not `{text}`")
+    return int(text)
 
 
 def switches(pairs: Sequence[str]) -> dict[str, str]:

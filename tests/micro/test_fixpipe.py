@@ -15,6 +15,8 @@ from tests.oracle import lanes as one
 from tests.oracle.numerics import decode
 from tests.support.micro import bits_of, run
 
+pytestmark = pytest.mark.sampled(8)
+
 SPECIAL = [
     0x7F800000,
     0xFF800000,
@@ -326,8 +328,8 @@ MODES = {
     "qf322bf16_pre": "bf16",
     "qf322f32_pre": "f32",
     "qf322b8_pre": "i8 ui8",
-    "qf322fp8_pre": "f8E4M3FN f8E5M2",
-    "qf322hif8_pre": "hif8",
+    "qf322fp8_pre": "f8E4M3FN f8E5M2 hif8",
+    "qf322hif8_pre": "hif8 f8E4M3FN f8E5M2",
     "deqf16": "f16",
     "req8": "i8 ui8",
     "shifts322s16": "i16",

@@ -41,7 +41,7 @@ _ROW_KEYS = frozenset(
         "elsewhere",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
         "clause", "instead", "kept", "quoted", "low_precision", "skips", "empty",
-        "unlisted", "means", "sets", )
+        "unlisted", "brackets", "means", "sets", )
 )  # fmt: skip
 
 
@@ -189,6 +189,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         empty=tuple((e.get("on"), e["text"]) for e in merged.get("empty", ())),
         skips=tuple((s["when"], frozenset(s["codes"].split())) for s in merged.get("skips", ())),
         unlisted=merged.get("unlisted"),
+        brackets=merged.get("brackets"),
         means=qualified(merged["means"]) if "means" in merged else None,
         sets=merged.get("sets", {}),
     )
@@ -267,7 +268,7 @@ def _variants(row: TomlTable, where: str) -> tuple[Variant, ...]:
                 outs=outs,
                 named=named,
                 operands=(*ins, *outs, *named),
-                flags=frozenset(d.name for d in named if d.is_flag),
+                flags=frozenset(d.name for d in named if d.is_flag or d.may_be_bare),
                 elements=tuple(
                     _elements(e, where)
                     for e in (*row.get("elements", ()), *table.get("elements", ()))

@@ -139,7 +139,8 @@ def no_member(op: Operation, names: Sequence[str], value: Any, span: Span) -> Di
 
 def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
     """Report results that the row does not have, or has with another kind of value."""
-    if op.form not in ("items", "line") or not op.bound:
+    is_strict = definition.unlisted is not None
+    if not (is_strict or (op.form in ("items", "line") and op.bound)):
         return
     outs = op.free_outputs()
     if not outs:
@@ -151,6 +152,8 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
                 help=f"write `{op.name} …` without `%… =`",
             )
         return
+    if outs and outs[-1].variadic:
+        outs = [*outs, *[outs[-1]] * (len(op.results) - len(outs))]
     for result, value in zip(outs, op.results, strict=False):
         kinds = operand_kinds(Operand(None, value, value.type))
         if kinds is not None and "any" not in result.kinds and kinds.isdisjoint(result.kinds):
@@ -233,7 +236,8 @@ def _indexing_literals(item: Any) -> int:
 
 
 def check_form(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
-    """Report an operation that has the quoted form only, and is written in another one."""
+    """Report an operation that has the quoted form only, and is written in another one; and words
+    without quotes where the form has no words of its own."""
     if definition.form == "generic" and op.form != "generic":
         yield finding(
             "PTO2302",
@@ -241,6 +245,16 @@ def check_form(op: Operation, definition: OpDef, source: Source) -> Iterator[Dia
             op.span(source),
             help=f'write it as `"{op.name}"(%a, %b) {{…}} : (A, B) -> R`',
         )
+    for key, attr in op.attrs.items() if definition.unlisted is not None else ():
+        known = definition.attrs.get(key)
+        is_word = isinstance(attr.atom, Tok) and attr.atom.type == "BARE_ID"
+        if known is not None and known.type == "str" and is_word:
+            yield finding(
+                "PTO2006",
+                f"'{op.name}' op expects attribute '{key}' to be a string, in quotes",
+                attr.atom.span(source),
+                help=f'write `{key} = "{attr.atom.value}"`',
+            )
 
 
 def check_commas(op: Operation, source: Source) -> Iterator[Diagnostic]:
