@@ -29,7 +29,7 @@ def convert(op: Operation, low: Lowering) -> None:
     if src.startswith("si") and dst == "si8" and bits_of(src) == 32:
         raise refuse("si32 to si8 with NOSAT goes by two views of bits")
     made = _instruction(op, low, src, dst)
-    a, b = bits_of(src), bits_of(dst)
+    a, b = names.bits_of(source), names.bits_of(result)
 
     def part(word: str, layout: LaneLayout, which: slice) -> list[Register]:
         return [made(r, word) for r in low.at(source, layout)[which]]
@@ -45,7 +45,7 @@ def convert(op: Operation, low: Lowering) -> None:
 
 
 def _lanes(elem: str, op: Operation) -> str:
-    return {"!pto.bf16x2": "bf16"}.get(elem, unsigned(elem))
+    return "bf16" if elem.endswith("bf16x2") else unsigned(elem)
 
 
 def _instruction(

@@ -20,6 +20,7 @@ from ptosim.expand.operands import NotExpandable
 from ptosim.ground.ir.core import Block, Operation, Region, Value
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout
 from ptosim.ground.ir.types import VirtualMaskType
+from ptosim.passes.verify.checks.unlowered import reason as unlowered
 
 FAMILIES = (elementwise, groups, memory, permute, producers)
 """The modules whose operations are registered."""
@@ -86,9 +87,11 @@ class Walker:
         maker = MAKERS.get(names.word(op))
         mark = len(self.out.body)
         try:
-            _check_mode(op)
+            known = unlowered(op)
+            if known is not None:
+                raise refuse(known[1])
             if maker is None:
-                raise refuse(f"{op.name} is not lowered")
+                raise refuse("no instructions are known for it")
             maker(op, self.low)
         except NotExpandable as reason:
             if not self.estimates:
@@ -370,11 +373,6 @@ def _opening(text: str, region: Region) -> int:
     block = region.blocks[0] if region.blocks else None
     first = block.ops[0].start if block is not None and block.ops else region.end - 1
     return text.rindex("{", 0, first)
-
-
-def _check_mode(op: Operation) -> None:
-    if names.attribute(op, "pmode") == "merge" and names.word(op) != "vsel":
-        raise refuse('VMI-RESIDUAL-OP: pmode "merge" is not lowered')
 
 
 def mask_forms(ops: Sequence[Operation], layouts: Layouts) -> dict[Value, MaskForm]:
