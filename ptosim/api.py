@@ -89,6 +89,7 @@ def check_source(
     args: Mapping[str, Any] | None = None,
     dry_run: bool | None = None,
     redundant: bool = False,
+    planner: str | None = None,
     dump: bool = False,
 ) -> Checked:
     """Check a source: what its text says and, unless `dry_run` is False, what following it without
@@ -96,7 +97,16 @@ def check_source(
     what its synchronisation could do without. A `dump` of the assembler's passes may have what they
     add, and is not followed. Raises UsageError for options and arguments that
     mean nothing."""
-    options = FrontOptions(target, level, sync, compat, legacy=legacy, dump=dump, followed=entry)
+    options = FrontOptions(
+        target,
+        level,
+        sync,
+        compat,
+        legacy=legacy,
+        dump=dump,
+        planner=planner,
+        followed=entry,
+    )
     dry_run = False if dump else dry_run
     front = run_frontend(source, options)
     if profile != "hw" or switches:

@@ -187,6 +187,7 @@ def _check(
         args=_arguments(options),
         dry_run=options.dry_run,
         redundant=options.redundant,
+        planner=options.planner,
         dump=options.dump,
     )
     found = _strict(checked.findings) if options.strict else checked.findings

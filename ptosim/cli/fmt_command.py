@@ -149,7 +149,14 @@ def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) 
 
 
 def _front_options(options: argparse.Namespace, sync: str | None) -> FrontOptions:
-    return FrontOptions(options.target, options.level, sync, options.compat, legacy=options.legacy)
+    return FrontOptions(
+        options.target,
+        options.level,
+        sync,
+        options.compat,
+        legacy=options.legacy,
+        planner=options.planner,
+    )
 
 
 def _diff(source: Source, text: str) -> str:

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from ptosim.cli import assembler
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.errors import LimitError, ProgramError, PtosimError
+from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
 from ptosim.ground.version import __version__
 
 # Subcommand -> what it does; the module `ptosim.cli.<name>` has `configure` and `run`.
@@ -89,10 +90,18 @@ class _Parser(argparse.ArgumentParser):
 
     def options(self, argv: Sequence[str]) -> argparse.Namespace:
         """Return the options; stops with exit code 2 where one is unknown."""
+        if "--level" in self.known:
+            argv = self._own_words(argv)
         options, unknown = self.parse_known_args(argv)
         if unknown:
             self.refuse(unknown)
         return options
+
+    def _own_words(self, argv: Sequence[str]) -> list[str]:
+        try:
+            return assembler.translated(argv, self.known)
+        except UsageError as problem:
+            self._stop(str(problem), "")
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """Stop because of words that no option and no argument takes."""

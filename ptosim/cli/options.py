@@ -42,6 +42,11 @@ def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> N
     )
     group.add_argument("--level", type=int, choices=(1, 2, 3), help="assembler level")
     group.add_argument("--sync", choices=("auto", "manual"), help="who places flags and barriers")
+    group.add_argument(
+        "--planner",
+        choices=("legacy", "modern"),
+        help="whose rules say what fits at levels 1 and 2 (default: legacy)",
+    )
     add_compat(group)
     group.add_argument(
         "--legacy", action="store_true", help="read spellings that the date does not have"

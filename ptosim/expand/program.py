@@ -13,7 +13,8 @@ from ptosim.expand.expansions import EXPANSIONS
 from ptosim.expand.logical.program import VIEWS, has_logical, replacements
 from ptosim.expand.operands import NotExpandable
 from ptosim.expand.writer import Writer
-from ptosim.ground.errors import UsageError, rejected
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError, UsageError, rejected
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
@@ -58,11 +59,14 @@ def expand(source: Source, target: str | None = None, compat: str | None = None)
     written as a vector region.
 
     Raises ProgramError if the program is wrong, UsageError if it is for another target or has no
-    function around its operations.
+    function around its operations, UnsupportedError for vectors of any length on another target.
     """
     front = run_frontend(source, FrontOptions(target=target or _default(source), compat=compat))
     if front.sink.is_rejected:
         raise rejected(list(front.sink))
+    if front.target != TARGET and has_logical(front.resolved.ops):
+        text = f"VMI needs the A5 vector unit: {front.target} does not execute the program"
+        raise UnsupportedError([finding("PTO8001", text, help=f"expand with `--target {TARGET}`")])
     if front.target != TARGET:
         raise UsageError(
             f"vector regions are for {TARGET}, the program is for {front.target}",

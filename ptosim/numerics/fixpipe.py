@@ -126,10 +126,14 @@ def _as_float(values: np.ndarray, dst: str, saturate: bool, nan_to_zero: bool) -
     return result
 
 
+def _offset(words: np.ndarray, *, signed: bool) -> np.ndarray:
+    field = ((words >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int64)
+    return np.where(field > 255, field - 512, field) if signed else field
+
+
 def _eight_bits(products: np.ndarray, words: np.ndarray, rules: Rules) -> np.ndarray:
     """Codes of round(clip(product)) + offset, in the range that bit 46 names; NaN counts as 0."""
-    field = ((words >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int64)
-    offset = np.where(field > 255, field - 512, field) if rules.signed_offset else field
+    offset = _offset(words, signed=rules.signed_offset)
     signed = (words >> np.uint64(46)) & np.uint64(1) == 1
     products = np.nan_to_num(products)
     if rules.clip_first:
@@ -140,6 +144,24 @@ def _eight_bits(products: np.ndarray, words: np.ndarray, rules: Rules) -> np.nda
     return (codes & 255).astype(np.uint8)
 
 
+@np.errstate(all="ignore")
+def whole(
+    values: np.ndarray, bits: int, words: np.ndarray, activation: Activation = NO_RELU
+) -> np.ndarray:
+    """Return accumulator values [m, n] as signed integers (int64) of 4, 16 or 32 bits: scaled,
+    activated, rounded to the nearest even; of 4 bits the offset of the word added; saturated, a
+    NaN is 0."""
+    scaled = activation(values.astype(np.float64) * scale_of(words).astype(np.float64))
+    top = 1 << (bits - 1)
+    result = np.clip(np.rint(np.nan_to_num(scaled)), -4.0 * top, 4.0 * top).astype(np.int64)
+    if bits == 4:
+        result = result + _offset(words, signed=True)
+    return np.clip(result, -top, top - 1)
+
+
 def clipped(values: np.ndarray, limit: float) -> np.ndarray:
     """The smaller of each value and a limit, in the type of the values."""
+    if values.dtype.kind in "iu":
+        bound = np.iinfo(values.dtype)
+        return np.minimum(values, values.dtype.type(min(max(int(limit), bound.min), bound.max)))
     return np.minimum(values, np.array(limit).astype(values.dtype))

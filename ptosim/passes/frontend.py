@@ -60,6 +60,7 @@ class FrontOptions:
     compat: str | None = None
     entry: str | None = None  # check only this function and what it calls
     legacy: bool = False
+    planner: str | None = None  # of the assembler: legacy (the default) or modern
     dump: bool = False  # the text went through passes of the assembler: it has what they add
     followed: str | None = None  # check everything, for the target of this entry where it differs
 
@@ -145,6 +146,7 @@ def _check(
         module, target, sink, date=options.compat or DEFAULT_DATE, legacy=options.legacy
     )
     resolved.insert_sync = options.sync == "auto"
+    resolved.planner = options.planner or resolved.planner
     level = options.level or _level(resolved.ops)
     inferred = options.level is None
     sink.level = "inferred 3" if inferred and level == 3 else str(level)
@@ -310,17 +312,14 @@ def _default_target(module: Module, source: Source, options: FrontOptions, sink:
     default_sink, other_sink = sink.like(), sink.like()
     chip = default_chip(module)
     front = _check(module, source, chip, options, default_sink)
-    is_for_other = any(d.code in (MICRO_CODE, VIRTUAL_CODE) for d in default_sink)
+    is_virtual = any(d.code == VIRTUAL_CODE for d in default_sink)
+    is_for_other = is_virtual or any(d.code == MICRO_CODE for d in default_sink)
     if not default_sink.is_rejected and not is_for_other:
         default_sink.emit(_default_note())
         return front
     other = _check(module, source, "a5", options, other_sink)
-    if not other_sink.is_rejected and not default_sink.is_rejected:
-        other_sink.report(
-            "PTO3007",
-            "the program names no target; a5 is used, which alone executes its operations",
-            help="name one with `--target` or the module attribute `pto.target_arch`",
-        )
+    if is_virtual or not (other_sink.is_rejected or default_sink.is_rejected):
+        other_sink.emit(_a5_note())
         return other
     # A module's operations carry what the last check bound them to.
     front = _check(module, source, chip, options, sink)
@@ -346,6 +345,9 @@ def _either_target(module: Module, source: Source, options: FrontOptions, sink: 
     default_sink, other_sink = sink.like(), sink.like()
     other = _check(module, source, "a5", options, other_sink)
     front = _check(module, source, DEFAULT_TARGET, options, default_sink)
+    if any(d.code == VIRTUAL_CODE for d in default_sink):
+        other_sink.emit(_a5_note())
+        return _check(module, source, "a5", options, other_sink)
     if default_sink.is_rejected == other_sink.is_rejected:
         if not default_sink.is_rejected:
             default_sink.emit(_default_note())
@@ -372,6 +374,14 @@ def _default_note():
         "PTO3003",
         f"the program names no target; {DEFAULT_TARGET} is used",
         notes=("both targets accept it; the assembler's default is a3",),
+        help="name one with `--target` or the module attribute `pto.target_arch`",
+    )
+
+
+def _a5_note():
+    return finding(
+        "PTO3007",
+        "the program names no target; a5 is used, which alone executes its operations",
         help="name one with `--target` or the module attribute `pto.target_arch`",
     )
 

@@ -30,6 +30,7 @@ class Choices:
     sync: str | None = None
     compat: str | None = None
     legacy: bool = False
+    planner: str | None = None
     profile: str | None = None
     switches: Mapping[str, str] = field(default_factory=dict)
     entry: str | None = None
@@ -58,7 +59,13 @@ class Choices:
         """Return the program as the static checks leave it."""
         source = open_source(self.file)
         asked = FrontOptions(
-            self.target, self.level, self.sync, self.compat, self.entry, self.legacy
+            self.target,
+            self.level,
+            self.sync,
+            self.compat,
+            self.entry,
+            legacy=self.legacy,
+            planner=self.planner,
         )
         return run_frontend(source, asked)
 

@@ -197,6 +197,14 @@ class LoadedProgram:
         if target is None or check_target_word(target) in names:
             return self
         sync = front.sync if front.sync == "manual" or front.resolved.insert_sync else None
-        asked = FrontOptions(target, front.level, sync, front.compat, front.entry, front.legacy)
+        asked = FrontOptions(
+            target,
+            front.level,
+            sync,
+            front.compat,
+            front.entry,
+            legacy=front.legacy,
+            planner=front.resolved.planner,
+        )
         other = run_frontend(front.source, asked)
         return self.of(other, self.profile.name, sidecar=self.sidecar)

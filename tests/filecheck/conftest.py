@@ -6,6 +6,7 @@ the first section hold for the whole file unless another section says otherwise:
     // target: a5            or several (`a2a3 a5`), one test for each; none: the program names it
     // level: 3              // sync: auto              // strict: true (legacy spellings reject)
     // compat: 2026-08       none: 2026-04              // legacy: true (they are read)
+    // dump: true            what passes of the assembler add is read
 
     // expected-error {{words}}        a finding on this line has these words
     // expected-warning@+1 {{words}}   on the next line; `@-2`: two lines above
@@ -28,7 +29,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.source import Source
 
 _SPLIT = re.compile(r"^// -----\s*$", re.MULTILINE)
-_HEADER = re.compile(r"^// (target|level|sync|strict|compat|legacy): *(.+?)\s*$", re.MULTILINE)
+_HEADER = re.compile(r"^// (target|level|sync|strict|compat|legacy|dump): *(.+?)\s*$", re.MULTILINE)
 _EXPECTED = re.compile(r"expected-(error|warning|note)(?:@(\*|[+-]\d+))? *\{\{(.*?)\}\}")
 
 
@@ -104,6 +105,7 @@ class Section(pytest.Item):
             self.options.get("sync"),
             compat=self.options["compat"],
             legacy=self.options.get("legacy") == "true",
+            dump=self.options.get("dump") == "true",
             dry_run=False,  # these programs are there for what their text says
         ).findings
         missing = list(_expectations(self.text))

@@ -10,6 +10,7 @@ import re
 import pytest
 
 import ptosim
+from ptosim.cli import assembler
 from ptosim.cli import main as command_line
 from ptosim.cli.quant_command import SUBCOMMANDS
 from ptosim.cli.terminal import Terminal
@@ -23,8 +24,8 @@ COMMANDS = [
     *(f"quant {name}" for name in SUBCOMMANDS),
 ]
 SHARED = "options"
-OTHERS = {"--harder", "--tquant", "--help"}
-"""Options of the tools beside the command line, and of argparse."""
+OTHERS = {"--harder", "--tquant", "--help", *assembler.NAMES}
+"""Options of the tools beside the command line, of argparse and of the assembler."""
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:

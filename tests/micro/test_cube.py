@@ -112,7 +112,7 @@ def _load(name: str, elem: str, rows: int, cols: int, l1: int) -> str:
 
 def multiply(
     a: bytes, b: bytes, elem: str, m: int, n: int, k: int, mad: str, *, acc: str = "f32",
-    right: str = "", held: str = "kn", before: str = "", extra: dict[str, bytes] | None = None,
+    right: str = "", held: str = "kn", before: str = "", extra: dict[str, bytes] | None = None, after: str = "",
 ) -> list[list[int]]:  # fmt: skip
     """Run a product and return the accumulator. `held` is how B is stored: [k, n] or [n, k]."""
     right = right or elem
@@ -134,6 +134,7 @@ def multiply(
     {before}
     {mad}
     pto.mte_l0c_gm %acc, %cg, {m}, {n}, {model.up16(m)}, {n}, 0, 0, nz2nd : !pto.ptr<{acc}, acc>, !pto.ptr<{acc}>
+    {after}
     """
     arrays = {"a": a, "b": b, **extra, "c": bytes(4 * m * n)}
     found = run(

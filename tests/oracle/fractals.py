@@ -163,6 +163,26 @@ def out_value(
     return one.pack(one.choose(decode(pattern, dst), decode(clip, dst), larger=False), dst)
 
 
+def out_whole(
+    acc: int, scale: int, offset: int, bits: int, *, source: str, relu: bool = False,
+    clip: int | None = None, signed: bool = True,
+) -> int:  # fmt: skip
+    """One accumulator (f32 pattern or i32) as an integer: the exact product, to the nearest even."""
+    x = decode(acc, "f32") if source == "f32" else Fraction(one.number(acc, "i32"))
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    if one.is_nan(x):
+        result = offset
+    elif x in ("inf", "-inf"):
+        result = high if x == "inf" else 0 if relu else low
+    else:
+        exact = Fraction(0 if x == "-0" else x) * Fraction(decode(scale & 0xFFFFE000, "f32"))
+        result = round(max(exact, Fraction(0)) if relu else exact) + offset
+    result = max(low, min(high, result))
+    if clip is not None:
+        result = min(result, clip)
+    return result & (1 << bits) - 1
+
+
 def scale_rows(codes: Sequence[Sequence[int]]) -> bytes:
     """Scales in the order that mte_l1_l0*_mx reads: 16 rows, 2 groups: byte 2 * row + group."""
     rows, groups = up16(len(codes)), -(-len(codes[0]) // 2) * 2

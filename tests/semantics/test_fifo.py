@@ -265,7 +265,10 @@ def test_a_slot_is_used_until_it_is_given_back(target, early, codes):
     pair.vector.lines += [free] if early else []
     pair.vector.op("pto.tabs", [t], [y])
     pair.vector.lines += [] if early else [free]
-    assert [d.code for d in ptosim.check(pair.text()) if d.severity.word == "error"] == codes
+    found = ptosim.check(pair.text(), compat="2026-04", dry_run=False)
+    assert [d.code for d in found if d.severity.word == "error"] == codes
+    found = ptosim.check(pair.text(), dry_run=False)  # August's assembler does not look for it
+    assert [d.code for d in found if d.code == "PTO5051"] == ["PTO5051"] * len(codes)
 
 
 def test_element_types_of_both_ends():

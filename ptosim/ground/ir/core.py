@@ -255,6 +255,7 @@ class Operation:
 
 
 _ALIAS = re.compile(r"!\w+(?![\w.])")
+_ATTR_ALIAS = re.compile(r"#\w+(?![\w.<])")
 
 
 class Module:
@@ -281,10 +282,17 @@ class Module:
 
     def spelled_out(self, text: str) -> str:
         """Return the text of a type with every alias in it replaced by what it names."""
+        if self.attr_aliases and "#" in text:
+            text = _ATTR_ALIAS.sub(self._attribute, text)
         if "!" not in text:
             return text
         known = self.type_aliases
         return _ALIAS.sub(lambda found: known.get(found.group(), found.group()), text)
+
+    def _attribute(self, found: re.Match[str]) -> str:
+        """What the alias of an attribute names, if that is one token."""
+        attr = self.attr_aliases.get(found.group())
+        return attr.atom.value if attr is not None and isinstance(attr.atom, Tok) else found.group()
 
     def walk(self) -> list[Operation]:
         """Return every operation in program order."""

@@ -82,6 +82,7 @@ class ResolvedModule:
     facts: dict[str, object] = field(default_factory=dict)
     """What rules can ask of the run of the assembler: `level`, `level_inferred` (nobody gave it),
     `target_named` (the caller or the module names it: it is not the default)."""
+    planner: str = "legacy"  # which of the assembler's planners says what fits
     insert_sync: bool = False  # the caller asks for automatic synchronisation
     layouts: dict[Operation, str] = field(default_factory=dict)  # of views: "nd", "dn" or "nz"
     popped_as: dict[Operation, str] = field(default_factory=dict)

@@ -267,7 +267,7 @@ def _variants(row: TomlTable, where: str) -> tuple[Variant, ...]:
                 outs=outs,
                 named=named,
                 operands=(*ins, *outs, *named),
-                flags=frozenset(d.name for d in named if d.is_flag),
+                flags=frozenset(d.name for d in named if d.is_flag or d.may_be_bare),
                 elements=tuple(
                     _elements(e, where)
                     for e in (*row.get("elements", ()), *table.get("elements", ()))

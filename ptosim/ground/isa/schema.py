@@ -47,6 +47,11 @@ class OperandDef:
     is_clause: bool = False
     is_flag: bool = False
 
+    @property
+    def may_be_bare(self) -> bool:
+        """True for a clause whose parentheses may be left out: all in them is optional."""
+        return self.is_clause and not self.variadic and all(p.optional for p in self.params)
+
 
 @dataclass(frozen=True, slots=True)
 class AttrDef:
@@ -91,7 +96,7 @@ class Variant:
     outs: tuple[OperandDef, ...]
     named: tuple[OperandDef, ...]
     operands: tuple[OperandDef, ...]  # all of them, inputs first
-    flags: frozenset[str] = frozenset()  # names of the bare words among them
+    flags: frozenset[str] = frozenset()  # what can be a bare word among them
     elements: tuple[ElementRule, ...] = ()
     rules: tuple[ConstraintDef, ...] = ()
     when: str | None = None

@@ -185,7 +185,10 @@ def _in_dictionary(variant: Variant, op: Operation) -> dict[str, Operand]:
     if op.attrs:
         named = variant.named if op.form == "generic" else ()
         for definition in (*variant.ins, *(d for d in named if "list" not in d.kinds)):
-            attr = op.attrs.get(definition.name) if definition.enums else None
+            is_word = bool(definition.enums) or (
+                op.form == "generic" and definition.kinds == ("string",)
+            )
+            attr = op.attrs.get(definition.name) if is_word else None
             if attr is not None:
                 tok = attr.atom if attr.atom.__class__ is Tok else attr.key
                 found[definition.name] = Operand(tok, None, None, attr_value(attr))
@@ -199,7 +202,7 @@ def _assign_written(
     segments = _segments(op)
     quoted = op.definition.quoted if op.form == "generic" and op.definition is not None else ()
     if quoted and {d.name for d in variant.ins} <= {n for names in quoted for n in names}:
-        return _in_quoted_order(variant, quoted, values, segments)
+        return _in_quoted_order(op, variant, quoted, values, segments)
     has_results = bool(op.result_tokens) or (op.form != "line" and bool(op.arrow))
     if has_results or not variant.outs:
         bound = _assign(variant.ins, values)
@@ -230,6 +233,7 @@ def _segments(op: Operation) -> list[int] | None:
 
 
 def _in_quoted_order(
+    op: Operation,
     variant: Variant,
     quoted: tuple[tuple[str, ...], ...],
     values: list[Operand],
@@ -244,6 +248,8 @@ def _in_quoted_order(
         bound = _assign(tuple(once), values)
     elif len(segments) == len(order):
         bound = _by_segments(order, values, segments)
+    elif op.definition is not None and op.definition.unlisted is not None:
+        bound = _assign(variant.ins, values)  # the kinds tell operands apart that share a segment
     else:
         return None
     left_out = dict.fromkeys(d.name for d in (*variant.ins, *variant.outs))

@@ -103,6 +103,8 @@ class NamedBinder:
                 bound[name] = True if name in words else None
             elif definition.is_clause:
                 bound[name] = self._clauses(definition, named.get(name))
+                if name in words and name not in named and definition.may_be_bare:
+                    bound[name] = Clause(definition, {p.name: None for p in definition.params})
             else:
                 bound[name] = self._plain(definition, named.get(name))
         if self._op.form in ("items", "dps"):
@@ -164,6 +166,8 @@ class NamedBinder:
         positional = tuple(d for d in definition.params if not d.keyword)
         keywords = {d.name: d for d in definition.params if d.keyword}
         operands = self._assign(positional, written.values)
+        if operands is not None and _is_other_word(definition, operands):
+            operands = None
         unknown = next((k for k in written.keywords if k not in keywords), None)
         given = {name: written.keywords.get(name) for name in keywords}
         fits = all(
@@ -182,8 +186,11 @@ class NamedBinder:
     ) -> None:
         known = {d.name: d for d in (*variant.named, *variant.ins)}
         places: dict[str, Tok | None] = {k: _place(v) for k, v in named.items() if k not in known}
-        places |= {k: _place(v) for k, v in words.items() if k not in known or not known[k].is_flag}
+        places |= {k: _place(v) for k, v in words.items() if k not in variant.flags}
         for name, tok in places.items():
+            if name in known and known[name].is_clause:
+                self._sink.emit(self._without_operands(known[name], tok))
+                continue
             notes = (f"known: {', '.join(map(shown, variant.named))}",) if variant.named else ()
             self._sink.report(
                 "PTO2007",
@@ -198,9 +205,11 @@ class NamedBinder:
             if definition.optional or definition.variadic or definition.is_flag:
                 continue
             if bound.get(definition.name) is None and not self._reported(definition):
+                forms = _forms(definition)
                 self._sink.report(
                     "PTO2008",
-                    f"'{self._op.name}' op requires `{definition.name}`",
+                    f"'{self._op.name}' op requires `{definition.name}`"
+                    + (f": expected {forms}" if forms else ""),
                     self._span(None),
                     help=f"add `{shown(definition)}`",
                 )
@@ -208,8 +217,11 @@ class NamedBinder:
     def _reported(self, definition: OperandDef) -> bool:
         """True if the clause is there and was found wrong."""
         return definition.is_clause and any(
-            getattr(item, "kind", "") in ("clause", "keyword", "list")
-            and getattr(item.parts[0], "value", None) == definition.name
+            getattr(item, "value", None) == definition.name
+            or (
+                getattr(item, "kind", "") in ("clause", "keyword", "list")
+                and getattr(item.parts[0], "value", None) == definition.name
+            )
             for item in self._op.items
         )
 
@@ -219,12 +231,24 @@ class NamedBinder:
         given = [str(v.type) if v.value is not None else quoted(v) for v in written.values]
         given += [f"{k} = {quoted(v)}" for k, v in written.keywords.items()]
         what = f"no operand `{unknown}`" if unknown else f"other operands than ({', '.join(given)})"
+        forms = _forms(definition)
         return finding(
             "PTO2009",
-            f"'{self._op.name}' op: clause `{definition.name}` takes {what}",
+            f"'{self._op.name}' op: clause `{definition.name}` takes {what}"
+            + (f": expected {forms}" if forms else ""),
             self._span(written.tok),
             notes=(f"it is written `{shown(definition)}`",),
             help=f"see `ptosim ops {self._definition.mnemonic}`",
+        )
+
+    def _without_operands(self, definition: OperandDef, tok: Tok | None) -> Diagnostic:
+        forms, missing = _forms(definition), next(p for p in definition.params if not p.optional)
+        what = f"expected {forms}" if forms else f"{definition.name} requires {missing.name}"
+        return finding(
+            "PTO2009",
+            f"'{self._op.name}' op: {what}",
+            self._span(tok),
+            notes=(f"it is written `{shown(definition)}`",),
         )
 
     def _not_a_clause(self, definition: OperandDef) -> Diagnostic:
@@ -258,6 +282,27 @@ def _place(written: Any) -> Tok | None:
 def quoted(operand: Operand) -> str:
     """Return a word or literal as it is written."""
     return f"`{operand.tok.value}`" if isinstance(operand.tok, Tok) else "a literal"
+
+
+def _is_other_word(definition: OperandDef, operands: Mapping[str, Any]) -> bool:
+    """True if the one operand of a clause with several forms is a word of none of them."""
+    value = operands.get(definition.params[0].name) if definition.params else None
+    if not _forms(definition) or not isinstance(value, Operand) or not _is_word(value):
+        return False
+    return all(enums()[e].member(str(value.const)) is None for e in definition.params[0].enums)
+
+
+def _forms(definition: OperandDef) -> str:
+    """The forms of a clause whose one operand is a value or a word: `m(%a), m(b), or m(c)`."""
+    params = definition.params
+    if len(params) != 1 or params[0].optional or not params[0].enums:
+        return ""
+    if all(kind == "enum" for kind in params[0].kinds):
+        return ""
+    *first, last = (
+        f"{definition.name}({word})" for word in (f"%{params[0].name}", *_words(params[0]))
+    )
+    return f"{', '.join(first)}, or {last}"
 
 
 def shown(definition: OperandDef) -> str:

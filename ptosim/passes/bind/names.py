@@ -242,7 +242,7 @@ class Naming(ABC):
         known = self._spelled.get(text)
         if known is not None:
             return known
-        if self.module.type_aliases:
+        if self.module.type_aliases or "#" in text:
             text = self.module.spelled_out(text)
         parsed = parse_type(text)
         other = self._of_another_date(parsed)

@@ -28,6 +28,9 @@ class Lifetime:
     end: int
     pipes: set[str] = field(default_factory=set)
     heirs: set[Value] = field(default_factory=set)  # may begin where this one ends
+    followers: set[Value] = field(
+        default_factory=set
+    )  # begin as results of what reads this one last
 
 
 def lifetimes(
@@ -147,13 +150,27 @@ class _Walker:
 
     def _in_place(self, op: Operation, touched: list[tuple[Role, Value, Value]]) -> None:
         """A result may replace a source of its own shape exactly, except where the library writes
-        before it has read."""
+        before it has read. Of other results of an operation the storage follows on that of its
+        sources, which the default planner of the assembler counts as free by then."""
+        self._follow(op, touched)
         if "in_place" not in op.traits or op.definition is None or "apart" in op.definition.access:
             return
         outs = {root for role, _, root in touched if role is Role.OUT}
         for role, value, root in touched:
             if role is Role.IN and value is root:
                 self.found[root].heirs |= {o for o in outs if _same_places(root, o)}
+
+    def _follow(self, op: Operation, touched: list[tuple[Role, Value, Value]]) -> None:
+        """Scratch never shares with a destination, nor do operands that must not share bytes."""
+        roles: dict[Value, set[Role]] = {}
+        for role, _, root in touched:
+            roles.setdefault(root, set()).add(role)
+        if op.definition is None or op.definition.access.keys() & {"apart", "no_alias"}:
+            return
+        outs = {root for root, found in roles.items() if found == {Role.OUT}}
+        for root, found in roles.items():
+            if found == {Role.IN}:
+                self.found[root].followers |= outs
 
 
 def _same_places(one: Value, other: Value) -> bool:

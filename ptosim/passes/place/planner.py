@@ -30,6 +30,8 @@ from ptosim.passes.verify.rule_views import environment, evaluate
 Owner = Value | tuple[Operation, str]
 """What bytes belong to: a value, or scratch of an operation by its name in the row."""
 
+_AVAILABLE = {"legacy": "avaliable!", "modern": "available"}
+"""How the assembler's planners spell it."""
 _SLOT_ALIGN = 256  # of the slots of a FIFO
 _WORD = re.compile(r"%?[\w.]+")
 
@@ -282,12 +284,19 @@ class _Placer:
                 if p.space == name and not p.planned
             ]
             buffers = _buffers(planned, space, lives)
-            tried = (pack(buffers, limit, taken) for limit in limits)
+            tried = (self._pack(buffers, limit, taken) for limit in limits)
             found = next((made for made in tried if made is not None), None)
             if found is not None:
                 self._move(planned, found)
             else:
                 self._share_without_scratch(planned, buffers, taken, space)
+
+    def _pack(
+        self, buffers: list[Buffer], limit: int, taken: list[tuple[int, int]]
+    ) -> dict[Owner, int] | None:
+        rules = unit_rules(self.resolved.date).rules
+        over = "results_over_sources" in rules and self.resolved.planner == "legacy"
+        return pack(buffers, limit, taken, over_sources=over)
 
     def _share_without_scratch(
         self,
@@ -302,7 +311,7 @@ class _Placer:
         counted = [buffer for buffer in buffers if buffer.owner not in free]
         if len(counted) == len(buffers):
             return
-        tried = (pack(counted, limit, taken) for limit in _limits(space))
+        tried = (self._pack(counted, limit, taken) for limit in _limits(space))
         found = next((made for made in tried if made is not None), None)
         if found is not None:
             self._move(planned, {owner: found.get(owner, 0) for owner, _ in planned})
@@ -373,7 +382,7 @@ class _Placer:
         return finding(
             "PTO4001",
             f"{space.name} overflow, requires {end * 8} bits while {space.planner * 8} bits "
-            "avaliable!",
+            f"{_AVAILABLE[self.resolved.planner]}",
             first.span,
             label=first.text,
             more=tuple(rest),

@@ -2,19 +2,28 @@
 
 As in the assembler's planner reuse comes in levels: first no buffer takes over from one that
 another kind of pipe touches (data movement against computation), then only lifetimes must be
-disjoint. Each level places buffers one by one at the first address where nothing of the same time
-is."""
+disjoint, at last those may touch in an operation that reads one and writes the other. Each level
+places buffers one by one at the first address where nothing of the same time is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from ptosim.ground.ir.core import Value
 from ptosim.passes.place.liveness import Lifetime
 
 _MOVES = frozenset(("MTE1", "MTE2", "MTE3", "FIX"))
+
+
+class Reuse(Enum):
+    """What may take over the bytes of a buffer that is not in use any more."""
+
+    BY_PIPE = 1  # one that the same kind of pipe touches
+    BY_LIFE = 2  # any that begins later, or exactly in its place as the result of its last use
+    OVER_SOURCES = 3  # also a result of its last use that is larger, smaller or at an offset
 
 
 @dataclass(slots=True, eq=False)
@@ -30,13 +39,18 @@ class Buffer:
 
 
 def pack(
-    buffers: Sequence[Buffer], capacity: int, taken: Sequence[tuple[int, int]]
+    buffers: Sequence[Buffer],
+    capacity: int,
+    taken: Sequence[tuple[int, int]],
+    *,
+    over_sources: bool,
 ) -> dict[Any, int] | None:
     """Return an address for each buffer below `capacity`, clear of the ranges `taken`; None if no
-    level of reuse finds room."""
-    for strict in (True, False):
+    level of reuse finds room. The last level lets results be over the sources that they end
+    (`over_sources`)."""
+    for reuse in Reuse if over_sources else (Reuse.BY_PIPE, Reuse.BY_LIFE):
         for order in _ORDERS:
-            placed = _place(sorted(buffers, key=order), capacity, taken, strict)
+            placed = _place(sorted(buffers, key=order), capacity, taken, reuse)
             if placed is not None:
                 return placed
     return None
@@ -60,16 +74,16 @@ _ORDERS: tuple[Callable[[Buffer], Any], ...] = (
 
 
 def _place(
-    buffers: Sequence[Buffer], capacity: int, taken: Sequence[tuple[int, int]], strict: bool
+    buffers: Sequence[Buffer], capacity: int, taken: Sequence[tuple[int, int]], reuse: Reuse
 ) -> dict[Any, int] | None:
     done: list[tuple[int, int, Buffer]] = []
     found: dict[Any, int] = {}
     for buffer in buffers:
         busy, donors = list(taken), []
         for start, end, other in done:
-            if _conflict(buffer, other, strict):
+            if _conflict(buffer, other, reuse):
                 busy.append((start, end))
-            elif _meet_in_one_operation(buffer, other):
+            elif reuse is not Reuse.OVER_SOURCES and _meet_in_one_operation(buffer, other):
                 donors.append((start, end))
         at = _place_one(buffer.bytes, busy, donors)
         if at + buffer.bytes > capacity:
@@ -101,7 +115,7 @@ def _first_gap(busy: Sequence[tuple[int, int]], size: int) -> int:
     return at
 
 
-def _conflict(one: Buffer, two: Buffer, strict: bool) -> bool:
+def _conflict(one: Buffer, two: Buffer, reuse: Reuse) -> bool:
     """True if two buffers may not share bytes."""
     if one.life is None or two.life is None or one.group != two.group:
         return True
@@ -109,9 +123,10 @@ def _conflict(one: Buffer, two: Buffer, strict: bool) -> bool:
     a, b = first.life, second.life
     assert a is not None
     assert b is not None
-    if b.start < a.end or (b.start == a.end and not _inherits(first, second)):
+    takes_over = _follows if reuse is Reuse.OVER_SOURCES else _inherits
+    if b.start < a.end or (b.start == a.end and not takes_over(first, second)):
         return True
-    return strict and bool(a.pipes & _MOVES) != bool(b.pipes & _MOVES)
+    return reuse is Reuse.BY_PIPE and bool(a.pipes & _MOVES) != bool(b.pipes & _MOVES)
 
 
 def _meet_in_one_operation(one: Buffer, two: Buffer) -> bool:
@@ -132,3 +147,8 @@ def _inherits(first: Buffer, second: Buffer) -> bool:
         and owner in life.heirs
         and second.bytes == first.bytes
     )
+
+
+def _follows(first: Buffer, second: Buffer) -> bool:
+    """True if the second buffer begins as a result of the operation that ends the first."""
+    return first.life is not None and second.owner in first.life.followers

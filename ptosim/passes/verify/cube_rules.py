@@ -193,6 +193,16 @@ def _table_of_floats(payload: Any, what: str) -> bool | Fault:
     return Fault(f"{what} requires scaling pointer element type to be f16, bf16, or f32")
 
 
+@predicate("PTO2191", "atomic type must be one of f32, f16, bf16, s32, s16, s8")
+def atomic_type(view: Any) -> bool:
+    """The type that an atomic store combines in: a float by its type, an integer by a word."""
+    if isinstance(view.const, str):
+        name = view.const
+    else:
+        name = str(getattr(getattr(view.value, "tok", None), "value", ""))
+    return name in (*_FLOATS, "s32", "s16", "s8")
+
+
 @predicate("PTO2191", "expects clip to have the type that the destination asks for")
 def clip_fits(dst: Any, clip: Any) -> bool | Fault:
     """What values are clipped at goes with the destination's elements."""

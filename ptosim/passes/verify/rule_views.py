@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.ir.attributes import Enum, attr_value
-from ptosim.ground.ir.core import Clause, Operand, Operation, Value
+from ptosim.ground.ir.core import Clause, Operand, Operation, Tok, Value
 from ptosim.ground.ir.types import (
     ErrorType,
     HandleType,
@@ -201,6 +203,8 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
         "is_page": snippet or op.form in _PAGE_FORMS or _has_page_types(op),
         **CALLS,
         "written": op.attrs.__contains__,
+        "spelled": partial(_spelled, op),
+        "in_order": partial(_in_order, op),
     }
     definition = op.definition
     if definition is not None:
@@ -215,6 +219,26 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
             names[name] = _bound_view(operand, definitions.get(name))
     names.update(_result_views(op))
     return names
+
+
+def _words_of(op: Operation) -> Iterator[str]:
+    """The words of the flags and clauses of an op, as they follow each other in the text."""
+    for item in op.items:
+        word = item if isinstance(item, Tok) else getattr(item, "parts", (None,))[0]
+        if isinstance(word, Tok) and word.type == "BARE_ID":
+            yield word.value
+
+
+def _spelled(op: Operation, words: str) -> int:
+    """How often an op has one of the words, as a flag or a clause."""
+    return sum(1 for word in _words_of(op) if word in words.split())
+
+
+def _in_order(op: Operation, groups: str) -> bool:
+    """True if the words of an op follow each other as the groups do (`a b/c`), one of each."""
+    places = {w: i for i, group in enumerate(groups.split()) for w in group.split("/")}
+    found = [places[word] for word in _words_of(op) if word in places]
+    return all(one < two for one, two in pairwise(found))
 
 
 _PAGE_FORMS = ("items", "line")

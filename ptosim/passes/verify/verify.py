@@ -48,7 +48,7 @@ from ptosim.passes.verify.operands import (
     check_words,
     operand_span,
 )
-from ptosim.passes.verify.other_target import VIRTUAL_CODE, absent, only_executed_there
+from ptosim.passes.verify.other_target import MICRO_CODE, VIRTUAL_CODE, absent, only_executed_there
 from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
 from ptosim.passes.verify.rules import PREDICATES, Fault, low_precision_of
 
@@ -81,6 +81,7 @@ class _Verifier:
         self.in_full = rules.families.get("types_in_full", frozenset()) if is_module else ()
         self.low_families = rules.families.get("low_precision", frozenset())
         self.found: list[Diagnostic] = []
+        self.has_virtual = False  # vectors of any length, on a target that does not have them
 
     def check(self, op: Operation, definition: OpDef) -> None:
         if definition.status[self.target] is Status.ABSENT:
@@ -169,11 +170,16 @@ class _Verifier:
 
     def _is_micro(self, definition: OpDef) -> bool:
         """True for an operation that no verifier of the date ties to a target."""
-        return self.takes_micro and definition.family.startswith(("micro", "vmi"))
+        is_virtual = definition.family.startswith("vmi")
+        return is_virtual or (self.takes_micro and definition.family.startswith("micro"))
 
     def _executed_elsewhere(self, found: Diagnostic) -> None:
-        """Of vectors of any length that is said once for the module."""
-        if found.code != VIRTUAL_CODE or all(d.code != VIRTUAL_CODE for d in self.found):
+        """Of vectors of any length that is said once for the module, and of nothing else there."""
+        if found.code == VIRTUAL_CODE and not self.has_virtual:
+            self.has_virtual = True
+            self.found = [d for d in self.found if d.code != MICRO_CODE]
+            self.found.append(found)
+        elif not self.has_virtual:
             self.found.append(found)
 
     # -- types ----------------------------------------------------------------------------------

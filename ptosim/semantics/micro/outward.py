@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ptosim.ground.isa.conversions import conversion_name
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.values import Pointer
-from ptosim.numerics.fixpipe import Activation, clipped, fixed, word_of_scale
+from ptosim.numerics.fixpipe import Activation, clipped, fixed, whole, word_of_scale
 from ptosim.semantics.base.binding import Binding, OpFault
 from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.micro.blocks import elem, read_accumulator, reads_accumulator
 from ptosim.semantics.micro.dma import read_bytes, write_bytes
+from ptosim.semantics.micro.modes import StoreMode
 from ptosim.semantics.micro.pointers import (
     Place,
     flag,
@@ -35,19 +36,22 @@ from ptosim.semantics.micro.pointers import (
 _MODES = {
     "f322f16": "f16", "f322bf16": "bf16", "f32_f16": "f16", "f32_bf16": "bf16",
     "qf322f16_pre": "f16", "qf322bf16_pre": "bf16", "qf322f32_pre": "f32", "qf322b8_pre": "i8 ui8",
-    "qf322fp8_pre": "f8E4M3FN f8E5M2", "qf322hif8_pre": "hif8", "deqf16": "f16", "req8": "i8 ui8",
-    "shifts322s16": "i16", "qs322bf16_pre": "bf16",
+    "qf322fp8_pre": "f8E4M3FN f8E5M2 hif8", "qf322hif8_pre": "hif8 f8E4M3FN f8E5M2",
+    "qf322hif8_pre_hybrid": "hif8 f8E4M3FN f8E5M2", "deqf16": "f16", "req8": "i8 ui8",
+    "qf162b8_pre": "i8 ui8", "shifts322s16": "i16", "qs322bf16_pre": "bf16",
 }  # fmt: skip
 """Element types that a mode of pre_quant produces."""
+
+_WHOLE = {"deqs16": 16, "qf162s16_pre": 16, "deqs32_int": 32, "req4": 4, "qf322s4_pre": 4,
+          "qf162s4_pre": 4}  # fmt: skip
+"""Bits of the signed integers that other modes produce."""
 
 _UNSCALED = ("f32_f16", "f32_bf16")
 """Modes that convert and do not scale: what is written with them counts for nothing."""
 
-_ATOMIC: dict[str, Callable[..., np.ndarray]] = {
-    "add": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-}
+_OPERATIONS = {"add": 0, "max": 1, "min": 2}
+_WORDS = {"s8": "i8", "s16": "i16", "s32": "i32"}
+"""Element types that are words in the clause of atomic stores."""
 
 Piece = tuple[Place, slice, slice]
 """Where rows and columns of the result go."""
@@ -66,7 +70,7 @@ def fixpipe(op: Binding) -> Commit:
         op.values.get(f"loop3.{name}", default)
         for name, default in (("count", 1), ("src_stride", 0), ("dst_stride", 0))
     )
-    size = view_dtype(elem(op, "dst")).itemsize
+    bits = elem(op, "dst").bits
     for name, width in (("pre_quant.payload", 8), ("pre_relu.payload", 4)):
         payload = op.values.get(name)
         if isinstance(payload, Pointer):
@@ -75,15 +79,15 @@ def fixpipe(op: Binding) -> Commit:
         start = source._replace(start=source.start + r * src_step * 64)
         reads_accumulator(op, start, m, n, dtype.itemsize, stride)
         for target, rows, cols in pieces:
-            at = target._replace(start=target.start + r * dst_step * size)
-            _tell(op, at, len(range(m)[rows]), len(range(n)[cols]), size)
+            at = target._replace(start=target.start + r * dst_step * bits // 8)
+            _tell(op, at, len(range(m)[rows]), len(range(n)[cols]), bits)
 
     def move() -> None:
         for r in range(count):
             start = source._replace(start=source.start + r * src_step * 64)
             values = convert(read_accumulator(op, start, m, n, dtype, stride))
             for target, rows, cols in pieces:
-                at = target._replace(start=target.start + r * dst_step * size)
+                at = target._replace(start=target.start + r * dst_step * bits // 8)
                 _store(op, at, values[rows, cols])
 
     return move
@@ -95,11 +99,11 @@ def _pieces(op: Binding, m: int, n: int) -> Iterator[Piece]:
     if op.op.name != "pto.mte_l0c_ub":
         yield place(op, "dst"), everything, everything
         return
-    mode = op.values["dst_mode.mode"]
+    mode = op.values["dst_mode.sub_blockid"]
     if isinstance(mode, int):
         yield place(op, "dst", mode), everything, everything
         return
-    by_rows = word(op, "dst_mode.mode") == "split_m"
+    by_rows = word(op, "dst_mode.sub_blockid") == "split_m"
     half = (m if by_rows else n) // 2
     for core, part in enumerate((slice(half), slice(half, None))):
         rows, cols = (part, everything) if by_rows else (everything, part)
@@ -114,30 +118,36 @@ def _converter(op: Binding) -> Callable[[np.ndarray], np.ndarray]:
     mode = word(op, "pre_quant.mode")
     if mode == "no_convert":
         mode = None
-    if mode is not None:
-        _check_mode(op, mode, dst)
-    saturate = not flag(op, "nosat")
-    n = op.values["n"]
-    limit = op.values.get("pre_relu.clip")
+    stem = "" if mode is None else mode.removesuffix("_scalar").removesuffix("_vec")
+    bits = _WHOLE.get(stem)
+    if mode is not None and bits is None:
+        _check_mode(op, mode, stem, dst)
+    saturate, keeps_nan = not flag(op, "nosat"), op.has("sat.mode")
+    n, limit = op.values["n"], op.values.get("pre_relu.clip")
 
     def convert(values: np.ndarray) -> np.ndarray:
-        result = fixed(
-            values,
-            dst,
-            _words(op, n, dst) if mode is not None else None,
-            _activation(op, n),
-            saturate=saturate,
-            nan_to_zero=True,
-        )
+        words = _words(op, n, dst) if mode is not None else None
+        if bits is not None and words is not None:
+            result = whole(values, bits, words, _activation(op, n)).astype(_INTEGERS[bits])
+        else:
+            result = fixed(
+                values,
+                dst,
+                words,
+                _activation(op, n),
+                saturate=saturate,
+                nan_to_zero=not keeps_nan,
+            )
         return result if limit is None else clipped(result, limit)
 
     return convert
 
 
-def _check_mode(op: Binding, mode: str, dst: str) -> None:
-    known = _MODES.get(mode.removesuffix("_scalar").removesuffix("_vec"), "").split()
-    if not known:
-        raise OpFault("PTO8002", f"'{op.op.name}': mode {mode} is not simulated")
+_INTEGERS = {4: np.int8, 16: np.int16, 32: np.int32}
+
+
+def _check_mode(op: Binding, mode: str, stem: str, dst: str) -> None:
+    known = _MODES.get(stem, "").split()
     if dst not in known:
         raise OpFault(
             "PTO8002",
@@ -187,37 +197,35 @@ def _store(op: Binding, target: Place, values: np.ndarray) -> None:
         lines = values.T
     else:
         lines = _column_blocks(op, values)
-    lines = np.ascontiguousarray(lines)
-    size = values.dtype.itemsize
-    step, width = op.values["dst_stride"] * size, lines.shape[1] * size
-    update = _update(op, values.dtype)
-    ends = (0, (len(lines) - 1) * step)
+    bits = elem(op, "dst").bits
+    data = np.ascontiguousarray(lines).view(np.uint8)
+    if bits == 4:
+        data = pack_nibbles(data)
+    step, width = op.values["dst_stride"] * bits // 8, data.shape[1]
+    update = _update(op, width)
+    ends = (0, (len(data) - 1) * step)
     holds(op, target, target.start + min(ends), target.start + max(ends) + width, writes=True)
-    for i, line in enumerate(lines):
+    for i, line in enumerate(data):
         at = target.start + i * step
-        data = line if update is None else update(_present(target, at, line), line)
-        write_bytes(target, at, data.view(np.uint8))
+        made = line if update is None else update.combined(read_bytes(target, at, width), line)
+        write_bytes(target, at, made)
 
 
-def _tell(op: Binding, target: Place, rows: int, cols: int, size: int) -> None:
+def _tell(op: Binding, target: Place, rows: int, cols: int, bits: int) -> None:
     """What a result of rows and columns reaches at its destination."""
     if flag(op, "nz2nd"):
         lines, run = rows, cols
     elif op.op.bound.get("nz2dn") is not None:
         lines, run = cols, rows
     else:
-        width = _block_width(op, size)
+        width = _block_width(op, bits)
         lines, run = -(-cols // width), rows * width
-    writes(op, target, run * size, (lines, op.values["dst_stride"] * size))
+    writes(op, target, -(-run * bits // 8), (lines, op.values["dst_stride"] * bits // 8))
 
 
-def _block_width(op: Binding, size: int) -> int:
+def _block_width(op: Binding, bits: int) -> int:
     """Columns of a block: with a channel split of f32 half of 16."""
-    return 8 if op.values.get("nz2nz.split") and size == 4 else 16
-
-
-def _present(target: Place, at: int, line: np.ndarray) -> np.ndarray:
-    return read_bytes(target, at, line.nbytes).view(line.dtype)
+    return 8 if op.values.get("nz2nz.split") and bits == 32 else 16
 
 
 def _column_blocks(op: Binding, values: np.ndarray) -> np.ndarray:
@@ -227,13 +235,22 @@ def _column_blocks(op: Binding, values: np.ndarray) -> np.ndarray:
         "keeps column blocks: documentation only, dst_stride is taken as elements from block "
         "to block",
     )
-    width = _block_width(op, values.dtype.itemsize)
+    width = _block_width(op, values.dtype.itemsize * 8)
     rows, cols = values.shape
     full = np.zeros((rows, -(-cols // width) * width), values.dtype)
     full[:, :cols] = values
     return full.reshape(rows, -1, width).transpose(1, 0, 2).reshape(-1, rows * width)
 
 
-def _update(op: Binding, dtype: np.dtype) -> Callable[..., np.ndarray] | None:
+def _update(op: Binding, width: int) -> StoreMode | None:
+    """How lines of `width` bytes are combined with what is there, in the type that the clause
+    names; None where they replace it."""
     name = word(op, "atomic.op")
-    return None if name is None else _ATOMIC[name]
+    if name is None:
+        return None
+    type_ = op.values["atomic.type"]
+    type_ = str(getattr(type_, "text", getattr(type_, "member", type_)))
+    mode = StoreMode(_OPERATIONS[name], _WORDS.get(type_, type_))
+    if width % mode.dtype.itemsize:
+        raise OpFault("PTO6670", f"stores {width} bytes in elements of {type_}")
+    return mode

@@ -56,7 +56,16 @@ def test_every_row_says_what_it_is() -> None:
         assert set(row.status) == set(TARGETS), row.name
 
 
-FACTS = {"level", "level_inferred", "target_named", "backend", "micro_backend", "tile_operations"}
+FACTS = {
+    "spelled",
+    "in_order",
+    "level",
+    "level_inferred",
+    "target_named",
+    "backend",
+    "micro_backend",
+    "tile_operations",
+}
 
 
 def test_expressions_use_only_names_of_their_row() -> None:

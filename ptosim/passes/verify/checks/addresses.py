@@ -100,7 +100,7 @@ def buffers(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
         if several and level == 3:
             yield from _inside(fixed, resolved.chip, source)
         if fixed and level < 3:
-            yield from _not_planned(function, fixed[0], source)
+            yield from _not_planned(function, fixed[0], resolved)
 
 
 def _single(reserved: list[Operation], source: Source) -> Iterator[Diagnostic]:
@@ -178,8 +178,20 @@ def _import(op: Operation, resolved: ResolvedModule, source: Source) -> Iterator
         )
 
 
-def _not_planned(function: Function, fixed: Operation, source: Source) -> Iterator[Diagnostic]:
-    """Below level 3 the planner places local memory and cannot leave room for a fixed buffer."""
+_IN_APRIL = (
+    "pto.reserve_buffer with explicit 'base' (auto = false) is not supported in PlanMemory; "
+    "use --pto-level=level3 or set auto = true"
+)
+
+
+def _not_planned(
+    function: Function, fixed: Operation, resolved: ResolvedModule
+) -> Iterator[Diagnostic]:
+    """Below level 3 the planner places local memory and cannot leave room for a fixed buffer. Where
+    nothing is to be placed, and nobody asked for that level, it does not matter."""
+    source = resolved.module.source
+    text = unit_rules(resolved.date).rules.get("fixed_buffer")
+    asked = text is not None and not resolved.facts.get("level_inferred")
     made = [op for op in function.ops if "makes_storage" in op.traits and op.results]
     allocations = [op for op in made if _is_local(op.results[0].type)]
     tiles = any(isinstance(op.results[0].type, (TileType, MultiTileType)) for op in made)
@@ -193,10 +205,10 @@ def _not_planned(function: Function, fixed: Operation, source: Source) -> Iterat
             help="set auto = true",
         )
     yield finding(
-        "PTO4003" if allocations or tiles else "PTO4004",
-        "pto.reserve_buffer with explicit 'base' (auto = false) is not supported in PlanMemory; "
-        "use --pto-level=level3 or set auto = true",
+        "PTO4003" if allocations or tiles or asked else "PTO4004",
+        text or _IN_APRIL,
         fixed.span(source),
+        help="set auto = true, or run with `--level 3`",
     )
 
 

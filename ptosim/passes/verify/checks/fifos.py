@@ -16,6 +16,7 @@ from ptosim.ground.ir.core import Operand, Operation, Value, walk
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.isa.units import unit_rules
 from ptosim.ground.source import Source
 
 
@@ -260,16 +261,18 @@ def _says_nothing(op: Operation) -> bool:
 def popped(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report popped tiles that are used after their slot was given back (A5).
 
-    The assembler asks for one free for each pop in its block, and for no use of the tile after it.
+    April's assembler asks for one free for each pop in its block, and for no use of the tile after
+    it; August's says nothing of either, so the second is a warning there.
     On A2/A3 the pop has copied the tile and given the slot back, so nothing can go wrong there."""
+    refused = "freed_slot" in unit_rules(resolved.date).rules
     if resolved.target == "a5":
         for op in resolved.ops:
             for region in op.regions:
                 for block in region.blocks:
-                    yield from _freed(block.ops, resolved.module.source)
+                    yield from _freed(block.ops, resolved.module.source, refused=refused)
 
 
-def _freed(ops: Sequence[Operation], source: Source) -> Iterator[Diagnostic]:
+def _freed(ops: Sequence[Operation], source: Source, *, refused: bool) -> Iterator[Diagnostic]:
     held: dict[tuple[str, object], list[Operation]] = {}
     for at, op in enumerate(ops):
         row = op.definition
@@ -283,13 +286,15 @@ def _freed(ops: Sequence[Operation], source: Source) -> Iterator[Diagnostic]:
             later = walk(ops[at + 1 :])
             user = next((o for o in later if pop.results[0] in o.operand_values()), None)
             if user is not None:
-                yield _used_after(pop, op, user, source)
+                yield _used_after(pop, op, user, source, "PTO5107" if refused else "PTO5051")
 
 
-def _used_after(pop: Operation, free: Operation, user: Operation, source: Source) -> Diagnostic:
+def _used_after(
+    pop: Operation, free: Operation, user: Operation, source: Source, code: str
+) -> Diagnostic:
     name = pop.results[0].name
     return finding(
-        "PTO5107",
+        code,
         f"'{user.name}' op uses %{name}, whose slot has been given back",
         user.span(source),
         more=(
