@@ -74,6 +74,8 @@ class Walker:
             self._logical(op)
         elif op in self.calls:
             self._call(op)
+        elif op.has("vector_region"):  # of an inlined function
+            self.walk(op.regions[0].blocks[0].run)
         elif op.has("yields") or op.has("returns"):
             return
         elif any(map(names.is_logical, (*op.operand_values(), *op.results))) or _is_mixed(op):
