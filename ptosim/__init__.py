@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from ptosim.ground.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ptosim.api import check, load
+    from ptosim.api import check, load, load_chain, run_chain
     from ptosim.debug.program import Program
     from ptosim.ground.diagnostics.model import Diagnostic, Severity
     from ptosim.ground.errors import (
+        DescriptionError,
         InternalError,
         IsaDataError,
         LimitError,
@@ -29,17 +30,23 @@ if TYPE_CHECKING:
     from ptosim.quant.quantize import quantize
     from ptosim.quant.scaled import Affine, FixedPoint
     from ptosim.run.arguments import Arg
+    from ptosim.run.chain.chain import Chain
+    from ptosim.run.chain.runner import ChainResult
     from ptosim.run.results import Result
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
 _PUBLIC = {
     "check": "ptosim.api",
     "load": "ptosim.api",
+    "load_chain": "ptosim.api",
+    "run_chain": "ptosim.api",
     "quantize": "ptosim.quant.quantize",
     "dequantize": "ptosim.quant.inverse",
     "FixedPoint": "ptosim.quant.scaled",
     "Affine": "ptosim.quant.scaled",
     "Arg": "ptosim.run.arguments",
+    "Chain": "ptosim.run.chain.chain",
+    "ChainResult": "ptosim.run.chain.runner",
     "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
     "Diagnostic": "ptosim.ground.diagnostics.model",
@@ -49,6 +56,7 @@ _PUBLIC = {
     "Trap": "ptosim.ground.errors",
     "UnsupportedError": "ptosim.ground.errors",
     "UsageError": "ptosim.ground.errors",
+    "DescriptionError": "ptosim.ground.errors",
     "LimitError": "ptosim.ground.errors",
     "IsaDataError": "ptosim.ground.errors",
     "InternalError": "ptosim.ground.errors",
@@ -57,6 +65,9 @@ _PUBLIC = {
 __all__ = [
     "Affine",
     "Arg",
+    "Chain",
+    "ChainResult",
+    "DescriptionError",
     "Diagnostic",
     "FixedPoint",
     "InternalError",
@@ -73,7 +84,9 @@ __all__ = [
     "check",
     "dequantize",
     "load",
+    "load_chain",
     "quantize",
+    "run_chain",
 ]
 
 

@@ -20,6 +20,8 @@ from ptosim.run.sources import path_of, read_source
 
 if TYPE_CHECKING:
     from ptosim.debug.program import Program
+    from ptosim.run.chain.chain import Chain
+    from ptosim.run.chain.runner import ChainResult
     from ptosim.run.program import LoadedProgram
 
 
@@ -57,6 +59,46 @@ def load(
     from ptosim.debug.program import Program  # brings NumPy; a check does without
 
     return Program.of(front, profile or kept.get("profile") or "hw", switches, sidecar)
+
+
+def load_chain(
+    path: str | Path,
+    *,
+    target: str | None = None,
+    profile: str | None = None,
+    compat: str | None = None,
+    legacy: bool = False,
+    switches: Mapping[str, str] | None = None,
+) -> Chain:
+    """Read the file of a chain (`ptosim help chain`) and load its kernels, each once, for a target:
+    the first one that the file names, unless another is given.
+
+    Raises DescriptionError, which carries every finding, for what is wrong in the file,
+    ProgramError for a kernel that is wrong, UsageError for options that mean nothing."""
+    from ptosim.run.chain.chain import load
+
+    chosen = {"profile": profile, "compat": compat}
+    given = {name: word for name, word in chosen.items() if word is not None}
+    return load(path, target, legacy=legacy, switches=switches or {}, **given)
+
+
+def run_chain(
+    chain: Chain | str | Path,
+    buffers: Mapping[str, Any] | None = None,
+    *,
+    target: str | None = None,
+    **options: Any,
+) -> ChainResult:
+    """Run a chain, or the file of one, and return what it leaves: buffers, stages with their time,
+    comparisons and findings.
+
+    `buffers` are arrays or SPECs in the place of the file's. `options`: `expect` (arrays by the
+    name of a buffer), `tolerance`, `sanitize`, `timing`, `uninit`, `seed`, `max_instructions`.
+    Raises what `load_chain` and `Program.run` raise."""
+    from ptosim.run.chain.runner import run_chain as run
+
+    loaded = load_chain(chain, target=target) if isinstance(chain, (str, Path)) else chain
+    return run(loaded, buffers, **options)
 
 
 @dataclass(slots=True)

@@ -10,6 +10,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+
 ALLOCATIONS = 20_000
 """Objects made between two collections; 700 by default."""
 
@@ -19,6 +21,21 @@ def pytest_configure() -> None:
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         user = getattr(os, "getuid", int)()
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir(), f"ptosim-pyc-{user}"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave `n` cases of each test that is marked `sampled(n)` in the fast tier."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for group in cases.values():
+        kept = group[0].get_closest_marker("sampled").args[0]
+        places = {index * len(group) // kept for index in range(kept)}
+        for place, item in enumerate(group):
+            if place not in places:
+                item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:

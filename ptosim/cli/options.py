@@ -27,11 +27,15 @@ def add_output(parser: argparse.ArgumentParser, formats: Formats[R]) -> None:
 
 
 def add_program(parser: argparse.ArgumentParser, file: str | None = "file") -> None:
-    """The argument that names a program (or with `files` several), and how it is read."""
+    """The argument that names a program (several with `files`, one or none with `file?`), and how
+    it is read."""
     if file is not None:
-        several = "+" if file == "files" else None
+        several = {"files": "+", "file?": "?"}.get(file)
         parser.add_argument(
-            file, nargs=several, metavar="FILE", help="path, `-`, or `@name`; `#part`"
+            file.removesuffix("?"),
+            nargs=several,
+            metavar="FILE",
+            help="path, `-`, or `@name`; `#part`",
         )
     group = parser.add_argument_group("program")
     group.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
@@ -13,6 +13,7 @@ from ptosim.cli.formats import Formats, data, findings, tables
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dump, Dumper
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import Trap, UsageError
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.run import values
@@ -23,6 +24,7 @@ from ptosim.run.tolerance import Tolerance
 from ptosim.views import run_report
 from ptosim.views.diagnostics.export import Findings
 from ptosim.views.diagnostics.render import count_line
+from ptosim.views.table import Part
 
 _EPILOG = """SPEC of --arg: file.npy, file.npz:key, file.bin:dtype:RxC, zeros:dtype:RxC,
 randn:dtype:RxC[:seed], randint:…, arange:dtype:RxC, or a number for a scalar. Arguments that are
@@ -32,8 +34,13 @@ left out get seeded random data; a shipped program (`@name`) brings its own."""
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = _EPILOG
-    shared.add_program(parser)
+    shared.add_program(parser, "file?")
     group = parser.add_argument_group("run")
+    group.add_argument(
+        "--chain", metavar="FILE.toml",
+        help="launch several kernels one after the other on shared buffers, as the file says "
+        "(`ptosim help chain`); a path, or `@name` of a shipped one",
+    )  # fmt: skip
     launching.add_arguments(group)
     launching.add_limit(group)
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
@@ -56,7 +63,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
-    """Run the program on every target asked for."""
+    """Run the program, or the chain, on every target asked for."""
+    if options.chain is not None:
+        from ptosim.cli import chain_run
+
+        return chain_run.run(options, terminal)
+    if options.file is None:
+        raise UsageError("no program is named", help="`ptosim run FILE`, or `--chain FILE.toml`")
     return max(_run(options, choices, terminal) for choices in launching.each_target(options))
 
 
@@ -181,9 +194,33 @@ class _Report(NamedTuple):
     comparisons: list[Comparison]
     dumps: list[Dump]
 
+    def renderables(self) -> list[Part]:
+        """Return the report as rich renderables."""
+        return run_report.renderables(*self)
 
-FORMATS: Formats[_Report] = {
-    "text": tables(lambda report: run_report.renderables(*report)),
-    "json": data(lambda report: run_report.to_json(*report)),
-    **{form: findings(form, lambda r: Findings(r.result.findings)) for form in ("jsonl", "sarif")},
+    def to_json(self) -> dict[str, object]:
+        """Return the report as JSON data."""
+        return run_report.to_json(*self)
+
+    @property
+    def findings(self) -> list[Diagnostic]:
+        """What was found."""
+        return self.result.findings
+
+
+class _Shown(Protocol):
+    """The report of a program or of a chain."""
+
+    def renderables(self) -> list[Part]: ...
+
+    def to_json(self) -> dict[str, object]: ...
+
+    @property
+    def findings(self) -> list[Diagnostic]: ...
+
+
+FORMATS: Formats[_Shown] = {
+    "text": tables(lambda report: report.renderables()),
+    "json": data(lambda report: report.to_json()),
+    **{form: findings(form, lambda r: Findings(r.findings)) for form in ("jsonl", "sarif")},
 }

@@ -42,6 +42,12 @@ class ProgramError(PtosimError):
         super().__init__(text)
 
 
+class DescriptionError(ProgramError):
+    """A file that describes launches is wrong; `diagnostics` say where, and what to write."""
+
+    exit_code = 2
+
+
 class UnsupportedError(ProgramError):
     """The program needs something that this version refuses rather than guesses."""
 

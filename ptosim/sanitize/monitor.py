@@ -74,7 +74,7 @@ class Monitor:
         self.flags = FlagBook(self.report)
         self.overlaps = Overlaps(self.report, self.target)
         self.control = ControlBook(self.report, program, self.target)
-        self._shadows: dict[tuple[int, Any], Shadow] = {}
+        self.shadows: dict[tuple[int, Any], Shadow] = {}
         self._times = [[0] * len(program.insts) for _ in machine.cores]
         self._seen: set[tuple[Any, ...]] = set()
         self.is_on = True  # off while a debugger executes again what was watched already
@@ -216,7 +216,7 @@ class Monitor:
             cubes = (c for c in self.machine.cores if c.cluster is cluster and c.kind == "cube")
             core = next(cubes, core)
         key = (-1 if isinstance(where, int) else core.index, where)
-        shadow = self._shadows.get(key)
+        shadow = self.shadows.get(key)
         if shadow is None:
             if isinstance(where, int):
                 buffer = self.machine.buffers[where]
@@ -226,7 +226,7 @@ class Monitor:
                 shadow = Shadow(where, SPECIAL_REGISTER_BYTES, DEFINED)
             else:
                 shadow = Shadow(where, core.space(where).size, UNDEFINED)
-            self._shadows[key] = shadow
+            self.shadows[key] = shadow
         return shadow
 
     def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
@@ -310,6 +310,8 @@ class Monitor:
                         if clock[other] < read[1] and other != index:
                             self._race("overwrite", atom, read, entry, print_)
                     atom.reads = {}
+                    atom.taken |= write[2] is None
+                atom.taken |= write[2] is None and entry[2].is_atomic
                 atom.write = entry
                 if state is not None:
                     atom.defined = state

@@ -29,8 +29,8 @@ ORIGIN: Entry = (0, 0, None, 0)
 @dataclass(slots=True, eq=False)
 class Atom:
     """Bytes with one history. `write` is the last write, `reads` the reads since then by agent;
-    both are (agent, time, access, execution). `owner` is the allocation that wrote last, `lost` the
-    one whose content that overwrote."""
+    both are (agent, time, access, execution). `taken`: they were read before the first write.
+    `owner` is the allocation that wrote last, `lost` the one whose content that overwrote."""
 
     label: int
     size: int  # in units
@@ -39,6 +39,12 @@ class Atom:
     reads: dict[int, Entry] = field(default_factory=dict)
     owner: Any = None
     lost: Any = None
+    taken: bool = False
+
+    @property
+    def takes_content(self) -> bool:
+        """True if what was there before the program began was read, or added to."""
+        return self.taken or (self.write[2] is None and bool(self.reads))
 
     def split(self, label: int, size: int) -> Atom:
         """Return a new atom for `size` units of this one."""

@@ -62,12 +62,13 @@ def _arrays(title: str, arrays: Mapping[str, np.ndarray]) -> Table:
     rows = []
     for name, array in arrays.items():
         shape = "x".join(map(str, array.shape)) or "scalar"
-        rows.append((name, array.dtype, shape, *_extremes(array), _first(array)))
+        rows.append((name, array.dtype, shape, *extremes(array), _first(array)))
     columns = ("name", "type", "shape", ">min", ">max", ">NaN", "first values")
     return table(title, columns, rows)
 
 
-def _extremes(array: np.ndarray) -> tuple[str, str, int]:
+def extremes(array: np.ndarray) -> tuple[str, str, int]:
+    """Return the least and the largest number of an array as text, and how many NaN it has."""
     if array.size == 0:
         return "", "", 0
     low, high, nans = np.inf, -np.inf, 0
@@ -118,8 +119,8 @@ def to_json(
         "generated": result.generated,
         "made_up": result.generated,  # its earlier name
         "prints": result.prints,
-        "outputs": {name: _summary(array) for name, array in result.outputs.items()},
-        "dumps": {d.title: {**_summary(d.array), "count": d.count} for d in dumps},
+        "outputs": {name: summary_of(array) for name, array in result.outputs.items()},
+        "dumps": {d.title: {**summary_of(d.array), "count": d.count} for d in dumps},
         "expected": [c.to_dict() for c in comparisons],
         "executed": result.executed,
         "cycles": result.cycles,
@@ -128,8 +129,9 @@ def to_json(
     }
 
 
-def _summary(array: np.ndarray) -> dict[str, object]:
-    low, high, nans = _extremes(array)
+def summary_of(array: np.ndarray) -> dict[str, object]:
+    """Return an array in short, as JSON data."""
+    low, high, nans = extremes(array)
     return {
         "dtype": str(array.dtype),
         "shape": list(array.shape),

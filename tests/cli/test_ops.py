@@ -13,6 +13,8 @@ from markdown_it import MarkdownIt
 from ptosim.cli.main import main
 from ptosim.ground.isa.rows import TARGETS, isa
 
+pytestmark = pytest.mark.sampled(40)
+
 
 def test_the_table_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ops", "--format", "json"]) == 0

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.paths import programs_directory
 from ptosim.ground.source import Source
@@ -52,6 +54,7 @@ def _errors(text: str, choice: FrontOptions, date: str) -> Counter[str]:
     return Counter(d.code for d in run_frontend(Source("k", text), options).sink if d.is_error)
 
 
+@pytest.mark.slow
 def test_august_says_what_is_kept() -> None:
     assert differences() == json.loads(KEPT.read_text(encoding="utf-8"))
 

@@ -16,6 +16,8 @@ from ptosim.interop.onnx_model import graph_of
 from tests.lower.models import one
 from tests.oracle import quant as oracle
 
+pytestmark = pytest.mark.sampled(3)
+
 TARGETS = ("a2a3", "a5")
 EDGES = np.float32(
     [np.nan, -np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 2.0**31 - 128, 3e38, -3e38, 1e-45, 0.5]

@@ -73,6 +73,7 @@ def test_the_lines_of_python(page, monkeypatch):
     monkeypatch.chdir(PROGRAMS / "quant")
     x = np.random.default_rng(1).standard_normal((128, 256)).astype(np.float32)
     names = {"ptosim": ptosim, "x": x}
+    lines = lines.replace("layer.toml", "../model/mlp.toml")
     exec(lines.replace("kernel.pto", KERNELS[page]), names)
     if page == "debug":
         session = names["session"]

@@ -10,6 +10,8 @@ from tests.oracle import registers as model
 from tests.oracle.lanes import lanes_of
 from tests.support.micro import Lanes, mask_type, vreg
 
+pytestmark = pytest.mark.sampled(8)
+
 BATCHES = 6
 FLOATS = ("f32", "f16", "bf16")
 INTS = ("i8", "ui8", "si16", "ui16", "i32", "ui32", "i64", "ui64")

@@ -15,6 +15,8 @@ from tests.oracle import ub
 from tests.oracle.lanes import lanes_of
 from tests.support.micro import Lanes, bits_of, in_ub, mask_type, vreg
 
+pytestmark = pytest.mark.sampled(6)
+
 BATCHES = 6
 LOW = {"f8E4M3FN": "f8E4M3FN", "f8E5M2": "f8E5M2", "hif8": "!pto.hif8", "f4E2M1x2": "!pto.f4E2M1x2", "f4E1M2x2": "!pto.f4E1M2x2"}  # fmt: skip
 """How the narrow floats are written."""

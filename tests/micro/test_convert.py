@@ -11,6 +11,8 @@ from tests.oracle import registers as model
 from tests.oracle.lanes import lanes_of
 from tests.support.micro import Lanes, mask_type, vreg
 
+pytestmark = pytest.mark.sampled(6)
+
 BATCHES = 5
 PAIRS = """ui8 ui16, ui8 ui32, ui8 f16, si8 si16, si8 si32, si8 f16, ui16 ui8, ui16 ui32, si16 ui8,
 si16 ui32, si16 si32, si16 f16, si16 f32, ui32 ui8, ui32 ui16, ui32 si16, si32 ui8, si32 ui16,

@@ -15,6 +15,8 @@ from tests.oracle import numerics
 from tests.oracle.lanes import Pattern
 from tests.support.micro import Lanes, mask_type
 
+pytestmark = pytest.mark.sampled(8)
+
 BATCHES = 4
 CODES = {"f8E4M3FN": 8, "f8E5M2": 8, "hif8": 8, "f4E1M2x2": 4, "f4E2M1x2": 4}
 """Bits of a number of the types that hold codes."""

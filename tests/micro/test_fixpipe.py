@@ -15,6 +15,8 @@ from tests.oracle import lanes as one
 from tests.oracle.numerics import decode
 from tests.support.micro import bits_of, run
 
+pytestmark = pytest.mark.sampled(8)
+
 SPECIAL = [
     0x7F800000,
     0xFF800000,

@@ -16,6 +16,8 @@ from tests.oracle import lanes as one
 from tests.oracle.numerics import decode
 from tests.support.micro import kernel, run
 
+pytestmark = pytest.mark.sampled(1)
+
 # -- fills ------------------------------------------------------------------------------------------
 
 

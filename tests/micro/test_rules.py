@@ -3,16 +3,14 @@ rule of `rules.toml` a test."""
 
 from __future__ import annotations
 
-import ast
 import re
-import tomllib
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import Status
+from tests.support.rules import cases_without_rule, check_rule, read_rules
 
 # Other spellings of what `test_scope` runs as sync.set and sync.wait; rules of A2/A3 in tests/semantics.
 SAME_AS_SYNC = {
@@ -66,44 +64,17 @@ def test_every_instruction_has_a_case():
 # -- rules -----------------------------------------------------------------------------------------
 
 FOLDER = Path(__file__).parent
-MARKS = {"golden", "executed", "documentation", "ours"}
-RULES = {
-    f"{group}.{name}": rule
-    for group, rules in tomllib.loads((FOLDER / "rules.toml").read_text("utf-8")).items()
-    for name, rule in rules.items()
-}
+RULES = read_rules([FOLDER / "rules.toml"])
 NOT_RULES = {"test_rules.py", "test_bad_input.py"}
 """Files whose tests are about this list or about several rules at once."""
 
 
-@lru_cache(maxsize=64)
-def functions_of(path: Path) -> frozenset[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = (n.name for n in tree.body if isinstance(n, ast.FunctionDef))
-    return frozenset(n for n in names if n.startswith("test_"))
-
-
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_has_tests(name):
-    """They exist where pytest collects them; a `.pto` file is collected as such."""
-    mark, text, places = RULES[name]
-    assert mark in MARKS
-    assert text.endswith(".")
-    assert places.split()
-    for place in places.split():
-        file, _, function = place.partition("::")
-        path = FOLDER.parent / file
-        assert path.is_file(), place
-        assert path.suffix == ".pto" or function in functions_of(path), place
+    check_rule(RULES[name])
 
 
 def test_every_case_belongs_to_a_rule():
-    named = {place for _, _, places in RULES.values() for place in places.split()}
-    cases = {
-        f"micro/{path.name}::{test}"
-        for path in FOLDER.glob("test_*.py")
-        if path.name not in NOT_RULES
-        for test in functions_of(path)
-    }
-    assert cases - named == set()
+    assert cases_without_rule(FOLDER, RULES, NOT_RULES) == set()
+    named = {place for _, _, places, *_ in RULES.values() for place in places.split()}
     assert {f"filecheck/micro/{p.name}" for p in (FOLDER.parent / "filecheck" / "micro").glob("reject_*.pto")} <= named  # fmt: skip

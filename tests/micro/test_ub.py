@@ -13,6 +13,8 @@ from tests.micro.data import lane
 from tests.oracle import lanes as one
 from tests.oracle.repeats import Strides, execute, lane_function, selected
 
+pytestmark = pytest.mark.sampled(5)
+
 SIZE = 16384
 PAIRS = ("add", "sub", "mul", "div", "max", "min", "and", "or", "addrelu")
 SINGLES = ("not", "abs", "relu", "exp", "ln", "sqrt", "rsqrt")

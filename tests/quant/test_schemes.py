@@ -15,6 +15,8 @@ from ptosim.quant.schemes import scheme, schemes
 from ptosim.quant.storage import storage
 from tests.oracle import quant as oracle
 
+pytestmark = pytest.mark.sampled(12)
+
 SETTINGS = [
     (1.0, 0, "i8"),
     (0.1, 0, "i8"),

@@ -13,6 +13,8 @@ from tests.oracle import numerics as oracle
 from tests.semantics.helpers import BACKGROUND, Image, codes
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.sampled(8)
+
 PAIRS = {  # as the public tables of both targets have them
     "a2a3": {
         "f32": "f32 f16 bf16 i16 i32 i64", "f16": "f32 i32 i16 i8 ui8 i4", "bf16": "f32 i32",

@@ -10,6 +10,8 @@ from tests.semantics.harness import Case, Scalar, Spec, mixture
 from tests.semantics.rows import cases
 from tests.semantics.test_elementwise import cols_of, spec
 
+pytestmark = pytest.mark.sampled(6)
+
 TARGETS = ["a2a3", "a5"]
 
 

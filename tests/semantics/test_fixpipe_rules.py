@@ -11,6 +11,8 @@ from tests.semantics.acc_harness import Filled, word
 from tests.semantics.helpers import ARRAYS
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.sampled(8)
+
 SHAPE = (16, 16)
 RNG = np.random.default_rng(17)
 

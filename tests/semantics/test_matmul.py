@@ -13,6 +13,8 @@ from tests.semantics.cube_harness import Product
 from tests.semantics.helpers import ARRAYS, codes
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.sampled(5)
+
 TARGETS = ["a2a3", "a5"]
 ODD = (19, 37, 21)  # no whole boxes anywhere
 RNG = np.random.default_rng(63)

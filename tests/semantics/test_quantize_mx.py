@@ -12,6 +12,8 @@ from tests.oracle.quantisation import MxImages
 from tests.semantics.helpers import ARRAYS, Image, codes, magnitudes
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.sampled(6)
+
 ALGORITHMS = {
     ("f8E4M3FN", "ocp"): "OcpMxFp8E4M3",
     ("f8E4M3FN", "nv"): "NvMxFp8E4M3",

@@ -11,6 +11,8 @@ from tests.semantics.harness import Case, Operand, Scalar, Spec, mixture, np_dty
 from tests.semantics.helpers import codes
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.sampled(6)
+
 TARGETS = ["a2a3", "a5"]
 WIDTH = {"f32": 2, "f16": 4}  # elements of a record
 

@@ -18,6 +18,8 @@ from tests.oracle.quantisation import MxImages
 from tests.semantics.helpers import ARRAYS, Image, codes, magnitudes
 from tests.support.text import Kernel
 
+pytestmark = pytest.mark.sampled(4)
+
 SIZES = {"f32": 4, "f16": 2, "bf16": 2}
 SLOT = 0x8000
 """Distance of the tiles; more than any of them has."""

@@ -10,6 +10,8 @@ from tests.oracle import vmi as model
 from tests.support.vmi import Vectors, mask_type, vreg
 from tests.vmi.data import COUNT, assert_lanes, bools, vector
 
+pytestmark = pytest.mark.sampled(6)
+
 INTS = "i8 si8 ui8 i16 si16 ui16 i32 si32 ui32"
 FLOATS = "f16 bf16 f32"
 TWO = {

@@ -13,6 +13,8 @@ from tests.oracle.numerics import encode_exact, round_to_format
 from tests.support.vmi import Vectors, mask_type, vreg
 from tests.vmi.data import assert_lanes, bools, vector
 
+pytestmark = pytest.mark.sampled(6)
+
 ELEMS = ("i8", "si8", "i16", "si16", "ui16", "i32", "si32", "f16", "bf16", "f32")
 GROUPS = (None, 1, 2, 4, 8, 24, 64)
 

@@ -12,6 +12,8 @@ from ptosim.numerics.codes import decode, encode, encoder
 from tests.oracle import numerics as oracle
 from tests.unit.numerics.helpers import array, f32_probes, f32_values, from_patterns, hexes
 
+pytestmark = pytest.mark.sampled(4)
+
 CODE_FORMATS = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "hif8", "f4E2M1FN", "f4E1M2FN")
 ENCODED = tuple(name for name in CODE_FORMATS if name != "f8E8M0FNU")
 

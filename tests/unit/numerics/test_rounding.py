@@ -22,6 +22,8 @@ from tests.unit.numerics.helpers import (
     patterns_of,
 )
 
+pytestmark = pytest.mark.sampled(4)
+
 HALVES = [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
 
 

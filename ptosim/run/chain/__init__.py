@@ -1,0 +1,1 @@
+"""Chains: kernels that are launched one after the other on shared buffers."""

@@ -1,0 +1,154 @@
+"""The report of a chain: its stages on each target, its buffers, what was expected of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.text import Text
+
+from ptosim.ground.isa.costs import lowest_confidence
+from ptosim.ground.version import __version__
+from ptosim.run.chain.chain import Chain
+from ptosim.run.chain.runner import ChainResult
+from ptosim.run.compare import Comparison
+from ptosim.views.run_report import extremes, summary_of
+from ptosim.views.table import Part, table
+
+
+def renderables(chain: Chain, results: Sequence[ChainResult]) -> list[Part]:
+    """Return the report as rich renderables, a column of time for each target."""
+    parts: list[Part] = [Text(_heading(chain, results), style="bold")]
+    if chain.file.summary:
+        parts.append(Text(chain.file.summary))
+    parts += [Text(_sure(chain, results)), Text()]
+    parts += [_stages(results), *_remarks(results), _buffers(results)]
+    return [*parts, *(part for result in results for part in _expected(result))]
+
+
+def _heading(chain: Chain, results: Sequence[ChainResult]) -> str:
+    targets = ", ".join(r.target for r in results)
+    return (
+        f"ptosim {__version__} · chain {chain.name} · target {targets} · "
+        f"profile {results[0].profile}"
+    )
+
+
+def _sure(chain: Chain, results: Sequence[ChainResult]) -> str:
+    """How many launches there are, and how far their times are to be trusted."""
+    sure = [r.confidence for r in results if r.confidence is not None]
+    told = f"; confidence of the cycles: {lowest_confidence(sure)}" if sure else ""
+    return f"{chain.file.count} launches{told}"
+
+
+def _stages(results: Sequence[ChainResult]) -> Part:
+    columns = ["stage", "kernel", ">launches"]
+    for result in results:
+        if result.cycles is not None:
+            columns += [f">{result.target}\ncycles", f">{result.target}\nus"]
+    rows = []
+    for stages in zip(*(r.stages for r in results), strict=True):
+        first = stages[0]
+        row = [first.name, first.kernel if first.kernel != first.name else "", first.launches]
+        for stage in stages:
+            row += _time(stage.cycles, stage.microseconds)
+        rows.append(row)
+    total: list[object] = ["in all", "", results[0].launches]
+    for result in results:
+        total += _time(result.cycles, result.microseconds)
+    return table("stages", columns, [*rows, total], marked=(len(rows),))
+
+
+def _time(cycles: int | None, microseconds: float | None) -> list[object]:
+    return [] if cycles is None else [f"{cycles:,}", f"{microseconds:,.2f}"]
+
+
+def _remarks(results: Sequence[ChainResult]) -> list[Part]:
+    told = [
+        f"{r.launch_microseconds:,.0f} us on {r.target}" for r in results if r.launch_microseconds
+    ]
+    if not told:
+        return []
+    return [Text(f"what launches cost on top, not in these times: {', '.join(told)}")]
+
+
+def _buffers(results: Sequence[ChainResult]) -> Part:
+    columns = ("buffer", "type", "shape", ">MiB", ">min", ">max", ">NaN")
+    rows = []
+    last = results[-1]
+    for name, array in last.buffers.items():
+        shape = "x".join(map(str, array.shape)) or "scalar"
+        size = f"{array.nbytes / (1 << 20):,.2f}"
+        rows.append((name, array.dtype, shape, size, *_extremes(array)))
+    return table(f"buffers after the last launch, {last.target}", columns, rows)
+
+
+def _extremes(array: np.ndarray) -> tuple[str, str, int]:
+    low, high, nan = extremes(array)
+    return (f"{float(low):.4g}", f"{float(high):.4g}", nan) if low else (low, high, nan)
+
+
+def _comparisons(result: ChainResult) -> list[tuple[str, Comparison]]:
+    return [
+        *((stage.name, c) for stage in result.stages for c in stage.comparisons),
+        *(("all", c) for c in result.comparisons),
+    ]
+
+
+def _expected(result: ChainResult) -> list[Part]:
+    """What was expected of buffers: after stages, and after all launches."""
+    compared = _comparisons(result)
+    columns = ("after", "buffer", "verdict", ">differ", ">max diff", "tolerance")
+    rows = [
+        (
+            after,
+            c.name,
+            "ok" if c.passed else "DIFFERS",
+            f"{c.mismatches:,} of {c.count:,}",
+            f"{c.max_difference:.3g}",
+            c.tolerance,
+        )
+        for after, c in compared
+    ]
+    return [table(f"expected values, {result.target}", columns, rows)] if rows else []
+
+
+def to_json(chain: Chain, results: Sequence[ChainResult]) -> dict[str, object]:
+    """Return the report as JSON data."""
+    return {
+        "version": __version__,
+        "chain": chain.name,
+        "summary": chain.file.summary,
+        "launches": chain.file.count,
+        "targets": [_target(result) for result in results],
+    }
+
+
+def _target(result: ChainResult) -> dict[str, object]:
+    us = result.microseconds
+    return {
+        "target": result.target,
+        "profile": result.profile,
+        "confidence": result.confidence,
+        "launches": result.launches,
+        "cycles": result.cycles,
+        "microseconds": None if us is None else round(us, 3),
+        "launch_microseconds": result.launch_microseconds,
+        "stages": [stage.to_dict() for stage in result.stages],
+        "buffers": {
+            name: {
+                **summary_of(array),
+                "bytes": array.nbytes,
+                "written_by": _names(result, name, "writers"),
+                "read_by": _names(result, name, "readers"),
+            }
+            for name, array in result.buffers.items()
+        },
+        "expected": [c.to_dict() for c in result.comparisons],
+        "findings": [d.to_dict() for d in result.findings],
+    }
+
+
+def _names(result: ChainResult, name: str, side: str) -> list[str]:
+    use = result.uses.get(name)
+    return list(getattr(use, side)) if use is not None else []
