@@ -272,6 +272,7 @@ _CHECKS = (
     (virtual.boundary, None),
     (virtual.foreign, None),
     (virtual.functions, None),
+    (virtual.layouts, None),
     (virtual.constants, {"dense"}),
     (virtual.repacked, {"repacks"}),
     (quantised.casts, {"quant"}),
