@@ -164,7 +164,8 @@ def _check(
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
         refused = {d.span.start for d in sink if d.is_rejection and d.span is not None}
-        sink.extend(unlowered.unlowered(resolved, refused))
+        if not options.dump:
+            sink.extend(unlowered.unlowered(resolved, refused))
     if others:
         _without(resolved, others, sink, before)
     if options.entry is not None:

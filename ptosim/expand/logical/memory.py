@@ -298,6 +298,9 @@ def _store_block_form(op: Operation, low: Lowering, place: Place) -> None:
     if CONTIGUOUS.registers(value.lanes, value.bits) > 1:
         raise refuse("block forms are of one contiguous physical register")
     repeat = low.number(op, "repeat_stride") if names.operand(op, "repeat_stride") else None
+    if not is_full(low.mask(op)):
+        low.notes.append((op, "registers are stored by whole blocks: a mask that is not uniform in "
+                          "a block writes other bytes"))  # fmt: skip
     mask = exact(low.out, low.mask(op), value.lanes, CONTIGUOUS, value.bits)[0]
     place.store_blocks(
         in_layout(low.out, value, CONTIGUOUS)[0], 0, low.number(op, "block_stride"),

@@ -95,12 +95,20 @@ class Walker:
             if maker is None:
                 raise refuse("no instructions are known for it")
             maker(op, self.low)
+            self._named_numbers(op)
         except NotExpandable as reason:
             if not self.estimates:
                 raise
             del self.out.body[mark:]
             self.estimated.append((op, str(reason)))
             self._estimate(op)
+
+    def _named_numbers(self, op: Operation) -> None:
+        """What an operation computes beside vectors and masks has another name now."""
+        for value in op.results:
+            found = self.low.known.get(value)
+            if isinstance(found, Register):
+                self.renames[f"%{value.name}"] = found.name
 
     def _estimate(self, op: Operation) -> None:
         """One instruction for each register of the widest operand or result."""
