@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+import ptosim
 from tests.micro.test_cube import _l1_of, agree, matrix, multiply, raw, written
 from tests.micro.test_dma import noise, through_ub
 from tests.micro.test_fixpipe import accumulator, outward, rows_of, through
@@ -466,3 +467,21 @@ def test_a_copy_of_parameters():
         for line in acc
     ]
     floats_agree(rows_of(data, "f32", m, n, n), expected, "f32")
+
+
+@pytest.mark.parametrize("name", ["raw_fill_l1", "create_cbuf_matrix"])
+def test_time_of_a_fill(name):
+    """Bytes / 128 + 30 cycles."""
+
+    def cycles(blocks: int) -> float:
+        offset = "0, " if name == "raw_fill_l1" else ""
+        body = f"""
+    %zero = arith.constant 0 : i64
+    %w = arith.constant 0 : i32
+    %l = pto.castptr %zero : i64 -> !pto.ptr<ui16, mat>
+    pto.{name} %l, {offset}%w, 1, {blocks}, 0 {{fill_word_bits = 16 : i64}} : !pto.ptr<ui16, mat>{", i64" if offset else ""}, i32, i64, i64, i64
+    """
+        return ptosim.load(kernel("", body, kind="cube")).cost(args={}).cycles
+
+    assert cycles(4001) - cycles(1) == pytest.approx(1000, abs=1)
+    assert 30 <= cycles(4) <= 40
