@@ -12,7 +12,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from tests.programs import models
+from tests.programs import logical, models
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 
@@ -20,7 +20,7 @@ Arrays = dict[str, np.ndarray]
 BF16 = np.dtype(ml_dtypes.bfloat16)
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 
-MAKERS: dict[str, Callable[[], Arrays]] = dict(models.MAKERS)
+MAKERS: dict[str, Callable[[], Arrays]] = {**models.MAKERS, **logical.MAKERS}
 
 
 def program(name: str) -> Callable[[Callable[[], Arrays]], Callable[[], Arrays]]:
@@ -492,6 +492,15 @@ def mxfp8_matmul() -> Arrays:
         "sb": scale_image(sb),
         "c": (left @ right).astype(np.float32),
     }
+
+
+@program("micro/fractal_matmul")
+def fractal_matmul() -> Arrays:
+    """The product of f16 values, the bias added and ReLU applied in f32."""
+    a, b = randn((32, 128), 94).astype(np.float16), randn((128, 64), 95).astype(np.float16)
+    bias = randn((64,), 96)
+    sums = a.astype(np.float64) @ b.astype(np.float64) + bias
+    return {"a": a, "b": b, "bias": bias, "c": np.maximum(sums, 0).astype(np.float16)}
 
 
 @program("micro/flash_attention")

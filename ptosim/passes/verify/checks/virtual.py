@@ -28,7 +28,7 @@ PREFIX = "VMI-PASS-INVARIANT: "
 def boundary(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report layouts, granularities of masks and helpers of the assembler's passes, unless the text
     went through them."""
-    if resolved.facts.get("dump"):
+    if resolved.facts.get("dump") or not _mentions_vectors(resolved):
         return
     source = resolved.module.source
     for function in resolved.functions.values():
@@ -46,6 +46,11 @@ def boundary(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
                 op.span(source),
                 help="leave it out: the assembler adds it where it is needed",
             )
+
+
+def _mentions_vectors(resolved: ResolvedModule) -> bool:
+    """False for most programs, which are not gone through then."""
+    return "pto.vmi." in resolved.module.source.text
 
 
 def _values(resolved: ResolvedModule) -> Iterator[Value]:
@@ -83,6 +88,8 @@ def _not_surface(type_: Type, span: Span) -> Diagnostic:
 
 def foreign(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report vectors in operations that may not carry them, and their types in attributes."""
+    if not _mentions_vectors(resolved):
+        return
     source = resolved.module.source
     for op in resolved.ops:
         attr = next((k for k, a in op.attrs.items() if _has_virtual_type(attr_value(a))), None)
@@ -113,6 +120,8 @@ def _names_vectors(op: Operation, resolved: ResolvedModule) -> bool:
 
 def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report layouts that are wrong in aliases and attributes; those of types are said there."""
+    if LAYOUT not in resolved.module.source.text:
+        return
     module = resolved.module
     attrs = [*module.attr_aliases.values(), *(a for op in resolved.ops for a in op.attrs.values())]
     for attr in attrs:
