@@ -8,6 +8,7 @@ from ptosim.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
@@ -300,9 +301,12 @@ _FINITE = ((decode(code, "hif8"), code) for code in range(0x80))
 _HIF8 = [*sorted((v, c) for v, c in _FINITE if isinstance(v, Fraction)), (Fraction(49152), 0x6F)]
 
 
+_HIF8_VALUES = [v for v, _ in _HIF8]
+
+
 def _ladder_place(size: Fraction, letter: str) -> int:
     """The place of a magnitude in the list of hif8; its last entry is overflow."""
-    at = max(i for i, (v, _) in enumerate(_HIF8) if v <= size)
+    at = bisect_right(_HIF8_VALUES, size) - 1
     if at == len(_HIF8) - 1 or _HIF8[at][0] == size or letter == "Z":
         return at
     twice = 2 * size - _HIF8[at][0] - _HIF8[at + 1][0]

@@ -41,7 +41,7 @@ _ROW_KEYS = frozenset(
         "elsewhere",
         "hazard_pipe", "access", "traits", "side", "fifo", "since", "until", "modern", "library",
         "clause", "instead", "kept", "quoted", "low_precision", "skips", "empty",
-        "unlisted", "means", "sets", )
+        "unlisted", "brackets", "means", "sets", )
 )  # fmt: skip
 
 
@@ -189,6 +189,7 @@ def _make(name: str, row: _Row, date: str) -> OpDef:
         empty=tuple((e.get("on"), e["text"]) for e in merged.get("empty", ())),
         skips=tuple((s["when"], frozenset(s["codes"].split())) for s in merged.get("skips", ())),
         unlisted=merged.get("unlisted"),
+        brackets=merged.get("brackets"),
         means=qualified(merged["means"]) if "means" in merged else None,
         sets=merged.get("sets", {}),
     )

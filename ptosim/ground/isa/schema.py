@@ -206,6 +206,7 @@ class OpDef:
     # The operands that the type list leaves out, each with its type; None: the list is read as the
     # operands allow. With it the list has a type for every other operand, and no more.
     unlisted: Mapping[str, str] | None = None
+    brackets: str | None = None  # of such a row: the operand that is in brackets after the base
     # The operation that this one is another spelling of: operands of one name are the same, `sets`
     # are attributes of it, `@name` the attribute or word of that name here.
     means: str | None = None

@@ -10,7 +10,6 @@ from ptosim.ground.ir.types import ErrorType, ScalarType, Type
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.source import Span
-from ptosim.passes.bind.compatible import compatible
 from ptosim.passes.bind.names import Naming
 from ptosim.passes.bind.written import type_tokens
 
@@ -27,6 +26,7 @@ class Listed(Naming):
                 self._has_type(operand, ScalarType(dtype(word)))
         if op.form != "items" or definition.form == "generic":
             return
+        self._brackets(op, definition)
         operands = list(_listed(op, definition))
         tokens = type_tokens(op)
         in_list = definition.result_type == "last" and op.arrow is None
@@ -39,14 +39,28 @@ class Listed(Naming):
         for operand, token in zip(operands, tokens, strict=False):
             self._has_type(operand, self.type_of(token))
 
+    def _brackets(self, op: Operation, definition: OpDef) -> None:
+        """Report an index outside of brackets, and brackets where the operation has none."""
+        if any(operand.variadic for operand in op.variant.ins) if op.variant is not None else True:
+            return
+        indexed = [item for item in op.items if getattr(item, "kind", "") == "indexed"]
+        wanted = 0 if definition.brackets is None else 1
+        fits = len(indexed) == wanted and all(
+            len(item.parts) == 2 and item.parts[1].type == "SSA" for item in indexed
+        )
+        if not fits:
+            what = f"%base[%{definition.brackets}]" if wanted else "no operand in brackets"
+            self._wrong_list(op, [], f"expected {what}")
+
     def _has_type(self, operand: Operand, declared: Type) -> None:
-        """Report an operand of another type; an undefined one of a snippet takes it."""
+        """Report an operand of another type, to the letter (no text of the date that has these
+        operations leaves out a space); an undefined one of a snippet takes it."""
         value, token = operand.value, operand.tok
         if value is None or not isinstance(token, Tok):
             return
         if value.is_argument and isinstance(value.type, ErrorType) and value.owner is None:
             value.type = operand.type = declared
-        elif not compatible(value.type, declared):
+        elif value.type != declared and not isinstance(value.type, ErrorType):
             self._report_use(value, declared, token)
             operand.type = ErrorType()
 

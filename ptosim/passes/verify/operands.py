@@ -233,7 +233,8 @@ def _indexing_literals(item: Any) -> int:
 
 
 def check_form(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
-    """Report an operation that has the quoted form only, and is written in another one."""
+    """Report an operation that has the quoted form only, and is written in another one; and words
+    without quotes where the form has no words of its own."""
     if definition.form == "generic" and op.form != "generic":
         yield finding(
             "PTO2302",
@@ -241,6 +242,16 @@ def check_form(op: Operation, definition: OpDef, source: Source) -> Iterator[Dia
             op.span(source),
             help=f'write it as `"{op.name}"(%a, %b) {{…}} : (A, B) -> R`',
         )
+    for key, attr in op.attrs.items() if definition.unlisted is not None else ():
+        known = definition.attrs.get(key)
+        is_word = isinstance(attr.atom, Tok) and attr.atom.type == "BARE_ID"
+        if known is not None and known.type == "str" and is_word:
+            yield finding(
+                "PTO2006",
+                f"'{op.name}' op expects attribute '{key}' to be a string, in quotes",
+                attr.atom.span(source),
+                help=f'write `{key} = "{attr.atom.value}"`',
+            )
 
 
 def check_commas(op: Operation, source: Source) -> Iterator[Diagnostic]:

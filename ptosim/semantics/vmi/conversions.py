@@ -337,16 +337,16 @@ def _nan(dst: str, sat: bool, sign: np.ndarray, choices: Choices) -> np.ndarray 
 
 
 @cache
+@np.errstate(all="ignore")
 def _code_table(src: str, dst: str, letter: str, saturate: str, choices: Choices) -> np.ndarray:
     """The code of every pattern of 16 bits; for f32 those of its upper half with the lost bits in
     the last one, which leaves every later rounding exact."""
     patterns = np.arange(0x10000, dtype=np.uint32)
-    with np.errstate(all="ignore"):
-        if src == "f16":
-            values = patterns.astype(np.uint16).view(np.float16).astype(np.float64)
-        else:
-            values = (patterns << 16).view(np.float32).astype(np.float64)
-        return _encoded(values, dst, letter, saturate, choices)
+    if src == "f16":
+        values = patterns.astype(np.uint16).view(np.float16).astype(np.float64)
+    else:
+        values = (patterns << 16).view(np.float32).astype(np.float64)
+    return _encoded(values, dst, letter, saturate, choices)
 
 
 def _looked_up(src: str, table: np.ndarray) -> Function:
@@ -377,12 +377,12 @@ def _unpacked(name: str) -> Function:
 
 
 @cache
+@np.errstate(all="ignore")
 def _nibble_table(name: str, letter: str, choices: Choices) -> np.ndarray:
     patterns = np.arange(0x10000, dtype=np.uint32)
     values = (patterns << 16).view(np.float32).astype(np.float64)
     sign = np.where(patterns >> 15, 8, 0)
-    with np.errstate(all="ignore"):
-        at = _rounded(np.where(np.isfinite(values), values, 0), name, letter)
+    at = _rounded(np.where(np.isfinite(values), values, 0), name, letter)
     codes = np.where(np.isinf(values), 7, np.minimum(at, 7)) | sign
     nan = 0 if choices.fp4_nan == "zero" else 7 | sign
     return np.where(np.isnan(values), nan, codes).astype(np.uint8)
