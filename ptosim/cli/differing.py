@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of both commands."""
     group = parser.add_argument_group("comparison")
     launching.add_inputs(group, "run")
-    group.add_argument("--seed", type=int, help="seed of generated data")
+    group.add_argument("--seed", type=shared.from_zero, help="seed of generated data")
     launching.add_tolerance(group, "values")
     group.add_argument(
         "--slower", type=float, default=5.0, metavar="PERCENT",

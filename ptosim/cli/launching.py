@@ -31,7 +31,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
         default=True,
         help="count cycles as well as values (default)",
     )
-    group.add_argument("--seed", type=int, help="seed of generated data")
+    group.add_argument("--seed", type=shared.from_zero, help="seed of generated data")
 
 
 def add_inputs(group: argparse._ArgumentGroup, verb: str) -> None:

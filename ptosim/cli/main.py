@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ptosim.cli import assembler
+from ptosim.cli import assembler, streams
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
 from ptosim.ground.version import __version__
@@ -49,6 +49,7 @@ def console() -> NoReturn:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
+    streams.prepare()
     parser = _parser(argv)
     try:
         options = parser.options(argv)
@@ -62,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
         return _command(options.command).run(options, terminal)
     except BrokenPipeError:
         # The reader of our output is gone (`ptosim … | head`); not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.abandon()
         return 0
     except KeyboardInterrupt:
         terminal.error("interrupted")

@@ -85,6 +85,7 @@ def _facts(definition: OpDef) -> dict[str, object]:
         "family": definition.family,
         "summary": definition.summary,
         **definition.dates,
+        **({"means": definition.means} if definition.means else {}),
         "status": {t: str(definition.status[t]) for t in TARGETS},
         "basis": definition.basis,
         "forms": [describe(v, definition) for v in definition.variants],

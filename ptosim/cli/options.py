@@ -81,6 +81,13 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
 
 
+def from_zero(text: str) -> int:
+    """Return a number from 0 on, for argparse."""
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"takes a number from 0 on, not `{text}`")
+    return int(text)
+
+
 def switches(pairs: Sequence[str]) -> dict[str, str]:
     """Return the switches of `--set key=value` options."""
     chosen: dict[str, str] = {}

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emit", metavar="DIR", help="write the programs with their data")
     parser.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy",
                         help="write an output of the exact form")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=shared.from_zero, default=0)
     parser.add_argument("--fail-on", choices=("error", "warning", "never"), default="error")
     shared.add_output(parser, FORMATS)
 

@@ -11,10 +11,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
+from ptosim.cli.streams import write_error, write_out
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.files import write_file
 from ptosim.views.diagnostics.render import WIDTH, ansi, plain, render_all
 from ptosim.views.json_text import line
+
+_WIDEST = 10_000
+"""Columns that `COLUMNS` may ask for."""
 
 Writer = Callable[[Any, "Terminal"], str]
 
@@ -54,7 +58,8 @@ class Terminal:
         if self.is_screen() if stream is None else stream.isatty():
             with contextlib.suppress(OSError):
                 return os.get_terminal_size((stream or sys.stdout).fileno()).columns
-        return int(os.environ.get("COLUMNS", WIDTH))
+        columns = os.environ.get("COLUMNS", "")
+        return int(columns) if columns.isdecimal() and 0 < int(columns) < _WIDEST else WIDTH
 
     # -- reports ----------------------------------------------------------------------------------
 
@@ -63,8 +68,7 @@ class Terminal:
         if self._target is not None:
             write_file(Path(self._target), text)
             return
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write_out(text)
 
     def report(self, report: object) -> None:
         """Write a report in the form that was asked for, one of those that the command declares."""
@@ -102,7 +106,7 @@ class Terminal:
             paint = ansi if self.uses_color(sys.stderr) else plain
             width = self.width(sys.stderr)
             text = render_all(shown, paint, width, verbose=self.verbose)
-            sys.stderr.write(text + "\n")
+            write_error(text + "\n")
 
     def shows(self, diagnostic: Diagnostic) -> bool:
         """Notes about choices that the header repeats are shown only with -v; -q hides all but
@@ -113,21 +117,19 @@ class Terminal:
 
     def aside(self, text: str) -> None:
         """Write text that goes with the report: before its text, else on standard error."""
-        stream = sys.stdout if self.format == "text" else sys.stderr
-        stream.write(text)
-        stream.flush()
+        (write_out if self.format == "text" else write_error)(text)
 
     def remark(self, message: str) -> None:
         """Write a remark on what was done to standard error."""
         paint = ansi if self.uses_color(sys.stderr) else plain
-        sys.stderr.write(f"{paint('note', 'note')}: {message}\n")
+        write_error(f"{paint('note', 'note')}: {message}\n")
 
     def error(self, message: str, help: str | None = None) -> None:
         """Write an error that has no place in a program."""
         paint = ansi if self.uses_color(sys.stderr) else plain
-        sys.stderr.write(f"{paint('error', 'error')}: {message}\n")
+        write_error(f"{paint('error', 'error')}: {message}\n")
         if help:
-            sys.stderr.write(f"  {paint('help', 'help')}: {help}\n")
+            write_error(f"  {paint('help', 'help')}: {help}\n")
 
 
 def trace_text(events: list[dict[str, object]]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from ptosim.ground.ir.types import TileType
 from ptosim.machine.layout import Layout, tile_layout
 from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
+from ptosim.machine.values import Pointer
 
 _FLIPPED = {"row_major": "col_major", "col_major": "row_major", "none_box": "none_box"}
 
@@ -25,6 +26,11 @@ class TileRef:
         self.v_row = v_row
         self.v_col = v_col
         self.layout: Layout = tile_layout(type_, v_row, v_col)
+
+    @property
+    def start(self) -> Pointer:
+        """A pointer to the first byte, as a memref gives it to operations on pointers."""
+        return Pointer(self.type.loc, self.addr)
 
     def __repr__(self) -> str:
         return f"TileRef({self.type.loc}@{self.addr:#x}, {self.v_row}x{self.v_col})"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
@@ -37,6 +38,7 @@ from ptosim.passes.verify.checks import (
     simt_slots,
     streams,
     units,
+    unlowered,
     uses,
     vecscope,
     virtual,
@@ -94,6 +96,7 @@ class Front:
 def run_frontend(source: Source, options: FrontOptions) -> Front:
     """Parse and check a source. Findings are in the result's sink; raises UsageError for options
     that mean nothing."""
+    _refuse_unknown(options)
     date = check_date(options.compat or DEFAULT_DATE)
     sink = Sink(date=date, reads_old=options.legacy)
     module = parse(source, sink)
@@ -110,6 +113,17 @@ def run_frontend(source: Source, options: FrontOptions) -> Front:
     if sink.has_errors:
         return _check(module, source, DEFAULT_TARGET, options, sink)
     return _unnamed_target(module, source, options, sink)
+
+
+_CHOICES = {"level": (1, 2, 3), "sync": ("auto", "manual"), "planner": ("legacy", "modern")}
+
+
+def _refuse_unknown(options: FrontOptions) -> None:
+    for name, known in _CHOICES.items():
+        chosen = getattr(options, name)
+        if chosen is not None and chosen not in known:
+            *rest, last = map(str, known)
+            raise UsageError(f"{name} is {', '.join(rest)} or {last}, not `{chosen}`")
 
 
 def _unreadable(
@@ -162,6 +176,9 @@ def _check(
     scratch.decide(resolved)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
+        refused = {d.span.start for d in sink if d.is_rejection and d.span is not None}
+        if not options.dump:
+            sink.extend(unlowered.unlowered(resolved, refused))
     if others:
         _without(resolved, others, sink, before)
     if options.entry is not None:
@@ -269,6 +286,7 @@ _CHECKS = (
     (virtual.boundary, None),
     (virtual.foreign, None),
     (virtual.functions, None),
+    (virtual.layouts, None),
     (virtual.constants, {"dense"}),
     (virtual.repacked, {"repacks"}),
     (quantised.casts, {"quant"}),

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
+from ptosim.run.tables import Schema, check_table
 from ptosim.run.tolerance import Tolerance
 
 
@@ -45,6 +46,20 @@ OPTIONS = ("level", "entry", "block_num", "ranks", "profile", "seed", "sync", "c
 """Choices of a launch that a sidecar may make."""
 
 
+_NUMBERS = dict.fromkeys(("rtol", "atol"), (int, float)) | {"ulp": (int,)}
+_SCHEMA: Schema = {
+    "summary": (str,),
+    "targets": [str],
+    "codes": [str],
+    "exit_code": (int,),
+    "args": {"*": (str, int, float, bool)},
+    "expect": {"*": (str,)},
+    "tolerance": {"*": _NUMBERS},
+    **dict.fromkeys(("level", "block_num", "ranks", "seed"), (int,)),
+    **dict.fromkeys(("entry", "profile", "sync", "compat"), (str,)),
+}
+
+
 def sidecar_of(program: Path) -> Sidecar | None:
     """Return the sidecar of a program, None if there is none. Raises UsageError if it is
     malformed."""
@@ -52,10 +67,12 @@ def sidecar_of(program: Path) -> Sidecar | None:
     if not path.is_file():
         return None
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-        tolerance = {n: Tolerance(**t) for n, t in table.get("tolerance", {}).items()}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError) as problem:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise UsageError(f"{path}: {problem}") from problem
+    check_table(table, _SCHEMA, path, text)
+    tolerance = {n: Tolerance(**t) for n, t in table.get("tolerance", {}).items()}
     return Sidecar(
         path,
         table.get("summary", ""),

@@ -73,6 +73,8 @@ def _dtype_shape_seed(spec: str, rest: str) -> tuple[DType, tuple[int, ...], int
     if len(parts) not in (2, 3):
         raise UsageError(f"`{spec}` is not KIND:dtype:RxC[:seed]")
     seed = _number(parts[2], "seed") if len(parts) == 3 else 0
+    if seed < 0:
+        raise UsageError(f"`{spec}`: a seed is a number from 0 on")
     return _dtype(parts[0]), _shape(parts[1]), seed
 
 

@@ -1,8 +1,8 @@
 """Whether an operation that works in steps writes bytes that a later step of it still has to read.
 
-A step is a row, and inside a row a repeat: 256 bytes of the wider type, ascending. A conversion
-into fewer bits does the last columns of all rows after the rest of all rows (pto-isa headers of
-A5)."""
+A step is a row, and inside a row a repeat: 256 bytes of the wider type, ascending. A reduction of
+columns writes its one row again with each row that it reads. A conversion into fewer bits does the
+last columns of all rows after the rest of all rows (pto-isa headers of A5)."""
 
 from __future__ import annotations
 
@@ -29,22 +29,30 @@ def overwrites_early(op: Operation, dst: Any, src: Any) -> bool | None:
     known of the steps."""
     if not op.has("by_rows") or not isinstance(dst, TileRef) or not isinstance(src, TileRef):
         return None
-    if any(r.type.slayout != "none_box" or r.type.blayout != "row_major" for r in (dst, src)):
-        return None
     sizes = [r.type.dtype.bits // 8 for r in (dst, src)]
-    if 0 in sizes:
+    if 0 in sizes or None in (_pitch(dst), _pitch(src)):
         return None
-    same = [(r.addr, r.type.cols, size) for r, size in zip((dst, src), sizes, strict=True)]
-    if same[0] == same[1]:
+    same = [(r.addr, _pitch(r), size) for r, size in zip((dst, src), sizes, strict=True)]
+    if same[0] == same[1] and not src.v_row > dst.v_row:
         return False
-    steps = _steps(op, dst, max(sizes), narrows=sizes[0] < sizes[1])
+    rows = max(dst.v_row, src.v_row)
+    steps = _steps(op, dst, rows, max(sizes), narrows=sizes[0] < sizes[1])
     return _meets_earlier(_bytes(dst, steps, sizes[0]), _bytes(src, steps, sizes[1]))
 
 
-def _steps(op: Operation, dst: TileRef, size: int, *, narrows: bool) -> _Steps:
+def _pitch(ref: TileRef) -> int | None:
+    """Elements from one row to the next; None for a tile that is not laid out by rows."""
+    if ref.type.slayout != "none_box":
+        return None
+    if ref.type.blayout == "row_major":
+        return ref.type.cols
+    return 1 if ref.type.cols == 1 else None  # a column is a row for each element
+
+
+def _steps(op: Operation, dst: TileRef, count: int, size: int, *, narrows: bool) -> _Steps:
     width = REGISTER_BYTES // size
     starts = np.arange(0, dst.v_col, width)
-    rows, cols = np.repeat(np.arange(dst.v_row), len(starts)), np.tile(starts, dst.v_row)
+    rows, cols = np.repeat(np.arange(count), len(starts)), np.tile(starts, count)
     if op.has("tails_last") and narrows and dst.v_col % width:
         order = np.argsort(cols + width > dst.v_col, kind="stable")
         rows, cols = rows[order], cols[order]
@@ -54,7 +62,7 @@ def _steps(op: Operation, dst: TileRef, size: int, *, narrows: bool) -> _Steps:
 def _bytes(ref: TileRef, steps: _Steps, size: int) -> tuple[np.ndarray, np.ndarray]:
     """First and last bytes of each step; one row, or fewer columns, are a broadcast."""
     rows = steps.rows if ref.v_row > 1 else 0 * steps.rows
-    line = ref.addr + rows * (ref.type.cols * size)
+    line = ref.addr + rows * ((_pitch(ref) or 0) * size)
     if ref.v_col != steps.total:
         return line, line + ref.v_col * size
     ends = np.minimum(steps.cols + steps.width, steps.total)

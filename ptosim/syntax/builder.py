@@ -127,7 +127,8 @@ class Builder:
         return Node("launch", [p for p in parts if p.type in ("SSA", "INT")], parts[0].start)
 
     def list(self, parts: list[Any]) -> Node:
-        return Node("list", parts, parts[0].start if parts else self.end)
+        first = next((p.start for p in parts if not isinstance(p, dict)), self.end)
+        return Node("list", parts, first)
 
     def paren(self, parts: list[Any]) -> Node:
         return Node("paren", parts, self.end)

@@ -109,6 +109,10 @@ def parse(source: Source, sink: Sink) -> Module:
     if len(source.text) > MAX_BYTES:
         sink.emit(_too_large(source))
         return module
+    huge = _huge_number(source)
+    if huge is not None:
+        sink.emit(huge)
+        return module
     line_form = _is_line_form(source.text)
     front = _line_front() if line_form else _program_front()
     scanner = (
@@ -174,6 +178,28 @@ def _is_line_form(text: str) -> bool:
 
 def _without_comments(text: str) -> str:
     return re.sub(r"//[^\r\n]*|#(?=[ \t#!\r\n]|$)[^\r\n]*", "", text)
+
+
+MAX_DIGITS = 4000
+"""Python converts numbers of 4,300 decimal digits at most."""
+_DIGITS = re.compile(rf"[0-9a-fA-F]{{{MAX_DIGITS}}}")
+_NUMBER = re.compile(rf'"(?:\\.|[^"\\\n])*"|//[^\n]*|(-?(?:0x)?[0-9a-fA-F]{{{MAX_DIGITS},}})')
+
+
+def _huge_number(source: Source) -> Any:
+    if _DIGITS.search(source.text) is None:
+        return None
+    found = next((m for m in _NUMBER.finditer(source.text) if m[1] is not None), None)
+    if found is None:
+        return None
+    place = Span(source, found.start(1), min(found.end(1), found.start(1) + 12))
+    return finding(
+        "PTO0007",
+        f"this number has {len(found[1]):,} digits",
+        place,
+        notes=("nothing of the text is read",),
+        help="write the number that is meant; 64 bits are 20 digits at most",
+    )
 
 
 def _too_large(source: Source) -> Any:

@@ -40,6 +40,10 @@ def _status(definition: OpDef) -> Iterator[str]:
     pipes = ", ".join(p.pipe + (f" if {p.when}" if p.when else "") for p in definition.pipes)
     yield f"status  {per_target} (by {definition.basis})"
     yield f"family  {definition.family}"
+    if definition.means:
+        yield f"means   {definition.means}, of which it is an older spelling"
+    if definition.form == "generic":
+        yield f'syntax  the quoted form only, "{definition.name}"(…)'
     if pipes:
         yield f"pipe    {pipes}"
     yield f"source  {definition.source}"

@@ -32,6 +32,8 @@ def section(definition: OpDef) -> Iterator[str]:
     """Return the lines of one operation."""
     yield f"### `{definition.name}`"
     yield from ("", _prose(definition.summary))
+    if definition.means:
+        yield from ("", f"An older spelling of `{definition.means}`.")
     if definition.doc:
         yield from ("", _prose(" ".join(definition.doc.split())))
     yield from ("", *_table(("", *TARGETS), _per_target(definition)))

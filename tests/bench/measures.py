@@ -17,7 +17,7 @@ import ptosim
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
 from ptosim.syntax.parser import parse
-from tests.bench import clock, cube, quant
+from tests.bench import clock, cube, quant, simt
 from tests.bench.debugger import debugger
 from tests.bench.programs import (
     add_loop,
@@ -192,4 +192,5 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "timing_memory": clock.memory,
     "debugger": debugger,
     "walk": walk,
+    "simt": simt.threads,
 }

@@ -184,16 +184,28 @@ def test_count_mode(count, elem, codes):
     )
 
 
-def test_masks_stay_until_they_are_set():
-    """An instruction has the masks it was issued with; normal mode comes back."""
+@pytest.mark.parametrize(
+    ("on", "off"),
+    [
+        ("pto.ub.set_mask_count", "pto.ub.set_mask_norm"),
+        (
+            "%ctrl = pto.get_ctrl : i64\n%bit = arith.constant 56 : i64\n"
+            "%set = pto.sbitset1 %ctrl, %bit : i64, i64 -> i64\npto.set_ctrl %set : i64",
+            "pto.set_ctrl %ctrl : i64",
+        ),
+    ],
+)
+def test_masks_stay_until_they_are_set(on, off):
+    """An instruction has the masks it was issued with; normal mode comes back. Count mode is bit 56
+    of the control register."""
     elem, before = "i32", memory("stay", "i32")
     target, source = Strides(8192, 1, 8), Strides(0, 1, 8)
     lines = [
         masks(0b1011, 0),
         instruction("adds", elem, target, [source], 2, 1),
-        "pto.ub.set_mask_count",
+        on,
         instruction("adds", elem, Strides(10240, 1, 8), [source], 2, 2),
-        "pto.ub.set_mask_norm",
+        off,
         masks((1 << 64) - 1, 0),
         instruction("adds", elem, Strides(12288, 1, 8), [source], 2, 3),
     ]

@@ -494,6 +494,15 @@ def mxfp8_matmul() -> Arrays:
     }
 
 
+@program("micro/fractal_matmul")
+def fractal_matmul() -> Arrays:
+    """The product of f16 values, the bias added and ReLU applied in f32."""
+    a, b = randn((32, 128), 94).astype(np.float16), randn((128, 64), 95).astype(np.float16)
+    bias = randn((64,), 96)
+    sums = a.astype(np.float64) @ b.astype(np.float64) + bias
+    return {"a": a, "b": b, "bias": bias, "c": np.maximum(sums, 0).astype(np.float16)}
+
+
 @program("micro/flash_attention")
 def micro_flash_attention() -> Arrays:
     return attention(64, 128, 81)

@@ -237,17 +237,28 @@ def test_groups_of_a_smaller_k(k):
     same(result.outputs["c"], cube.matmul(left, right))
 
 
-def test_pairs_of_fp4_are_not_executed():
-    k = Kernel("a5")
-    pair = "!pto.f4E2M1x2"
-    left = k.tile("l", pair, 16, 64, layout="nz", loc="left")
-    right = k.tile("r", pair, 64, 32, layout="zn", loc="right")
-    sa = k.tile("sa", "!pto.f8E8M0", 16, 2, layout="zz", fractal=32, loc="scaling")
-    sb = k.tile("sb", "!pto.f8E8M0", 2, 32, layout="nn", fractal=32, loc="scaling")
-    c = k.tile("c", "f32", 16, 32, layout="nz", fractal=1024, loc="acc")
-    k.op("pto.tmatmul.mx", [left, sa, right, sb], [c], "accPhase = #pto<acc_phase final>")
-    with pytest.raises(ptosim.UnsupportedError, match="no public source says"):
-        k.run({})
+@pytest.mark.parametrize("forms", [("f4E2M1", "f4E2M1"), ("f4E1M2", "f4E2M1")])
+@pytest.mark.parametrize(("valid", "bias"), [((16, 64, 32), False), ((5, 64, 32), True)])
+def test_pairs_of_fp4(forms, valid, bias):
+    """Two numbers an element, the first in the low half, along k; a scale for 32 elements."""
+    m, k, n = valid
+    x, y = (RNG.integers(0, 256, shape).astype(np.uint8) for shape in ((m, k), (k, n)))
+    sa = RNG.integers(120, 132, (m, 2)).astype(np.uint8)
+    sb = RNG.integers(120, 132, (2, n)).astype(np.uint8)
+    types = (f"!pto.{forms[0]}x2", f"!pto.{forms[1]}x2", "f32")
+    op = "pto.tmatmul.mx.bias" if bias else "pto.tmatmul.mx"
+    added = np.arange(n, dtype=np.float32).reshape(1, n) if bias else None
+    product = Product("a5", op, types, valid, (16, k, n))
+    result = product.run(x, y, scales=(_e8m0(sa), _e8m0(sb)), bias=added)
+    assert [f.code for f in result.findings] == ["PTO4051"]
+    grid = {"f4E2M1": [0, 0.5, 1, 1.5, 2, 3, 4, 6], "f4E1M2": [i / 4 for i in range(8)]}
+    numbers = [np.array([*grid[f], *(-v for v in grid[f])]) for f in forms]
+    left, right = np.zeros((m, 2 * k)), np.zeros((2 * k, n))
+    left[:, 0::2], left[:, 1::2] = numbers[0][x & 15], numbers[0][x >> 4]
+    right[0::2], right[1::2] = numbers[1][y & 15], numbers[1][y >> 4]
+    left *= np.repeat(2.0 ** (sa.astype(np.float64) - 127), 64, axis=1)
+    right *= np.repeat(2.0 ** (sb.astype(np.float64) - 127), 64, axis=0)
+    same(result.outputs["c"], cube.matmul(left, right, added))
 
 
 def test_k_has_whole_pairs_of_groups():

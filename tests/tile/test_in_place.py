@@ -85,3 +85,37 @@ def test_padding_in_place_is_fine(target):
     part = tile("f32", 8, 64, (5, 40))
     padded = "!pto.tile_buf<vec, 8x64xf32, pad=1>"
     assert not reported("tfillpad", {"a": (part, 0), "d": (padded, 0)}, target)
+
+
+COLUMN = "!pto.tile_buf<vec, 8x1xf32, blayout=col_major>"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("at", "wrong"), [(0, False), (256, True), (8 * 256 - 32, True)])
+def test_sums_of_rows_over_their_source(target, at, wrong):
+    """The sum of row r is 4 bytes after that of the row before; a row is 256 bytes."""
+    tiles = {"a": (A, 0), "t": (A, 8192), "d": (COLUMN, at)}
+    assert reported("trowsum", tiles, target) == wrong
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("at", "wrong"), [(0, False), (256, True), (7 * 256, True)])
+def test_a_row_of_maxima_over_its_source(target, at, wrong):
+    """Row 0 is read before anything is written; the row of the result is written with every row."""
+    assert reported("tcolmax", {"a": (A, 0), "d": (tile("f32", 1, 64), at)}, target) == wrong
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("at", "wrong"), [(0, True), (7 * 256 + 64, False)])
+def test_a_result_over_the_column_that_every_row_is_multiplied_by(target, at, wrong):
+    """The column is under the beginning of the result (row 0 has 64 bytes to write over), or under
+    its last row, which no later row reads."""
+    scale = "!pto.tile_buf<vec, 8x1xf32, blayout=col_major>"
+    tiles = {"a": (A, 8192), "b": (scale, at), "d": (A, 0)}
+    assert reported("trowexpandmul", tiles, target) == wrong
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("at", "wrong"), [(0, False), (256, True)])
+def test_a_move_inside_vec(target, at, wrong):
+    assert reported("tmov", {"a": (A, 0 if at else 256), "d": (A, at)}, target) == wrong

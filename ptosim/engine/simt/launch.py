@@ -217,7 +217,10 @@ def _execute(frame: Frame, code: SimtCode) -> None:
         state.record = frame.recorder
     try:
         with np.errstate(all="ignore"):
-            code.run(frame)
+            try:
+                code.run(frame)
+            finally:
+                frame.memory.history.settle()
     except OpFault:
         state.failed = frame.recorder
         raise
@@ -242,7 +245,7 @@ def _effects(frame: Frame) -> list[Effects]:
     if not frame.memory.watched:
         return []
     plain, atomic = Effects(), Effects(is_atomic=True)
-    for memory, tracks in frame.memory.tracks.items():
+    for memory, tracks in frame.memory.history.written.items():
         read, written, updated = tracks.touched()
         for places, into in (
             (read, plain.reads),

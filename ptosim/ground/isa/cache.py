@@ -20,6 +20,9 @@ from ptosim.ground.version import __version__
 
 Data = TypeVar("Data")
 
+_FORMAT = "digest, marshal"
+"""What a file holds; other formats have other names."""
+
 
 def _cache_directory() -> Path | None:
     override = os.environ.get("PTOSIM_CACHE_DIR")
@@ -56,15 +59,25 @@ def cached(kind: str, inputs: bytes, derive: Callable[[], Data]) -> Data:
     if folder is None:
         return derive()
     digest = hashlib.sha256(inputs)
-    digest.update(f"{__version__}|{sys.version}".encode())
+    digest.update(f"{__version__}|{sys.version}|{_FORMAT}".encode())
     path = folder / f"{kind}-{digest.hexdigest()[:24]}.bin"
     with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
-        return marshal.loads(path.read_bytes())
+        return marshal.loads(_verified(path.read_bytes()))
     data: Any = derive()
     with contextlib.suppress(OSError):
-        _write_atomically(folder, path, marshal.dumps(data))
+        plain = marshal.dumps(data)
+        _write_atomically(folder, path, hashlib.sha256(plain).digest() + plain)
         _drop_older(folder, kind, path)
     return data
+
+
+def _verified(content: bytes) -> bytes:
+    """What follows the digest in a file. Raises ValueError if the digest is another one: a file
+    that was cut or changed must not break the installation until somebody deletes it."""
+    size = hashlib.sha256().digest_size
+    if hashlib.sha256(content[size:]).digest() != content[:size]:
+        raise ValueError("the file was changed")
+    return content[size:]
 
 
 def _write_atomically(folder: Path, path: Path, data: bytes) -> None:

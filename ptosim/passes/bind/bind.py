@@ -408,13 +408,25 @@ def _wrong_results(op: Operation, variant: Variant, source: Source) -> Diagnosti
 
 def describe(variant: Variant, definition: OpDef) -> str:
     """Return the operand lists of a variant in the notation of the language."""
-    ins = ", ".join(map(_describe_operand, variant.ins))
+    ins = ", ".join(_described(variant.ins, definition.brackets))
     outs = ", ".join(map(_describe_operand, variant.outs))
     if definition.form == "dps":
         parts = [f"ins({ins})" if ins else "", f"outs({outs})" if outs else ""]
         return " ".join(filter(None, parts))
     named = ", ".join(map(shown, variant.named))
     return ", ".join(filter(None, (ins, named))) + (f" -> {outs}" if outs else "")
+
+
+def _described(operands: Sequence[OperandDef], in_brackets: str | None) -> list[str]:
+    """The operands one by one; an offset in brackets belongs to what is before it."""
+    shown: list[str] = []
+    for operand in operands:
+        if operand.name == in_brackets and shown:
+            base, colon, kind = shown[-1].partition(":")
+            shown[-1] = f"{base}[%{operand.name}]{colon}{kind}"
+        else:
+            shown.append(_describe_operand(operand))
+    return shown
 
 
 def _describe_operand(definition: OperandDef) -> str:

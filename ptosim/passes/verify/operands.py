@@ -139,7 +139,8 @@ def no_member(op: Operation, names: Sequence[str], value: Any, span: Span) -> Di
 
 def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
     """Report results that the row does not have, or has with another kind of value."""
-    if op.form not in ("items", "line") or not op.bound:
+    is_strict = definition.unlisted is not None
+    if not (is_strict or (op.form in ("items", "line") and op.bound)):
         return
     outs = op.free_outputs()
     if not outs:
@@ -151,6 +152,8 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
                 help=f"write `{op.name} …` without `%… =`",
             )
         return
+    if outs and outs[-1].variadic:
+        outs = [*outs, *[outs[-1]] * (len(op.results) - len(outs))]
     for result, value in zip(outs, op.results, strict=False):
         kinds = operand_kinds(Operand(None, value, value.type))
         if kinds is not None and "any" not in result.kinds and kinds.isdisjoint(result.kinds):

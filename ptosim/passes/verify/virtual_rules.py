@@ -70,7 +70,8 @@ def computes(*views: Any) -> bool:
 @predicate("PTO2328", "requires channels of one VMI vreg type")
 def each_alike(views: Any) -> bool:
     """All vectors of a list have one type."""
-    return _agree([v.type for v in views or ()])
+    given = views or ()
+    return all(v.kind == "vmi_vreg" for v in given) and _agree([v.type for v in given])
 
 
 @predicate("PTO2328", "requires the channels to share the lanes of {names}")

@@ -5,7 +5,9 @@ hardware's sums is not documented; `numerics.matmul` says what is computed inste
 bit 46 of the control register is set, its ties go away from zero where bit 47 is (pto-isa headers).
 
 One scale (e8m0) serves 32 elements along k. The cube reads the scales of 16 rows of lhs (columns of
-rhs) and two groups as 32 bytes, whatever the type of the scale tile says.
+rhs) and two groups as 32 bytes, whatever the type of the scale tile says. Of pairs of fp4 numbers,
+which follow one another along k, it serves 32 pairs: the assembler's tiles have as many scales
+(assumed).
 """
 
 from __future__ import annotations
@@ -14,15 +16,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import PackedDType
 from ptosim.ground.isa.conversions import conversion_name
-from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
 from ptosim.numerics.matmul import operand, product, scaled
 from ptosim.numerics.rounding import keep_mantissa
 from ptosim.semantics.base.binding import Binding, OpFault
-from ptosim.semantics.base.functions import Commit, kernel, nothing, support, written_type
+from ptosim.semantics.base.functions import Commit, kernel, nothing
 from ptosim.semantics.base.strided import tile_array
 
 Reader = Callable[[], np.ndarray]
@@ -32,21 +33,6 @@ LARGEST_SIDE = 4095
 _HF32_BITS = {"a2a3": 11, "a5": 10}
 _HF32_MODES = ("round_even", "round_away")
 _KINDS = ("", ".acc", ".bias", ".mx", ".mx.acc", ".mx.bias")
-
-
-_SCALED = tuple(f"pto.{name}{kind}" for name in ("tmatmul", "tgemv") for kind in _KINDS[3:])
-
-
-@support(*_SCALED)
-def scaled_support(op: Operation, profile: Profile) -> str | None:
-    """Say why a product with scales cannot be executed; None if it can."""
-    lhs = written_type(op, "lhs")
-    if lhs is None or lhs.dtype.kind != "packed":
-        return None
-    return (
-        "a scale tile of the assembler has one scale for 32 pairs of fp4 numbers, the format one "
-        "for 32 numbers; no public source says which the cube takes"
-    )
 
 
 @kernel(*(f"pto.{name}{kind}" for name in ("tmatmul", "tgemv") for kind in _KINDS))
@@ -130,6 +116,8 @@ def _check_sizes(op: Binding, sizes: tuple[int, int, int]) -> None:
 def _reader(op: Binding, role: str, rows: int, cols: int) -> Reader:
     """A factor as f64 (integers: i64), from its layout."""
     tile = op.tile(role)
+    if isinstance(tile.type.dtype, PackedDType):
+        return _pairs(tile, tile.type.dtype, rows, cols, along=int(role == "lhs"))
     name = conversion_name(tile.type.dtype)
     boxes = tile.boxes(rows, cols)
     if boxes is None or name not in ("f32", "f16", "bf16"):
@@ -137,6 +125,20 @@ def _reader(op: Binding, role: str, rows: int, cols: int) -> Reader:
     else:
         read = _from_boxes(op, f"{role}.{name}", boxes)
     return _shortened(op, read) if name == "f32" else read
+
+
+def _pairs(tile: Tile, dtype: PackedDType, rows: int, cols: int, *, along: int) -> Reader:
+    """A factor whose elements are two numbers each, which follow one another along k; the low
+    half is the first."""
+    name = dtype.part.family
+
+    def read() -> np.ndarray:
+        codes = tile.read(rows, cols).view(np.uint8)
+        both = np.stack((codes & 15, codes >> 4), axis=along + 1)
+        shape = (rows, 2 * cols) if along else (2 * rows, cols)
+        return operand(both.reshape(shape), name)
+
+    return read
 
 
 def _from_boxes(op: Binding, role: str, boxes: np.ndarray) -> Reader:
@@ -224,6 +226,22 @@ def _scales(op: Binding, name: str, lines: int, k: int) -> Reader:
     """Codes of the scales, a row for each row of lhs or column of rhs, a column for each group. A
     tile with a scale for each group is read by its layout, one of another shape as the cube's
     memory of scales is."""
+    if isinstance(op.tile("lhs").type.dtype, PackedDType):
+        codes = _scales_of_elements(op, name, lines, k)
+        _note_pairs(op)
+        return lambda: np.repeat(codes(), 2, axis=1)  # both halves of 32 pairs
+    return _scales_of_elements(op, name, lines, k)
+
+
+def _note_pairs(op: Binding) -> None:
+    op.report(
+        "PTO4051",
+        "takes one scale for 32 pairs of fp4 numbers, as the shape of its scale tiles says",
+        notes=("assumed: the format has one for 32 numbers, and no public source says more",),
+    )
+
+
+def _scales_of_elements(op: Binding, name: str, lines: int, k: int) -> Reader:
     tile, groups = op.tile(name), -(-k // GROUP)
     if _is_by_group(op, name, tile, groups):
         if name == "lhs_scale":

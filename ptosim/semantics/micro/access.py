@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptosim.ground.ir.types import PtrType
+from ptosim.ground.ir.types import MemRefType, PtrType
 from ptosim.machine.core import Core
 from ptosim.machine.values import Pointer
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
@@ -25,7 +25,7 @@ Address = Callable[[list], int]
 
 def element_bytes(ctx: VectorContext, name: str) -> int:
     """Return the bytes that an offset of one element moves a pointer."""
-    type_: PtrType = ctx.type(name)
+    type_: PtrType | MemRefType = ctx.type(name)
     return max(type_.elem.bits // 8, 1)
 
 
@@ -36,6 +36,8 @@ def address(
     default those of an element. Of a post-updating instruction it is the pointer alone, and the
     function sets the updated one: to be called once for each access."""
     at, target = ctx[pointer], ctx.slots.get(f"{pointer}_out")
+    if isinstance(ctx.type(pointer), MemRefType):
+        return _in_memref(ctx, at, pointer, offset, unit)
     if offset is None or not ctx.has(offset):
         return lambda slots: slots[at].byte
     size = element_bytes(ctx, pointer) if unit is None else unit
@@ -46,6 +48,17 @@ def address(
         distance = const * size
         return lambda slots: slots[at].byte + distance
     return lambda slots: slots[at].byte + slots[index] * size
+
+
+def _in_memref(
+    ctx: VectorContext, at: int, base: str, offset: str | None, unit: int | None
+) -> Address:
+    """Where an access is whose base is a memref instead of a pointer."""
+    size = element_bytes(ctx, base) if unit is None else unit
+    index = ctx.slots.get(offset) if offset is not None else None
+    if index is None:
+        return lambda slots: slots[at].start.byte
+    return lambda slots: slots[at].start.byte + slots[index] * size
 
 
 def _updating(at: int, target: int, index: int, size: int, distance: int | None) -> Address:

@@ -11,10 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ptosim.ground.isa.dtypes import dtype
-from ptosim.machine.core import SLOT_STORES, Core
+from ptosim.machine.core import SLOT_MASKS, SLOT_STORES, Core
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.base.functions import value
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
+
+COUNT_MODE = 1 << 56
+_WORD = (1 << 64) - 1
+EVERY_LANE = (0, _WORD, _WORD)
+"""The masks of the vector unit of A2/A3 at first: whether they count, and the two registers."""
 
 _TYPE_BITS, _OPERATION_BITS = (6, 3), (9, 2)
 _TYPES = {"f32": 1, "f16": 2, "s16": 3, "s32": 4, "s8": 5, "bf16": 6, "none": 0}
@@ -53,9 +58,14 @@ def _field(ctrl: int, first: int, count: int) -> int:
 
 
 def set_control(core: Core, ctrl: int) -> None:
-    """Set the control register, and the mode of stores that it has."""
+    """Set the control register, and the modes of stores and of masks that it has (bit 56: the first
+    mask register of A2/A3 is a number of elements)."""
+    slots = core.slots
     core.registers["ctrl"] = ctrl
-    core.slots[SLOT_STORES] = mode_of(ctrl)
+    slots[SLOT_STORES] = mode_of(ctrl)
+    counts = int(bool(ctrl & COUNT_MODE))
+    if counts or slots[SLOT_MASKS] is not None:
+        slots[SLOT_MASKS] = (counts, *(slots[SLOT_MASKS] or EVERY_LANE)[1:])
 
 
 @value(*(f"pto.set_atomic_{word}" for word in (*_TYPES, *_OPERATIONS)))

@@ -29,6 +29,7 @@ from ptosim.semantics.micro.pointers import (
     Place,
     copies,
     place,
+    pointer_to,
     require,
     side_place,
     writes,
@@ -131,7 +132,7 @@ def moved(op: Binding, source: Place, target: Place, size: int) -> Commit:
 def _pitch(op: Binding, cols: int, dtype: DType) -> int:
     """Bytes from row to row of a tile that is transposed on its way."""
     width = cols * dtype.bits // 8
-    if dtype.is_integer or dtype.bits > 8 or width >= 32:
+    if dtype.is_integer or dtype.bits != 8 or width >= 32:
         return 32
     op.report(
         "PTO6607",
@@ -173,4 +174,4 @@ def scales_to_l0(op: Binding) -> Commit:
 
 def scale_place(op: Binding, space: str, pointer: str) -> Place:
     """Return where the scales of a pointer into L0A or L0B are: at a 16th of its address."""
-    return side_place(op, space, op.values[pointer].byte >> 4)._replace(operand=pointer)
+    return side_place(op, space, pointer_to(op.values[pointer]).byte >> 4)._replace(operand=pointer)

@@ -9,7 +9,8 @@ import numpy as np
 
 from ptosim.effects.touch import Level, Touch, Touches
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.values import Pointer
+from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView, Pointer
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.faults import outside_space
 
@@ -42,9 +43,19 @@ def place(op: Binding, name: str, sub_block: int | None = None) -> Place:
     return place_of(op, op.values[name], sub_block, name)
 
 
-def place_of(op: Binding, pointer: Pointer, sub_block: int | None = None, name: str = "") -> Place:
-    """Return where a pointer, the operand `name`, points."""
-    where, start = pointer
+def pointer_to(value: Pointer | TileRef | GmView) -> Pointer:
+    """Return a pointer as it is, of a memref one to its first element."""
+    return value if isinstance(value, Pointer) else value.start
+
+
+def place_of(
+    op: Binding,
+    pointer: Pointer | TileRef | GmView,
+    sub_block: int | None = None,
+    name: str = "",
+) -> Place:
+    """Return where a pointer or memref, the operand `name`, points."""
+    where, start = pointer_to(pointer)
     if isinstance(where, int):
         buffer = op.machine.buffers[where]
         return Place(buffer.data, start, f"`{buffer.name}`", True, op.core, where, name)

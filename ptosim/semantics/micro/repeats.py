@@ -25,14 +25,12 @@ from ptosim.numerics import lanes as numerics
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import STATE, Commit, kernel, nothing, support, value
 from ptosim.semantics.base.scalar_unit import Action, ValueContext
+from ptosim.semantics.micro.modes import COUNT_MODE, EVERY_LANE, set_control
 from ptosim.semantics.micro.pointers import Place, place, reads, require, writes
 
 BLOCK = 32
 BLOCKS = 8
-_COUNT_MODE = 1 << 56
 _WORD = (1 << 64) - 1
-EVERY_LANE = (0, _WORD, _WORD)
-"""The masks at first: whether they count, and the two registers."""
 
 _NUMBERS = ("f32", "f16", "i32", "i16")
 _UNSIGNED = ("ui32", "ui16")
@@ -112,10 +110,8 @@ def set_mask_mode(ctx: ValueContext) -> Action:
     counts = ctx.op.name == "pto.ub.set_mask_count"
 
     def run(core: Core) -> None:
-        slots = core.slots
-        slots[SLOT_MASKS] = (int(counts), *(slots[SLOT_MASKS] or EVERY_LANE)[1:])
         ctrl = core.registers["ctrl"]
-        core.registers["ctrl"] = ctrl | _COUNT_MODE if counts else ctrl & ~_COUNT_MODE
+        set_control(core, ctrl | COUNT_MODE if counts else ctrl & ~COUNT_MODE)
 
     return run
 

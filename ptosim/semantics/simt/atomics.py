@@ -12,7 +12,6 @@ from ptosim.semantics.simt.arithmetic import as_signed, as_unsigned, maxnum, min
 from ptosim.semantics.simt.frame import Frame, Lanes, Run
 from ptosim.semantics.simt.memory import Element, element_of
 from ptosim.semantics.simt.table import LaneContext, lanes
-from ptosim.semantics.simt.tracks import run_of
 
 Update = Callable[[Lanes, Lanes], Lanes]
 """From old values and operands to new values, lane by lane."""
@@ -148,15 +147,12 @@ def _atomic(
     def run(frame: Frame) -> None:
         values, memory = frame.values, frame.memory
         place = values[pointer]
-        view, index = memory.place(inner, place, None, element)
-        ids = None if frame.mask is None else np.flatnonzero(frame.mask)
-        index = np.ascontiguousarray(frame.chosen(index, ids))
+        view, where, reach, ids, is_one = memory.spot(inner, place, None, element)
+        index = np.r_[where]
+        if is_one:
+            index = np.repeat(index, frame.threads if ids is None else len(ids))
         given = [element_lanes(frame.chosen(values[s], ids), element) for s in sources]
-        tracks = memory.tracks_of(place.memory, element.size)
-        step = view.strides[0]
-        conflict, _ = tracks.write(run_of(index), step, element.size, ids, atomic=True)
-        if conflict is not None:
-            memory.race(inner, place.memory, conflict, element.size)
+        memory.wrote(inner, place.memory, (view, index, reach, ids), element.size, atomic=True)
         if is_used and len(index) > 1 and len(np.unique(index)) < len(index):
             _tell_of_order(frame, ctx)
         old = _parts(apply, view, index, given, element)

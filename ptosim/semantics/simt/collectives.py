@@ -20,7 +20,7 @@ def _met(frame: Frame) -> tuple[Lanes, Lanes]:
     """Lane ids by warp as rows, and who takes part; they are in order from here on."""
     rows, on = frame.warps()
     is_whole = frame.mask is None
-    frame.clock.collective(slice(None) if is_whole else np.flatnonzero(on.any(axis=1)))
+    frame.memory.history.meet(slice(None) if is_whole else np.flatnonzero(on.any(axis=1)))
     return rows, on
 
 

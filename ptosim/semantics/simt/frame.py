@@ -29,6 +29,9 @@ MAX_EXECUTED = 50_000_000
 """Instructions that a launch executes, each once for all threads, before it counts as endless."""
 
 
+_MOST_MASKS = 16
+
+
 class LanePtr(NamedTuple):
     """A pointer of every thread: one memory, and the byte that each thread's leads to."""
 
@@ -74,6 +77,7 @@ class Frame:
     executed: int = 0
     recorder: Any = None  # notes what every thread does, for the debugger
     divergences: list[Divergence] = field(default_factory=list)
+    _active: dict[int, tuple[Lanes, Lanes]] = field(default_factory=dict)
     _seen: set[Any] = field(default_factory=set)
     _made: dict[str, Lanes] = field(default_factory=dict)
 
@@ -105,7 +109,15 @@ class Frame:
 
     def active(self) -> Lanes:
         """Return the ids of the threads that execute."""
-        return self.ids if self.mask is None else np.flatnonzero(self.mask)
+        mask = self.mask
+        if mask is None:
+            return self.ids
+        found = self._active.get(id(mask))
+        if found is None:  # masks are replaced, never changed; the entry keeps the id in use
+            if len(self._active) > _MOST_MASKS:
+                self._active.clear()
+            found = self._active[id(mask)] = (mask, np.flatnonzero(mask))
+        return found[1]
 
     def full(self, value: Lanes) -> Lanes:
         """Return a value with a lane for each thread."""

@@ -4,7 +4,7 @@ step for all threads, with its bounds, its races and what it touches."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,12 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, PackedDType
 from ptosim.machine.storage import view_dtype
 from ptosim.semantics.simt.frame import Frame, LanePtr, Lanes
-from ptosim.semantics.simt.tracks import Conflict, Tracks, run_of
+from ptosim.semantics.simt.history import Access, History
+from ptosim.semantics.simt.tracks import Conflict, Ids, Where, run_of
+from ptosim.semantics.simt.written import Written
 
 _U64 = np.dtype(np.uint64)
+_MOST_RUNS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,36 @@ def element_of(dtype: DType) -> Element:
     return Element(whole.itemsize, whole)
 
 
+class Spot(NamedTuple):
+    """The elements that the threads which execute mean: `where` in a `view` of a memory, one for
+    each, or one for all; the bytes they are in; who they are (None: all threads)."""
+
+    view: np.ndarray
+    where: Where
+    reach: tuple[int, int]
+    ids: Ids | None
+    is_one: bool  # for several threads
+
+
+class _Run(NamedTuple):
+    """What is known of offsets: what they come from (which keeps ids in use), their numbers, the
+    highest one, the run that they are."""
+
+    origin: tuple[Any, ...]
+    offset: Lanes
+    high: int
+    run: Where
+
+
 class LaneMemory:
     """Loads and stores of one launch."""
 
     def __init__(self, frame: Frame, *, watched: bool) -> None:
         self.frame = frame
         self.watched = watched
-        self.tracks: dict[Any, Tracks] = {}
+        self.history = History(frame.clock, self.race)
         self._views: dict[Any, np.ndarray] = {}
+        self._runs: dict[tuple[int, int], _Run] = {}
 
     # -- places -----------------------------------------------------------------------------------
 
@@ -94,16 +119,12 @@ class LaneMemory:
         """Return the elements of a memory and which of them each thread means. Lanes that do not
         execute mean one of those that do. Raises OpFault for a place outside the memory."""
         byte, size = pointer.byte, element.size
-        if offset is not None and len(byte) == 1 and not int(byte[0]) % size:
-            index = self._near(offset, int(byte[0]) // size)
-            view = self._view(pointer.memory, element)
-            if int(index.view(_U64).max()) < len(view):
-                return view, index
         if offset is not None:
             byte = byte + (offset if size == 1 else offset.astype(np.int64, copy=False) * size)
         mask = self.frame.mask
         if mask is not None and byte.shape[-1] > 1:
             byte = np.where(mask, byte, byte[int(mask.argmax())])
+        byte = np.ascontiguousarray(byte)
         view = self._view(pointer.memory, element)
         if int(byte.view(_U64).max()) > (len(view) - 1) * size:
             self._outside(op, pointer.memory, byte, size)
@@ -111,14 +132,67 @@ class LaneMemory:
             return self._unaligned(pointer.memory, element, byte)
         return view, byte >> (size.bit_length() - 1)
 
-    def _near(self, offset: Lanes, first: int) -> Lanes:
-        """Elements counted from one that all threads mean."""
-        index = offset.astype(np.int64, copy=False)
-        index = index + first if first else index
-        mask = self.frame.mask
-        if mask is not None and len(index) > 1:
-            return np.where(mask, index, index[int(mask.argmax())])
-        return np.ascontiguousarray(index)
+    def spot(self, op: Operation, pointer: LanePtr, offset: Lanes | None, element: Element) -> Spot:
+        """Return the elements that the threads which execute mean. Raises OpFault for a place
+        outside the memory."""
+        frame = self.frame
+        byte, size = pointer.byte, element.size
+        ids = None if frame.mask is None else frame.active()
+        if offset is not None and len(byte) == 1:
+            start = byte.item(0)
+            if not start % size:
+                near = self._near(pointer.memory, offset, start // size, element, ids)
+                if near is not None:
+                    return near
+        view, index = self.place(op, pointer, offset, element)
+        is_one = len(index) == 1 and frame.threads > 1
+        if ids is not None and not is_one:
+            index = index[ids]
+        step = view.strides[0]
+        reach = int(index.min()) * step, int(index.max()) * step + size
+        return Spot(view, run_of(index, frame.ids), reach, ids, is_one)
+
+    def _near(
+        self, memory: Any, offset: Lanes, first: int, element: Element, ids: Ids | None
+    ) -> Spot | None:
+        """Elements counted from one that all threads mean; None if one is outside the memory."""
+        view, size = self._view(memory, element), element.size
+        if len(offset) == 1 and self.frame.threads > 1:
+            at = first + offset.item(0)
+            if not 0 <= at < len(view):
+                return None
+            return Spot(view, np.array([at]), (at * size, (at + 1) * size), ids, True)
+        known = self._known(offset, ids)
+        high = first + known.high
+        if isinstance(known.run, slice):
+            low = first + known.run.start
+            if low < 0 or high >= len(view):
+                return None
+            return Spot(view, slice(low, high + 1), (low * size, (high + 1) * size), ids, False)
+        if first < 0 or not 0 <= known.high < len(view) - first:
+            return None
+        index = known.offset + first if first else known.offset
+        return Spot(view, index, (0, (high + 1) * size), ids, False)
+
+    def _known(self, offset: Lanes, ids: Ids | None) -> _Run:
+        """What is known of offsets; arrays of values never change, so that it is found once."""
+        key = id(offset), id(ids)
+        known = self._runs.get(key)
+        if known is None:
+            if len(self._runs) > _MOST_RUNS:
+                self._runs.clear()
+            lanes = offset if ids is None else offset[ids]
+            known = self._runs[key] = self._measured(lanes, (offset, ids))
+        return known
+
+    def _measured(self, offset: Lanes, origin: tuple[Any, ...]) -> _Run:
+        index = np.ascontiguousarray(offset.astype(np.int64, copy=False))
+        run = run_of(index, self.frame.ids)
+        if isinstance(run, slice):
+            return _Run(origin, index, run.stop - 1, run)
+        # Of numbers without a sign the negative ones are the highest.
+        high = int(index.view(_U64).max())
+        return _Run(origin, index, high if high < 1 << 63 else -1, index)
 
     def _unaligned(self, memory: Any, element: Element, byte: Lanes) -> tuple[np.ndarray, Lanes]:
         """Elements at any bytes, as a view with an element at each of them."""
@@ -150,11 +224,17 @@ class LaneMemory:
         self, op: Operation, pointer: LanePtr, offset: Lanes | None, element: Element
     ) -> Lanes:
         """Return the element that each thread reads."""
-        view, index = self.place(op, pointer, offset, element)
+        view, where, reach, ids, is_one = self.spot(op, pointer, offset, element)
         if self.watched:
-            self._note_read(op, pointer, index, view, element)
-        where = run_of(index)
-        found = view.take(index) if where is index else view[where].copy()
+            memory, step, size = pointer.memory, view.strides[0], element.size
+            written = self.written(memory, size)
+            written.read(where, step, size, reach)
+            self.history.add(Access("read", op, memory, where, step, size, ids, reach))
+        found = view[where].copy() if isinstance(where, slice) else view.take(where)
+        if ids is not None and not is_one:
+            lanes = np.zeros(self.frame.threads, found.dtype)
+            lanes[ids] = found
+            found = lanes
         return element.unpacked(found)
 
     def store(
@@ -168,41 +248,37 @@ class LaneMemory:
         """Write an element of each thread; of several threads at one place the one with the highest
         id is last."""
         frame = self.frame
-        view, index = self.place(op, pointer, offset, element)
-        ids = None if frame.mask is None else np.flatnonzero(frame.mask)
-        index = frame.chosen(index, ids)
+        view, where, reach, ids, is_one = self.spot(op, pointer, offset, element)
+        if is_one:  # as an element for each of the threads, the last of which stays
+            where = np.repeat(np.r_[where], frame.threads if ids is None else len(ids))
         data = element.packed(frame.chosen(value, ids))
-        tracks = self.tracks_of(pointer.memory, element.size)
-        where = run_of(index)
-        conflict, kept = tracks.write(where, view.strides[0], element.size, ids)
-        if conflict is not None:
-            self.race(op, pointer.memory, conflict, element.size)
+        kept = self.wrote(op, pointer.memory, (view, where, reach, ids), element.size)
         if kept is not None:
-            where, data = index[kept], data[kept]
+            where, data = np.r_[where][kept], data[kept]
         view[where] = data
 
-    def tracks_of(self, memory: Any, size: int) -> Tracks:
-        """Return who accessed a memory; `size` are the bytes of the first access."""
-        found = self.tracks.get(memory)
+    def wrote(
+        self, op: Operation, memory: Any, at: tuple[Any, ...], size: int, *, atomic: bool = False
+    ) -> np.ndarray | None:
+        """Note writes; return which of them count where not all do."""
+        view, where, reach, ids = at
+        step = view.strides[0]
+        written = self.written(memory, size)
+        is_clean, kept = written.write(where, step, size, ids, reach, atomic=atomic)
+        if self.watched:
+            kind = "atomic" if atomic else "write"
+            access = Access(kind, op, memory, where, step, size, ids, reach)
+            self.history.add(access, is_clean=is_clean)
+        return kept
+
+    def written(self, memory: Any, size: int) -> Written:
+        """Return who wrote a memory; `size` are the bytes of the first access."""
+        found = self.history.written.get(memory)
         if found is None:
             limit = len(self._bytes(memory))
-            clock = self.frame.clock
-            found = self.tracks[memory] = Tracks(clock, limit, size, watched=self.watched)
+            found = Written(self.frame.clock, limit, size, watched=self.watched)
+            self.history.written[memory] = found
         return found
-
-    def _note_read(
-        self, op: Operation, pointer: LanePtr, index: Lanes, view: np.ndarray, element: Element
-    ) -> None:
-        frame = self.frame
-        tracks = self.tracks_of(pointer.memory, element.size)
-        ids = frame.active()
-        everybody = len(index) == 1 and len(ids) > 1
-        if len(index) > 1 and frame.mask is not None:
-            index = index[ids]
-        where, step = run_of(index), view.strides[0]
-        conflict = tracks.read(where, step, element.size, ids, everybody=everybody)
-        if conflict is not None:
-            self.race(op, pointer.memory, conflict, element.size)
 
     def race(self, op: Operation, memory: Any, conflict: Conflict, size: int) -> None:
         """Report that two threads use one element, and nothing orders them."""

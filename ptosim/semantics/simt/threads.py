@@ -142,7 +142,7 @@ def barrier(ctx: LaneContext) -> Run:
                 help="move the barrier out of the branch or loop, so that every thread executes it",
                 notes=_ways(frame),
             )
-        frame.clock.barrier()
+        frame.memory.history.barrier()
 
     return run
 

@@ -1,5 +1,6 @@
 """Who of a launch wrote and read each element of a memory last, since the last point where threads
-wait for each other: what races of threads are found with.
+wait for each other: what races of threads are told with, once `written.py` has found that there may
+be some.
 
 A stamp is a number: the clock of the launch, then three bits for what it was, then the linear id of
 the thread. The clock goes on at every barrier, and at every collective of a warp."""
@@ -10,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-_THREAD = (1 << 11) - 1
+THREAD = (1 << 11) - 1
 ATOMIC = 1 << 11
-_MANY = 1 << 12  # several threads read it
+MANY = 1 << 12  # several threads read it
 _WARPS = 1 << 13  # of several warps
 _SHIFT = 14
 
@@ -60,41 +61,34 @@ class Clock:
     def conflicting(self, stamps: np.ndarray, ids: Ids, same: int) -> np.ndarray:
         """Return which stamps are of other threads, and not ordered before these ones; `same` is
         the bit of accesses that do not disturb each other."""
-        others = (stamps & _THREAD) != ids
-        others |= (stamps & _MANY) != 0
+        others = (stamps & THREAD) != ids
+        others |= (stamps & MANY) != 0
         found = (stamps >= self.floor) & others
         if same:
             found &= (stamps & same) == 0
         if found.any():
             warp = ids >> 5
-            apart = ((stamps & _THREAD) >> 5) != warp
+            apart = ((stamps & THREAD) >> 5) != warp
             apart |= (stamps & _WARPS) != 0
             found &= apart | (stamps >= self.warps[warp])
         return found
 
 
-class Tracks:
-    """The stamps of one memory, for units of `unit` bytes. `inputs` are the units that were read
-    before the launch wrote them; these and `reads` only where somebody watches."""
+class Units:
+    """Arrays with an entry for every `unit` bytes of a memory, named in `kept`."""
 
-    def __init__(self, clock: Clock, size: int, unit: int, *, watched: bool) -> None:
+    kept: tuple[str, ...] = ()
+
+    def __init__(self, clock: Clock, unit: int) -> None:
         self.clock = clock
         self.unit = unit
-        count = -(-size // unit)
-        self.writes = np.zeros(count, np.int64)
-        self.reads = np.zeros(count if watched else 0, np.int64)
-        self.inputs = np.zeros(count if watched else 0, bool)
-        self.watched = watched
-        self.low, self.high = count * unit, 0  # bytes around all that was touched
 
-    def _units(self, where: Where, step: int, size: int) -> Where:
+    def units(self, where: Where, step: int, size: int) -> Where:
         """Return the units of elements of `size` bytes, one every `step` bytes: one for each, or a
         row of them."""
         if step == size == self.unit:
-            self._reach(where, step, size)
             return where
         start = _listed(where) * step
-        self._reach(start, 1, size)
         granule = self.unit
         if size < granule or (start & (granule - 1)).any():
             self._refine(min(size, 1 if (start & (size - 1)).any() else size))
@@ -102,33 +96,32 @@ class Tracks:
         first = start // unit
         return first if size == unit else first[:, None] + np.arange(size // unit)
 
-    def _reach(self, where: Where, step: int, size: int) -> None:
-        """Note the bytes around what is touched."""
-        if not self.watched:
-            return
-        if isinstance(where, slice):
-            low, high = where.start, where.stop - 1
-        else:
-            low, high = int(where.min()), int(where.max())
-        self.low = min(self.low, low * step)
-        self.high = max(self.high, high * step + size)
-
     def _refine(self, unit: int) -> None:
         factor = self.unit // unit
         if factor > 1:
-            self.writes = np.repeat(self.writes, factor)
-            self.reads = np.repeat(self.reads, factor)
-            self.inputs = np.repeat(self.inputs, factor)
+            for name in self.kept:
+                setattr(self, name, np.repeat(getattr(self, name), factor))
             self.unit = unit
+
+
+class Tracks(Units):
+    """The last writes and reads of each unit of one memory."""
+
+    kept = ("writes", "reads")
+
+    def __init__(self, clock: Clock, size: int, unit: int) -> None:
+        super().__init__(clock, unit)
+        count = -(-size // unit)
+        self.writes = np.zeros(count, np.int64)
+        self.reads = np.zeros(count, np.int64)
 
     def write(
         self, where: Where, step: int, size: int, ids: Ids | None, *, atomic: bool = False
-    ) -> tuple[Conflict | None, np.ndarray | None]:
+    ) -> Conflict | None:
         """Note writes of threads (None: of all) in the order of their ids; return the first
-        conflict, and which of the writes count where not all do: of several threads the one with
-        the highest id."""
+        conflict."""
         clock = self.clock
-        at = self._units(where, step, size)
+        at = self.units(where, step, size)
         same = ATOMIC if atomic else 0
         own = clock.stamps(ids) | same if same else clock.stamps(ids)
         ids = clock.ids if ids is None else ids
@@ -140,25 +133,22 @@ class Tracks:
         if before.max() >= clock.floor and not np.array_equal(before, own):
             found = clock.conflicting(before, ids, same)
             conflict = _first("write", found, before, ids, where, step)
-            later = found & ((before & _THREAD) > ids)
+            later = found & ((before & THREAD) > ids)
             if later.any():
                 kept = ~(np.bitwise_or.reduce(later, axis=1) if wide else later)
-        if self.watched:
-            conflict = conflict or self._over_reads(at, ids, where, step, same)
+        conflict = conflict or self._over_reads(at, ids, where, step, same)
         if kept is not None:
             at, own = _listed(at)[kept], own[kept]
         self.writes[at] = own
         if conflict is None and not atomic and not isinstance(at, slice):
             now = self.writes[at]
             conflict = _first("write", now != own, now, ids, where, step)
-        return conflict, kept
+        return conflict
 
     def _over_reads(
         self, at: Where, ids: Ids, where: Where, step: int, same: int
     ) -> Conflict | None:
-        """The first write of what another thread has read; an atomic update reads too."""
-        if same:
-            self._note_inputs(at)
+        """The first write of what another thread has read."""
         seen = self.reads[at]
         if seen.max() < self.clock.floor:
             return None
@@ -166,17 +156,18 @@ class Tracks:
         return _first("overwrite", found, seen, ids, where, step)
 
     def read(
-        self, where: Where, step: int, size: int, ids: Ids, *, everybody: bool = False
+        self, where: Where, step: int, size: int, ids: Ids | None, *, everybody: bool = False
     ) -> Conflict | None:
-        """Note reads, of one element by `everybody` where the place is the same for all threads."""
+        """Note reads of threads (None: of all), of one element by `everybody` of them where the
+        place is the same for all."""
         clock = self.clock
-        at = self._units(where, step, size)
+        at = self.units(where, step, size)
+        ids = clock.ids if ids is None else ids
         if everybody:
             ids = ids[:1]
         own = clock.stamps(ids)
         if not isinstance(at, slice) and at.ndim > 1:
             own, ids = own[:, None], ids[:, None]
-        self._note_inputs(at)
         conflict = None
         before = self.writes[at]
         if before.max() >= clock.floor and not np.array_equal(before, own):
@@ -196,38 +187,29 @@ class Tracks:
         recent = seen >= self.clock.floor
         self.reads[at] = own
         now = self.reads[at]
-        several = recent & ((seen & _THREAD) != ids) | (now != own)
-        if not everybody and not several.any() and not (recent & ((seen & _MANY) != 0)).any():
+        several = recent & ((seen & THREAD) != ids) | (now != own)
+        if not everybody and not several.any() and not (recent & ((seen & MANY) != 0)).any():
             return
         warp = ids >> 5
-        apart = recent & ((seen & _THREAD) >> 5 != warp) | ((now & _THREAD) >> 5 != warp)
+        apart = recent & ((seen & THREAD) >> 5 != warp) | ((now & THREAD) >> 5 != warp)
         if everybody:
             several, apart = several | True, apart | (len(self.clock.ids) > 32)
-        bits = np.where(several, _MANY, 0) | np.where(apart, _WARPS, 0)
-        self.reads[at] = now | bits | np.where(recent, seen & (_MANY | _WARPS), 0)
-
-    def _note_inputs(self, at: Where) -> None:
-        self.inputs[at] |= self.writes[at] == 0
-
-    # -- what a launch touched --------------------------------------------------------------------
-
-    def touched(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the first bytes of the units that were read as they came, that were written, and
-        that were written by atomic operations."""
-        first, end = self.low // self.unit, -(-self.high // self.unit)
-        writes = self.writes[first:end]
-        atomic = (writes & ATOMIC) != 0
-        found = (self.inputs[first:end], (writes != 0) & ~atomic, atomic)
-        read, written, updated = ((np.flatnonzero(f) + first) * self.unit for f in found)
-        return read, written, updated
+        bits = np.where(several, MANY, 0) | np.where(apart, _WARPS, 0)
+        self.reads[at] = now | bits | np.where(recent, seen & (MANY | _WARPS), 0)
 
 
-def run_of(index: np.ndarray) -> Where:
+def run_of(index: np.ndarray, ids: Ids) -> Where:
     """Return places one after the other as a slice, which is much faster; others as they are."""
-    last = len(index) - 1
-    if last > 0 and index[last] - index[0] == last and bool((index[1:] > index[:-1]).all()):
-        return slice(int(index[0]), int(index[last]) + 1)
-    return index
+    count = len(index)
+    if count < 2 or index.dtype != np.int64:
+        return index
+    first = index.item(0)
+    if index.item(count - 1) - first != count - 1:
+        return index
+    # Comparing bytes takes half the time of comparing numbers and counting.
+    if np.add(ids[:count], first).tobytes() != index.tobytes():
+        return index
+    return slice(first, first + count)
 
 
 def _listed(where: Where) -> np.ndarray:
@@ -241,7 +223,7 @@ def _first(
     if not found.any():
         return None
     row, *column = (int(i) for i in np.unravel_index(int(found.argmax()), found.shape))
-    stamp = int(stamps[(row, *column)]) & _THREAD
+    stamp = int(stamps[(row, *column)]) & THREAD
     thread = int(ids.reshape(-1)[min(row, ids.size - 1)])
     places = _listed(where)
     return Conflict(kind, thread, stamp, int(places[min(row, len(places) - 1)]) * step)

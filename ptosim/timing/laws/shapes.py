@@ -64,6 +64,7 @@ class ViewShape:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: DType
+    loc = "gm"
 
     @property
     def bytes(self) -> int:

@@ -8,13 +8,16 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.attributes import Dense, TypeText, attr_value
-from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.core import Operation, Tok, Value
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, parse_layout
+from ptosim.ground.ir.lane_layout import PREFIX as LAYOUT
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import Type, VectorType, VirtualMaskType, VirtualVRegType
 from ptosim.ground.source import Source, Span
 from ptosim.passes.place.sides import VIRTUAL
+from ptosim.syntax.type_parts import TypeFault
 from ptosim.syntax.types import parse_type
+from ptosim.syntax.virtual_types import layout
 
 PREFIX = "VMI-PASS-INVARIANT: "
 
@@ -25,7 +28,7 @@ PREFIX = "VMI-PASS-INVARIANT: "
 def boundary(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report layouts, granularities of masks and helpers of the assembler's passes, unless the text
     went through them."""
-    if resolved.facts.get("dump"):
+    if resolved.facts.get("dump") or not _mentions_vectors(resolved):
         return
     source = resolved.module.source
     for function in resolved.functions.values():
@@ -43,6 +46,11 @@ def boundary(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
                 op.span(source),
                 help="leave it out: the assembler adds it where it is needed",
             )
+
+
+def _mentions_vectors(resolved: ResolvedModule) -> bool:
+    """False for most programs, which are not gone through then."""
+    return "pto.vmi." in resolved.module.source.text
 
 
 def _values(resolved: ResolvedModule) -> Iterator[Value]:
@@ -80,6 +88,8 @@ def _not_surface(type_: Type, span: Span) -> Diagnostic:
 
 def foreign(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
     """Report vectors in operations that may not carry them, and their types in attributes."""
+    if not _mentions_vectors(resolved):
+        return
     source = resolved.module.source
     for op in resolved.ops:
         attr = next((k for k, a in op.attrs.items() if _has_virtual_type(attr_value(a))), None)
@@ -106,6 +116,22 @@ def _names_vectors(op: Operation, resolved: ResolvedModule) -> bool:
         return True
     written = (*op.types, *op.ins_types, *op.outs_types, *(op.arrow or ()))
     return any("!pto.vmi." in resolved.module.spelled_out(tok.value) for tok in written)
+
+
+def layouts(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report layouts that are wrong in aliases and attributes; those of types are said there."""
+    if LAYOUT not in resolved.module.source.text:
+        return
+    module = resolved.module
+    attrs = [*module.attr_aliases.values(), *(a for op in resolved.ops for a in op.attrs.values())]
+    for attr in attrs:
+        token = attr.atom
+        if not isinstance(token, Tok) or not token.value.startswith(f"{LAYOUT}<"):
+            continue
+        try:
+            layout(token.value)
+        except TypeFault as fault:
+            yield finding("PTO1006", str(fault), token.span(module.source))
 
 
 def _has_virtual_type(value: Any) -> bool:
@@ -210,8 +236,8 @@ def _registers(type_: Type) -> int | None:
         bits = int(type_.granule[1:])
     if not bits or not isinstance(type_, VIRTUAL):
         return None
-    layout = parse_layout(type_.layout) if type_.layout is not None else CONTIGUOUS
+    assigned = parse_layout(type_.layout) if type_.layout is not None else CONTIGUOUS
     try:
-        return layout.registers(type_.lanes, bits)
+        return assigned.registers(type_.lanes, bits)
     except ValueError:
         return None

@@ -1,0 +1,73 @@
+"""Standard output and standard error as they may be: closed, full, of a narrow encoding."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import errno
+import io
+import os
+import sys
+
+from ptosim.ground.errors import UsageError
+
+_PLAIN = {
+    **dict.fromkeys("─━═", "-"), **dict.fromkeys("│┃║", "|"), **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯", "+"),
+    "·": "-", "…": "...", "→": "->", "←": "<-", "×": "x", "≤": "<=", "≥": ">=", "µ": "u", "–": "-",  # noqa: RUF001
+    **dict.fromkeys("█▉▊▋▌▍▎▏▓▒░■▇▆▅▄▃▂▁", "#"), "●": "*", "•": "*", "▲": "^", "▼": "v", "▶": ">",
+}  # fmt: skip
+_HANDLER = "ptosim.plain"
+
+
+def _plainly(problem: UnicodeError) -> tuple[str, int]:
+    """What an encoding cannot show, in ASCII."""
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    text = problem.object[problem.start : problem.end]
+    return "".join(_PLAIN.get(c, "?") for c in text), problem.end
+
+
+class _Closed(io.StringIO):
+    """Stands where a stream was closed before the command began: nothing can be written."""
+
+    def write(self, text: str) -> int:
+        """Fail as a write to a closed file does."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def prepare() -> None:
+    """Make both streams usable: what they cannot encode is shown in ASCII, and a stream that is
+    closed fails where something is written, not where it is asked for."""
+    codecs.register_error(_HANDLER, _plainly)
+    sys.stdout = sys.stdout or _Closed()
+    sys.stderr = sys.stderr or io.StringIO()  # there is nobody to tell
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def write_out(text: str) -> None:
+    """Write to standard output. Raises UsageError if that cannot be done; BrokenPipeError where its
+    reader is gone."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        abandon()
+        raise UsageError(f"cannot write to standard output: {problem.strerror}") from problem
+
+
+def write_error(text: str) -> None:
+    """Write to standard error, if that can be done: else there is nobody to tell."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def abandon() -> None:
+    """Send what standard output still holds nowhere, so that the end of the process does not try
+    again."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
