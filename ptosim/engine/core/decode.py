@@ -5,6 +5,7 @@ return address."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,8 +25,10 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Status
 from ptosim.ground.source import Span
 from ptosim.machine.core import Machine
+from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.tile import tile_ref
 from ptosim.machine.unknown import Unknown
+from ptosim.machine.values import GmView
 from ptosim.passes.place.planner import Placed, Placement
 from ptosim.passes.place.sides import has_registers
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
@@ -225,8 +228,9 @@ class Decoder:
         unknown = Unknown(f"data that '{op.name}' reads in line {line}")
         results = [v for v in op.results if not isinstance(v.type, TileType)]
         slots = tuple(self.slots.value(v) for v in results)
-        for slot in slots:
-            self.slots.initial[slot] = unknown
+        for value, slot in zip(results, slots, strict=True):
+            handed_out = self.depth is Depth.SHAPES and _handed_out(value)
+            self.slots.initial[slot] = handed_out or unknown
         return slots, unknown
 
     def _vector(self, op: Operation) -> None:
@@ -382,3 +386,17 @@ def _element(type_: Any) -> Any:
 
 def _ends(ops: Any) -> bool:
     return bool(ops) and "returns" in ops[-1].traits
+
+
+def _handed_out(value: Value) -> GmView | None:
+    """A view of the shape that its type says in full, at a place that is not known: that of a slot
+    in global memory which a FIFO hands out."""
+    type_ = value.type
+    sizes = type_.dims if isinstance(type_, ViewType) else ()
+    known = tuple(d for d in sizes if d is not None)
+    if not isinstance(type_, ViewType) or not known or len(known) < len(sizes):
+        return None
+    strides = tuple(math.prod(known[at + 1 :]) for at in range(len(known)))
+    spec = view_spec(*five_dims(known, strides), type_.elem, "nd")
+    place = Unknown(f"the slot of `%{value.name}`")
+    return GmView(spec, place, place)  # type: ignore[arg-type]
