@@ -19,7 +19,7 @@ from ptosim.engine.simt.launch import Launches
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import ScalarType, TileType, ViewType
+from ptosim.ground.ir.types import ScalarType, TileType, VectorType, ViewType
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Status
@@ -176,6 +176,8 @@ class Decoder:
     ) -> None:
         sources = [self.slots.operand(o) for o in operands]
         results = [self.slots.value(v) for v in op.results]
+        if not tensors.on_tensors(op):
+            function = tensors.by_lane(op, function)
         runner = runners.scalar_runner(function, sources, results)
         self.emit(Kind.SCALAR, op, runner, operands=(("results", tuple(results)),))
 
@@ -383,6 +385,8 @@ def _window(op: Operation, operands: list[tuple[str, Any]]) -> int | None:
 
 
 def _element(type_: Any) -> Any:
+    if isinstance(type_, VectorType):
+        return type_.elem
     return type_.dtype if isinstance(type_, ScalarType) else dtype("i64")
 
 
