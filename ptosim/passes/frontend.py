@@ -38,6 +38,7 @@ from ptosim.passes.verify.checks import (
     simt_slots,
     streams,
     units,
+    unlowered,
     uses,
     vecscope,
     virtual,
@@ -175,6 +176,9 @@ def _check(
     scratch.decide(resolved)
     if not _has_syntax_errors(sink):
         sink.extend(_checks(resolved, level))
+        refused = {d.span.start for d in sink if d.is_rejection and d.span is not None}
+        if not options.dump:
+            sink.extend(unlowered.unlowered(resolved, refused))
     if others:
         _without(resolved, others, sink, before)
     if options.entry is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import Depth
 from ptosim.engine.core.symbolic import Undecided
 from ptosim.engine.timed.symbolic import TimedSymbolicEngine
+from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.ground.errors import InternalError, UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
@@ -21,6 +22,7 @@ from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run.costing import bridge_of, report_of
 from ptosim.run.extents import Needed
+from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
 from ptosim.run.symbolic import SymbolicLaunch
 from ptosim.run.what_if import changed_table
@@ -57,6 +59,16 @@ class TimedLaunch(SymbolicLaunch):
         """Content does not matter."""
 
 
+@dataclass(eq=False)
+class ValuedLaunch(Launch):
+    """A launch on values of which only the time is asked for: data decide its path."""
+
+    figures: tuple[CostTable, int]
+
+    def _timing(self) -> TimingBridge:
+        return bridge_of(self, *self.figures)
+
+
 def cost_of(
     front: Front,
     profile: Profile,
@@ -65,20 +77,39 @@ def cost_of(
     options: RunOptions,
     what_if: Mapping[str, float] | None = None,
 ) -> CostReport:
-    """Return what an entry costs; see `Program.cost`. Raises Trap for a deadlock, UsageError for a
-    scalar that is needed and not known, InternalError if time stops where the program goes
-    on."""
+    """Return what an entry costs; see `Program.cost`. Where data decide its path and every array is
+    given, it is run on them. Raises Trap for a deadlock, UsageError for a scalar that is needed and
+    not known, InternalError if time stops where the program goes on."""
     figures = changed_table(front.chip, what_if or {})
     launch = TimedLaunch(front, profile, options, figures).prepare(entry, args)
     launch.start()
     try:
         launch.engine.run(options.max_instructions)
     except Undecided as open_:
-        raise _asked(open_) from open_
+        if open_.unknown.argument or not _has_arrays(launch, args):
+            raise _asked(open_) from open_
+        return _on_values(ValuedLaunch(front, profile, options, figures), entry, args)
     report = report_of(launch)
     stuck = ", ".join(core.name for core in report.model.stuck())
     if stuck:
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
+    return report
+
+
+def _has_arrays(launch: Launch, args: Args) -> bool:
+    """True if no array would have to be made up."""
+    if not isinstance(args, Mapping):
+        return False
+    names = {name.rpartition("@")[0] or name for name in args}
+    arrays = (PtrType, MemRefType, TileType)
+    taken = (v for f in launch.launched for v in f.args if isinstance(v.type, arrays))
+    return all(value.name in names for value in taken)
+
+
+def _on_values(launch: ValuedLaunch, entry: str, args: Args) -> CostReport:
+    launch.options = replace(launch.options, sanitize="none", timing=True)
+    report = launch.prepare(entry, args).run().cost
+    report.on_values = True
     return report
 
 
@@ -89,5 +120,5 @@ def _asked(open_: Undecided) -> UsageError:
         f"{open_.unknown.origin}",
         help=f"give it a value: `--arg {name}=…` (in Python args={{{name!r}: …}})"
         if name
-        else "time it with a run on values (`ptosim run`), where the value is known",
+        else "give every array (`--arg`, or args={…} in Python): then it is timed on values",
     )

@@ -40,6 +40,7 @@ from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 
 if TYPE_CHECKING:
+    from ptosim.engine.timed.timing_bridge import TimingBridge
     from ptosim.timing.report.totals import CostReport
 
 
@@ -187,12 +188,17 @@ class Launch(ArgumentBinding):
             self.engine = RetireEngine(*parts, observers, in_order=in_order)
         elif self.options.timing:
             from ptosim.engine.timed.engine import TimedEngine  # brings the laws of time
-            from ptosim.run.costing import bridge_of
 
             self.is_timed = True
-            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=bridge_of(self))
+            timing = self._timing()
+            self.engine = TimedEngine(*parts, observers, in_order=in_order, timing=timing)
         else:
             self.engine = Engine(*parts, observers, in_order=in_order)
+
+    def _timing(self) -> TimingBridge:
+        from ptosim.run.costing import bridge_of
+
+        return bridge_of(self)
 
     def run(self, observers: Sequence[Any] = ()) -> results.Result:
         """Execute and collect."""

@@ -36,7 +36,7 @@ from ptosim.sanitize.flags import FlagBook
 from ptosim.sanitize.options import Sanitize
 from ptosim.sanitize.overlaps import Overlaps
 from ptosim.sanitize.report import Reporter
-from ptosim.sanitize.shadow import Atom, Entry, Footprint, Shadow
+from ptosim.sanitize.shadow import Atom, Entry, Footprint, Shadow, shadow_of
 from ptosim.sanitize.vector import VectorWatch
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import (
@@ -220,7 +220,7 @@ class Monitor:
         if shadow is None:
             if isinstance(where, int):
                 buffer = self.machine.buffers[where]
-                shadow = Shadow(buffer.name, buffer.size, DEFINED)
+                shadow = shadow_of(buffer.name, buffer.size, DEFINED)
                 shadow.is_global = True
             elif where.startswith(REGISTER):
                 shadow = Shadow(where, SPECIAL_REGISTER_BYTES, DEFINED)

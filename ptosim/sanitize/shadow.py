@@ -8,6 +8,7 @@ bytes and is halved whenever a footprint ends inside a unit."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,8 +17,10 @@ import numpy as np
 from ptosim.effects.strided import Strided
 
 UNIT = 32
-MAX_UNITS = 1 << 20
-"""Units of a fresh map; larger memories begin with larger units."""
+REGION = 4 << 20
+"""Bytes of a large memory that have a map of their own."""
+WIDE = 32 << 20
+"""Memories of more bytes are cut into regions."""
 
 Entry = tuple[int, int, Any, int]
 """An access of an atom: agent, time, what accessed it (an Access; None before the program began),
@@ -61,8 +64,6 @@ class Shadow:
         self.name = name
         self.bytes = size
         self.unit = UNIT
-        while size // self.unit > MAX_UNITS:
-            self.unit *= 2
         units = -(-size // self.unit)
         self.labels = np.zeros(units, np.int32)
         self.atoms = [Atom(0, units, defined)]
@@ -123,10 +124,103 @@ class Shadow:
         of_atoms = np.array([atom.defined for atom in self.atoms], np.uint8)
         return of_atoms[self.labels[places // self.unit]]
 
+    def regions(self) -> Iterator[tuple[int, Shadow]]:
+        """Yield the maps that it consists of, each with the first byte that it is of."""
+        yield 0, self
+
     def extent(self, atom: Atom) -> tuple[int, int]:
         """Return the first byte of an atom and the one after its last."""
         places = np.flatnonzero(self.labels == atom.label)
         return int(places[0]) * self.unit, min((int(places[-1]) + 1) * self.unit, self.bytes)
+
+
+class WideShadow(Shadow):
+    """The atoms of a large memory: regions with maps of their own, made when something touches
+    them. A window of half a gigabyte costs what the window does, however finely it is cut."""
+
+    __slots__ = ("_defined", "_regions")
+
+    def __init__(self, name: str, size: int, defined: int) -> None:
+        super().__init__(name, 0, defined)
+        self.bytes = size
+        self._defined = defined
+        self._regions: dict[int, Shadow] = {}
+
+    def _region(self, number: int) -> Shadow:
+        found = self._regions.get(number)
+        if found is None:
+            size = min(REGION, self.bytes - number * REGION)
+            found = self._regions[number] = Shadow(self.name, size, self._defined)
+        return found
+
+    def resolve(self, parts: tuple[Strided, ...]) -> tuple[Atom, ...]:
+        """Return the atoms of some bytes, cutting those that cross the border."""
+        found: list[Atom] = []
+        for number, piece in (p for part in parts for p in _pieces(part)):
+            region = self._region(number)
+            before = region.version
+            found.extend(region.resolve((piece,)))
+            self.version += region.version - before
+        return tuple(found)
+
+    def set_states(self, state: int) -> None:
+        """Say the same of the values of all bytes."""
+        self._defined = state
+        for region in self._regions.values():
+            region.set_states(state)
+
+    def states(self, places: np.ndarray) -> np.ndarray:
+        """Return what is known of the values of some bytes."""
+        found = np.full(places.shape, self._defined, np.uint8)
+        numbers = places // REGION
+        for number in np.unique(numbers):
+            chosen = numbers == number
+            found[chosen] = self._region(int(number)).states(places[chosen] % REGION)
+        return found
+
+    def regions(self) -> Iterator[tuple[int, Shadow]]:
+        """Yield the maps that it consists of, each with the first byte that it is of."""
+        for number, region in sorted(self._regions.items()):
+            yield number * REGION, region
+
+    def extent(self, atom: Atom) -> tuple[int, int]:
+        """Return the first byte of an atom and the one after its last."""
+        for base, region in self.regions():
+            if atom.label < len(region.atoms) and region.atoms[atom.label] is atom:
+                low, high = region.extent(atom)
+                return base + low, base + high
+        raise ValueError("an atom of another memory")
+
+
+def shadow_of(name: str, size: int, defined: int) -> Shadow:
+    """Return the shadow of a memory."""
+    return (WideShadow if size > WIDE else Shadow)(name, size, defined)
+
+
+def _pieces(part: Strided) -> Iterator[tuple[int, Strided]]:
+    """Yield the pieces of some bytes that are within one region each: its number, and the bytes
+    counted from its first one."""
+    start, run, dims = part.start, part.run, part.dims
+    if not dims:
+        while run > 0:
+            number, at = divmod(start, REGION)
+            size = min(run, REGION - at)
+            yield number, Strided(at, size)
+            start, run = start + size, run - size
+        return
+    (count, step), rest = dims[0], dims[1:]
+    size = Strided(0, run, rest).end
+    i = 0
+    while i < count:
+        number, at = divmod(start + i * step, REGION)
+        whole = min(count - i, (REGION - at - size) // step + 1)
+        if whole < 1:  # it crosses the border of the region
+            yield from _pieces(Strided(start + i * step, run, rest))
+            i += 1
+            continue
+        inner = ((whole, step), *rest) if whole > 1 else rest
+        yield number, Strided(at, run, inner)
+        i += whole
 
 
 @dataclass(slots=True, eq=False)

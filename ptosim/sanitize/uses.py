@@ -33,17 +33,22 @@ def global_uses(monitor: Monitor) -> dict[int, GlobalUse]:
 
 
 def _use(shadow: Shadow) -> GlobalUse:
-    read = np.array([a.takes_content for a in shadow.atoms])
-    written = np.array([a.write[2] is not None for a in shadow.atoms])
-    settled = written & np.array([bool(a.reads) for a in shadow.atoms])
-    return GlobalUse(*(_intervals(shadow, chosen) for chosen in (read, written, settled)))
+    reads: list[tuple[int, int]] = []
+    writes: list[tuple[int, int]] = []
+    settled: list[tuple[int, int]] = []
+    for base, region in shadow.regions():
+        read = np.array([a.takes_content for a in region.atoms])
+        written = np.array([a.write[2] is not None for a in region.atoms])
+        after = written & np.array([bool(a.reads) for a in region.atoms])
+        for found, chosen in ((reads, read), (writes, written), (settled, after)):
+            found += _intervals(base, region, chosen)
+    return GlobalUse(tuple(reads), tuple(writes), tuple(settled))
 
 
-def _intervals(shadow: Shadow, chosen: np.ndarray) -> Intervals:
+def _intervals(base: int, region: Shadow, chosen: np.ndarray) -> list[tuple[int, int]]:
     if not chosen.any():
-        return ()
-    mask = np.zeros(len(shadow.labels) + 2, np.int8)
-    mask[1:-1] = chosen[shadow.labels]
-    edges = np.flatnonzero(np.diff(mask)) * shadow.unit
-    pairs = edges.reshape(-1, 2)
-    return tuple((int(low), min(int(high), shadow.bytes)) for low, high in pairs)
+        return []
+    mask = np.zeros(len(region.labels) + 2, np.int8)
+    mask[1:-1] = chosen[region.labels]
+    pairs = (np.flatnonzero(np.diff(mask)) * region.unit).reshape(-1, 2)
+    return [(base + int(low), base + min(int(high), region.bytes)) for low, high in pairs]

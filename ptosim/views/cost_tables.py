@@ -69,6 +69,8 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
     columns = ["", *(f">{r.label}" for r in reports)]
     cells = [(label, *(text(r) for r in reports)) for label, text in rows]
     parts: list[Part] = [table("cost", columns, cells)]
+    if any(report.on_values for report in reports):
+        parts.append(Text("data decide its path: timed on the values that its arguments have"))
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())

@@ -23,6 +23,7 @@ from tests.bench.programs import (
     add_loop,
     check_kernel,
     empty_loop,
+    logical_loop,
     long_module,
     mxfp8,
     vector_loop,
@@ -131,6 +132,25 @@ def vector() -> list[Figure]:
     ]  # fmt: skip
 
 
+def logical() -> list[Figure]:
+    """An operation on logical vectors of 256 lanes in a region of 1,000 rounds of eight, beyond what
+    NumPy needs for it."""
+    program = ptosim.load(logical_loop())
+
+    def seconds(rounds: int) -> float:
+        return best(lambda: program.run({"n": rounds}, uninit="zero", timing=False))
+
+    a, b = np.ones(256, np.float32), np.ones(256, np.float32)
+    work = each(lambda: np.add(a, b), 10_000)
+    one = (seconds(1250) - seconds(250)) / 1000 / 8 - work
+    return [
+        Figure(
+            "logical vector operation, beyond NumPy", f"{1e6 * one:.2f} us",
+            f"np.add of 256 {1e6 * work:.2f} us", f"{one / work:.1f}", "<= 4 us",
+        )
+    ]  # fmt: skip
+
+
 def quantisation() -> list[Figure]:
     """TQUANT MXFP8 of 128x256 against the plain NumPy/ml_dtypes expression."""
     values = np.random.default_rng(0).standard_normal((128, 256)).astype(np.float32)
@@ -179,6 +199,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "parsing": parsing,
     "dispatch": dispatch,
     "vector": vector,
+    "logical": logical,
     "quantisation": quantisation,
     "schemes": quant.schemes,
     "onnx_model": quant.model,

@@ -146,6 +146,41 @@ def vector_loop() -> str:
 """
 
 
+def logical_loop() -> str:
+    """Return a vector region of %n rounds of eight operations on logical vectors of 256 lanes."""
+    v, p, m = "!pto.vmi.vreg<256xf32>", "!pto.ptr<f32, ub>", "!pto.vmi.mask<256xpred>"
+    return f"""module attributes {{pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+  func.func @kernel(%n: index) {{
+    %a = arith.constant 0 : i64
+    %b = arith.constant 32768 : i64
+    %from = pto.castptr %a : i64 -> {p}
+    %to = pto.castptr %b : i64 -> {p}
+    %floor = arith.constant 0.0 : f32
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c31 = arith.constant 31 : index
+    %c256 = arith.constant 256 : index
+    pto.vecscope {{
+      %m = pto.vmi.pset "PAT_ALL" : {m}
+      scf.for %i = %c0 to %n step %c1 {{
+        %row = arith.andi %i, %c31 : index
+        %at = arith.muli %row, %c256 : index
+        %x = pto.vmi.vload %from[%at] : {p} -> {v}
+        %y = pto.vmi.vload %from[%c256] : {p} -> {v}
+        %sum = pto.vmi.vadd %x, %y, %m : {v}, {v}, {m} -> {v}
+        %product = pto.vmi.vmul %sum, %y, %m : {v}, {v}, {m} -> {v}
+        %most = pto.vmi.vmaxs %product, %floor, %m : {v}, f32, {m} -> {v}
+        %rest = pto.vmi.vsub %most, %x, %m : {v}, {v}, {m} -> {v}
+        %size = pto.vmi.vabs %rest, %m : {v}, {m} -> {v}
+        pto.vmi.vstore %size, %to[%at], %m : {v}, {p}, {m}
+      }}
+    }}
+    return
+  }}
+}}
+"""
+
+
 def without_flags() -> str:
     """Return the same loop without its flags: data order it."""
     return "".join(line for line in flag_loop().splitlines(True) if "_flag[" not in line)

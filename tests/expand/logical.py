@@ -63,16 +63,16 @@ def module(body: str, elems: list[str], helpers: str = "") -> str:
         *(f"%n{n} = arith.constant {n} : i16" for n in shorts),
         *(f"%at_{n} = arith.constant {at} : i64" for n, at in AT.items()),
         *casts,
-        "%z = arith.constant 0 : i64", "%one = arith.constant 1 : i64",
-        f"%len = arith.constant {SIZE} : i64",
-        *(f"pto.mte_gm_ub %{g}, %{n}_i32, %z, %len nburst(%one, %len, %len) : !pto.ptr<i32, gm>, "
-          "!pto.ptr<i32, ub>, i64, i64, i64, i64, i64" for g, n in (("x", "a"), ("y", "b"), ("w", "o"))),
+        "%z64 = arith.constant 0 : i64", "%one64 = arith.constant 1 : i64",
+        f"%len64 = arith.constant {SIZE} : i64",
+        *(f"pto.mte_gm_ub %{g}, %{n}_i32, %z64, %len64 nburst(%one64, %len64, %len64) : !pto.ptr<i32, gm>, "
+          "!pto.ptr<i32, ub>, i64, i64, i64, i64, i64" for g, n in (("gx", "a"), ("gy", "b"), ("gw", "o"))),
         'pto.set_flag["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]',
         'pto.wait_flag["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]',
         "pto.vecscope {", *body.strip().splitlines(), "}",
         'pto.set_flag["PIPE_V", "PIPE_MTE3", "EVENT_ID0"]',
         'pto.wait_flag["PIPE_V", "PIPE_MTE3", "EVENT_ID0"]',
-        "pto.mte_ub_gm %o_i32, %w, %len nburst(%one, %len, %len) : !pto.ptr<i32, ub>, "
+        "pto.mte_ub_gm %o_i32, %gw, %len64 nburst(%one64, %len64, %len64) : !pto.ptr<i32, ub>, "
         "!pto.ptr<i32, gm>, i64, i64, i64, i64",
         "pto.barrier #pto.pipe<PIPE_ALL>",
         "return",
@@ -81,7 +81,7 @@ def module(body: str, elems: list[str], helpers: str = "") -> str:
     return (
         'module attributes {pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>} {\n'
         f"{helpers}"
-        "  func.func @k(%x: !pto.ptr<i32, gm>, %y: !pto.ptr<i32, gm>, %w: !pto.ptr<i32, gm>) "
+        "  func.func @k(%gx: !pto.ptr<i32, gm>, %gy: !pto.ptr<i32, gm>, %gw: !pto.ptr<i32, gm>) "
         f"attributes {{pto.kernel}} {{\n    {inner}\n  }}\n}}\n"
     )
 
@@ -102,8 +102,8 @@ def run(text: str, elem: str = "i32", second: str | None = None) -> bytes:
     """The output after a run: its old bytes are 0xA5."""
     a, b = values(elem, 1), values(second or elem, 2)
     old = np.full(SIZE // 4, 0xA5A5A5A5, np.uint32).view(np.int32)
-    result = ptosim.load(text).run({"x": a, "y": b, "w": old})
-    return np.asarray(result.outputs["w"]).tobytes()
+    result = ptosim.load(text).run({"gx": a, "gy": b, "gw": old})
+    return np.asarray(result.outputs["gw"]).tobytes()
 
 
 def expanded(text: str) -> str:

@@ -103,7 +103,7 @@ def test_the_sidecar_file_is_one(tmp_path):
     assert beside.args == tomllib.loads(table)["args"]
     named = re.findall(r"`(\w+)`", texts()["options"].split("at the top are")[0].splitlines()[-1])
     numbers = ("level", "block_num", "ranks", "seed")
-    lines = [f"{name} = {1 if name in numbers else "'auto'"}\n" for name in named]
+    lines = [f"{name} = 1\n" if name in numbers else f"{name} = 'auto'\n" for name in named]
     (tmp_path / "kernel.toml").write_text("".join(lines))
     again = sidecar_of(tmp_path / "kernel.pto")
     assert again is not None

@@ -192,6 +192,36 @@ def test_products_of_nibbles(form, left, right):
     agree([found[n * i : n * (i + 1)] for i in range(m)], expected)
 
 
+def test_scales_begin_at_a_block():
+    """start_row and start_col of scales count blocks of 16 rows and 2 groups, in a table whose rows
+    are as long as what is loaded."""
+    m, n, k, elem, rng = 18, 32, 96, "f8E4M3FN", random.Random("start")
+    a, b = matrix("a", m, k, elem), matrix("b", k, n, elem)
+    rows = [[rng.randint(122, 132) for _ in range(4)] for _ in range(64)]
+    columns = [[rng.randint(122, 132) for _ in range(3)] for _ in range(n)]
+    images = {"sa": model.scale_rows(rows), "sb": model.scale_rows(columns)}
+    types = f"!pto.ptr<!pto.f8E8M0, mat>, !pto.ptr<{elem}"
+    before = f"""
+    %s1 = arith.constant 300032 : i64
+    %s2 = arith.constant 320000 : i64
+    %sal = pto.castptr %s1 : i64 -> !pto.ptr<!pto.f8E8M0, mat>
+    %sbl = pto.castptr %s2 : i64 -> !pto.ptr<!pto.f8E8M0, mat>
+    %sag = pto.castptr %sa : !pto.ptr<ui8> -> !pto.ptr<!pto.f8E8M0>
+    %sbg = pto.castptr %sb : !pto.ptr<ui8> -> !pto.ptr<!pto.f8E8M0>
+    pto.mte_gm_l1 %sag, %sal, 256 nburst(1, 0, 0) : !pto.ptr<!pto.f8E8M0>, !pto.ptr<!pto.f8E8M0, mat>
+    pto.mte_gm_l1 %sbg, %sbl, 128 nburst(1, 0, 0) : !pto.ptr<!pto.f8E8M0>, !pto.ptr<!pto.f8E8M0, mat>
+    pto.mte_l1_l0a_mx %sal, %a0, {m}, {k}, 1, 1 : {types}, left>, i64, i64, i64, i64
+    pto.mte_l1_l0b_mx %sbl, %b0 n({n}) k({k}) start_row(0) start_col(0) : {types}, right>, i64, i64, i64, i64
+    """
+    found = multiply(
+        raw(a, elem), raw(b, elem), elem, m, n, k, written(elem, m, n, k, op="mad_mx"), before=before, extra=images,
+    )  # fmt: skip
+    # Block (1, 1): groups 2 and 3 of rows 16 to 31, then groups 0 and 1 of rows 32 to 47.
+    taken = [[*rows[16 + i][2:], *rows[32 + i][:2]] for i in range(16)]
+    taken += [[*rows[32 + i][2:], *rows[48 + i][:2]] for i in range(16)]
+    agree(found, model.product(a, b, elem, elem, scales_a=[s[:3] for s in taken[:m]], scales_b=columns))  # fmt: skip
+
+
 # -- products as a word says -----------------------------------------------------------------------------
 
 

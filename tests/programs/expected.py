@@ -12,7 +12,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from tests.programs import models
+from tests.programs import logical, models
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 
@@ -20,7 +20,7 @@ Arrays = dict[str, np.ndarray]
 BF16 = np.dtype(ml_dtypes.bfloat16)
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 
-MAKERS: dict[str, Callable[[], Arrays]] = dict(models.MAKERS)
+MAKERS: dict[str, Callable[[], Arrays]] = {**models.MAKERS, **logical.MAKERS}
 
 
 def program(name: str) -> Callable[[Callable[[], Arrays]], Callable[[], Arrays]]:

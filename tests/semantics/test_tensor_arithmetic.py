@@ -74,11 +74,6 @@ def test_in_a_function_any_rank_and_splat():
     [
         ("%z = arith.addf %x, %x : tensor<4x!quant.uniform<i8:f32, 0.5>>", "PTO8002", "arithmetic"),
         ("%z = arith.addf %x, %x : tensor<4xf8E4M3FN>", "PTO8002", "no arithmetic"),
-        (
-            "%x = arith.constant dense<1.0> : vector<4xf32>\n%z = arith.addf %x, %x : vector<4xf32>",
-            "PTO8002",
-            "SIMT",
-        ),
         ("%z = arith.constant dense<[1.0, 2.0]> : tensor<4xf32>", "PTO1008", "does not fit"),
         ("%z = arith.constant dense<300> : tensor<4xi8>", "PTO1008", "does not fit"),
         ("%z = arith.constant dense<1.0> : tensor<?xf32>", "PTO1008", "does not fit"),

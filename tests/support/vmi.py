@@ -147,12 +147,14 @@ class Vectors:
         return kernel(args, "\n".join(body))
 
     def run(self, *lines: str, setup: Sequence[str] = (), **options: Any) -> dict[str, list[int]]:
-        """Run; return the lanes of each result. `codes` are those of the findings."""
+        """Run; return the lanes of each result. `codes` are those of the findings, but of what the
+        assembler has no lowering for: a run does not mind."""
         args = {f"g_{name}": array for name, array in self._args.items()}
         options = {"sanitize": "none", "timing": False, **options}
         result = run(self.text(*lines, setup=setup), args, **options)
-        self.codes = [f.code for f in result.findings]
-        self.messages = [f.message for f in result.findings]
+        found = [f for f in result.findings if not f.code.startswith("PTO236")]
+        self.codes = [f.code for f in found]
+        self.messages = [f.message for f in found]
         found = {}
         for name, (elem, count) in self._outs.items():
             width = bits_of(elem) // 8

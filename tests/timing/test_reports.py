@@ -18,7 +18,6 @@ from tests.support.text import Kernel
 CORRECT = [
     (name, target)
     for name in on_one_device()
-    if name != "model/linear_relu"  # a run for time alone does not follow views that FIFOs hand on
     if not (beside := sidecar_of(PROGRAMS / f"{name}.pto")).exit_code  # type: ignore[union-attr]
     for target in beside.targets  # type: ignore[union-attr]
 ]

@@ -5,6 +5,7 @@ return address."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,14 +19,16 @@ from ptosim.engine.simt.launch import Launches
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import ScalarType, TileType, ViewType
+from ptosim.ground.ir.types import ScalarType, TileType, VectorType, ViewType
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Status
 from ptosim.ground.source import Span
 from ptosim.machine.core import Machine
+from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.tile import tile_ref
 from ptosim.machine.unknown import Unknown
+from ptosim.machine.values import GmView
 from ptosim.passes.place.planner import Placed, Placement
 from ptosim.passes.place.sides import has_registers
 from ptosim.semantics.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
@@ -171,6 +174,8 @@ class Decoder:
     ) -> None:
         sources = [self.slots.operand(o) for o in operands]
         results = [self.slots.value(v) for v in op.results]
+        if not tensors.on_tensors(op):
+            function = tensors.by_lane(op, function)
         runner = runners.scalar_runner(function, sources, results)
         self.emit(Kind.SCALAR, op, runner, operands=(("results", tuple(results)),))
 
@@ -225,8 +230,9 @@ class Decoder:
         unknown = Unknown(f"data that '{op.name}' reads in line {line}")
         results = [v for v in op.results if not isinstance(v.type, TileType)]
         slots = tuple(self.slots.value(v) for v in results)
-        for slot in slots:
-            self.slots.initial[slot] = unknown
+        for value, slot in zip(results, slots, strict=True):
+            handed_out = self.depth is Depth.SHAPES and _handed_out(value)
+            self.slots.initial[slot] = handed_out or unknown
         return slots, unknown
 
     def _vector(self, op: Operation) -> None:
@@ -377,8 +383,24 @@ def _window(op: Operation, operands: list[tuple[str, Any]]) -> int | None:
 
 
 def _element(type_: Any) -> Any:
+    if isinstance(type_, VectorType):
+        return type_.elem
     return type_.dtype if isinstance(type_, ScalarType) else dtype("i64")
 
 
 def _ends(ops: Any) -> bool:
     return bool(ops) and "returns" in ops[-1].traits
+
+
+def _handed_out(value: Value) -> GmView | None:
+    """A view of the shape that its type says in full, at a place that is not known: that of a slot
+    in global memory which a FIFO hands out."""
+    type_ = value.type
+    sizes = type_.dims if isinstance(type_, ViewType) else ()
+    known = tuple(d for d in sizes if d is not None)
+    if not isinstance(type_, ViewType) or not known or len(known) < len(sizes):
+        return None
+    strides = tuple(math.prod(known[at + 1 :]) for at in range(len(known)))
+    spec = view_spec(*five_dims(known, strides), type_.elem, "nd")
+    place = Unknown(f"the slot of `%{value.name}`")
+    return GmView(spec, place, place)  # type: ignore[arg-type]

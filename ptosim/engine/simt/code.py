@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.engine.simt.blocks import Choose, Part, Way, in_order, run_parts, used_elsewhere
 from ptosim.engine.simt.flow import Flow, Ways, copier
 from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
@@ -117,10 +118,50 @@ class Compiler:
 
     def _region(self, region: Region) -> Run:
         if len(region.blocks) > 1:
-            last = region.blocks[0].ops[-1] if region.blocks[0].ops else None
-            if last is not None:
-                self.refuse(last)
+            return self._parts(region)
         return self.block(region.blocks[0]) if region.blocks else (lambda frame: None)
+
+    def _parts(self, region: Region) -> Run:
+        order = in_order(region)
+        seen = used_elsewhere(order)
+        for block in order:
+            for value in block.values:
+                self.slot(value)
+        parts = []
+        for block, values in zip(order, seen, strict=True):
+            run, last = self.block(block), block.ops[-1] if block.ops else None
+            jumps = last.jumps if last is not None else ()
+            ways = [
+                Way(
+                    order.index(j.block),
+                    self.used(j.values),
+                    [self.slot(v) for v in j.block.values],
+                )
+                for j in jumps
+            ]
+            sources = self.used(last.bound.get("values") or ()) if last and not ways else []
+            ends = sources, self._current[: len(sources)]
+            slots = [self.slot(v) for v in values]
+            parts.append(Part(last, run, slots, ways, self._choose(last), ends))
+        return run_parts(parts)
+
+    def _choose(self, op: Operation | None) -> Choose:
+        """Who goes on in which of the blocks that the last operation of a block names."""
+        if op is None or not op.jumps:
+            return lambda frame, mask: ()
+        if len(op.jumps) == 1:
+            return lambda frame, mask: (mask,)
+        condition = self.operand(op.bound["condition"])
+        assert condition is not None
+        if op.items and all(getattr(tok, "type", "") == "INT" for tok in op.items):
+            cases = [int(tok.value) for tok in op.items]
+            return lambda frame, mask: _by_case(frame.values[condition], mask, cases)
+
+        def branch(frame: Frame, mask: Any) -> Sequence[Any]:
+            holds = frame.values[condition]
+            return mask & holds, mask & ~holds
+
+        return branch
 
     def block(self, block: Block) -> Run:
         """Return the function that executes a block."""
@@ -151,6 +192,8 @@ class Compiler:
         if op.has("constant") or op.has("yields"):
             return None
         self.ops.append(op)
+        if op.has("jumps") or (op.has("returns") and _is_one_of_several(op)):
+            return lambda frame: None  # what follows a block is decided where blocks are run
         flow = _FLOW.get(op.name)
         if flow is not None:
             return flow(self, op)
@@ -199,6 +242,21 @@ class Compiler:
     def leave(self, op: Operation) -> Run:
         """Return the end of a function."""
         return copier(self.used(op.bound.get("values") or ()), self._current)
+
+
+def _by_case(choice: Any, mask: Any, cases: list[int]) -> list[Any]:
+    taken = [mask & (choice == number) for number in cases]
+    rest = mask & ~np.logical_or.reduce(taken) if taken else mask
+    return [rest, *taken]
+
+
+def _is_one_of_several(op: Operation) -> bool:
+    """True for an operation in one of several blocks."""
+    around = op.parent or op.function
+    return around is not None and any(
+        len(region.blocks) > 1 and any(op in block.ops for block in region.blocks)
+        for region in around.regions
+    )
 
 
 def _defined(region: Region) -> Iterator[Value]:

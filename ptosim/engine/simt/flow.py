@@ -140,7 +140,7 @@ class Flow:
                 values[variable] = np.array([number], kind)
                 body.run(frame)
                 again(frame)
-                _spend(frame, op)
+                spend(frame, op)
             leave(frame)
 
         return run
@@ -183,7 +183,7 @@ class Flow:
                 on(frame)
                 body.run(frame)
                 again(frame)
-                _spend(frame, op)
+                spend(frame, op)
             frame.divergences.pop()
             frame.mask = outer
             _put(frame, results, held)
@@ -238,7 +238,7 @@ def _count_apart(
         _put(frame, carried, [merged(live, n, o) for n, o in zip(new, old, strict=False)])
         number = number + step
         live = live & (number < high)
-        _spend(frame, op)
+        spend(frame, op)
     frame.divergences.pop()
     frame.mask = outer
 
@@ -260,8 +260,9 @@ def _check_step(frame: Frame, op: Operation, step: int) -> None:
         raise frame.fault("PTO6006", op, f"has the step {step}; it must be positive")
 
 
-def _spend(frame: Frame, op: Operation) -> None:
-    if frame.executed > MAX_EXECUTED:
+def spend(frame: Frame, op: Operation | None) -> None:
+    """Fault at a loop that does not end."""
+    if op is not None and frame.executed > MAX_EXECUTED:
         raise frame.fault(
             "PTO7308",
             op,

@@ -26,10 +26,11 @@ def convert(op: Operation, low: Lowering) -> None:
     """dst = src in another element type."""
     source, result = names.vector(op, "src"), names.result(op)
     src, dst = _lanes(names.elem_of(source), op), _lanes(names.elem_of(result), op)
-    if src.startswith("si") and dst == "si8" and bits_of(src) == 32:
-        raise refuse("si32 to si8 with NOSAT goes by two views of bits")
+    if lane_conversion(dtype(src), dtype(dst)) is None and _keeps_low_bits(op, src, dst):
+        # The low bits of a number are those of its view without a sign.
+        src, dst = f"ui{bits_of(src)}", f"ui{bits_of(dst)}"
     made = _instruction(op, low, src, dst)
-    a, b = bits_of(src), bits_of(dst)
+    a, b = names.bits_of(source), names.bits_of(result)
 
     def part(word: str, layout: LaneLayout, which: slice) -> list[Register]:
         return [made(r, word) for r in low.at(source, layout)[which]]
@@ -44,8 +45,14 @@ def convert(op: Operation, low: Lowering) -> None:
         narrowed(low, source, result, a // b, part)
 
 
+def _keeps_low_bits(op: Operation, src: str, dst: str) -> bool:
+    integers = dtype(src).is_integer and dtype(dst).is_integer
+    narrows = bits_of(dst) < bits_of(src)
+    return integers and narrows and names.attribute(op, "saturate") == "NOSAT"
+
+
 def _lanes(elem: str, op: Operation) -> str:
-    return {"!pto.bf16x2": "bf16"}.get(elem, unsigned(elem))
+    return "bf16" if elem.endswith("bf16x2") else unsigned(elem)
 
 
 def _instruction(

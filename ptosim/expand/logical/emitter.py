@@ -34,7 +34,8 @@ def bits_of(elem: str) -> int:
 
 
 def _spelled(elem: str) -> str:
-    return str(dtype(elem))
+    """Pairs of bf16 have no registers of their own."""
+    return "i32" if elem.endswith("bf16x2") else str(dtype(elem))
 
 
 @dataclass(slots=True)

@@ -174,6 +174,8 @@ def spread_results(low: Lowering, held: Held, result: Value, size: int) -> None:
     slots = source.slots if source.kind == "num_groups" else width
     if source.stride != 1 or (source.kind != "num_groups" and source != CONTIGUOUS):
         source, slots = CONTIGUOUS, width
+    if slots == 1 and run and run % width:
+        source, slots = CONTIGUOUS, width
     registers = in_layout(low.out, held, source)
     if not run or (run % width and (width % run or width // run > slots)):
         raise refuse("cannot materialize requested VMI operand layout: results of groups")

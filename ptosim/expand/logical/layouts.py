@@ -60,20 +60,48 @@ def assign(ops: Sequence[Operation], calls: dict[Operation, Operation] | None = 
     for op in ops:
         for group in _connected(op, calls or {}):
             classes.join(group)
-    strong: dict[Value, LaneLayout] = {}
-    weak: dict[Value, LaneLayout] = {}
-    for op in ops:
-        if not names.is_operation(op):
-            continue
-        for value, layout in wishes(op):
-            strong.setdefault(classes.find(value), layout)
-        for value, layout in _weak(op):
-            weak.setdefault(classes.find(value), layout)
-    made = {**weak, **strong}
+    made = _decided([op for op in ops if names.is_operation(op)], classes)
     values = {v for op in ops for v in (*op.results, *op.operand_values(), *_arguments(op))}
     return Layouts({
         v: made[classes.find(v)] for v in values if names.is_vector(v) and classes.find(v) in made
     })  # fmt: skip
+
+
+def _decided(ops: Sequence[Operation], classes: _Classes) -> dict[Value, LaneLayout]:
+    """Return the layout of each class: the first that is asked for. Blocks of rows give way where
+    something asks for another order of lanes than a reduction of the rows."""
+    strong: dict[Value, LaneLayout] = {}
+    weak: dict[Value, LaneLayout] = {}
+    unlike = {
+        classes.find(value)
+        for op in ops
+        if names.word(op) not in names.REDUCTIONS
+        for value, layout in wishes(op)
+        if layout.kind != "block_deinterleaved"
+    }
+    for op in ops:
+        for value, layout in wishes(op):
+            root = classes.find(value)
+            if layout.kind == "block_deinterleaved" and root in unlike:
+                continue
+            if names.word(op) == "vcvt" and value in op.results:
+                layout = _of_slots(strong.get(classes.find(names.vector(op, "src"))), op) or layout
+            strong.setdefault(root, layout)
+        for value, layout in _weak(op):
+            weak.setdefault(classes.find(value), layout)
+    return {**weak, **strong}
+
+
+def _of_slots(source: LaneLayout | None, op: Operation) -> LaneLayout | None:
+    """The layout of converted results of groups: each stays in its register."""
+    if source is None or source.kind != "num_groups":
+        return None
+    ratio = _ratio(names.vector(op, "src"), names.result(op))
+    if source.slots == 1:
+        return source
+    if ratio < 0 and source.stride == 1:
+        return LaneLayout("num_groups", source.number, -ratio, source.slots)
+    return LaneLayout("num_groups", source.number, slots=source.slots) if ratio == 1 else None
 
 
 def _arguments(op: Operation) -> list[Value]:

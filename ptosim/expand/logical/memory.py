@@ -212,7 +212,7 @@ def store(op: Operation, low: Lowering) -> None:
     if names.operand(op, "block_stride") is not None:
         return _store_block_form(op, low, place)
     mask = low.mask(op)
-    if is_full(mask) and _stored_as_it_is(low, place, value):
+    if is_full(mask) and stored_as_it_is(low, place, value):
         return None
     size, bits = register_lanes(value.bits), value.bits
     masks = exact(low.out, mask, value.lanes, CONTIGUOUS, bits)
@@ -221,7 +221,7 @@ def store(op: Operation, low: Lowering) -> None:
     return None
 
 
-def _stored_as_it_is(low: Lowering, place: Place, value: Held) -> bool:
+def stored_as_it_is(low: Lowering, place: Place, value: Held) -> bool:
     """Store a vector whose layout a store can undo; False if there is no such store."""
     layout, bits, lanes = canonical(value.layout, value.lanes), value.bits, value.lanes
     size = register_lanes(bits)
@@ -240,10 +240,12 @@ def _stored_as_it_is(low: Lowering, place: Place, value: Held) -> bool:
     elif layout.kind == "num_groups" and layout.slots == 1:
         for group, register in enumerate(value.registers):
             place.store(register, group, low.out.every(bits), f"1PT_B{bits}")
-    elif layout.kind == "num_groups" and layout.stride == 1:
+    elif layout.kind == "num_groups" and (layout.stride == 1 or (bits, layout.stride) in PACK):
+        word = "" if layout.stride == 1 else PACK[bits, layout.stride]
         for number, register in enumerate(value.registers):
             at = number * layout.slots
-            place.store(register, at, low.out.first(min(lanes - at, layout.slots), bits))
+            mask = low.out.first(min(lanes - at, layout.slots), bits * layout.stride)
+            place.store(register, at, mask, word)
     else:
         return False
     return True
@@ -296,6 +298,9 @@ def _store_block_form(op: Operation, low: Lowering, place: Place) -> None:
     if CONTIGUOUS.registers(value.lanes, value.bits) > 1:
         raise refuse("block forms are of one contiguous physical register")
     repeat = low.number(op, "repeat_stride") if names.operand(op, "repeat_stride") else None
+    if not is_full(low.mask(op)):
+        low.notes.append((op, "registers are stored by whole blocks: a mask that is not uniform in "
+                          "a block writes other bytes"))  # fmt: skip
     mask = exact(low.out, low.mask(op), value.lanes, CONTIGUOUS, value.bits)[0]
     place.store_blocks(
         in_layout(low.out, value, CONTIGUOUS)[0], 0, low.number(op, "block_stride"),

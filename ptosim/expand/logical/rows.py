@@ -6,7 +6,7 @@ from ptosim.expand.logical import names
 from ptosim.expand.logical.emitter import bits_of, refuse
 from ptosim.expand.logical.groups import spread_results
 from ptosim.expand.logical.lowering import Lowering
-from ptosim.expand.logical.memory import Place, loaded
+from ptosim.expand.logical.memory import Place, loaded, stored_as_it_is
 from ptosim.expand.logical.physical import Register
 from ptosim.expand.logical.values import Held, canonical, in_layout
 from ptosim.ground.ir.core import Operation
@@ -40,7 +40,10 @@ def load_rows(op: Operation, low: Lowering, place: Place, groups: int, brc: bool
     layout = low.layout(result)
     factor = size // names.block_lanes(bits)
     if layout.kind != "block_deinterleaved" or layout.number != factor:
-        layout = LaneLayout("block_deinterleaved", factor) if factor in (2, 4) else CONTIGUOUS
+        layout = CONTIGUOUS
+    if layout.is_contiguous and factor != 1:
+        low.define(result, CONTIGUOUS, _merged(low, place, step, groups, size))
+        return None
     blocks = _block_step(low, stride, size, bits)
     made = []
     for part in range(layout.parts):
@@ -50,6 +53,28 @@ def load_rows(op: Operation, low: Lowering, place: Place, groups: int, brc: bool
             made.append(_load_blocks(low, place, at, blocks, mask))
     low.define(result, layout, made)
     return None
+
+
+def _merged(low: Lowering, place: Place, step: Register, groups: int, size: int) -> list[Register]:
+    """Rows that share a register: each is loaded to where it belongs, then they are joined."""
+    bits = bits_of(place.elem)
+    width = register_lanes(bits)
+    if width % size:
+        raise refuse("cannot materialize requested VMI operand layout: rows of this size")
+    made = []
+    for first in range(0, groups, width // size):
+        rows = range(first, min(first + width // size, groups))
+        joined: Register | None = None
+        for lane, row in zip(range(0, width, size), rows, strict=False):
+            at = low.out.plus(low.out.times(step, row), -lane) if row else 0
+            one = place.load(at)
+            if joined is not None:
+                uses = [joined, one, low.out.first(lane, bits)]
+                one = low.out.one("vsel", uses, one.type)
+            joined = one
+        assert joined is not None
+        made.append(joined)
+    return made
 
 
 def _block_step(low: Lowering, stride: int | None, size: int, bits: int) -> Register:
@@ -160,6 +185,8 @@ def _store_slots(op: Operation, low: Lowering, place: Place, value: Held) -> Non
 
 
 def _store_together(low: Lowering, place: Place, value: Held, packed: bool) -> None:
+    if not packed and stored_as_it_is(low, place, value):
+        return
     layout = canonical(value.layout, value.lanes)
     slots = layout.slots if layout.kind == "num_groups" else register_lanes(value.bits)
     if layout.kind == "contiguous":

@@ -20,6 +20,7 @@ from ptosim.expand.operands import NotExpandable
 from ptosim.ground.ir.core import Block, Operation, Region, Value
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout
 from ptosim.ground.ir.types import VirtualMaskType
+from ptosim.passes.verify.checks.unlowered import reason as unlowered
 
 FAMILIES = (elementwise, groups, memory, permute, producers)
 """The modules whose operations are registered."""
@@ -73,6 +74,8 @@ class Walker:
             self._logical(op)
         elif op in self.calls:
             self._call(op)
+        elif op.has("vector_region"):  # of an inlined function
+            self.walk(op.regions[0].blocks[0].run)
         elif op.has("yields") or op.has("returns"):
             return
         elif any(map(names.is_logical, (*op.operand_values(), *op.results))) or _is_mixed(op):
@@ -86,16 +89,26 @@ class Walker:
         maker = MAKERS.get(names.word(op))
         mark = len(self.out.body)
         try:
-            _check_mode(op)
+            known = unlowered(op)
+            if known is not None:
+                raise refuse(known[1])
             if maker is None:
-                raise refuse(f"{op.name} is not lowered")
+                raise refuse("no instructions are known for it")
             maker(op, self.low)
+            self._named_numbers(op)
         except NotExpandable as reason:
             if not self.estimates:
                 raise
             del self.out.body[mark:]
             self.estimated.append((op, str(reason)))
             self._estimate(op)
+
+    def _named_numbers(self, op: Operation) -> None:
+        """What an operation computes beside vectors and masks has another name now."""
+        for value in op.results:
+            found = self.low.known.get(value)
+            if isinstance(found, Register):
+                self.renames[f"%{value.name}"] = found.name
 
     def _estimate(self, op: Operation) -> None:
         """One instruction for each register of the widest operand or result."""
@@ -370,11 +383,6 @@ def _opening(text: str, region: Region) -> int:
     block = region.blocks[0] if region.blocks else None
     first = block.ops[0].start if block is not None and block.ops else region.end - 1
     return text.rindex("{", 0, first)
-
-
-def _check_mode(op: Operation) -> None:
-    if names.attribute(op, "pmode") == "merge" and names.word(op) != "vsel":
-        raise refuse('VMI-RESIDUAL-OP: pmode "merge" is not lowered')
 
 
 def mask_forms(ops: Sequence[Operation], layouts: Layouts) -> dict[Value, MaskForm]:

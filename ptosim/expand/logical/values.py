@@ -110,7 +110,22 @@ def parted(
 def _joined(out: Emitter, value: Held, source: LaneLayout) -> list[Register]:
     """To contiguous."""
     type_ = vector_type(value.elem)
+    if (
+        source.kind == "num_groups"
+        and source.slots == 1
+        and value.lanes <= register_lanes(value.bits)
+    ):
+        return [_collected(out, value.registers, value.bits, type_)]
     return joined(out, "v", value.registers, source, value.lanes, value.bits, type_)
+
+
+def _collected(out: Emitter, registers: Sequence[Register], bits: int, type_: str) -> Register:
+    """The lowest lanes of registers in one: each is spread, the lanes before it stay."""
+    every, total = out.every(bits), registers[0]
+    for number, register in enumerate(registers[1:], 1):
+        spread_one = out.one("vdup", [register, every], type_, ' {position = "LOWEST"}')
+        total = out.one("vsel", [total, spread_one, out.first(number, bits)], type_)
+    return total
 
 
 def joined(

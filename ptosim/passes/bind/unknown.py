@@ -12,6 +12,7 @@ from ptosim.ground.isa.coming import Coming, coming
 from ptosim.ground.isa.dates import comes_later
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.isa.versions import version_of
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 
@@ -66,11 +67,13 @@ def unknown_name(name: str, span: Span, date: str) -> Diagnostic:
 
 
 def _later(name: str, span: Span, since: str) -> Diagnostic:
+    version = version_of(name)
+    exactly = f"; it needs PTOAS {version}" if version is not None else ""
     return finding(
         "PTO1003",
         f"unknown operation `{name}`: it needs PTOAS {since}",
         span,
-        help=f"run with `--compat {since}`",
+        help=f"run with `--compat {since}`{exactly}",
     )
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.passes.lint import loops, unused
+from ptosim.passes.lint import loops, published, unused
 
-_LINTS = (unused.unused, unused.unread, unused.overwritten, loops.invariant_loads)
+_LINTS = (
+    unused.unused,
+    unused.unread,
+    unused.overwritten,
+    loops.invariant_loads,
+    published.unpublished,
+)
 
 
 def lints(resolved: ResolvedModule) -> list[Diagnostic]:

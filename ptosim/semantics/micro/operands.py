@@ -132,7 +132,7 @@ def moved(op: Binding, source: Place, target: Place, size: int) -> Commit:
 def _pitch(op: Binding, cols: int, dtype: DType) -> int:
     """Bytes from row to row of a tile that is transposed on its way."""
     width = cols * dtype.bits // 8
-    if dtype.is_integer or dtype.bits > 8 or width >= 32:
+    if dtype.is_integer or dtype.bits != 8 or width >= 32:
         return 32
     op.report(
         "PTO6607",

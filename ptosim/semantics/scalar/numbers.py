@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from ptosim.ground.ir.types import DType
+from ptosim.numerics.fused import multiply_add
 
 Function = Callable[..., Any]
 Maker = Callable[[DType, DType], Function]
@@ -273,6 +274,46 @@ def _wide_product(view: Callable[[int, DType], int]) -> Maker:
     return make
 
 
+def _away(a: Any) -> Any:
+    return np.copysign(np.floor(np.abs(a) + 0.5), a)
+
+
+FLOAT_FUNCTIONS: dict[str, Function] = {
+    "absf": np.abs, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "exp": np.exp,
+    "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10, "sin": np.sin,
+    "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "ceil": np.ceil, "floor": np.floor,
+    "trunc": np.trunc, "round": _away, "powf": np.power,
+}  # fmt: skip
+"""Functions of the math dialect on f64 numbers or arrays of them."""
+
+
+def _rounded(function: Function) -> Maker:
+    """Computed in f64, rounded once to the type."""
+
+    def make(operand: DType, result: DType) -> Function:
+        narrow = rounder(operand)
+
+        def compute(*values: float) -> float:
+            with np.errstate(all="ignore"):
+                return narrow(float(function(*(np.float64(v) for v in values))))
+
+        return compute
+
+    return make
+
+
+def _fused(operand: DType, result: DType) -> Function:
+    kind = {"f64": np.float64, "f32": np.float32, "f16": np.float16}.get(
+        operand.family, ml_dtypes.bfloat16
+    )
+
+    def compute(a: float, b: float, c: float) -> float:
+        with np.errstate(all="ignore"):
+            return float(multiply_add(*(np.array([v], kind) for v in (a, b, c)))[0])
+
+    return compute
+
+
 MAKERS: dict[str, Maker] = {
     "arith.addi": _wrapping(operator.add),
     "arith.subi": _wrapping(operator.sub),
@@ -305,6 +346,8 @@ MAKERS: dict[str, Maker] = {
     "arith.minnumf": _float(_number(_minimum)),
     "arith.negf": lambda operand, result: operator.neg,
     "math.roundeven": lambda operand, result: lambda a: float(np.rint(a)),
+    "math.fma": _fused,
+    **{f"math.{name}": _rounded(function) for name, function in FLOAT_FUNCTIONS.items()},
     "arith.index_cast": _cast_bits(_signed),
     "arith.index_castui": _cast_bits(unsigned),
     "arith.extsi": _cast_bits(_signed),

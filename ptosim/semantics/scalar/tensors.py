@@ -15,7 +15,7 @@ from ptosim.ground.ir.types import DType, ScalarType, Type, VectorType
 from ptosim.machine.storage import argument_dtype
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.passes.bind.structured import constant_value
-from ptosim.semantics.scalar.numbers import ScalarFault
+from ptosim.semantics.scalar.numbers import ScalarFault, rounder
 from ptosim.semantics.simt import arithmetic
 from ptosim.semantics.simt.table import LANE_OPS, LaneContext
 
@@ -25,10 +25,36 @@ _WIDTHS = (8, 16, 32, 64)
 
 
 def on_tensors(op: Operation) -> bool:
-    """True for an operation that takes or gives a tensor (or a vector, which is none of the scalar
-    unit's either)."""
+    """True for an operation that takes or gives a tensor, or a vector that is no row of numbers."""
+    return any(isinstance(t, VectorType) and _lanes(t) is None for t in _types(op))
+
+
+def _types(op: Operation) -> list[Any]:
     held = [o.type for o in op.bound.values() if isinstance(o, Operand)]
-    return any(isinstance(t, VectorType) for t in [*held, *(r.type for r in op.results)])
+    return [*held, *(r.type for r in op.results)]
+
+
+def _lanes(type_: VectorType) -> int | None:
+    """How many numbers a small vector has; None for anything else."""
+    return type_.dims[0] if type_.kind == "vector" and len(type_.dims) == 1 else None
+
+
+def by_lane(op: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of numbers as one of small vectors where the operation has such: it is
+    computed for each number."""
+    counts = {_lanes(t) for t in _types(op) if isinstance(t, VectorType)}
+    count = next(iter(counts), None)
+    if count is None:
+        return function
+
+    def compute(*values: Any) -> Any:
+        for value in values:
+            if isinstance(value, Unknown):
+                raise NeedsValue(value)
+        rows = [v if isinstance(v, tuple) else (v,) * count for v in values]
+        return tuple(function(*row) for row in zip(*rows, strict=True))
+
+    return compute
 
 
 def not_computed(op: Operation) -> str | None:
@@ -113,8 +139,12 @@ _OWN: dict[str, Callable[[Operation], Callable[..., Any]]] = {
 
 
 def constant_array(text: Any, type_: Type) -> Any:
-    """Return the array of a tensor's `dense<…>`; what is none, and tensors without a static shape,
-    as they are."""
+    """Return the array of a tensor's `dense<…>`, floats rounded to their type; what is neither, and
+    tensors without a static shape, as they are."""
+    if isinstance(text, float) and isinstance(type_, ScalarType):
+        return rounder(type_.dtype)(text)
+    if isinstance(text, tuple) and isinstance(type_, VectorType):
+        return tuple(constant_array(number, ScalarType(type_.elem)) for number in text)
     if not isinstance(type_, VectorType) or type_.kind != "tensor" or not isinstance(text, str):
         return text
     if not text.startswith("dense") or type_.is_unranked or None in type_.dims:

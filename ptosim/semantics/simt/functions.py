@@ -9,6 +9,7 @@ import numpy as np
 
 from ptosim.numerics.fused import multiply_add
 from ptosim.numerics.rounding import to_integral
+from ptosim.semantics.scalar.numbers import FLOAT_FUNCTIONS
 from ptosim.semantics.simt.arithmetic import as_unsigned, high_half, maxnum, minnum
 from ptosim.semantics.simt.frame import Lanes, Run
 from ptosim.semantics.simt.table import LaneContext, lanes
@@ -136,7 +137,19 @@ def functions_of_two(ctx: LaneContext) -> Run:
     return ctx.computed(function, "lhs", "rhs")
 
 
-@lanes("pto.fma")
+@lanes(*(f"math.{name}" for name in FLOAT_FUNCTIONS), "math.roundeven")
+def of_math(ctx: LaneContext) -> Run:
+    """A function of the math dialect."""
+    name = ctx.op.name.removeprefix("math.")
+    if name in ("ceil", "floor", "trunc", "round", "roundeven"):
+        mode = {"roundeven": "rint"}.get(name, name)
+        return ctx.computed(_integral(mode), "operand")
+    if name == "powf":
+        return ctx.computed(_wider(np.power), "lhs", "rhs")
+    return ctx.computed(_absolute if name == "absf" else _wider(FLOAT_FUNCTIONS[name]), "operand")
+
+
+@lanes("pto.fma", "math.fma")
 def fused(ctx: LaneContext) -> Run:
     """a * b + c with one rounding."""
 
@@ -145,4 +158,5 @@ def fused(ctx: LaneContext) -> Run:
             a, b, np.broadcast_to(c, np.broadcast_shapes(a.shape, b.shape, c.shape))
         )
 
-    return ctx.computed(compute, "lhs", "rhs", "addend")
+    names = ("a", "b", "c") if ctx.op.name.startswith("math.") else ("lhs", "rhs", "addend")
+    return ctx.computed(compute, *names)

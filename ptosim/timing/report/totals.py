@@ -64,6 +64,7 @@ class CostReport:
         self.table = table
         self.entry = entry
         self.cycles = model.makespan
+        self.on_values = False  # data decide the path: it was run on those that were given
 
     @property
     def target(self) -> str:
@@ -255,6 +256,7 @@ class CostReport:
             "chip": self.chip,
             "entry": self.entry,
             "cycles": self.cycles,
+            "on_values": self.on_values,
             "mhz": self.mhz,
             "microseconds": round(self.microseconds, 3),
             "launch_microseconds": self.launch_microseconds,

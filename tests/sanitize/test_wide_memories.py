@@ -1,0 +1,78 @@
+"""Of a large memory only regions that are touched have maps; what they say is what one map says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptosim.effects.account import DEFINED, UNDEFINED
+from ptosim.effects.strided import Strided
+from ptosim.sanitize import shadow
+from ptosim.sanitize.shadow import Shadow, WideShadow, shadow_of
+
+SIZE = 1 << 16
+
+
+@pytest.fixture(autouse=True)
+def small_regions(monkeypatch):
+    monkeypatch.setattr(shadow, "REGION", 1 << 12)
+
+
+def bytes_of(part: Strided) -> set[int]:
+    starts = np.full(1, part.start)
+    for count, step in part.dims:
+        starts = (starts[:, None] + np.arange(count) * step).reshape(-1)
+    return {int(s) + i for s in starts for i in range(part.run)}
+
+
+PARTS = [
+    Strided(0, SIZE),
+    Strided(100, 4),
+    Strided(4000, 200),
+    Strided(96, 32, ((40, 1500),)),
+    Strided(4090, 12, ((5, 4096), (3, 40))),
+    Strided(60, 4100, ((3, 9000),)),
+    Strided(0, 4, ((16, 4096), (16, 256), (16, 8))),
+]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_pieces_are_the_bytes_of_the_whole(part):
+    found = [(number, byte) for number, piece in shadow._pieces(part) for byte in bytes_of(piece)]
+    assert all(byte < 1 << 12 for _, byte in found)
+    assert len(found) == len(set(found)) == part.bytes
+    assert {number * (1 << 12) + byte for number, byte in found} == bytes_of(part)
+
+
+def test_it_says_what_one_map_says():
+    rng = np.random.default_rng(1)
+    wide, plain = WideShadow("x", SIZE, UNDEFINED), Shadow("x", SIZE, UNDEFINED)
+    for time, number in enumerate(rng.permutation(len(PARTS[1:])) + 1):
+        for memory in (wide, plain):
+            for atom in memory.resolve((PARTS[number],)):
+                atom.defined = DEFINED
+                atom.write = (1, time, None, 1)
+    places = np.arange(SIZE)
+    np.testing.assert_array_equal(wide.states(places), plain.states(places))
+    for part in PARTS[1:]:
+        sizes = [sum(a.size * r.unit for a in r.atoms) for _, r in wide.regions()]
+        assert sum(sizes) <= SIZE
+        times = [{a.write for a in memory.resolve((part,))} for memory in (wide, plain)]
+        assert times[0] == times[1]
+
+
+def test_only_what_is_touched_has_a_map():
+    wide = WideShadow("x", 1 << 40, DEFINED)
+    (atom,) = wide.resolve((Strided((1 << 39) + 64, 32),))
+    assert len(list(wide.regions())) == 1
+    assert wide.extent(atom) == ((1 << 39) + 64, (1 << 39) + 96)
+    version = wide.version
+    wide.resolve((Strided((1 << 39) + 64, 32),))
+    assert wide.version == version
+    wide.resolve((Strided((1 << 39) + 64, 4),))
+    assert wide.version > version
+
+
+def test_small_memories_have_one():
+    assert type(shadow_of("x", 1 << 20, DEFINED)) is Shadow
+    assert type(shadow_of("x", 1 << 30, DEFINED)) is WideShadow

@@ -1,0 +1,67 @@
+"""Private functions of vectors and masks, and what a transfer leaves behind rows of odd lengths."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.support.micro import kernel, module, run
+
+V, M, P = "!pto.vmi.vreg<40xf32>", "!pto.vmi.mask<40xpred>", "!pto.ptr<f32, ub>"
+
+
+def test_vectors_and_masks_go_in_and_out_of_functions():
+    """Called twice, once by way of another function; values stay what they were in the caller."""
+    text = module(
+        f"""
+  func.func private @scaled(%v: {V}, %m: {M}, %s: f32) -> ({V}, {M}) {{
+    %r = pto.vmi.vmuls %v, %s, %m : {V}, f32, {M} -> {V}
+    %n = pto.vmi.vnot %m : {M} -> {M}
+    return %r, %n : {V}, {M}
+  }}
+  func.func private @both(%v: {V}, %m: {M}) -> {V} {{
+    %two = arith.constant 2.0 : f32
+    %three = arith.constant 3.0 : f32
+    %a, %n = func.call @scaled(%v, %m, %two) : ({V}, {M}, f32) -> ({V}, {M})
+    %b, %o = func.call @scaled(%v, %n, %three) : ({V}, {M}, f32) -> ({V}, {M})
+    %r = pto.vmi.vadd %a, %b : {V}, {V} -> {V}
+    return %r : {V}
+  }}
+  func.func @kernel(%g: !pto.ptr<f32>) attributes {{pto.kernel}} {{
+    %zero = arith.constant 0 : i64
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    %c15 = arith.constant 15 : index
+    %p = pto.castptr %zero : i64 -> {P}
+    pto.mte_gm_ub %g, %p, 0, 160 nburst(1, 0, 0) : !pto.ptr<f32>, {P}
+    pto.vecscope {{
+      %m = pto.vmi.create_mask %c15 : index -> {M}
+      %v = pto.vmi.vload %p[%c0] : {P} -> {V}
+      %r = func.call @both(%v, %m) : ({V}, {M}) -> {V}
+      pto.vmi.vstore %r, %p[%c64] : {V}, {P}
+    }}
+    %end = pto.addptr %p, %c64 : {P} -> {P}
+    pto.mte_ub_gm %end, %g, 160 nburst(1, 0, 0) : {P}, !pto.ptr<f32>
+    return
+  }}"""
+    )
+    x = np.arange(40, dtype=np.float32)
+    result = run(text, {"g": x}, timing=False, entry="kernel")
+    np.testing.assert_array_equal(result.outputs["g"], np.where(np.arange(40) < 15, 2 * x, 3 * x))
+
+
+def test_a_pad_without_counts_fills_up_a_block():
+    """`pad(v, 0, 0)` of rows of 8 bytes: the rest of each 32-byte block is v."""
+    text = kernel(
+        "%g: !pto.ptr<f32>, %o: !pto.ptr<f32>",
+        f"""
+    %v = arith.constant 1.5 : f32
+    %zero = arith.constant 0 : i64
+    %p = pto.castptr %zero : i64 -> {P}
+    pto.mte_gm_ub %g, %p, 0, 8 nburst(4, 8, 32) pad(%v, 0, 0) : !pto.ptr<f32>, {P}, pad f32
+    pto.mte_ub_gm %p, %o, 128 nburst(1, 0, 0) : {P}, !pto.ptr<f32>""",
+    )
+    given = np.arange(8, dtype=np.float32)
+    result = run(text, {"g": given, "o": np.zeros(32, np.float32)}, timing=False, sanitize="none")
+    words = result.outputs["o"].reshape(4, 8)
+    np.testing.assert_array_equal(words[:, :2], given.reshape(4, 2))
+    np.testing.assert_array_equal(words[:, 2:], 1.5)
