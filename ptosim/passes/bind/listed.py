@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.ground.ir.core import Operand, Operation, Tok
-from ptosim.ground.ir.types import ErrorType, ScalarType, Type
+from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.source import Span
@@ -46,10 +46,13 @@ class Listed(Naming):
         is_scalar = op.name.startswith(("arith.", "math.")) and op.form == "items"
         if not is_scalar or len(written.types) != 1 or op.variant is None or op.arrow is not None:
             return
+        declared = written.types[0]
+        if isinstance(declared, VectorType) and None in declared.dims:
+            return  # what its extents are only the run knows
         for operand in written.ins[1 if "selects" in definition.traits else 0 :]:
             value = operand.value
-            if value is not None and not compatible(value.type, written.types[0]):
-                self._report_use(value, written.types[0], operand.tok)
+            if value is not None and not compatible(value.type, declared):
+                self._report_use(value, declared, operand.tok)
                 operand.type = ErrorType()
 
     def _brackets(self, op: Operation, definition: OpDef) -> None:
