@@ -269,6 +269,7 @@ _CHECKS = (
     (uses.dereferenced, {"only_dereferenced"}),
     (uses.slots, {"picks_slot"}),
     (uses.records, None),
+    (uses.keys, None),
     (shapes.windows, {"window"}),
     (shapes.layouts, {"view"}),
     (shapes.tiles, {"makes_storage", "keeps_axis", "sets_valid"}),
