@@ -36,6 +36,7 @@ class Builder:
         """Forget the previous parse."""
         self.end = 0
         self.aliases: list[tuple[Tok, Any]] = []
+        self.twice: list[Tok] = []  # keys that a dictionary had before
 
     # -- file ---------------------------------------------------------------------------------
 
@@ -415,7 +416,10 @@ class Builder:
         return Node("func_type", [parts[0].parts, results], 0)
 
     def attr_dict(self, parts: list[Any]) -> dict[str, Attr]:
-        return {_key(attr.key): attr for attr in parts}
+        found = {_key(attr.key): attr for attr in parts}
+        if len(found) < len(parts):
+            self.twice += (a.key for a in parts if a.key and found[_key(a.key)] is not a)
+        return found
 
     def named_attr(self, parts: list[Any]) -> Attr:
         if len(parts) == 1:

@@ -19,6 +19,7 @@ class LineBuilder:
         """Forget the previous parse."""
         self.end = 0
         self.aliases: list[tuple[Tok, Any]] = []
+        self.twice: list[Tok] = []
 
     def start(self, parts: list[Any]) -> list[Operation]:
         return [p for p in parts if p.__class__ is Operation]
@@ -48,7 +49,10 @@ class LineBuilder:
         return Node("symbol", parts, parts[0].start) if len(parts) > 1 else parts[0]
 
     def attr_dict(self, parts: list[Any]) -> dict[str, Attr]:
-        return {attr.key.value: attr for attr in parts}
+        found = {attr.key.value: attr for attr in parts}
+        if len(found) < len(parts):
+            self.twice += (a.key for a in parts if found[a.key.value] is not a)
+        return found
 
     def pair(self, parts: list[Any]) -> Attr:
         return Attr(parts[0], parts[1] if len(parts) > 1 else None)

@@ -124,6 +124,7 @@ def parse(source: Source, sink: Sink) -> Module:
         front.builder.begin()
         ops, skipped = front.driver.parse(source, scanner, sink)
         aliases = front.builder.aliases
+        module.repeated = front.builder.twice
     module.ops = ops or []
     module.comments = scanner.comments
     module.skipped_names = {

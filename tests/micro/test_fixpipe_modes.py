@@ -162,3 +162,18 @@ def test_column_blocks_without_a_number():
     bare, _ = through(acc, 16, outward("nz2nz", "f32", m, n, 16, 48), "f32", 4 * 96)
     number, _ = through(acc, 16, outward("nz2nz(0)", "f32", m, n, 16, 48, ", i64"), "f32", 4 * 96)
     assert bare == number
+
+
+@pytest.mark.parametrize(("mode", "dst", "bits", "width"), [("qf322b8_pre", "i8", 8, 32), ("qf322s4_pre", "i4", 4, 64)])  # fmt: skip
+def test_column_blocks_of_small_elements(mode, dst, bits, width):
+    """Without a layout clause rows of a block of columns have 32 bytes, as L1 has them."""
+    m, n, stride = 3, 80, 40 * width // 8
+    acc = moderate(mode, m, n)
+    line = outward(f"pre_quant(%scale, mode = {mode}_scalar)", dst, m, n, 16, stride)
+    data, codes = through(acc, 16, line, dst, 4 * stride, setup=SETUP)
+    assert codes == ["PTO6607"]
+    for r in range(m):
+        for c in range(n):
+            at = c // width * stride + r * width + c % width
+            got = data[at] if bits == 8 else data[at // 2] >> at % 2 * 4 & 15
+            assert got == model.out_whole(acc[r][c], SCALE, 0, bits, source="f32")

@@ -262,8 +262,8 @@ class Module:
     """A parsed file: top-level operations, aliases, comments, and the source they come from."""
 
     __slots__ = (
-        "aliases", "attr_aliases", "comments", "kind", "ops", "skipped_names", "source",
-        "type_aliases",
+        "aliases", "attr_aliases", "comments", "kind", "ops", "repeated", "skipped_names",
+        "source", "type_aliases",
     )  # fmt: skip
 
     def __init__(self, source: Source, kind: str = "module") -> None:
@@ -274,6 +274,7 @@ class Module:
         self.attr_aliases: dict[str, Attr] = {}
         self.type_aliases: dict[str, str] = {}
         self.comments: list[Tok] = []
+        self.repeated: list[Tok] = []  # keys that their dictionary has before
         self.skipped_names: set[str] = set()  # results of statements with a syntax error
 
     def span(self, op: Operation) -> Span:

@@ -282,6 +282,8 @@ def padded(op: Binding, copy: Copy, counts: tuple[int, int], value: Any) -> Comm
     rest = -copy.length % 32
     tail = right * len(unit) if left or right else rest
     if op.target == "a2a3":  # pads after the data only, up to the end of the block
+        if left:
+            op.report("PTO6607", "pads after the data only: A2/A3 has no padding in front of it")
         before, tail = before[:0], min(tail, rest)
     filler = np.frombuffer((unit * (tail // len(unit) + 1))[:tail], np.uint8)
     moved = copy._replace(target=copy.target._replace(start=copy.target.start + len(before)))

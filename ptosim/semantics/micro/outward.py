@@ -224,18 +224,20 @@ def _tell(op: Binding, target: Place, rows: int, cols: int, bits: int) -> None:
 
 
 def _block_width(op: Binding, bits: int) -> int:
-    """Columns of a block: with a channel split of f32 half of 16."""
+    """Columns of a block: 16, or 32 bytes of smaller elements; 8 with a channel split of f32."""
+    if bits < 16:
+        return 256 // bits
     return 8 if op.values.get("nz2nz.split") and bits == 32 else 16
 
 
 def _column_blocks(op: Binding, values: np.ndarray) -> np.ndarray:
-    """Blocks of 16 columns (8 of f32 with a channel split), one after the other."""
+    """Blocks of columns, one after the other."""
     op.report(
         "PTO6607",
         "keeps column blocks: documentation only, dst_stride is taken as elements from block "
         "to block",
     )
-    width = _block_width(op, values.dtype.itemsize * 8)
+    width = _block_width(op, elem(op, "dst").bits)
     rows, cols = values.shape
     full = np.zeros((rows, -(-cols // width) * width), values.dtype)
     full[:, :cols] = values

@@ -1,4 +1,4 @@
-"""Values that only some operations may use: pointers made of numbers, records on the stack."""
+"""What may be used in some places only: pointers made of numbers, records on the stack; keys."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ def dereferenced(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
                 operand_span(operand, op, source),
                 help="load or store single elements, or pass the pointer as an argument",
             )
+
+
+def keys(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report keys that a dictionary has twice; the ends of FIFOs say so themselves."""
+    source = resolved.module.source
+    headers = [op for op in resolved.ops if op.definition and op.definition.fifo == "open"]
+    for key in resolved.module.repeated:
+        if not any(op.start <= key.start < op.end for op in headers):
+            text = f"duplicate key '{key.value}' in dictionary attribute"
+            yield finding("PTO2053", text, key.span(source), help="keep one of the two")
 
 
 def _accesses(op: Operation, name: str) -> bool:
