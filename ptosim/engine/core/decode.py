@@ -117,7 +117,9 @@ class Decoder:
         self.current = decoded
         for value in function.args:
             self._place_argument(value)
+        self.in_vector_region = function.in_region
         self.flow.region(function.op.regions[0], [])
+        self.in_vector_region = False
         if not self.insts or self.insts[-1].kind is not Kind.BRANCH or not _ends(function.body):
             self.flow.emit_return(function.op, [])
 
