@@ -49,6 +49,46 @@ def test_vectors_and_masks_go_in_and_out_of_functions():
     np.testing.assert_array_equal(result.outputs["g"], np.where(np.arange(40) < 15, 2 * x, 3 * x))
 
 
+def test_order_of_accesses_reaches_into_functions():
+    """A load in a function after a store of its caller needs a barrier, as anywhere in the region."""
+    lines = [
+        f"%v = pto.vmi.vload %p[%c0] : {P} -> {V}",
+        f"pto.vmi.vstore %v, %p[%c64] : {V}, {P}",
+        'pto.mem_bar "VST_VLD"',
+        f"%r = func.call @twice(%p, %c64) : ({P}, index) -> {V}",
+        f"pto.vmi.vstore %r, %p[%c128] : {V}, {P}",
+    ]
+    x = np.arange(128, dtype=np.float32)
+    for body, codes in ((lines, []), ([li for li in lines if "mem_bar" not in li], ["PTO6610"])):
+        inner = "\n".join(body)
+        text = module(
+            f"""
+  func.func private @twice(%p: {P}, %i: index) -> {V} {{
+    %w = pto.vmi.vload %p[%i] : {P} -> {V}
+    %r = pto.vmi.vadd %w, %w : {V}, {V} -> {V}
+    return %r : {V}
+  }}
+  func.func @kernel(%g: !pto.ptr<f32>) attributes {{pto.kernel}} {{
+    %zero = arith.constant 0 : i64
+    %c0 = arith.constant 0 : index
+    %c64 = arith.constant 64 : index
+    %c128 = arith.constant 128 : index
+    %p = pto.castptr %zero : i64 -> {P}
+    pto.mte_gm_ub %g, %p, 0, 512 nburst(1, 0, 0) : !pto.ptr<f32>, {P}
+    pto.vecscope {{
+      {inner}
+    }}
+    %end = pto.addptr %p, %c128 : {P} -> {P}
+    pto.mte_ub_gm %end, %g, 160 nburst(1, 0, 0) : {P}, !pto.ptr<f32>
+    return
+  }}"""
+        )
+        result = run(text, {"g": x}, entry="kernel")
+        np.testing.assert_array_equal(result.outputs["g"][:40], 2 * x[:40])
+        found = [f.code for f in result.findings if not f.code.startswith(("PTO23", "PTO52"))]
+        assert found == codes
+
+
 def test_a_pad_without_counts_fills_up_a_block():
     """`pad(v, 0, 0)` of rows of 8 bytes: the rest of each 32-byte block is v."""
     text = kernel(
