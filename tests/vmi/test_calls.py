@@ -91,6 +91,36 @@ def test_order_of_accesses_reaches_into_functions():
         assert found == codes
 
 
+def test_second_values_go_into_functions():
+    """A mask that is dropped in the caller matters at a store of the function."""
+    text = module(
+        f"""
+  func.func private @put(%v: {V}, %p: {P}, %i: index) {{
+    %r = pto.vmi.vadd %v, %v : {V}, {V} -> {V}
+    pto.vmi.vstore %r, %p[%i] : {V}, {P}
+    return
+  }}
+  func.func @kernel(%g: !pto.ptr<f32>, %n: index) attributes {{pto.kernel}} {{
+    %zero = arith.constant 0 : i64
+    %c0 = arith.constant 0 : index
+    %p = pto.castptr %zero : i64 -> {P}
+    pto.mte_gm_ub %g, %p, 0, 160 nburst(1, 0, 0) : !pto.ptr<f32>, {P}
+    pto.vecscope {{
+      %m = pto.vmi.create_mask %n : index -> {M}
+      %v = pto.vmi.vload %p[%c0] : {P} -> {V}
+      %d = pto.vmi.vadd %v, %v, %m : {V}, {V}, {M} -> {V}
+      func.call @put(%d, %p, %c0) : ({V}, {P}, index) -> ()
+    }}
+    pto.mte_ub_gm %p, %g, 160 nburst(1, 0, 0) : {P}, !pto.ptr<f32>
+    return
+  }}"""
+    )
+    x = np.arange(1, 41, dtype=np.float32)
+    result = run(text, {"g": x, "n": 25}, entry="kernel", timing=False, sanitize="none")
+    np.testing.assert_array_equal(result.outputs["g"], 4 * x)
+    assert [f.code for f in result.findings] == ["PTO6703"]
+
+
 def test_a_pad_without_counts_fills_up_a_block():
     """`pad(v, 0, 0)` of rows of 8 bytes: the rest of each 32-byte block is v."""
     text = kernel(
