@@ -61,6 +61,7 @@ class Decoder:
     in_vector_region: bool = False
     # Of the instructions of the vector region.
     places: dict[Operation, RegionPlace] = field(default_factory=dict)
+    regions: dict[Operation, dict[Operation, RegionPlace]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.flow = ControlFlow(self)
@@ -92,6 +93,7 @@ class Decoder:
             self.functions,
             self._entry_tiles(entries[0]),
             self.slots.of,
+            self.regions,
         )
 
     def _entry_tiles(self, entry: Function) -> dict[str, tuple[int, TileType, int]]:
@@ -115,7 +117,9 @@ class Decoder:
         self.current = decoded
         for value in function.args:
             self._place_argument(value)
+        self.in_vector_region = function.in_region
         self.flow.region(function.op.regions[0], [])
+        self.in_vector_region = False
         if not self.insts or self.insts[-1].kind is not Kind.BRANCH or not _ends(function.body):
             self.flow.emit_return(function.op, [])
 
