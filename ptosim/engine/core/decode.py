@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from ptosim.engine.core import runners
@@ -37,6 +37,7 @@ from ptosim.semantics.micro.context import VectorContext
 from ptosim.semantics.micro.hazards import RegionPlace
 from ptosim.semantics.micro.reach import instruction
 from ptosim.semantics.scalar import numbers, tensors
+from ptosim.semantics.vmi.doubt import has_dropped
 
 Report = Callable[..., None]
 """Reports a finding: operation, code, message, and a cure if there is one."""
@@ -117,7 +118,9 @@ class Decoder:
         self.current = decoded
         for value in function.args:
             self._place_argument(value)
+        self.in_vector_region = function.in_region
         self.flow.region(function.op.regions[0], [])
+        self.in_vector_region = False
         if not self.insts or self.insts[-1].kind is not Kind.BRANCH or not _ends(function.body):
             self.flow.emit_return(function.op, [])
 
@@ -263,10 +266,16 @@ class Decoder:
             self.slots.new,
             lambda code, message, help=None: self.report(op, code, message, help),
             self.places.get(op) or RegionPlace(),
+            self._in_doubt,
         )
         if self.depth is Depth.PLACES:
             maker = partial(instruction, maker, self._unknown_results(op)[1])
         self.emit(Kind.VECTOR, op, maker(context), pipe="V")
+
+    @cached_property
+    def _in_doubt(self) -> bool:
+        """True if a logical mask of the program is dropped, wherever its values then go."""
+        return has_dropped(op for f in self.resolved.functions.values() for op in f.ops)
 
     def _results(self, op: Operation) -> dict[str, Any]:
         """The slots of the results by the names of the row; of any number of one name a tuple."""

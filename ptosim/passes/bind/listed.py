@@ -50,9 +50,11 @@ class Listed(Naming):
         if isinstance(declared, VectorType) and None in declared.dims:
             return  # what its extents are only the run knows
         for operand in written.ins[1 if "selects" in definition.traits else 0 :]:
-            value = operand.value
-            if value is not None and not compatible(value.type, declared):
-                self._report_use(value, declared, operand.tok)
+            value, token = operand.value, operand.tok
+            if value is None or not isinstance(token, Tok):
+                continue
+            if not compatible(value.type, declared):
+                self._report_use(value, declared, token)
                 operand.type = ErrorType()
 
     def _brackets(self, op: Operation, definition: OpDef) -> None:
