@@ -258,6 +258,7 @@ _CHECKS = (
     (units.containers, {"unit"}),
     (functions.entries, None),
     (functions.calls, None),
+    (functions.returns, None),
     (functions.regions, None),
     (ends.blocks, None),
     (ends.wrapped, {"jumps"}),

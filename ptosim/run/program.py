@@ -132,7 +132,8 @@ class LoadedProgram:
         observers: Sequence[Any] = (),
     ) -> Result:
         """Run an entry on arguments and return the result; the caller's arrays are not changed,
-        unless `in_place` hands them over: then the run works in them, and outputs are those arrays.
+        unless `in_place` hands them over: then the run works in them, and outputs are those arrays
+        (of arrays that overlap each other it makes copies all the same).
         Of a large argument (4 MiB) memory is taken for what the run reaches; as an output it is the
         caller's own array, read-only, where nothing was written to it.
 

@@ -21,7 +21,6 @@ from ptosim.sanitize.access import Access
 from ptosim.sanitize.clocks import Agent
 from ptosim.sanitize.lanes import loads_used_whole
 from ptosim.sanitize.shadow import Entry, Footprint, Shadow
-from ptosim.semantics.micro.hazards import places_of
 
 if TYPE_CHECKING:
     from ptosim.sanitize.monitor import Monitor
@@ -64,7 +63,8 @@ class VectorWatch:
         by_op = {i.op: i for i in insts if i.kind is Kind.VECTOR}
         for head in [i for i in insts if i.kind is Kind.REGION]:
             self._inside.update(range(head.pc, head.end))
-            self._tables[head.pc] = _table(head, by_op)
+            assert head.op is not None
+            self._tables[head.pc] = _table(head, by_op, monitor.program.regions[head.op])
             end = insts[head.end]
             end.run = self._at_end(head, end.run)
         for core in monitor.machine.cores if self._tables else ():
@@ -205,14 +205,16 @@ class VectorWatch:
         self.monitor.undefined(print_.atoms()[0], entry, print_)
 
 
-def _table(head: Inst, by_op: dict[Any, Inst]) -> dict[int, _Instruction]:
+def _table(
+    head: Inst, by_op: dict[Any, Inst], places: dict[Operation, Any]
+) -> dict[int, _Instruction]:
     """The instructions of a region by the code that they have in logs."""
     region = head.op
     assert isinstance(region, Operation)
     whole = loads_used_whole(region)
     return {
         place.code: _Instruction(by_op[op], place.is_store, op in whole)
-        for op, place in places_of(region).items()
+        for op, place in places.items()
         if op in by_op
     }
 

@@ -50,7 +50,7 @@ def logical(report: CostReport, suffix: str) -> list[Part]:
         spills = f"; {found.spilled} values are spilled" if found.spilled else ""
         parts.append(Text(
             f"registers at once: {found.vectors} of {found.vector_limit} vectors, {found.masks} of "
-            f"{found.mask_limit} predicates{spills} (derived: by layouts, in program order)\n"
+            f"{found.mask_limit} predicates{spills} (derived)\n"
         ))  # fmt: skip
     return parts
 

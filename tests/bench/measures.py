@@ -14,8 +14,11 @@ import ml_dtypes
 import numpy as np
 
 import ptosim
+from ptosim.expand.program import expand
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
+from ptosim.passes.frontend import FrontOptions, run_frontend
+from ptosim.run.sources import open_source
 from ptosim.syntax.parser import parse
 from tests.bench import clock, cube, quant, simt
 from tests.bench.debugger import debugger
@@ -151,6 +154,19 @@ def logical() -> list[Figure]:
     ]  # fmt: skip
 
 
+def registers() -> list[Figure]:
+    """Writing logical vectors as registers, compared with reading the program."""
+    text = open_source("@vmi/mxfp8_quantise")
+
+    read, written = best(lambda: run_frontend(text, FrontOptions())), best(lambda: expand(text))
+    return [
+        Figure(
+            "logical vectors as registers", f"{1e3 * (written - read):.1f} ms",
+            f"reading the program {1e3 * read:.1f} ms", f"{written / read - 1:.1f}", "<= 2",
+        )
+    ]  # fmt: skip
+
+
 def quantisation() -> list[Figure]:
     """TQUANT MXFP8 of 128x256 against the plain NumPy/ml_dtypes expression."""
     values = np.random.default_rng(0).standard_normal((128, 256)).astype(np.float32)
@@ -200,6 +216,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "dispatch": dispatch,
     "vector": vector,
     "logical": logical,
+    "registers": registers,
     "quantisation": quantisation,
     "schemes": quant.schemes,
     "onnx_model": quant.model,

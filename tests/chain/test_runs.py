@@ -96,6 +96,13 @@ def test_a_buffer_that_is_read_before_it_is_written(folder):
     assert [s.line for s in found.spans] == [11, 7]
 
 
+def test_a_buffer_that_the_caller_fills_has_content(folder):
+    path = chain_of(folder, launch("b", "c"), launch("a[0]", "b"))
+    result = ptosim.run_chain(path, {"b": X[2]})
+    assert codes(result) == []
+    np.testing.assert_array_equal(result.buffers["c"], 2 * X[2])
+
+
 def test_a_result_that_nobody_reads_before_the_next_writer(folder):
     first, second = (
         launch("a[0]", "b", more='name = "one"'),

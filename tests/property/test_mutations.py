@@ -36,7 +36,6 @@ from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import source_path
 from ptosim.sanitize.access import access_of
 from ptosim.sanitize.shadow import Shadow
-from ptosim.semantics.micro.hazards import places_of
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 from tests.cli.programs import TILE
@@ -77,10 +76,11 @@ class Trace:
     def on_start(self, engine) -> None:
         for head in [i for i in engine.program.insts if i.kind is Kind.REGION]:
             end = engine.program.insts[head.end]
-            end.run = self._at_end(head, end.run)
+            places = engine.program.regions[head.op]
+            end.run = self._at_end(places, end.run)
 
-    def _at_end(self, head, run):
-        stores = {p.code for p in places_of(head.op).values() if p.is_store}
+    def _at_end(self, places, run):
+        stores = {p.code for p in places.values() if p.is_store}
 
         def end(core) -> None:
             run(core)

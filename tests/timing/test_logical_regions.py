@@ -11,6 +11,7 @@ import pytest
 
 import ptosim
 from ptosim.expand.program import expand
+from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.source import Source
 from tests.expand.logical import expanded, load, mask, module, pointer, store, vreg
 
@@ -206,3 +207,10 @@ def test_what_does_not_fit_is_stored_and_loaded() -> None:
         (True, True)
     ]
     assert not [d for d in ptosim.check(module(many(8), ["f32"])) if d.code == "PTO6463"]
+
+
+def test_what_no_source_defines_has_no_cost() -> None:
+    """A block form of two registers: nothing says where the blocks of the second one are."""
+    body = f"%p = pto.vmi.vload %a_f32[%c0], %n1, %n1 : {pointer('f32')} -> {vreg(128, 'f32')}"
+    with pytest.raises(UnsupportedError, match="one contiguous physical"):
+        cost(module(body + "\n" + store("p", 128, "f32"), ["f32"]))

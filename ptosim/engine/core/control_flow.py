@@ -199,9 +199,13 @@ class ControlFlow:
         if captured:
             arguments = [self.slots.value(v) for v in block.values]
             self.stream.emit(Kind.SCALAR, op, runners.copier(captured, arguments))
+        if self.stream.in_vector_region:  # of a function that a region calls: a part of that one
+            self.stream.ops(block.run)
+            return
         head = self.stream.emit(Kind.REGION, op, pipe="V")
         outer, self.stream.in_vector_region = self.stream.in_vector_region, True
-        self.stream.places = places_of(op)
+        self.stream.places = places_of(op, self.stream.resolved.functions)
+        self.stream.regions[op] = self.stream.places
         self.stream.ops(block.run)
         self.stream.in_vector_region = outer
         end = self.stream.emit(Kind.ACTION, op, runners.no_action)
@@ -218,6 +222,9 @@ class ControlFlow:
         if is_entry(function.op):
             self.stream.launches.call(op)
             return
+        if self.stream.in_vector_region and len(function.op.regions[0].blocks) == 1:
+            self._inline(function, values, results)
+            return
         kind = function.kernel_kind
         # Cores of the other kind pass by a kernel of one kind.
         test = self.stream.emit(Kind.BRANCH, op) if kind in ("cube", "vector") else None
@@ -227,6 +234,15 @@ class ControlFlow:
         self.stream.emit(Kind.SCALAR, op, operands=(("results", tuple(results)),))
         if test is not None:
             test.run = runners.section_test(str(kind), test.pc + 1, len(self.stream.insts))
+
+    def _inline(self, function: Function, values: list[int], results: list[int]) -> None:
+        """Put a function that a vector region calls into its place: one region is one unit."""
+        arguments = [self.slots.value(v) for v in function.args]
+        self.stream.emit(Kind.SCALAR, function.op, runners.copier(values, arguments))
+        *ops, last = function.op.regions[0].blocks[0].run
+        self.stream.ops(ops)
+        given = [self.slots.operand(o) for o in last.bound["values"]]
+        self.stream.emit(Kind.SCALAR, last, runners.copier(given, results))
 
     def patch_call(self, at: int, name: str) -> None:
         callee = self.stream.functions[name]

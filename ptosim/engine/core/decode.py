@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from ptosim.engine.core import runners
@@ -37,6 +37,7 @@ from ptosim.semantics.micro.context import VectorContext
 from ptosim.semantics.micro.hazards import RegionPlace
 from ptosim.semantics.micro.reach import instruction
 from ptosim.semantics.scalar import numbers, tensors
+from ptosim.semantics.vmi.doubt import has_dropped
 
 Report = Callable[..., None]
 """Reports a finding: operation, code, message, and a cure if there is one."""
@@ -61,6 +62,7 @@ class Decoder:
     in_vector_region: bool = False
     # Of the instructions of the vector region.
     places: dict[Operation, RegionPlace] = field(default_factory=dict)
+    regions: dict[Operation, dict[Operation, RegionPlace]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.flow = ControlFlow(self)
@@ -92,6 +94,7 @@ class Decoder:
             self.functions,
             self._entry_tiles(entries[0]),
             self.slots.of,
+            self.regions,
         )
 
     def _entry_tiles(self, entry: Function) -> dict[str, tuple[int, TileType, int]]:
@@ -115,7 +118,9 @@ class Decoder:
         self.current = decoded
         for value in function.args:
             self._place_argument(value)
+        self.in_vector_region = function.in_region
         self.flow.region(function.op.regions[0], [])
+        self.in_vector_region = False
         if not self.insts or self.insts[-1].kind is not Kind.BRANCH or not _ends(function.body):
             self.flow.emit_return(function.op, [])
 
@@ -261,10 +266,16 @@ class Decoder:
             self.slots.new,
             lambda code, message, help=None: self.report(op, code, message, help),
             self.places.get(op) or RegionPlace(),
+            self._in_doubt,
         )
         if self.depth is Depth.PLACES:
             maker = partial(instruction, maker, self._unknown_results(op)[1])
         self.emit(Kind.VECTOR, op, maker(context), pipe="V")
+
+    @cached_property
+    def _in_doubt(self) -> bool:
+        """True if a logical mask of the program is dropped, wherever its values then go."""
+        return has_dropped(op for f in self.resolved.functions.values() for op in f.ops)
 
     def _results(self, op: Operation) -> dict[str, Any]:
         """The slots of the results by the names of the row; of any number of one name a tuple."""

@@ -84,3 +84,5 @@ class DecodedProgram:
     functions: dict[str, DecodedFunction]
     tiles: dict[str, tuple[int, TileType, int]] = field(default_factory=dict)
     slots: dict[Value, int] = field(default_factory=dict)
+    regions: dict[Operation, dict[Operation, Any]] = field(default_factory=dict)
+    """Of each vector region the places of its operations, as hazards and logs name them."""

@@ -94,7 +94,7 @@ class RegionPlan:
         counts: Counter[int] = Counter()
         for inst in self.insts:
             times = 1
-            for loop in self._loops[inst.operation]:
+            for loop in self._loops.get(inst.operation, ()):  # none of a function that it calls
                 times *= trips[loop]
             counts[inst.pc] = times
         return counts

@@ -23,6 +23,8 @@ from ptosim.engine.timed.operand_shapes import (
 from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.signal_events import is_signal, timed
 from ptosim.expand.logical.program import Lowered, has_logical
+from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
@@ -30,6 +32,7 @@ from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.tile import TileRef
+from ptosim.passes.verify.checks.unlowered import reason
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
 from ptosim.timing.laws.cost import Cost, Stage
@@ -183,6 +186,11 @@ class TimingBridge:
         """Return the instructions of a region of logical operations, None for any other."""
         if inst.op is None or not has_logical(inst.op.walk()[1:]):
             return None
+        for op in inst.op.walk():
+            meant = reason(op, is_open=True) if op.has("virtual") else None
+            if meant is not None:
+                text = f"'{op.name}' cannot be executed: {meant[1]}"
+                raise UnsupportedError([finding("PTO8002", text, op.span(source))])
         if self._lowered is None:
             self._lowered = Lowered(self.resolved, estimates=True)
         limits = self.machine.definition.registers

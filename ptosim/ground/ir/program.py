@@ -66,6 +66,7 @@ class Function:
     """Those of its outermost region."""
     has_body: bool = True  # False for a declaration
     inferred: bool = False  # sections that the text leaves out are executed
+    in_region: bool = False  # executed in the vector region of whoever calls it
 
 
 @dataclass(slots=True, eq=False)

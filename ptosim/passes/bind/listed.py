@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.ground.ir.core import Operand, Operation, Tok
-from ptosim.ground.ir.types import ErrorType, ScalarType, Type
+from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.source import Span
+from ptosim.passes.bind.compatible import compatible
 from ptosim.passes.bind.names import Naming
-from ptosim.passes.bind.written import type_tokens
+from ptosim.passes.bind.written import Written, type_tokens
 
 
 class Listed(Naming):
@@ -38,6 +39,23 @@ class Listed(Naming):
             self._wrong_list(op, tokens, "expected '->' and the type of each result")
         for operand, token in zip(operands, tokens, strict=False):
             self._has_type(operand, self.type_of(token))
+
+    def _one_type(self, op: Operation, definition: OpDef, written: Written) -> None:
+        """Of operations whose list is the one type of all operands (`arith.addi %a, %b : i32`)
+        report an operand of another; the condition of a choice is no part of it."""
+        is_scalar = op.name.startswith(("arith.", "math.")) and op.form == "items"
+        if not is_scalar or len(written.types) != 1 or op.variant is None or op.arrow is not None:
+            return
+        declared = written.types[0]
+        if isinstance(declared, VectorType) and None in declared.dims:
+            return  # what its extents are only the run knows
+        for operand in written.ins[1 if "selects" in definition.traits else 0 :]:
+            value, token = operand.value, operand.tok
+            if value is None or not isinstance(token, Tok):
+                continue
+            if not compatible(value.type, declared):
+                self._report_use(value, declared, token)
+                operand.type = ErrorType()
 
     def _brackets(self, op: Operation, definition: OpDef) -> None:
         """Report an index outside of brackets, and brackets where the operation has none."""

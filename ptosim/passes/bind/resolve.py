@@ -213,6 +213,7 @@ class _Resolver(Listed, Structured):
             return
         self._bind(op, definition, written)
         self._listed_types(op, definition)
+        self._one_type(op, definition, written)
         take_meaning(op, definition, self.isa)
         self._simt_parts(op)
         self._results(op, self._result_types(op, definition, written))

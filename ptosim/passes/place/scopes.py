@@ -74,6 +74,16 @@ def is_whole(op: Operation) -> bool:
     return WHOLE in op.attrs and op.has("loop")
 
 
+def joins_region(function: Function, calls: Sequence[Operation]) -> bool:
+    """True for a function of registers alone that is called from written regions and from nowhere
+    else: it is executed as a part of them."""
+    if not calls or not all(call.inside("vector_region") for call in calls):
+        return False
+    return function.has_body and all(
+        _is_member(op) or _is_number(op) or op.has("returns") for op in function.body
+    )
+
+
 def _is_member(op: Operation) -> bool:
     """True for an operation on registers, and for control flow around such that nothing ends."""
     if op.traits & {"vector_region", "call", "returns", "yields", "jumps"}:

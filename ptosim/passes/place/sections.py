@@ -11,7 +11,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.units import unit_rules
 from ptosim.passes.bind.units import mark_of
-from ptosim.passes.place.scopes import around, wrap
+from ptosim.passes.place.scopes import around, joins_region, wrap
 from ptosim.passes.place.sides import CUBE, VECTOR, votes
 
 _BOTH = frozenset((CUBE, VECTOR))
@@ -82,10 +82,19 @@ def write(resolved: ResolvedModule) -> None:
         if infers(function, resolved):
             _split(function, resolved)
     if "inferred_regions" in rules:
-        region = isa(resolved.date).having("vector_region")[0]
-        for function in resolved.functions.values():
-            if function.has_body:
-                wrap(function, region)
+        _write_regions(resolved)
+
+
+def _write_regions(resolved: ResolvedModule) -> None:
+    region = isa(resolved.date).having("vector_region")[0]
+    calls: dict[str, list[Operation]] = {}
+    for op in resolved.ops:
+        if op.has("call"):
+            calls.setdefault(op.bound.get("callee", ""), []).append(op)
+    for function in resolved.functions.values():
+        function.in_region = joins_region(function, calls.get(function.name, ()))
+        if function.has_body and not function.in_region:
+            wrap(function, region)
 
 
 def _split(function: Function, resolved: ResolvedModule) -> None:

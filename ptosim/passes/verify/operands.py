@@ -213,7 +213,9 @@ def check_type_lists(
     values = sum(map(count_values, op.items))
     indices = sum(map(count_indices, op.items))
     literals = sum(map(is_literal, op.items))
-    if _in_parentheses(op):
+    if op.has("typed_each"):
+        fits = not types or len(types) == values
+    elif _in_parentheses(op):
         named = sum(count_values(item) for item in op.items if is_named(item))
         fits = len(types) in (values, values - indices, values - named, values + literals)
     else:

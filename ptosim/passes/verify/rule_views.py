@@ -224,7 +224,7 @@ def environment(op: Operation, target: str) -> dict[str, Any]:
 def _words_of(op: Operation) -> Iterator[str]:
     """The words of the flags and clauses of an op, as they follow each other in the text."""
     for item in op.items:
-        word = item if isinstance(item, Tok) else getattr(item, "parts", (None,))[0]
+        word = item if isinstance(item, Tok) else (getattr(item, "parts", None) or (None,))[0]
         if isinstance(word, Tok) and word.type == "BARE_ID":
             yield word.value
 

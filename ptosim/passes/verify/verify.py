@@ -91,7 +91,7 @@ class _Verifier:
             self._executed_elsewhere(only_executed_there(op, definition, self.target, self.source))
         self.found.extend(check_form(op, definition, self.source))
         self.found.extend(check_commas(op, self.source))
-        in_full = definition.family in self.in_full
+        in_full = definition.family in self.in_full and op.variant is not None  # else reported
         self.found.extend(
             check_type_lists(op, self.source, needs_types=self.is_program, in_full=in_full)
         )

@@ -129,7 +129,7 @@ def run_chain(
         if name not in held:
             raise UsageError(f"the chain has no buffer `{name}` to compare")
         wanted[name] = np.asarray(array), tolerance or file.tolerance.get(name, Tolerance())
-    run = _Run(chain, options, held, is_compared=not buffers)
+    run = _Run(chain, options, held, given=frozenset(buffers or ()))
     with executing():  # not only within each launch: the cycle collector would come after each
         for bound in chain.bind(held):
             run.launch(bound)
@@ -140,10 +140,15 @@ class _Run:
     """The launches of a chain on one target, one after the other."""
 
     def __init__(
-        self, chain: Chain, options: RunOptions, held: dict[str, np.ndarray], *, is_compared: bool
+        self,
+        chain: Chain,
+        options: RunOptions,
+        held: dict[str, np.ndarray],
+        *,
+        given: frozenset[str],
     ) -> None:
         self.chain, self.options, self.held = chain, options, held
-        self.is_compared = is_compared
+        self.is_compared = not given
         self.sink = Sink()
         self.stages = {
             id(launch): StageResult(launch.name, launch.kernel) for launch in chain.file.launches
@@ -153,7 +158,9 @@ class _Run:
         self.ledger = Ledger()
         for name, array in held.items():
             place = chain.file.places.value(("buffers", name))
-            self.ledger.add(name, array.nbytes, place, is_given=chain.is_given(name))
+            self.ledger.add(
+                name, array.nbytes, place, is_given=name in given or chain.is_given(name)
+            )
 
     def launch(self, bound: Bound) -> None:
         """Run one launch and note what it did."""

@@ -42,6 +42,7 @@ class VectorContext:
     new_slot: Callable[[Any], int]
     report: Callable[[str, str], None]
     place: RegionPlace = field(default_factory=RegionPlace)
+    in_doubt: bool = False  # the program has logical masks that the assembler drops
     _before: list[Run] = field(default_factory=list)
 
     # -- what the text says -----------------------------------------------------------------------

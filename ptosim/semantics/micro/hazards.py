@@ -7,12 +7,13 @@ executed in order here; what depends on that order is reported."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.program import Function
 from ptosim.machine.vector import FIRST_STORE, PAGE_BITS, VectorWindow
 
 MANY = (FIRST_STORE - 1, 255)
@@ -58,18 +59,22 @@ class RegionPlace:
         return bytes((self.number,)) * size
 
 
-def places_of(region: Operation) -> dict[Operation, RegionPlace]:
-    """Return the places of all operations in a vector region."""
-    _, *ops = region.walk()
+Functions = Mapping[str, Function]
+
+
+def places_of(region: Operation, functions: Functions) -> dict[Operation, RegionPlace]:
+    """Return the places of all operations in a vector region, those of the functions that it calls
+    among them."""
+    _, *ops = _called(region, functions)
     counts = [1, FIRST_STORE]
     numbers: dict[Operation, int] = {}
     for op in ops:
-        if not op.name.startswith("pto."):
+        if not op.name.startswith("pto.") or op in numbers:
             continue
         kind = int(op.has("stores"))
         numbers[op] = min(counts[kind], MANY[kind])
         counts[kind] += 1
-    sources = _sources(ops)
+    sources = _sources(ops, functions)
     return {
         op: RegionPlace(
             number, _known(numbers[s] for s in _after(op, sources) if s in numbers), code
@@ -82,18 +87,38 @@ def _known(numbers: Iterable[int]) -> bytes:
     return bytes(sorted({0, *MANY, *numbers}))
 
 
-def _sources(ops: list[Operation]) -> dict[Operation, set[Operation]]:
+def _called(op: Operation, functions: Functions) -> Iterator[Operation]:
+    """An operation and all inside it, after a call those of the function; none calls itself."""
+    for inner in op.walk():
+        yield inner
+        callee = _callee(inner, functions)
+        if callee is not None:
+            _, *body = _called(callee.op, functions)
+            yield from body
+
+
+def _callee(op: Operation, functions: Functions) -> Function | None:
+    return functions.get(op.bound["callee"]) if op.has("call") else None
+
+
+def _sources(ops: list[Operation], functions: Functions) -> dict[Operation, set[Operation]]:
     """The operations whose results each one takes. A loop or branch takes what its region passes
-    on, and what is inside takes what a loop carries."""
+    on, and what is inside takes what a loop carries; so do a call and its function."""
     makers: dict[Value, Operation] = {}
     for op in ops:
         makers.update(dict.fromkeys(op.results, op))
+        callee = _callee(op, functions)
+        if callee is not None:
+            makers.update(dict.fromkeys(callee.args, op))
         for region in op.regions:
             for block in region.blocks:
                 makers.update(dict.fromkeys(block.values, op))
     found: dict[Operation, set[Operation]] = {}
     for op in ops:
         taken = set(op.operand_values())
+        callee = _callee(op, functions)
+        if callee is not None and callee.body and callee.body[-1].has("returns"):
+            taken.update(callee.body[-1].operand_values())
         for region in op.regions:
             for block in region.blocks:
                 if block.ops and block.ops[-1].name in ("scf.yield", "scf.condition"):

@@ -229,7 +229,7 @@ class LogicalContext:
     def finished(self, maker: Maker) -> Run:
         """Return the whole instruction, with the second reading where the program needs one."""
         run = maker(self)
-        if not doubt.is_followed(self.op):
+        if not self.base.in_doubt:
             return run
         return doubt.followed(self, run)
 

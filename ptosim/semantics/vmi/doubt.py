@@ -8,8 +8,7 @@ later operation throws away is silent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,15 +33,10 @@ MASKED_STORES = frozenset(("dintlv",))
 """Distributions of a store whose mask lowering loses."""
 
 
-def is_followed(op: Operation) -> bool:
-    """True if the function of an operation has one whose mask is dropped and may leave lanes
+def has_dropped(ops: Iterable[Operation]) -> bool:
+    """True if one of the operations of a program has a mask that is dropped and may leave lanes
     out."""
-    return op.function is not None and _has_dropped(op.function)
-
-
-@lru_cache(maxsize=512)
-def _has_dropped(function: Operation) -> bool:
-    return any(_drops(op) for op in function.walk())
+    return any(_drops(op) for op in ops)
 
 
 def _drops(op: Operation) -> bool:

@@ -173,6 +173,31 @@ def _call_results(op: Operation, function: Function, source: Source) -> Iterator
         )
 
 
+def returns(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
+    """Report ends of functions that hand on other values than the function says."""
+    source = resolved.module.source
+    for function in resolved.functions.values():
+        for op in function.ops if not function.implicit else ():
+            if not op.has("returns"):
+                continue
+            given = [operand.type or ErrorType() for operand in op.bound.get("values", ())]
+            fits = len(given) == len(function.results) and all(
+                compatible(g, w) for g, w in zip(given, function.results, strict=True)
+            )
+            if not fits:
+                yield finding(
+                    "PTO1013",
+                    f"'{op.name}' op hands on {_listed(given)}, `@{function.name}` returns "
+                    f"{_listed(function.results)}",
+                    op.span(source),
+                    more=(Label(function.op.span(source), "the function"),),
+                )
+
+
+def _listed(types: Sequence[Type]) -> str:
+    return ", ".join(map(str, types)) or "nothing"
+
+
 _WITH_REGIONS = ("scf.if", "scf.execute_region", "scf.index_switch", "scf.for", "scf.while")
 _WORDS = {"scf.yield": "yields", "scf.condition": "passes on"}
 

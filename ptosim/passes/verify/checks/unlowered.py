@@ -19,7 +19,8 @@ ASSEMBLER = "not lowered by the assembler of 2026-08-21"
 
 
 class Case(NamedTuple):
-    """A row of the file: operations, the condition, the code, how the message begins, its text."""
+    """A row of the file: operations, the condition, the code, how the message begins, its text, and
+    if no source says what is meant."""
 
     of: frozenset[str]
     without: frozenset[str]
@@ -27,6 +28,7 @@ class Case(NamedTuple):
     code: str
     prefix: str
     text: str
+    is_open: bool
 
     def is_about(self, op: Operation) -> bool:
         """True for an operation that the condition can be asked of."""
@@ -42,16 +44,18 @@ def cases() -> list[Case]:
         Case(
             frozenset(row["of"].split()), frozenset(row.get("not", "").split()), row["when"],
             row["code"], content["prefix"][row["code"]], row["text"],
+            row.get("open", False),
         )
         for row in content["case"]
     ]  # fmt: skip
 
 
-def reason(op: Operation) -> tuple[str, str] | None:
-    """Return the code and the words of the first case that an operation falls under."""
+def reason(op: Operation, *, is_open: bool = False) -> tuple[str, str] | None:
+    """Return the code and the words of the first case that an operation falls under; with `is_open`
+    of those only whose meaning no source gives."""
     names: dict[str, Any] | None = None
     for case in cases():
-        if not case.is_about(op):
+        if not case.is_about(op) or (is_open and not case.is_open):
             continue
         if names is None:
             names = defaultdict(lambda: None, environment(op, "a5"))

@@ -50,7 +50,7 @@ def boundary(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 
 def _mentions_vectors(resolved: ResolvedModule) -> bool:
     """False for most programs, which are not gone through then."""
-    return "pto.vmi." in resolved.module.source.text
+    return "!pto.vmi." in resolved.module.source.text
 
 
 def _values(resolved: ResolvedModule) -> Iterator[Value]:
