@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
+_LONGER = 8
+"""Letters by which a word may be longer or shorter than the one that was meant."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -14,7 +16,8 @@ def nearest(
 ) -> str | None:
     """Return the hint `did you mean …?` for a word that is like one of the known ones (written with
     `sign` in front), else `otherwise`."""
-    close = [w for w in difflib.get_close_matches(word, list(known), n=8) if _may_mean(word, w)]
+    candidates = [w for w in known if abs(len(w) - len(word)) <= _LONGER and _may_mean(word, w)]
+    close = difflib.get_close_matches(word, candidates, n=8)
     if not close:
         return otherwise
     best = max(close, key=lambda w: w.startswith(word))  # of equals the first, which is the nearest

@@ -43,12 +43,6 @@ CODES = np.dtype(np.uint8)
 INTEGERS = tuple(oracle.INT_RANGES)
 WIDTH = {"f4E2M1FN": 4, "f4E1M2FN": 4, "i4": 4}
 
-
-def date(*dtypes: str) -> dict[str, str]:
-    """Single 4-bit floats are a notation of April; today's are pairs."""
-    return {"compat": "2026-04"} if any(d.startswith("f4E") for d in dtypes) else {}
-
-
 def probes(src: str) -> np.ndarray:
     """1024 inputs: specials and limits first, then random patterns."""
     rng = np.random.default_rng(4)
@@ -109,7 +103,7 @@ def oracle_narrows(src: str, dst: str) -> bool:
 
 
 def kernel(target: str, src: str, dst: str, attrs: str = "", **options) -> Kernel:
-    k = Kernel(target, **{**date(src, dst), **options})
+    k = Kernel(target, **options)
     cols = 64
     a, b = k.tile("a", src, 16, cols), k.tile("b", dst, 16, cols)
     k.load("x", a)
@@ -212,7 +206,7 @@ def test_nan_to_an_integer(target, switch, value):
 def part(target: str, src: str, dst: str, valid: tuple[int, int], x: np.ndarray):
     """Convert the valid part of a 16x64 tile; return the bytes of the destination."""
     bits = WIDTH.get(dst) or KINDS.get(dst, CODES).itemsize * 8
-    k = Kernel(target, **date(src, dst))
+    k = Kernel(target)
     image = Image(k, 16 * 64 * bits // 8)
     image.fill(BACKGROUND)
     whole = k.tile("whole", src, 16, 64, addr=0x4000)
@@ -251,7 +245,7 @@ def test_four_bit_integers_leave_the_rest():
 
 
 def test_an_odd_column_of_four_bit_floats_is_read():
-    k = Kernel("a5", **date("f4E2M1FN"))
+    k = Kernel("a5")
     a = k.tile("a", "f4E2M1FN", 16, 64, (16, 64), addr=0)
     odd = k.tile("odd", "f4E2M1FN", 16, 64, (16, 33), addr=0)
     b = k.tile("b", "bf16", 16, 64, (16, 33), addr=4096)

@@ -33,9 +33,10 @@ _OWN_NOTATION = ("set_quant_scalar ins", "set_quant_vector ins", "mx_quant_alg",
 
 def date_of(text: str) -> str:
     """Return the date of the language that a test's text is written in: April's if it has a name or
-    an enum that August has no more, or allocates a tile that August refuses."""
+    an enum that August has no more, has single 4-bit floats, or allocates a tile that August
+    refuses."""
     april, august = DATES
-    if any(word in text for word in _OWN_NOTATION):
+    if any(word in text for word in _OWN_NOTATION) or _SINGLE_FP4.search(text):
         return april
     gone = set(isa(april).names()) - set(isa(august).names())
     if gone & set(_OPERATION.findall(text)) or any(map(_is_refused, _ALLOCATION.findall(text))):
@@ -43,6 +44,7 @@ def date_of(text: str) -> str:
     return august
 
 
+_SINGLE_FP4 = re.compile(r"f4E\dM\d(FN)?\b")  # today's are pairs
 _ALLOCATION = re.compile(r"pto\.alloc_tile\b[^\n]*: (!pto\.[^\n]*>)")
 
 

@@ -30,6 +30,10 @@ from ptosim.syntax.type_parts import DatedPart
 from ptosim.syntax.types import ParsedType, parse_type
 
 
+_HINTS = 40
+"""Undefined values of a module for which a name like theirs is looked for."""
+
+
 class Scope:
     """The values that can be named at a point of the program.
 
@@ -44,6 +48,7 @@ class Scope:
         self._undo: list[list[tuple[str, Value | None]]] = []
         self._taken: list[dict[str, Value]] = []  # names that blocks share, seen from each or not
         self._ended: dict[str, Value] = {}
+        self._hints = _HINTS
         self._skipped = skipped
         self.open_world: list[Value] | None = None
 
@@ -124,7 +129,7 @@ class Scope:
 
     def _undefined(self, name: str, tok: Tok):
         ended = self._ended.get(name)
-        more, help_ = (), nearest(name, self._values, sign="%")
+        more, help_ = (), self._hint(name)
         if ended is not None:
             place = ended.span(self._source)
             more = (Label(place, "defined here, in a region that has ended"),)
@@ -139,6 +144,15 @@ class Scope:
             notes=("a value is visible after its definition, to the end of the region around it",),
             help=help_,
         )
+
+    def _hint(self, name: str) -> str | None:
+        """The name that was probably meant. Only the first findings say it: each search goes
+        through all names, and a text with thousands of such faults has another cause."""
+        self._hints -= 1
+        if self._hints < 0:
+            return None
+        defined = (n for n, v in self._values.items() if v.owner is not None or v.is_argument)
+        return nearest(name, defined, sign="%")
 
     def _redefined(self, name: str, start: int, previous: Value):
         source = self._source
