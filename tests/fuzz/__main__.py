@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 from ptosim.ground.isa.rows import isa
-from tests.fuzz.commands import COMMANDS, Case, Finding, outcome, parsed
+from tests.fuzz.commands import COMMANDS, Case, Finding, entries, outcome, parsed
 from tests.fuzz.corpus import Seed, seeds
 from tests.fuzz.minimise import minimised
 from tests.fuzz.mutations import mutated, thinned
@@ -107,7 +107,9 @@ def changed(seed: Seed, rng: Random, others: list[str]) -> Case:
     text = seed.text
     if len(text) > LONG:
         text = thinned(text, rng, LONG / len(text))
-    return Case(mutated(text, rng, others), rng.choice(seed.targets), seed.compat)
+    text = mutated(text, rng, others)
+    entry = rng.choice(names) if len(names := entries(text)) > 1 else None
+    return Case(text, rng.choice(seed.targets), seed.compat, entry)
 
 
 def main() -> int:

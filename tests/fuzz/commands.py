@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import signal
 import traceback
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
 
 DOCUMENTED = frozenset((0, 1, 2, 3, 4, 5, 6, 130))
+_WITH_ENTRY = ("run", "cost", "map")
 LIMIT = ("--max-instructions", "2000")
 SECONDS = 20
 """Processor time after which a case counts as one without an end."""
@@ -43,6 +45,7 @@ class Case:
     text: str
     target: str | None = None
     compat: str | None = None
+    entry: str | None = None
 
     @property
     def words(self) -> list[str]:
@@ -94,13 +97,19 @@ def parsed(text: str) -> Module | None:
     return None if sink.has_errors else module
 
 
+def entries(text: str) -> list[str]:
+    """Return the names of the functions of a text, found without reading it."""
+    return re.findall(r"func\.func @(\w+)", text)
+
+
 def _command(*words: str) -> Callable[[Case, Path], int]:
     def run(case: Case, folder: Path) -> int:
         path = folder / "current.pto"
         path.write_bytes(case.text.encode("utf-8", "replace"))
         streams = io.StringIO(), io.StringIO()
+        entry = ("--entry", case.entry) if case.entry and words[0] in _WITH_ENTRY else ()
         with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
-            code = main([words[0], str(path), *case.words, *words[1:]])
+            code = main([words[0], str(path), *case.words, *entry, *words[1:]])
         if code not in DOCUMENTED:
             raise Different(f"exit code {code}: {streams[1].getvalue()}")
         return code

@@ -29,7 +29,6 @@ from ptosim.passes.bind.compatible import compatible, type_difference
 from ptosim.syntax.type_parts import DatedPart
 from ptosim.syntax.types import ParsedType, parse_type
 
-
 _HINTS = 40
 """Undefined values of a module for which a name like theirs is looked for."""
 

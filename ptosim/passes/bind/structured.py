@@ -56,8 +56,11 @@ class Structured(Naming):
             literal = value_attr.atom if value_attr is not None else None
             types = [self.type_of(t) for t in op.arrow or ()]
         else:
-            literal = op.items[0]
+            literal = next(iter(op.items), None)
             types = [self.type_of(t) for t in op.types]
+        if literal is None:
+            self._without_literal(op)
+            return
         type_ = types[0] if types else literal_type(literal)
         value = constant_value(literal, type_)
         if value is None:
@@ -73,6 +76,15 @@ class Structured(Naming):
         self._results(op, [type_ if value is not None else ErrorType()])
         for result in op.results:
             result.const = value
+
+    def _without_literal(self, op: Operation) -> None:
+        self.sink.report(
+            "PTO1008",
+            "the constant has no literal",
+            Span(self.source, op.start, op.end),
+            help="write its value: `%c0 = arith.constant 0 : index`",
+        )
+        self._results(op, [ErrorType()])
 
     def _for(self, op: Operation) -> None:
         bounds = self._uses(op.ins)
