@@ -21,6 +21,9 @@ from ptosim.passes.bind.names import Naming, compatible
 WITHOUT_OPERAND_LISTS = frozenset(("arith.constant", "pto.fusion_region", "pto.yield"))
 """Operations with a handler of their own whatever the form in which they are written."""
 
+_MOST_LANES = 1 << 16
+"""Of the constant of a vector; programs have a few hundred."""
+
 _REGION_OPS = ("pto.section.cube", "pto.section.vector", "pto.vecscope")
 
 
@@ -250,9 +253,10 @@ def _vector_constant(literal: Any, type_: VectorType) -> Any:
     value = token_value(literal)
     if type_.kind != "vector":
         return literal.value if _fits(literal, value, type_) else None
-    literals = value.of(math.prod(d or 0 for d in type_.dims)) if isinstance(value, Dense) else None
-    if literals is None:
+    count = math.prod(d or 0 for d in type_.dims)
+    if not isinstance(value, Dense) or not value.fits(count) or count > _MOST_LANES:
         return None
+    literals = value.of(count) or ()
     numbers = tuple(constant_value(tok, ScalarType(type_.elem)) for tok in literals)
     return None if None in numbers else numbers
 
@@ -265,7 +269,7 @@ def _fits(literal: Tok, value: Any, type_: VectorType) -> bool:
         return True
     if type_.is_unranked or None in type_.dims:
         return False
-    if value.of(math.prod(d or 0 for d in type_.dims)) is None:
+    if not value.fits(math.prod(d or 0 for d in type_.dims)):
         return False
     scalar = ScalarType(element)
     return all(constant_value(tok, scalar) is not None for tok in value.literals)
