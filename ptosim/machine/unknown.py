@@ -41,6 +41,7 @@ class Unknown:
     __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = _unknown
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _unknown
     __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __float__ = __index__ = _needed
+    __round__ = __trunc__ = __floor__ = __ceil__ = __complex__ = _needed
     __len__ = __iter__ = __getitem__ = __array__ = _needed
     __eq__ = __ne__ = _needed  # type: ignore[assignment]  # no answer is a bool
     __hash__ = object.__hash__

@@ -10,6 +10,7 @@ from ptosim.syntax.type_parts import (
     DatedPart,
     TypeFault,
     element,
+    extent,
     known,
     quantised,
     scalar,
@@ -99,8 +100,8 @@ def documented(parts: list[Any]) -> Fields:
     fields: Fields = {
         parts[0][0]: parts[0][1],
         "dtype": element(parts[1]),
-        "rows": int(parts[2].value),
-        "cols": int(parts[3].value),
+        "rows": extent(parts[2].value),
+        "cols": extent(parts[3].value),
     }
     for key, token in zip(("blayout", "slayout", "fractal", "pad"), parts[4:], strict=False):
         word = token.value

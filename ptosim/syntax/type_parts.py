@@ -21,6 +21,7 @@ from ptosim.ground.nearest import nearest
 
 TILE_SPACES = tuple(SPACE_SYNONYMS)
 _SPACES = {word: space for space, word in SPACE_SYNONYMS.items()} | {"zero": "gm"}
+_MOST_ELEMENTS = (1 << 63) - 1
 
 
 class TypeFault(Exception):
@@ -52,7 +53,14 @@ def known(word: str, words: Collection[str]) -> str | None:
 
 def dim(text: str) -> Dim:
     """Return a dimension: None for `?`."""
-    return None if text == "?" else int(text)
+    return None if text == "?" else extent(text)
+
+
+def extent(text: str) -> int:
+    """Return a number of elements; what 64 bits don't hold is no type's."""
+    if (number := int(text)) <= _MOST_ELEMENTS:
+        return number
+    raise TypeFault(f"`{text[:24]}` is more elements than 64 bits count", "write a smaller number")
 
 
 def dims(text: str) -> tuple[Dim, ...]:

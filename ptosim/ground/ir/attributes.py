@@ -47,6 +47,10 @@ class Dense:
     literals: tuple[Tok, ...]
     splat: bool
 
+    def fits(self, count: int) -> bool:
+        """True if there is a literal for each of `count` elements."""
+        return self.splat or len(self.literals) == count
+
     def of(self, count: int) -> tuple[Tok, ...] | None:
         """Return the literal of each of `count` elements, None if there are not as many."""
         if self.splat:

@@ -31,6 +31,8 @@ from ptosim.syntax.types import ParsedType, parse_type
 
 _HINTS = 40
 """Undefined values of a module for which a name like theirs is looked for."""
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1
+"""Of a literal in the place of a value: 64 bits, signed or not."""
 
 
 class Scope:
@@ -218,6 +220,9 @@ class Naming(ABC):
         if tok.type != "SSA":
             alias = self.module.attr_aliases.get(tok.value) if tok.type == "ATTR" else None
             const = attr_value(alias) if alias is not None else token_value(tok)
+            if const.__class__ is int and not _LEAST <= const <= _MOST:
+                self._too_many_bits(tok)
+                return Operand(tok, None, ErrorType(), 0)
             return Operand(tok, None, declared, const)
         if isinstance(declared, AbstractTileType):
             declared = self.types.get(tok.value[1:], declared)
@@ -226,6 +231,14 @@ class Naming(ABC):
             self._report_use(value, declared, tok)
             return Operand(tok, value, ErrorType(), value.const)
         return Operand(tok, value, value.type, value.const)
+
+    def _too_many_bits(self, tok: Tok) -> None:
+        self.sink.report(
+            "PTO1008",
+            "the literal does not fit 64 bits",
+            Span(self.source, tok.start, tok.end),
+            help="write a number of 20 digits at most; sizes and counts have far fewer",
+        )
 
     def _report_use(self, value: Value, declared: Type, tok: Tok) -> None:
         """Report a use that says another type than the definition. Uses that say the same wrong

@@ -94,6 +94,9 @@ class _Resolver(Listed, Structured):
         if self._function is not None:
             self._not_in_a_function("a module is inside a function", op.start, op.name_end)
             return
+        if op not in self.units:
+            self._not_in_a_function("a module is inside an operation", op.start, op.name_end)
+            return
         outer, self.unit = self.unit, self.units[op]
         for region in op.regions:
             for inner in region.ops:

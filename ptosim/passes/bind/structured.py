@@ -21,6 +21,9 @@ from ptosim.passes.bind.names import Naming, compatible
 WITHOUT_OPERAND_LISTS = frozenset(("arith.constant", "pto.fusion_region", "pto.yield"))
 """Operations with a handler of their own whatever the form in which they are written."""
 
+_MOST_LANES = 1 << 16
+"""Of the constant of a vector; programs have a few hundred."""
+
 _REGION_OPS = ("pto.section.cube", "pto.section.vector", "pto.vecscope")
 
 
@@ -56,8 +59,11 @@ class Structured(Naming):
             literal = value_attr.atom if value_attr is not None else None
             types = [self.type_of(t) for t in op.arrow or ()]
         else:
-            literal = op.items[0]
+            literal = next(iter(op.items), None)
             types = [self.type_of(t) for t in op.types]
+        if literal is None:
+            self._without_literal(op)
+            return
         type_ = types[0] if types else literal_type(literal)
         value = constant_value(literal, type_)
         if value is None:
@@ -73,6 +79,15 @@ class Structured(Naming):
         self._results(op, [type_ if value is not None else ErrorType()])
         for result in op.results:
             result.const = value
+
+    def _without_literal(self, op: Operation) -> None:
+        self.sink.report(
+            "PTO1008",
+            "the constant has no literal",
+            Span(self.source, op.start, op.end),
+            help="write its value: `%c0 = arith.constant 0 : index`",
+        )
+        self._results(op, [ErrorType()])
 
     def _for(self, op: Operation) -> None:
         bounds = self._uses(op.ins)
@@ -238,9 +253,10 @@ def _vector_constant(literal: Any, type_: VectorType) -> Any:
     value = token_value(literal)
     if type_.kind != "vector":
         return literal.value if _fits(literal, value, type_) else None
-    literals = value.of(math.prod(d or 0 for d in type_.dims)) if isinstance(value, Dense) else None
-    if literals is None:
+    count = math.prod(d or 0 for d in type_.dims)
+    if not isinstance(value, Dense) or not value.fits(count) or count > _MOST_LANES:
         return None
+    literals = value.of(count) or ()
     numbers = tuple(constant_value(tok, ScalarType(type_.elem)) for tok in literals)
     return None if None in numbers else numbers
 
@@ -253,7 +269,7 @@ def _fits(literal: Tok, value: Any, type_: VectorType) -> bool:
         return True
     if type_.is_unranked or None in type_.dims:
         return False
-    if value.of(math.prod(d or 0 for d in type_.dims)) is None:
+    if not value.fits(math.prod(d or 0 for d in type_.dims)):
         return False
     scalar = ScalarType(element)
     return all(constant_value(tok, scalar) is not None for tok in value.literals)

@@ -124,7 +124,7 @@ class _Placer:
         type_ = op.results[0].type
         if not isinstance(addr, Operand) or not isinstance(type_, (TileType, MultiTileType)):
             return
-        if addr.const is not None:
+        if isinstance(addr.const, int):
             self._check_address(op, op.results[0].name, type_, addr.const)
             self._record(op.results[0].name, type_.loc, addr.const, type_.bytes, op.start, False)
 
@@ -156,7 +156,7 @@ class _Placer:
         """Check the constant address that a tile is given, and remember it."""
         source, addr = op.bound["source"], op.bound["addr"]
         type_ = source.type
-        if isinstance(type_, TileType) and addr.const is not None:
+        if isinstance(type_, TileType) and isinstance(addr.const, int):
             self._check_address(op, source.value.name, type_, addr.const)
             self._record(source.value.name, type_.loc, addr.const, type_.bytes, op.start, False)
             if not op.results:

@@ -117,7 +117,7 @@ class _Verifier:
         if not (op.variant.elements or op.variant.rules):
             return
         names = environment(op, self.target) | self.facts | self._facts_of_unit(op)
-        if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
+        if any(_is_unknown(view) for view in names.values()):
             return
         if not self._low_precision(op, definition):
             self._rules(op, definition, op.variant, names, only_types=only_types)
@@ -298,6 +298,13 @@ def _code(rule: ConstraintDef) -> str | None:
 def _is_operand(view: Any) -> bool:
     """True for an operand and for a list of them."""
     return isinstance(view, tuple) or getattr(view, "kind", None) is not None
+
+
+def _is_unknown(view: Any) -> bool:
+    """True for an operand whose type is not known, and for a list with such a one."""
+    if isinstance(view, tuple):
+        return any(map(_is_unknown, view))
+    return isinstance(view, OperandView) and view.kind == "error"
 
 
 def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:

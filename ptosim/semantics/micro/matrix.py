@@ -110,8 +110,9 @@ def _source(
     low, high = reach(shape, strides)
     if holds(op, where, where.start + low, where.start + high + dtype.itemsize):
         return partial(np.ndarray, shape, dtype, where.data, where.start, strides)
+    steps = [min(max(s, -_FAR), _FAR) for s in strides]  # 64 bits hold the places
     places = where.start + sum(
-        axis * s for axis, s in zip(np.ogrid[tuple(slice(n) for n in shape)], strides, strict=True)
+        axis * s for axis, s in zip(np.ogrid[tuple(slice(n) for n in shape)], steps, strict=True)
     )
     places = np.asarray(places)[..., None] + np.arange(dtype.itemsize)
     inside = (places >= 0) & (places < where.size)
@@ -125,6 +126,8 @@ def _gather(where: Place, places: np.ndarray, inside: np.ndarray, dtype: np.dtyp
 
 # -- multiply-accumulate ---------------------------------------------------------------------------
 
+_FAR = 1 << 40
+"""Bytes beyond every buffer."""
 _SCALES_OF = {"lhs": "left_scale", "rhs": "right_scale"}
 _MADS = ("mad", "mad_acc", "mad_bias", "mad_mx", "mad_mx_acc", "mad_mx_bias")
 _RAW_MADS = ("mad_raw", "mad_bias_raw", "mad_mx_raw", "mad_mx_bias_raw")

@@ -7,8 +7,9 @@ checked; at an unknown place it may reach anything, and nothing is noted of it."
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
@@ -44,14 +45,21 @@ def instruction(maker: Callable[[VectorContext], Run], data: Unknown, ctx: Vecto
 def _results(ctx: VectorContext) -> tuple[int, ...]:
     assert ctx.op.variant is not None
     names = (o.name for o in ctx.op.variant.outs)
-    return tuple(ctx[name] for name in names if ctx.has(name))
+    return _flat(ctx[name] for name in names if ctx.has(name))
+
+
+def _flat(slots: Iterable[Any]) -> tuple[int, ...]:
+    """The slots of operands; a list of operands has a tuple of them."""
+    found: list[int] = []
+    for slot in slots:
+        found += slot if isinstance(slot, tuple) else (slot,) if isinstance(slot, int) else ()
+    return tuple(found)
 
 
 def _computed(run: Run, ctx: VectorContext) -> Run:
     """An instruction on registers: its results are as unknown as its operands."""
     results = _results(ctx)
-    slots = [s for s in ctx.slots.values() if isinstance(s, int)]
-    sources = tuple(s for s in slots if s not in results)
+    sources = tuple(s for s in _flat(ctx.slots.values()) if s not in results)
     counter = _COUNTERS.get(ctx.op.name)
 
     def compute(core: Core) -> None:

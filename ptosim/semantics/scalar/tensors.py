@@ -151,11 +151,12 @@ def constant_array(text: Any, type_: Type) -> Any:
         return text
     value = token_value(Tok("DENSE", text, 0))
     shape = tuple(int(d or 0) for d in type_.dims)
-    literals = value.of(math.prod(shape)) if isinstance(value, Dense) else None
-    if literals is None or not _has_arithmetic(type_.elem):
+    if not isinstance(value, Dense) or not value.fits(math.prod(shape)):
+        return text
+    if not _has_arithmetic(type_.elem):
         return text
     scalar = ScalarType(type_.elem)
-    found = [constant_value(tok, scalar) for tok in (value.literals if value.splat else literals)]
+    found = [constant_value(tok, scalar) for tok in value.literals]
     if None in found:
         return text
     array = np.array(found).astype(argument_dtype(type_.elem))

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 
+from ptosim.ground.errors import LimitError
 from ptosim.timing.laws.cost import Cost
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX", "MTE4", "MTE5", "V2")
 PIPE_INDEX = {name: number for number, name in enumerate(PIPES)}
 S = 0
+MOST_CYCLES = 1 << 50
+"""Of one operation: a week and a half."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +96,11 @@ class Step:
 
     def __post_init__(self) -> None:
         self.busy, self.latency = self.cost.busy, self.cost.latency
+        if self.busy + self.latency > MOST_CYCLES:  # times of a run are 64 bits
+            raise LimitError(
+                f"an operation of pipe {PIPES[self.pipe]} takes more than {MOST_CYCLES:,} cycles",
+                help="look for a count or a size that is not the one meant",
+            )
         events = (*self.takes, *self.gives)
         self.is_plain = self.is_work and not (events or self.drains or self.shared)
         is_flag = len(events) == 1 and not (self.is_work or self.drains)
