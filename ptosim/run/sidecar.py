@@ -12,13 +12,24 @@ y = { rtol = 1e-3, atol = 1e-5 }
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ptosim.ground.errors import UsageError
-from ptosim.run.tables import Schema, check_table
+from ptosim.run.description import (
+    COUNT,
+    LEVEL,
+    NUMBER,
+    SYNC,
+    TABLE,
+    TARGETS,
+    TEXT,
+    TEXTS,
+    VALUE,
+    Check,
+    TableReader,
+    read_description,
+)
 from ptosim.run.tolerance import Tolerance
 
 
@@ -46,40 +57,39 @@ OPTIONS = ("level", "entry", "block_num", "ranks", "profile", "seed", "sync", "c
 """Choices of a launch that a sidecar may make."""
 
 
-_NUMBERS = dict.fromkeys(("rtol", "atol"), (int, float)) | {"ulp": (int,)}
-_SCHEMA: Schema = {
-    "summary": (str,),
-    "targets": [str],
-    "codes": [str],
-    "exit_code": (int,),
-    "args": {"*": (str, int, float, bool)},
-    "expect": {"*": (str,)},
-    "tolerance": {"*": _NUMBERS},
-    **dict.fromkeys(("level", "block_num", "ranks", "seed"), (int,)),
-    **dict.fromkeys(("entry", "profile", "sync", "compat"), (str,)),
-}
+_KEYS: dict[str, Check] = {
+    "summary": TEXT, "targets": TARGETS, "codes": TEXTS, "exit_code": NUMBER,
+    "args": TABLE, "expect": TABLE, "tolerance": TABLE,
+    "level": LEVEL, "entry": TEXT, "block_num": COUNT, "ranks": COUNT, "profile": TEXT,
+    "seed": NUMBER, "sync": SYNC, "compat": TEXT,
+}  # fmt: skip
 
 
 def sidecar_of(program: Path) -> Sidecar | None:
-    """Return the sidecar of a program, None if there is none. Raises UsageError if it is
-    malformed."""
+    """Return the sidecar of a program, None if there is none. Raises UsageError if it cannot be
+    read, DescriptionError with everything that is wrong in it."""
     path = program.with_suffix(".toml") if program.name else program
     if not path.is_file():
         return None
-    try:
-        text = path.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise UsageError(f"{path}: {problem}") from problem
-    check_table(table, _SCHEMA, path, text)
-    tolerance = {n: Tolerance(**t) for n, t in table.get("tolerance", {}).items()}
+    source, content = read_description(path)
+    reader = TableReader(source)
+    table = reader.table((), content, _KEYS, "a sidecar file")
+    args = table.get("args", {}).items()
+    given = {n: str(v) for n, v in args if reader.fits(("args", n), v, VALUE)}
+    expect = reader.texts(("expect",), table.get("expect", {}))
+    tolerance = {
+        name: reader.tolerance(("tolerance", name), each)
+        for name, each in table.get("tolerance", {}).items()
+        if reader.fits(("tolerance", name), each, TABLE)
+    }
+    reader.refuse_faults()
     return Sidecar(
         path,
         table.get("summary", ""),
         tuple(table.get("targets", ())),
         {k: table[k] for k in OPTIONS if k in table},
-        {k: str(v) for k, v in table.get("args", {}).items()},
-        dict(table.get("expect", {})),
+        given,
+        expect,
         tolerance,
         table.get("exit_code", 0),
         tuple(table.get("codes", ())),

@@ -90,6 +90,7 @@ def _first(array: np.ndarray) -> str:
 
 
 def _comparisons(comparisons: Sequence[Comparison]) -> Table:
+    floats = any(c.max_ulp is not None for c in comparisons)
     rows = []
     for c in comparisons:
         where = ""
@@ -97,13 +98,17 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
             place = ",".join(map(str, c.first))
             where = f"[{place}]: {c.got} instead of {c.expected}"
         verdict = "ok" if c.passed else "DIFFERS"
-        difference = f"{c.max_difference:g}"
-        if c.max_ulp is not None and 0 < c.max_ulp < _MOST_ULP:
-            difference += f" ({c.max_ulp} ulp)"
-        rows.append((c.name, verdict, c.count, c.mismatches, difference, c.tolerance, where))
-    columns = ("name", "verdict", ">elements", ">mismatches", ">max |difference|", "tolerance",
-               "first mismatch")  # fmt: skip
+        far = (f"{c.max_difference:.3g}", *((_ulp(c),) if floats else ()))
+        rows.append((c.name, verdict, c.count, c.mismatches, *far, c.tolerance, where))
+    columns = ("name", "verdict", ">elements", ">differ", ">by at most", *((">ulp",) * floats),
+               "tolerance", "at")  # fmt: skip
     return table("expected values", columns, rows)
+
+
+def _ulp(comparison: Comparison) -> str:
+    if comparison.max_ulp is None:
+        return ""
+    return str(comparison.max_ulp) if comparison.max_ulp < _MOST_ULP else "far"
 
 
 def to_json(

@@ -10,7 +10,7 @@ import ptosim
 from ptosim.cli.main import main
 from ptosim.ground.source import Source
 from ptosim.run.chain.expressions import ExpressionError, value_of, window_of
-from ptosim.run.chain.places import Places
+from ptosim.run.places import Places
 
 GOOD = """\
 schema = 1

@@ -68,15 +68,15 @@ def test_seeds_are_numbers_from_0_on(cli, words: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("args = 3", "vadd.toml:1: `args` is a table"),
-        ("[[args]]", "vadd.toml:1: `args` is a table"),
-        ("entry = 4", "vadd.toml:1: `entry` is a string, not `4`"),
-        ("# told\n[expect]\ny = 7", "vadd.toml:3: `y` is a string, not `7`"),
-        ("[tolerance]\ny = { rto = 1 }", "vadd.toml:2: there is no key `rto`"),
-        ("[tolerance]\ny = { rtol = 'a' }", "vadd.toml:2: `rtol` is"),
+        ("args = 3", "vadd.toml:1:8 | `args` is the number `3`; it should be a table"),
+        ("[[args]]", "vadd.toml:1:1 | `args` is a list; it should be a table"),
+        ("entry = 4", "vadd.toml:1:9 | `entry` is the number `4`; it should be a text"),
+        ("# told\n[expect]\ny = 7", "vadd.toml:3:5 | `y` is the number `7`"),
+        ("[tolerance]\ny = { rto = 1 }", "vadd.toml:2:7 | did you mean `rtol`?"),
+        ("[tolerance]\ny = { rtol = 'a' }", "vadd.toml:2:14 | a number from 0 on"),
         ("levl = 2", "did you mean `level`?"),
-        ("level = 9", "level is 1, 2 or 3, not `9`"),
-        ("sync = 'x'", "sync is auto or manual, not `x`"),
+        ("level = 9", "it should be 1, 2 or 3"),
+        ("sync = 'x'", "it should be `auto` or `manual`"),
         ("[args", "vadd.toml"),
     ],
 )
@@ -86,7 +86,8 @@ def test_a_sidecar_that_is_wrong_says_where(cli, tmp_path: Path, text: str, said
     path.with_suffix(".toml").write_text(text, encoding="utf-8")
     outcome = cli("run", str(path))
     assert outcome.code == 2, outcome.err
-    assert said in outcome.err
+    for part in said.split(" | "):
+        assert part in outcome.err, outcome.err
 
 
 def test_a_number_of_thousands_of_digits_is_one_error(cli, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ CODES = np.dtype(np.uint8)
 INTEGERS = tuple(oracle.INT_RANGES)
 WIDTH = {"f4E2M1FN": 4, "f4E1M2FN": 4, "i4": 4}
 
+
 def probes(src: str) -> np.ndarray:
     """1024 inputs: specials and limits first, then random patterns."""
     rng = np.random.default_rng(4)

@@ -12,9 +12,7 @@ from tests.oracle import layouts
 from tests.semantics.helpers import BITS, codes, counting, loaded_image, patterns
 from tests.support.text import Kernel
 
-APRIL = {
-    "compat": "2026-04"
-}  # August loads ND, DN and NZ into the vector memory of A5
+APRIL = {"compat": "2026-04"}  # August loads ND, DN and NZ into the vector memory of A5
 
 
 @pytest.mark.parametrize("dtype", ["ui8", "f16", "f32"])
