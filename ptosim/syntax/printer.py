@@ -303,6 +303,8 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
         or isinstance(previous, dict)
     ):
         return " "
+    if kind == "clause" and item.parts[0].value in _STATEMENTS:
+        return ", "
     if kind == "clause" or (kind == "list" and _is_word(previous)):
         return " "
     if kind == "keyword":
@@ -316,6 +318,8 @@ def _separator(op: Operation, previous: Any, item: Any) -> str:
 
 _BARE_RESULTS = "pto.vmi."
 """Operations whose results are listed without parentheses (assembly formats)."""
+_STATEMENTS = frozenset(("call", "module", "return"))
+"""Words that begin a statement where no comma is before them."""
 _COMMA_KEYWORDS = frozenset(("pto.make_tensor_view", "pto.partition_view", "pto.subview"))
 
 

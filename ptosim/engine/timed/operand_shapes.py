@@ -55,12 +55,14 @@ def _are_numbers(value: Any) -> bool:
 
 
 def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
-    """The memory and the element type of an operand that is a pointer."""
-    bound = op.bound.get(name)
-    elem = getattr(getattr(bound, "type", None), "elem", None)
+    """The memory and the element type of an operand that is a pointer. The host's buffer of an
+    argument that points into a memory on chip stands for that memory."""
+    type_ = getattr(op.bound.get(name), "type", None)
+    elem = getattr(type_, "elem", None)
     if elem is None or not isinstance(value, Pointer):
         return None
-    return PointerShape(value.memory if isinstance(value.memory, str) else "gm", elem)
+    said = getattr(type_, "space", None) or "gm"
+    return PointerShape(value.memory if isinstance(value.memory, str) else said, elem)
 
 
 def shape_of(
