@@ -129,7 +129,7 @@ class TableReader:
         return {n: v for n, v in table.items() if self.fits((*path, n), v, TEXT)}
 
     def known(self, path: KeyPath, name: str, names: Mapping[str, Any], what: str) -> bool:
-        """Report a name that stands for nothing."""
+        """Report a name that names nothing."""
         if name in names:
             return True
         listed = ", ".join(names) or "none"

@@ -160,7 +160,7 @@ def _scope(op: Operation) -> bool:
 
 
 _UNKNOWN_SIZE = -(2**63)
-"""What stands in `static_sizes` for a number that is an operand (MLIR, dynamic sizes)."""
+"""What `static_sizes` holds for a number that is an operand (MLIR, dynamic sizes)."""
 
 
 def _reinterpret(op: Operation) -> bool:

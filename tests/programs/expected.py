@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from tests.programs import logical, models
+from tests.programs.data import codes, randn
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 
@@ -31,16 +32,6 @@ def program(name: str) -> Callable[[Callable[[], Arrays]], Callable[[], Arrays]]
         return maker
 
     return register
-
-
-def randn(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """The data that `randn:f32:shape:seed` of a sidecar represents."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def codes(array: np.ndarray) -> np.ndarray:
-    """Bit patterns, which NumPy can store without ml_dtypes."""
-    return array.view(f"u{array.dtype.itemsize}")
 
 
 # -- basics ----------------------------------------------------------------------------------------

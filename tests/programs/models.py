@@ -7,6 +7,8 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
+from tests.programs.data import codes, randn
+
 Arrays = dict[str, np.ndarray]
 BF16 = np.dtype(ml_dtypes.bfloat16)
 MAKERS: dict[str, Callable[[], Arrays]] = {}
@@ -20,16 +22,6 @@ def program(name: str) -> Callable[[Callable[[], Arrays]], Callable[[], Arrays]]
         return maker
 
     return register
-
-
-def randn(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """The data that `randn:f32:shape:seed` of a sidecar represents."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def codes(array: np.ndarray) -> np.ndarray:
-    """Bit patterns, which NumPy can store without ml_dtypes."""
-    return array.view(f"u{array.dtype.itemsize}")
 
 
 def angles(longest: int) -> np.ndarray:

@@ -56,7 +56,7 @@ def _are_numbers(value: Any) -> bool:
 
 def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
     """The memory and the element type of an operand that is a pointer. The host's buffer of an
-    argument that points into a memory on chip stands for that memory."""
+    argument that points into a memory on chip is taken for that memory."""
     type_ = getattr(op.bound.get(name), "type", None)
     elem = getattr(type_, "elem", None)
     if elem is None or not isinstance(value, Pointer):

@@ -36,7 +36,7 @@ class Image:
     layout: LaneLayout
     bits: int
     registers: list[Register]
-    clean: bool = False  # no lane behind the last is set
+    clean: bool = False  # no lane after the last is set
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +72,7 @@ def predicates(
     out: Emitter, mask: Mask | None, lanes: int, layout: LaneLayout, bits: int
 ) -> list[Register]:
     """Return the predicates of a mask (None: all lanes) for vectors in a layout, one for each
-    register. Lanes behind the last may be set; see `exact`."""
+    register. Lanes after the last may be set; see `exact`."""
     layout = canonical(layout, lanes)
     if mask is None or is_full(mask):
         return [out.every(bits)] * layout.registers(lanes, bits)
@@ -85,7 +85,7 @@ def predicates(
 def exact(
     out: Emitter, mask: Mask | None, lanes: int, layout: LaneLayout, bits: int
 ) -> list[Register]:
-    """Return the predicates of a mask with no lane behind the last one set."""
+    """Return the predicates of a mask with no lane after the last one set."""
     layout = canonical(layout, lanes)
     if not _is_partial(layout, lanes, bits):
         return predicates(out, mask, lanes, layout, bits)

@@ -31,7 +31,7 @@ class Place:
         self.elem = names.pointer_elem(op)
 
     def at(self, more: int | Register) -> Register:
-        """Return an offset that lies further on."""
+        """Return an offset further on."""
         return self.out.plus(self.offset, more)
 
     def moved(self, more: int | Register = 0) -> Register:

@@ -21,7 +21,7 @@ class Register:
 
     @property
     def whole(self) -> Register:
-        """The register itself, behind all views."""
+        """The register itself, under all views."""
         return self if self.alias is None else self.alias.whole
 
 

@@ -189,7 +189,7 @@ def _lowered(op: Operation, lowered: Lowered, source: Source) -> Scope:
 
 
 def _replaced(op: Operation, block: Block, scope: Scope, source: Source) -> Replacement:
-    """A region that is in the text as it is; of one that is inferred all that lies between its
+    """A region that is in the text as it is; of one that is inferred all that is between its
     first and last operation, numbers before it."""
     start, end, before = op.start, op.end, []
     if op not in block.ops:
