@@ -14,7 +14,7 @@ PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX", "MTE4", "MTE5", "V2")
 PIPE_INDEX = {name: number for number, name in enumerate(PIPES)}
 S = 0
 MOST_CYCLES = 1 << 50
-"""Of one operation: a week and a half. Assumed: no source gives a limit, and sums stay in 64 bits."""
+"""Of one operation: a week and a half. Assumed, no source gives a limit: sums stay in 64 bits."""
 
 
 @dataclass(slots=True, eq=False)
