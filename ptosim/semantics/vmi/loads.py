@@ -63,11 +63,6 @@ def one_register(op: Operation, type_: object) -> str | None:
     return None
 
 
-@support("pto.vmi.vgatherb")
-def _not_defined(op: Operation, profile: Profile) -> str | None:
-    return "the sources contradict each other about what it gathers"
-
-
 # -- forms ----------------------------------------------------------------------------------------
 
 
