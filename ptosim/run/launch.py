@@ -205,7 +205,7 @@ class Launch(ArgumentBinding):
         self.start(observers)
         monitor = self.sanitizers()
         try:
-            self.engine.run(self.options.max_instructions)
+            self.engine.run(self.options.most_instructions)
         except Trap as trap:
             cost = self._cost()
             findings = [*self.front.sink, *self.sink]
