@@ -120,6 +120,8 @@ def _walk(engine: SymbolicEngine, budget: int) -> str:
     while (core := engine.next_core()) is not None:
         if steps == budget:
             return f"left after {budget:,} instructions"
+        if engine.executed >= engine.meter.due:
+            engine.look(core)
         engine.step(core)
         steps += 1
     return ""

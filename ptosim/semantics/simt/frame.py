@@ -75,6 +75,7 @@ class Frame:
     keeps: dict[int, Lanes] = field(default_factory=dict)  # words by slot
     private: dict[int, Lanes] = field(default_factory=dict)  # arrays of this launch, by allocation
     executed: int = 0
+    rounds: int = 0  # of all its loops
     recorder: Any = None  # notes what every thread does, for the debugger
     divergences: list[Divergence] = field(default_factory=list)
     _active: dict[int, tuple[Lanes, Lanes]] = field(default_factory=dict)
