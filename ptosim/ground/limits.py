@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from ptosim.ground.errors import LimitError, UsageError
+from ptosim.ground.records import dataclass
 
 MOST_SECONDS = 10**9
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")

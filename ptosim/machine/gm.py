@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ptosim.ground.ir.types import DType
+from ptosim.ground.records import dataclass
 from ptosim.machine.pages import LARGE, Kept, Origin, Pages
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import NeedsValue

@@ -6,7 +6,6 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ptosim.ground.ir.types import (
     Type,
     VectorType,
 )
+from ptosim.ground.records import dataclass
 from ptosim.machine.storage import argument_dtype, to_bytes
 from ptosim.run.made_up import CHUNK, LazyArray, RandomPages, is_lazy
 from ptosim.semantics.scalar.numbers import rounder, wrap
