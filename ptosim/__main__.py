@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import Any, NoReturn
 
 INTERRUPTED = 130
@@ -22,9 +21,9 @@ def console() -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as in `nohup`, or in the background
             signal.signal(number, _leave)
-    from ptosim.cli.main import main
+    from ptosim.cli.main import console as command
 
-    sys.exit(main(sys.argv[1:]))
+    command()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -15,6 +16,7 @@ from ptosim.cli.signals import OverLimit, Terminated, orderly
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
 from ptosim.ground.limits import Limits
+from ptosim.ground.threads import tell_blas, wanted_threads
 from ptosim.ground.version import __version__
 
 # Subcommand -> what it does; the module `ptosim.cli.<name>` has `configure` and `run`.
@@ -49,7 +51,9 @@ reached; 70 internal error; 130 interrupted"""
 
 
 def console() -> NoReturn:
-    """Entry point of scripts that an earlier version installed; see `ptosim.__main__`."""
+    """Run the command line of this process; see `ptosim.__main__`."""
+    with contextlib.suppress(UsageError):  # which `main` tells of
+        tell_blas()
     sys.exit(main(sys.argv[1:]))
 
 
@@ -66,6 +70,7 @@ def main(argv: Sequence[str]) -> int:
         return 2
     terminal = Terminal(options)
     try:
+        wanted_threads()
         with orderly():
             return _run(options, terminal)
     except BrokenPipeError:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from ptosim.ground.errors import BudgetError, UsageError
+from ptosim.ground.records import dataclass
 
 MAX_INSTRUCTIONS = 100_000_000
 """A run that has not ended by then is stopped, unless the caller says another number: minutes, and

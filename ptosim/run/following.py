@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ptosim.engine.core.symbolic import SymbolicEngine, Undecided
@@ -17,6 +17,7 @@ from ptosim.ground.errors import (
     UsageError,
 )
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
 from ptosim.passes.frontend import Front
 from ptosim.run.options import RunOptions
