@@ -135,10 +135,8 @@ class Moving:
         if self.step % other == 0:
             return line(quotient, self.step // other), rest
         moved = Moving(rest, self.step)
-        if other > 0:
-            _ = moved < other, moved >= 0
-        else:
-            _ = moved > other, moved <= 0
+        low, high = (0, other - 1) if other > 0 else (other + 1, 0)
+        _ = low <= moved, moved <= high
         return quotient, moved
 
     # -- comparisons -------------------------------------------------------------------------------
@@ -175,7 +173,7 @@ class Moving:
     def __bool__(self) -> bool:
         return not Regime.note_equal(self.value, self.step)
 
-    # -- what needs one number -----------------------------------------------------------------------
+    # -- what needs one number ---------------------------------------------------------------------
 
     def _needed(self, *others: object) -> NoReturn:
         raise NeedsValue(NO_LINE)

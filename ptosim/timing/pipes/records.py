@@ -62,7 +62,7 @@ class Records:
         self.firsts: list[int] = []  # of the repeats
         self.skipped = 0  # records that the repeats leave out
 
-    # -- by number -----------------------------------------------------------------------------------
+    # -- by number ---------------------------------------------------------------------------------
 
     def at(self, record: int) -> tuple[int, int, Repeat | None]:
         """Return the place of a record in the columns; of one that repeats also in which period
@@ -97,7 +97,7 @@ class Records:
         end = self.slowed.get(record)
         return self.start(record) + self.step(record).busy if end is None else end
 
-    # -- columns -------------------------------------------------------------------------------------
+    # -- columns -----------------------------------------------------------------------------------
 
     @property
     def ends(self) -> array[int]:
