@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.pages import PAGE, Pages
+
+WORD = 8
+"""Bytes that are compared at a time."""
 
 
 class Below:
@@ -28,17 +30,12 @@ class Below:
 
 
 class Change(NamedTuple):
-    """Bytes of a page that are others than before: which (a bit for each byte of the page, packed),
-    and what they are."""
+    """What some bytes of a buffer are: rows (first byte, one past the last), and all of them one
+    after the other."""
 
     number: int
-    at: int
-    which: np.ndarray
+    rows: np.ndarray
     bytes: np.ndarray
-
-    def places(self) -> np.ndarray:
-        """Return the numbers of the bytes in their buffer."""
-        return self.at + np.flatnonzero(np.unpackbits(self.which))
 
 
 class Overlay:
@@ -48,39 +45,51 @@ class Overlay:
         self._buffers = buffers
         self._below = [(b.content, b.pages) for b in buffers]
         self._known: dict[tuple[int, int], bytes] = {}
+        self._touched: dict[int, np.ndarray] = {}
         for buffer in buffers:
             if buffer.size:
                 buffer.pages = Pages(Below(buffer))
                 buffer.content = buffer.pages.memory
 
     def settle(self) -> None:
-        """Changes up to now are not told again."""
-        self._known = {(n, at): page.tobytes() for n, at, page in self._changed()}
-
-    def _changed(self) -> Iterator[tuple[int, int, np.ndarray]]:
-        for buffer in self._buffers:
-            if buffer.size and buffer.pages is not None:
-                for at, page in buffer.pages.changes():
-                    yield buffer.number, at, page
-
-    def changes(self) -> Iterator[Change]:
-        """Yield what was changed, page by page."""
-        for number, at, page in self._changed():
-            known = self._known.get((number, at))
-            if known is None:
-                pages = self._buffers[number].pages
-                assert pages is not None
-                before = pages.origin.read(at, at + len(page))
-            else:
-                before = np.frombuffer(known, np.uint8)
-            differs = page != before
-            if differs.any():
-                yield Change(number, at, np.packbits(differs), page[differs])
+        """What was changed and touched up to now is not told again."""
+        self._touched = {b.number: self.touched(b.number) for b in self._buffers}
+        self._known = {
+            (b.number, at): page.tobytes()
+            for b in self._buffers
+            if b.pages is not None and b.size
+            for at, page in b.pages.changes()
+        }
 
     def touched(self, number: int) -> np.ndarray:
         """Return the numbers of the pages of a buffer that were reached."""
         pages = self._buffers[number].pages
-        return np.flatnonzero(~pages.missing) if pages is not None else np.empty(0, np.int64)
+        reached = np.flatnonzero(~pages.missing) if pages is not None else np.empty(0, np.int64)
+        return np.setdiff1d(reached, self._touched.get(number, ()), assume_unique=True)
+
+    def changed(self, number: int) -> np.ndarray:
+        """Return the numbers of the bytes that were changed, to WORD bytes: a word has one number
+        of the bytes in it that were."""
+        pages = self._buffers[number].pages
+        found = [np.empty(0, np.int64)]
+        for at, page in pages.changes() if pages is not None else ():
+            known = self._known.get((number, at))
+            before = (
+                np.frombuffer(known, np.uint8)
+                if known is not None
+                else pages.origin.read(at, at + len(page))  # type: ignore[union-attr]
+            )
+            whole = len(page) // WORD * WORD
+            words = page[:whole].view(np.uint64) != before[:whole].view(np.uint64)
+            found.append(at + np.flatnonzero(words) * WORD)
+            found.append(at + whole + np.flatnonzero(page[whole:] != before[whole:]))
+        return np.concatenate(found)
+
+    def change(self, number: int, rows: np.ndarray) -> Change:
+        """Return what some bytes of a buffer are now."""
+        content = self._buffers[number].content
+        parts = [content[a:b] for a, b in rows.tolist()]
+        return Change(number, rows, np.concatenate(parts) if parts else content[:0])
 
     def remove(self) -> None:
         """Put the buffers below back; changes are forgotten."""
@@ -89,7 +98,8 @@ class Overlay:
 
 
 def apply(buffers: list[GmBuffer], change: Change) -> None:
-    """Write changed bytes."""
-    places = change.places()
-    buffers[change.number].part(int(places[0]), int(places[-1]) + 1)
-    buffers[change.number].content[places] = change.bytes
+    """Write bytes."""
+    buffer, at = buffers[change.number], 0
+    for start, stop in change.rows.tolist():
+        buffer.part(start, stop)[:] = change.bytes[at : at + stop - start]
+        at += stop - start
