@@ -24,6 +24,7 @@ from ptosim.run.tolerance import Tolerance
 from ptosim.semantics.base import families
 
 if TYPE_CHECKING:
+    from ptosim.run.what_if import Costs
     from ptosim.timing.report.totals import CostReport
 
 families.load()
@@ -176,9 +177,11 @@ class LoadedProgram:
         what_if: Mapping[str, float] | None = None,
         max_instructions: int = MAX_INSTRUCTIONS,
         ranks: int = 1,
+        costs: Costs = None,
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
-        count or a shape are needed. `what_if` changes figures of the target by name.
+        count or a shape are needed. `what_if` changes figures of the target by name; `costs` is a
+        file of a board's own figures (`ptosim calibrate`).
 
         Raises UsageError for an argument that is needed and not given, or an unknown figure,
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError if it
@@ -188,7 +191,9 @@ class LoadedProgram:
 
         program = self.on_target(target)
         options = RunOptions(block_num=block_num, max_instructions=max_instructions, ranks=ranks)
-        return cost_of(program.front, program.profile, program.entry(entry), args, options, what_if)
+        return cost_of(
+            program.front, program.profile, program.entry(entry), args, options, what_if, costs
+        )
 
     def on_target(self, target: str | None) -> Self:
         """Return the program for a target: itself, or checked anew. Raises ProgramError if the
