@@ -46,7 +46,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--costs", metavar="FILE", help="start from the figures of a board")
     launching.add_inputs(group, "time")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks (default: the table's)")
-    launching.add_limit(group)
     shared.add_program(parser, None)
     group = parser.add_argument_group("output")
     parser.set_defaults(writers=FORMATS)

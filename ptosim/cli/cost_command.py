@@ -45,7 +45,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--costs", metavar="FILE", help="figures of your own board (`ptosim calibrate -o FILE`)"
     )
-    launching.add_limit(group)
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace")
     shared.add_fail_on(parser)
     shared.add_output(parser, FORMATS)

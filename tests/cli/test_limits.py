@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
 import ptosim
+from ptosim.cli import alarm
+from ptosim.cli.signals import OverLimit
+from ptosim.ground.limits import Limits, within
 
+PROGRAMS = Path(__file__).parents[2] / "programs"
 ENDLESS = """module attributes {pto.target_arch = "a5"} {
   func.func @kernel(%n: index) {
     %c0 = arith.constant 0 : index
@@ -60,3 +71,106 @@ def test_2_a_limit_that_is_none(cli, tmp_path):
     path = tmp_path / "short.pto"
     path.write_text(ENDLESS)
     assert cli("run", path, "--max-instructions", "0").code == 2
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"timing": False}, {"commit": "retire"}, {"observers": True}, {"cost": True}],
+    ids=str,
+)  # fmt: skip
+def test_a_limit_of_time_in_every_engine(options: dict[str, Any]):
+    """A loop of 2^40 rounds ends soon after its time is over, and the error says where it was."""
+
+    class Seen:
+        def on_issue(self, *_):
+            pass
+
+    options = dict(options)
+    program = ptosim.load(ENDLESS, target="a5", filename="endless.pto")
+    seen = [Seen()] if options.pop("observers", False) else []
+    call = program.cost if options.pop("cost", False) else partial(program.run, observers=seen)
+    where = r"PTO0015.*0\.1 s.*endless\.pto:5:"
+    with within(Limits(seconds=0.1)), pytest.raises(ptosim.LimitError, match=where):
+        call(args={"n": 1 << 40}, **options)
+
+
+def test_the_tighter_limit_holds():
+    """Limits within limits: what is inside cannot have more than what is around it."""
+    program = ptosim.load(ENDLESS, target="a5")
+    outer, inner = within(Limits(instructions=100)), within(Limits(instructions=1000))
+    with outer, inner, pytest.raises(ptosim.LimitError, match=r"PTO0014.* 100 instructions"):
+        program.run({"n": 1 << 40})
+    program.run({"n": 10})
+
+
+def test_slices_change_nothing():
+    """Under a limit of time a run is cut into slices; what it computes and the order of its cores
+    are those without one."""
+    program = ptosim.load(PROGRAMS / "model" / "swiglu_mxfp8.pto")
+    alone = program.run(seed=3)
+    with within(Limits(seconds=1000)):
+        sliced = program.run(seed=3)
+    assert sliced.executed == alone.executed
+    assert sliced.cycles == alone.cycles
+    assert all(np.array_equal(sliced.outputs[n], a) for n, a in alone.outputs.items())
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": 0}, {"seconds": float("nan")}, {"memory": -1}])
+def test_what_can_be_no_limit(wrong):
+    """Limits are above zero."""
+    with pytest.raises(ptosim.UsageError):
+        Limits(**wrong)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run",
+        "cost",
+        "map",
+        "stats",
+        "check --dry-run",
+        "port --from a2a3 --to a5",
+        "diff",
+        "run -n",
+    ],
+)
+def test_6_every_command_that_executes(cli, tmp_path, command):
+    """A loop of 2^36 rounds ends with the time, and no report is written."""
+    path, report = tmp_path / "endless.pto", tmp_path / "report.json"
+    path.write_text(ENDLESS)
+    words = command.replace("-n", "--no-timing --commit retire").split()
+    if words[0] == "diff":
+        words.append(str(path))
+    words += [path, "--arg", f"n={1 << 36}", "--max-seconds", "0.1"]
+    outcome = cli(*words, "--format", "json", "-o", report)
+    assert outcome.code == 6
+    assert "PTO0015" in outcome.err
+    assert "endless.pto:5:" in outcome.err
+    assert outcome.out == ""
+    assert not report.exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["--max-seconds", "0"], ["--max-seconds", "nan"], ["--max-memory", "4X"],
+              ["--max-memory", "-1"], ["--max-instructions", "many"]]
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["run", "ops", "quant diff"])
+def test_2_limits_that_mean_nothing(cli, command, words):
+    """Every command has the limits, and says what they take."""
+    outcome = cli(*command.split(), *words)
+    assert outcome.code == 2
+    assert f"argument {words[0]}: takes" in outcome.err
+
+
+@pytest.mark.parametrize("way", [alarm._signalled, alarm._watched])
+def test_what_never_looks_is_stopped(way):
+    """Where nothing looks at the limits a clock does, with a timer of the system or a thread."""
+
+    def never_looks() -> None:
+        with within(Limits(seconds=0.1)) as budget, way(budget):
+            while True:
+                with contextlib.suppress(Exception):  # nothing on the way may keep it
+                    time.sleep(0.01)
+
+    with pytest.raises(OverLimit, match="PTO0015"):
+        never_looks()
