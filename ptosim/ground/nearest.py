@@ -64,8 +64,8 @@ def _table(known: tuple[str, ...]) -> list[tuple[str, int]]:
 
 
 def _letters(word: str) -> int:
-    """Return the letters of a word in any order, as bits: 16 places for each of 64 kinds of letters,
-    as many of them set as it has. What two words have in common is then what both have set."""
+    """Return the letters of a word in any order, as bits: 16 places for each of 64 kinds, of which
+    as many are set as it has letters. What two words have in common is what both have set."""
     found = 0
     counts: dict[int, int] = {}
     for letter in word:

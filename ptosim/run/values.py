@@ -8,13 +8,14 @@ SPEC is `file.npy`, `file.npz:key`, `file.bin:dtype:RxC`, `zeros:dtype:RxC`, `on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ptosim.ground.errors import UsageError
+from ptosim.ground.errors import LimitError, PtosimError, UsageError
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
@@ -182,37 +183,53 @@ def _loaded(path: Path) -> np.ndarray:
 
 
 def _load(path: Path) -> Any:
-    try:
+    with _refused(path):
         return _loaded(path)
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Say of a damaged file that it is one: NumPy, zipfile and zlib raise errors of many kinds."""
+    try:
+        yield
+    except PtosimError:
+        raise
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except (ValueError, EOFError) as problem:
+    except MemoryError as problem:
+        raise LimitError(f"cannot read {path}: out of memory: {problem}") from problem
+    except Exception as problem:
         pickled = "allow_pickle" in str(problem) or "pickle" in str(problem)
-        why = "it holds Python objects, or something else" if pickled else problem
+        why = "it holds Python objects, or something else" if pickled else str(problem)
         help = None
         if "descr" in str(problem):
             help = "a type that NumPy does not have: save its codes, `array.view(numpy.uint8)`"
+        why = why.partition("\n")[0] or type(problem).__name__
         raise UsageError(f"{path} is not a NumPy file of numbers: {why}", help=help) from problem
 
 
 def _npz(path: Path, key: str) -> np.ndarray:
-    import zipfile
+    archive = _load(path)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise UsageError(f"{path} is not an .npz file")
+    with archive, _refused(path):
+        if not key and len(archive.files) == 1:
+            key = archive.files[0]
+        if not key:
+            names = ", ".join(archive.files)
+            raise UsageError(f"{path} has several arrays", help=f"{path}:NAME, with {names}")
+        if key not in archive:
+            raise UsageError(
+                f"{path} has no array `{key}`", help=f"arrays: {', '.join(archive.files)}"
+            )
+        return _numbers(path, archive[key])
 
-    try:
-        archive = _load(path)
-        with archive:
-            if not key and len(archive.files) == 1:
-                key = archive.files[0]
-            if not key:
-                names = ", ".join(archive.files)
-                raise UsageError(f"{path} has several arrays", help=f"{path}:NAME, with {names}")
-            if key not in archive:
-                raise UsageError(
-                    f"{path} has no array `{key}`", help=f"arrays: {', '.join(archive.files)}"
-                )
-            return archive[key]
-    except (zipfile.BadZipFile, AttributeError) as problem:
-        raise UsageError(f"{path} is not an .npz file") from problem
+
+def _numbers(path: Path, found: Any) -> np.ndarray:
+    """A member of an archive is an array, or the bytes of a file of another kind."""
+    if not isinstance(found, np.ndarray):
+        raise UsageError(f"{path} is not a NumPy file of numbers: it has a file of another kind")
+    return found
 
 
 def _raw(path: Path, spec: str, rest: str) -> np.ndarray:

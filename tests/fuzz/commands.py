@@ -23,7 +23,7 @@ from tests.fuzz.files import RUNNERS
 from tests.fuzz.limits import time_limit
 
 _WITH_ENTRY = ("run", "cost", "map", "stats", "diff", "port", "debug")
-_LIMIT = ("--max-instructions", "2000")
+_LIMIT = ("--max-instructions", "2000", "--max-memory", "500M")
 ROOT = str(Path(ptosim.__file__).parent)
 Runner = Callable[[Case, Path], int]
 
@@ -114,9 +114,9 @@ OTHER: dict[str, Runner] = {
     "check --diff": _command("check", "--diff"),
     "check --redundant": _command("check", "--redundant", "--format", "json"),
     "check text": _command("check", "-v"),
-    "diff": _command("diff", twice=True),
-    "port": _command("port", "--from", "a2a3", "--to", "a5"),
-    "stats": _command("stats", "--no-timing"),
+    "diff": _command("diff", *_LIMIT, twice=True),
+    "port": _command("port", "--from", "a2a3", "--to", "a5", *_LIMIT),
+    "stats": _command("stats", "--no-timing", *_LIMIT),
     "debug": _command(
         "debug", "-nx", "--batch", "-ex", "next 3", "-ex", "info tiles", "-ex", "continue",
         "-ex", "reverse-continue", "-ex", "info program",

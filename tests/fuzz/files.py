@@ -37,6 +37,7 @@ KERNEL = """module attributes {pto.target_arch = "a5"} {
 }
 """
 """The program that sidecars, chains, arrays and scripts belong to."""
+LIMITS = ("--max-instructions", "5000", "--max-memory", "500M")
 _ARGS = ("--arg", "x=randn:f32:8x8:1", "--arg", "y=zeros:f32:8x8", "--arg", "s=0.5")
 
 
@@ -149,10 +150,10 @@ def _last_line(told: str) -> str:
 
 RUNNERS: dict[str, dict[str, Runner]] = {
     "sidecar": {
-        "run": _beside("k.toml", "run", "KERNEL", "--no-timing"),
+        "run": _beside("k.toml", "run", "KERNEL", "--no-timing", *LIMITS),
         "check": _beside("k.toml", "check", "KERNEL"),
     },
-    "chain": {"run": _beside("c.toml", "run", "--chain", "FILE", "--no-timing")},
+    "chain": {"run": _beside("c.toml", "run", "--chain", "FILE", "--no-timing", *LIMITS)},
     "npy": {
         "run": _beside(
             "x.npy", "run", "KERNEL", "--arg", "x=FILE", *_ARGS[2:], "--no-timing", "--expect",

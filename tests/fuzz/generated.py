@@ -45,7 +45,9 @@ def _tiles(rng: Random) -> tuple[str, str]:
             case 1:
                 return f"pto.{rng.choice(_UNARY)} ins({one} : {tile}) outs({out} : {tile})"
             case _:
-                return f"pto.{rng.choice(_SCALAR)} ins({one}, %s : {tile}, f32) outs({out} : {tile})"
+                return (
+                    f"pto.{rng.choice(_SCALAR)} ins({one}, %s : {tile}, f32) outs({out} : {tile})"
+                )
 
     def some(least: int) -> str:
         return "\n".join(work() for _ in range(rng.randrange(least, least + 4)))

@@ -88,7 +88,7 @@ _LINES = (
     "quant reorder randn:f32:4x4 --dst-mask 1 --dst-zp 3 --target a5",
     "quant schemes --format json",
 )
-_SCRIPT = tuple(
+_COMMANDS = (
     "step 2|next|tiles|tile %a[0:2, 0:6] hex|t %b codes|tile %x|diff|mem ub 0x0..0x3f|mem gm x 0+32 f32|"
     "x -m UB -f float32[] 0x0 -s 32 -c 2|map ub|pipes|events|fifo|scalars|cost|timeline|list|l 20,22|"
     "info line|info program|info findings|info cores|break tmuls if %i == 3|tbreak tload|b 22 core 0|c|"
@@ -98,8 +98,9 @@ _SCRIPT = tuple(
     "p %b[1, 0:3]|p any(%b > 2) and %i < 3|set $limit = 200|p (%b > $limit).sum()|p $pc, $core, $line|"
     "why %b[1, 3]|why|last-write %b[1, 3]|goto #14|last-write ub 0x20|reverse-step|rn 2|finish|until 15|"
     "help|help moving|explain PTO5201|undisplay 1|quant %b|core 0|thread 1|threads|up|history|"
-    "p [[1, 2], 3][0]|p -%a ** 2 // 3|p %a @ %b|save s.dbg|find %a 0.5|stats %a".split("|")
+    "p [[1, 2], 3][0]|p -%a ** 2 // 3|p %a @ %b|save s.dbg|find %a 0.5|stats %a"
 )
+_SCRIPT = tuple(_COMMANDS.split("|"))
 
 
 def _array(array: np.ndarray) -> bytes:

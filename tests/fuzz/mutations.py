@@ -110,7 +110,9 @@ def _constant(words: list[str], rng: Random) -> None:
     at = rng.choice(known)
     old = words[at]
     if "." in old or "e" in old.lower():
-        words[at] = rng.choice(("0.0", "-0.0", "1.0", "-3.5", "1.0e30", "1.0e-30", "65504.0", "0.1"))
+        words[at] = rng.choice(
+            ("0.0", "-0.0", "1.0", "-3.5", "1.0e30", "1.0e-30", "65504.0", "0.1")
+        )
     else:
         words[at] = rng.choice(("0", "1", "2", "3", "8", "16", "31", "64", "-1", "128", "100"))
 
@@ -127,7 +129,7 @@ def _families(*families: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for family in families:
         names = family.split()
-        found |= {name: names for name in names}
+        found |= dict.fromkeys(names, names)
     return found
 
 

@@ -158,7 +158,9 @@ class Session:
         print(f"            {', '.join(kinds)}")
         print(f"parse       {self.parses * share:.1f} % of the programs")
         print(f"execute     {self.executes * share:.1f} % of the programs")
-        print(f"operations  {len(self.covered & known)} of {len(known)} in texts that parse, ", end="")
+        print(
+            f"operations  {len(self.covered & known)} of {len(known)} in texts that parse, ", end=""
+        )
         print(f"{len(self.executed & known)} in programs that were executed")
         commands = sorted({name for name, _ in self.codes})
         for command in commands:
