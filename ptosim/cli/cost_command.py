@@ -42,7 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--by", choices=BY, help="one table only: what the costs are joined by")
     group.add_argument("--what-if", action="append", default=[], metavar="KEY=VALUE")
-    launching.add_limit(group)
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace")
     shared.add_fail_on(parser)
     shared.add_output(parser, FORMATS)

@@ -85,7 +85,7 @@ def cost_of(
     launch = TimedLaunch(front, profile, options, figures).prepare(entry, args)
     launch.start()
     try:
-        launch.engine.run(options.max_instructions)
+        launch.engine.run(options.most_instructions)
     except Undecided as open_:
         if open_.unknown.argument or not _has_arrays(launch, args):
             raise _asked(open_) from open_
