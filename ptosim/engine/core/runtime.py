@@ -10,6 +10,7 @@ import numpy as np
 
 from ptosim.ground import collector
 
+
 @contextmanager
 def executing() -> Iterator[None]:
     """Arithmetic reports through its results, not through NumPy's warnings, and the

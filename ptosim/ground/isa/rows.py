@@ -113,12 +113,13 @@ def _rows() -> dict[str, list[_Row]]:
 def _dated(table: TomlTable) -> tuple[TomlTable, list[tuple[str, dict[str, str], TomlTable]]]:
     """The templates of a file, and each row with its qualified name and its dates."""
     templates = table.get("template", {})
-    entries = []
-    for entry in table.get("op", ()):
-        words = {key: _inherited(entry, templates, key) for key in ("since", "until")}
-        dates = {key: word for key, word in words.items() if word}
-        entries.append((qualified(entry["name"]), dates, entry))
-    return templates, entries
+    entries = table.get("op", ())
+    return templates, [(qualified(e["name"]), _dates(e, templates), e) for e in entries]
+
+
+def _dates(entry: TomlTable, templates: TomlTable) -> dict[str, str]:
+    words = {key: _inherited(entry, templates, key) for key in ("since", "until")}
+    return {key: word for key, word in words.items() if word}
 
 
 @lru_cache(maxsize=len(DATES) + 1)
