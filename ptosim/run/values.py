@@ -178,16 +178,16 @@ def _raw(path: Path, spec: str, rest: str) -> np.ndarray:
     count = math.prod(shape)
     size = dtype.bytes_for(count)
     try:
-        found = path.stat().st_size
+        found, data = path.stat().st_size, b""
         if found == size:
             current().reserve(size, str(path))
-            data = np.frombuffer(path.read_bytes(), np.uint8)
+            data = path.read_bytes()
             found = len(data)
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
     if found != size:
         raise UsageError(f"{path} has {found} bytes; {count} elements of {dtype} take {size}")
-    return from_bytes(data, dtype, shape)
+    return from_bytes(np.frombuffer(data, np.uint8), dtype, shape)
 
 
 def file_bytes(path: str, array: np.ndarray, dtype: DType) -> bytes:
