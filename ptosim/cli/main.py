@@ -24,6 +24,7 @@ COMMANDS = {
     "run": "execute a program on values and report the results",
     "check": "everything that can be said about programs without values",
     "cost": "what a program costs: cycles per stage and per pipe, on both targets",
+    "calibrate": "a board's own figures, from what its profiler wrote",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "map": "what is where in the memories on chip, and when",

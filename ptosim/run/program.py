@@ -25,6 +25,7 @@ from ptosim.run.tolerance import Tolerance
 from ptosim.semantics.base import families
 
 if TYPE_CHECKING:
+    from ptosim.run.what_if import Costs
     from ptosim.timing.report.totals import CostReport
 
 families.load()
@@ -183,9 +184,11 @@ class LoadedProgram:
         max_seconds: float | None = None,
         max_memory: int | None = None,
         ranks: int = 1,
+        costs: Costs = None,
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
-        count or a shape are needed. `what_if` changes figures of the target by name.
+        count or a shape are needed. `what_if` changes figures of the target by name; `costs` is a
+        file of a board's own figures (`ptosim calibrate`).
 
         Raises UsageError for an argument that is needed and not given, or an unknown figure,
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError beyond
@@ -197,7 +200,7 @@ class LoadedProgram:
         with within(Limits(max_instructions, max_seconds, max_memory)):
             program = self.on_target(target)
             name = program.entry(entry)
-            return cost_of(program.front, program.profile, name, args, options, what_if)
+            return cost_of(program.front, program.profile, name, args, options, what_if, costs)
 
     def on_target(self, target: str | None) -> Self:
         """Return the program for a target: itself, or checked anew. Raises ProgramError if the
