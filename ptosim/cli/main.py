@@ -14,6 +14,7 @@ from ptosim.cli import assembler, streams
 from ptosim.cli.options import add_limits, limits_of
 from ptosim.cli.signals import OverLimit, Terminated, orderly
 from ptosim.cli.terminal import Terminal
+from ptosim.ground import collector
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
 from ptosim.ground.limits import Limits
 from ptosim.ground.threads import tell_blas, wanted_threads
@@ -24,6 +25,7 @@ COMMANDS = {
     "run": "execute a program on values and report the results",
     "check": "everything that can be said about programs without values",
     "cost": "what a program costs: cycles per stage and per pipe, on both targets",
+    "calibrate": "a board's own figures, from what its profiler wrote",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "map": "what is where in the memories on chip, and when",
@@ -52,6 +54,7 @@ reached; 70 internal error; 130 interrupted"""
 
 def console() -> NoReturn:
     """Run the command line of this process; see `ptosim.__main__`."""
+    collector.seldom()
     with contextlib.suppress(UsageError):  # which `main` tells of
         tell_blas()
     sys.exit(main(sys.argv[1:]))

@@ -17,7 +17,7 @@ from ptosim.passes.targets import check_target_word
 from ptosim.run import arguments
 from ptosim.run.arguments import Arg
 from ptosim.run.case import kept_arguments, kept_expectations
-from ptosim.run.farm.attempt import attempt, wants
+from ptosim.run.farm.wanted import wants
 from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
 from ptosim.run.results import Result
@@ -26,6 +26,7 @@ from ptosim.run.tolerance import Tolerance
 from ptosim.semantics.base import families
 
 if TYPE_CHECKING:
+    from ptosim.run.what_if import Costs
     from ptosim.timing.report.totals import CostReport
 
 families.load()
@@ -173,10 +174,12 @@ class LoadedProgram:
         """Execute blocks independently where that is worth trying and holds, else in order."""
         why = ""
         if wants(options, observers):
+            from ptosim.run.farm.attempt import attempt  # brings processes and the laws of time
+
             outcome = attempt(self.front, self.profile, options, entry, args)
             if isinstance(outcome, Result):
                 return outcome
-            why = outcome
+            why = outcome if options.jobs > 1 else ""
         result = Launch(self.front, self.profile, options).prepare(entry, args).run(observers)
         result.in_order = why
         return result
@@ -198,9 +201,11 @@ class LoadedProgram:
         max_seconds: float | None = None,
         max_memory: int | None = None,
         ranks: int = 1,
+        costs: Costs = None,
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
-        count or a shape are needed. `what_if` changes figures of the target by name.
+        count or a shape are needed. `what_if` changes figures of the target by name; `costs` is a
+        file of a board's own figures (`ptosim calibrate`).
 
         Raises UsageError for an argument that is needed and not given, or an unknown figure,
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError beyond
@@ -212,7 +217,7 @@ class LoadedProgram:
         with within(Limits(max_instructions, max_seconds, max_memory)):
             program = self.on_target(target)
             name = program.entry(entry)
-            return cost_of(program.front, program.profile, name, args, options, what_if)
+            return cost_of(program.front, program.profile, name, args, options, what_if, costs)
 
     def on_target(self, target: str | None) -> Self:
         """Return the program for a target: itself, or checked anew. Raises ProgramError if the

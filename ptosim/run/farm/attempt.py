@@ -8,11 +8,10 @@ the reason is told. So the results are those of the launch in order, for any num
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from ptosim.effects.intervals import meeting
-from ptosim.ground.errors import LimitError, Trap
+from ptosim.ground.errors import BudgetError, LimitError, Trap
 from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.overlay import apply
@@ -23,17 +22,12 @@ from ptosim.run.options import Args, RunOptions
 from ptosim.run.results import Result
 from ptosim.sanitize.reach import Dependent
 
-FEWEST = 4
-"""Blocks for which it is worth it in one process."""
 LEAST_SECONDS = 0.15
 """Of work for each process; making one takes some hundredths."""
-
-
-def wants(options: RunOptions, observers: Sequence[Any]) -> bool:
-    """True for a launch whose blocks may be worth executing independently."""
-    count = options.block_num * options.ranks
-    fewest = 2 if options.jobs > 1 else FEWEST
-    return count >= fewest and options.commit == "program" and not observers
+SECONDS_TO_BIND = 8e-5
+"""Of one instruction, about, with its sanitizers."""
+LEAST_SHARE = 0.15
+"""Of binding in the work of a block, from which on it is worth it in one process."""
 
 
 def attempt(
@@ -54,8 +48,10 @@ def _executed(
     begin = time.process_time()
     _run(blocks, 0)
     rest = range(1, blocks.count)
-    seconds = (time.process_time() - begin) * len(rest)
-    jobs = min(options.jobs, int(seconds / LEAST_SECONDS))
+    seconds = time.process_time() - begin
+    jobs = min(options.jobs, int(seconds * len(rest) / LEAST_SECONDS))
+    if jobs < 2 and blocks.bound * SECONDS_TO_BIND < LEAST_SHARE * seconds:
+        raise Dependent("")
     cost = None
     if jobs > 1 and workers.can_fork():
         first = blocks.begin_rest()
@@ -75,6 +71,8 @@ def _executed(
 def _run(blocks: Blocks, block: int) -> None:
     try:
         blocks.run(block)
+    except BudgetError:
+        raise
     except (Trap, LimitError) as problem:
         raise Dependent(workers.STOPPED) from problem
 

@@ -140,6 +140,12 @@ class Blocks:
         if self.monitor is not None:
             begin_again(self.monitor)
 
+    @property
+    def bound(self) -> int:
+        """How many bindings are kept for the blocks that follow."""
+        cores = self.launch.machine.cores
+        return sum(len(cache) for core in cores for cache in core.bounds if cache is not None)
+
     def begin_rest(self) -> Done:
         """Return what the blocks so far gave, and forget it: what comes is told apart."""
         first = self.done()

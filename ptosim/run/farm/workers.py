@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import mmap
 import multiprocessing
-import os
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -25,13 +24,6 @@ def can_fork() -> bool:
     """True where processes can be forked, and this one may."""
     methods = multiprocessing.get_all_start_methods()
     return "fork" in methods and not multiprocessing.current_process().daemon
-
-
-def cores() -> int:
-    """Return how many cores of the machine this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager

@@ -255,6 +255,7 @@ class CostReport:
             "entry": self.entry,
             "cycles": self.cycles,
             "on_values": self.on_values,
+            "costs": self.table.overlay.to_dict() if self.table.overlay is not None else None,
             "mhz": self.mhz,
             "microseconds": round(self.microseconds, 3),
             "launch_microseconds": self.launch_microseconds,
