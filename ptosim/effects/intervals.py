@@ -1,4 +1,4 @@
-"""Sets of bytes as sorted intervals: rows (first byte, one past the last), none touching another."""
+"""Sets of bytes as sorted intervals: rows (first byte, one past the last), which do not touch."""
 
 from __future__ import annotations
 

@@ -163,7 +163,8 @@ class LoadedProgram:
             ranks = kept.get("ranks") if ranks is None else ranks
         options = RunOptions(
             1 if block_num is None else block_num, sanitize, timing, commit, uninit,
-            0 if seed is None else seed, max_instructions, 1 if ranks is None else ranks, in_place, jobs,
+            0 if seed is None else seed, max_instructions, 1 if ranks is None else ranks, in_place,
+            jobs,
         )  # fmt: skip
         with within(Limits(max_instructions, max_seconds, max_memory)):
             return self._launched(self.entry(entry), args, options, observers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ptosim.sanitize.clocks import Clocks
 from ptosim.sanitize.monitor import Monitor
-from ptosim.sanitize.shadow import ORIGIN, Atom, Shadow, WideShadow
+from ptosim.sanitize.shadow import ORIGIN, Atom, Shadow
 
 
 def begin_again(monitor: Monitor) -> None:

@@ -20,7 +20,8 @@ from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.machine.core import Core, Machine
 from ptosim.sanitize.monitor import Monitor
-from ptosim.semantics.base.orders import Notify, Signals
+from ptosim.semantics.base.binding import Binding
+from ptosim.semantics.base.orders import Barrier, Notify, SetFlag, Signals, WaitFlag
 
 MAX_NOTED = 8192
 """Accesses that are kept one by one."""
@@ -64,6 +65,12 @@ class GlobalReach:
         self._noted: set[Note] = set()
         self._sets: dict[tuple[int, bool], list[np.ndarray]] = {}
         self._known: dict[Bound, Note] = {}
+        self.to_forget: set[int] = set()
+        """Instructions whose bindings hold more of the block than operands: they are bound anew for
+        the next one."""
+        self._slots: set[tuple[int, int, int]] = set()
+        for buffer in machine.buffers:
+            buffer.watch = self._slot_of(buffer.number)
         for core in machine.cores:
             core.simt.watched = True
         for inst in program.insts:
@@ -80,6 +87,8 @@ class GlobalReach:
         if self.monitor is not None:
             self.monitor.bind(core, inst, bound)
         binding = first.binding
+        if _holds_state(binding):
+            self.to_forget.add(inst.pc)
         if isinstance(binding.sync, (Notify, Signals)):
             raise Dependent(f"'{inst.operation.name}' is for signals between blocks")
         commit = bound.commit
@@ -163,6 +172,10 @@ class GlobalReach:
                 parts = tuple(one.parts)
             yield one.where, is_written, parts
 
+    def _slot_of(self, number: int) -> Callable[[int, int], None]:
+        """Note slots of FIFOs, which both ends use: as written."""
+        return lambda start, stop: self._slots.add((number, start, stop))
+
     def _add(self, note: Note) -> None:
         self._noted.add(note)
         if len(self._noted) >= MAX_NOTED:
@@ -171,6 +184,9 @@ class GlobalReach:
     def _fold(self) -> None:
         """Put what was noted one by one together."""
         parts: dict[tuple[int, bool], list[Strided]] = {}
+        for number, start, stop in self._slots:
+            parts.setdefault((number, True), []).append(Strided(start, stop - start))
+        self._slots.clear()
         for note in self._noted:
             for number, is_written, some in note.parts:
                 parts.setdefault((number, is_written), []).extend(some)
@@ -187,3 +203,13 @@ class GlobalReach:
             found[is_written][number] = union(sets)
         self._sets.clear()
         return found
+
+
+def _holds_state(binding: Binding) -> bool:
+    """True for ends of FIFOs, and events between cores, which have the block in their names."""
+    if isinstance(binding.sync, (SetFlag, WaitFlag, Barrier)):
+        return False
+    return bool(
+        binding.sync is not None or binding.signals or binding.awaits or binding.made
+        or binding.at_issue is not None or binding.guard is not None
+    )  # fmt: skip

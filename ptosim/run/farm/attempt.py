@@ -54,7 +54,7 @@ def _executed(
         raise Dependent("")
     cost = None
     if jobs > 1 and workers.can_fork():
-        first = blocks.begin_rest()
+        first = blocks.taken()
         with workers.at_work(blocks, rest, jobs) as futures:
             if options.timing:
                 cost = cycles.report(front, profile, options, entry, args)
@@ -64,7 +64,7 @@ def _executed(
             cost = cycles.report(front, profile, options, entry, args)
         for block in rest:
             _run(blocks, block)
-        done = [blocks.done()]
+        done = [blocks.taken()]
     return _together(blocks, done, cost)
 
 

@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ptosim.effects.intervals import EMPTY, contains, union
+from ptosim.engine.core.engine import Engine
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass
-from ptosim.engine.core.engine import Engine
 from ptosim.machine.core import SLOT_BLOCK, Core, MachineState, restore, snapshot
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.overlay import WORD, Change, Overlay
 from ptosim.machine.pages import PAGE
 from ptosim.passes.frontend import Front
+from ptosim.passes.place.cores import has_abstract
 from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
 from ptosim.sanitize.again import begin_again
@@ -64,7 +65,7 @@ class BlockEngine(Engine):
 class OneBlock(Launch):
     """A launch with the cores of one block, which all blocks use; time is counted elsewhere."""
 
-    engine: BlockEngine
+    engine: BlockEngine  # type: ignore[reportIncompatibleVariableOverride]  # made by `start`
 
     def _clusters(self) -> Iterable[tuple[int, int]]:
         return [(0, 0)]
@@ -93,6 +94,8 @@ class Blocks:
     def __init__(
         self, front: Front, profile: Profile, options: RunOptions, entry: str, args: Args
     ) -> None:
+        if has_abstract(front.resolved.functions[entry]):
+            raise Dependent("types depend on the arguments")
         launch = self.launch = OneBlock(front, profile, options).prepare(entry, args)
         if launch.tile_inputs or launch.has_values():
             raise Dependent("arguments or results are tiles")
@@ -128,6 +131,10 @@ class Blocks:
         machine, launch = self.launch.machine, self.launch
         rank, number = divmod(block, self.per_rank)
         cluster, each = machine.clusters[0], len(machine.cores)
+        if rank != cluster.rank:
+            for core in machine.cores:
+                core.bounds[:] = [None] * len(core.bounds)
+                core.transfers.clear()
         cluster.block, cluster.rank = number, rank
         for core in machine.cores:
             core.number = block * each + core.index
@@ -136,6 +143,8 @@ class Blocks:
             for slot, held in launch.rank_slots[rank].items():
                 core.slots[slot] = held
             core.slots[SLOT_BLOCK] = number
+            for pc in self.reach.to_forget:
+                core.bounds[pc] = None
         self.engine.begin_again()
         if self.monitor is not None:
             begin_again(self.monitor)
@@ -146,7 +155,7 @@ class Blocks:
         cores = self.launch.machine.cores
         return sum(len(cache) for core in cores for cache in core.bounds if cache is not None)
 
-    def begin_rest(self) -> Done:
+    def taken(self) -> Done:
         """Return what the blocks so far gave, and forget it: what comes is told apart."""
         first = self.done()
         self.overlay.settle()
@@ -158,10 +167,10 @@ class Blocks:
     def done(self) -> Done:
         """Return what the blocks so far gave. Raises Dependent where memory was reached that their
         accounts do not have."""
-        changes = [
-            self.overlay.change(number, union([r.written[number] for r in self.reaches]))
-            for number in sorted({n for r in self.reaches for n in r.written})
-        ]
+        written: dict[int, list[np.ndarray]] = {}
+        for number, rows in (item for r in self.reaches for item in r.written.items()):
+            written.setdefault(number, []).append(rows)
+        changes = [self.overlay.change(n, union(rows)) for n, rows in written.items()]
         for buffer in self.launch.machine.buffers:
             if not self._is_accounted(buffer):
                 raise Dependent(f"what the blocks reach of `{buffer.name}` is not known")

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import mmap
 import multiprocessing
+import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 
 from ptosim.ground.errors import PtosimError
 from ptosim.run.farm.blocks import Blocks, Done
@@ -21,9 +23,11 @@ _stop: mmap.mmap | None = None
 
 
 def can_fork() -> bool:
-    """True where processes can be forked, and this one may."""
+    """True where processes can be forked, and this one may: it is no worker itself, and has no
+    other thread that could hold a lock meanwhile."""
     methods = multiprocessing.get_all_start_methods()
-    return "fork" in methods and not multiprocessing.current_process().daemon
+    alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
+    return "fork" in methods and alone
 
 
 @contextmanager
@@ -40,7 +44,7 @@ def at_work(blocks: Blocks, rest: range, jobs: int) -> Iterator[list[Future[Done
         with warnings.catch_warnings():
             # Threads of BLAS are idle while we fork, and it sets itself up anew in the child.
             warnings.simplefilter("ignore", DeprecationWarning)
-            futures = [executor.submit(_work, *cut) for cut in zip(cuts, cuts[1:], strict=False)]
+            futures = [executor.submit(_work, *cut) for cut in pairwise(cuts)]
         yield futures
     finally:
         _stop[0] = 1
@@ -59,4 +63,4 @@ def _work(start: int, stop: int) -> Done:
             blocks.run(block)
         except PtosimError as problem:
             raise Dependent(STOPPED) from problem
-    return blocks.done()
+    return blocks.taken()  # this process may get others
