@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rich.table import Table
 from rich.text import Text
 
-from ptosim.views.table import table
+from ptosim.views.table import Table, table
 
 
 class Unbroken(NamedTuple):
