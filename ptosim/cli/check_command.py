@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selectio
 from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.parts import parts
@@ -108,8 +109,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Check every file on every target asked for; of a folder, all programs in it."""
     _refuse_contradictions(options)
     if options.watch:
-        return watch(lambda: _paths(options.files), lambda: _run(options, terminal), terminal)
+        return watch(lambda: _paths(options.files), lambda: _again(options, terminal), terminal)
     return _run(options, terminal)
+
+
+def _again(options: argparse.Namespace, terminal: Terminal) -> int:
+    from ptosim.cli.alarm import in_force
+
+    with in_force(shared.limits_of(options)):
+        return _run(options, terminal)
 
 
 def _run(options: argparse.Namespace, terminal: Terminal) -> int:

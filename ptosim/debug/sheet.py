@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from rich.text import Text
 
+from ptosim.ground.records import dataclass
 from ptosim.views.table import Table, table
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.pipes.steps import PIPES
+from ptosim.timing.pipes.timers import CoreTimer
 from ptosim.timing.report.alike import alike_cores
 from ptosim.timing.report.totals import CostReport
 from ptosim.views.table import SHOWN, Table, table
@@ -43,13 +43,24 @@ def lane(core: CoreTimer, pipe: int, total: int, width: int = WIDTH) -> str:
     """Return one pipe's busy time over the makespan, a character for each part of it."""
     busy = [0.0] * width
     each = max(total, 1) / width
-    for step, start, end in zip(core.steps, core.starts, core.ends, strict=True):
-        if step.pipe != pipe:
-            continue
-        for column in range(int(start / each), min(int((end - 1) / each) + 1, width)):
+    for start, end, more, moved in core.stretches(pipe):
+        last = end + more * moved
+        for column in range(int(start / each), min(int((last - 1) / each) + 1, width)):
             low, high = column * each, (column + 1) * each
-            busy[column] += max(min(end, high) - max(start, low), 0)
+            if more:
+                again = (start, end - start, more, moved)
+                busy[column] += _busy(high, *again) - _busy(low, *again)
+            else:
+                busy[column] += max(min(end, high) - max(start, low), 0)
     return "".join(_shade(b / each) for b in busy)
+
+
+def _busy(until: float, start: int, length: int, more: int, moved: int) -> float:
+    """The cycles until then that a pipe was busy with something that repeats."""
+    if until <= start:
+        return 0.0
+    number = min(int((until - start) // moved), more) if moved else more
+    return number * length + min(until - start - number * moved, length)
 
 
 def _shade(share: float) -> str:

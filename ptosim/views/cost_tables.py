@@ -37,6 +37,7 @@ def renderables(
     if what_if:
         changed = ", ".join(f"{k}={v:g}" for k, v in what_if.items())
         parts.append(Text(f"what if: {changed}", style="bold"))
+    parts += [Text(f"figures: {r.table.overlay.title}") for _, r in timed if r.table.overlay]
     wanted = [*views, *([_VIEW_OF_BY[by]] if by else [])]
     reports = [report for _, report in timed]
     if "summary" in wanted:

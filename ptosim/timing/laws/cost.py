@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.shapes import VectorWork
 
 

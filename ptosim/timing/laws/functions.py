@@ -12,9 +12,9 @@ distance are fitted to its profile).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ptosim.ground.isa.costs import CostRow, CostTable, lowest_confidence
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.laws.shapes import TileShape

@@ -10,8 +10,7 @@ theirs, nobody has published a measurement).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.casts import conversion_stage, dequantising_stage
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.functions import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ptosim.timing.pipes.model import CoreTimer
+from ptosim.ground.records import dataclass
+from ptosim.timing.pipes.timers import CoreTimer
 
 T = TypeVar("T")
 _NAME = re.compile(r"(?P<of>(?:rank \d+ )?)block (?P<block>\d+) (?P<unit>\w+)")
@@ -32,7 +32,8 @@ def alike_cores(cores: Iterable[CoreTimer]) -> list[Alike[CoreTimer]]:
 
 def _conduct(core: CoreTimer) -> Hashable:
     sites = tuple((s.site.pc, s.pipe, s.cost.cycles) for s in core.steps)
-    return hash(sites), core.starts.tobytes(), core.ends.tobytes()
+    again = tuple((r.first, r.count, r.starts.tobytes()) for r in core.repeats)
+    return hash(sites), core.starts.tobytes(), core.ends.tobytes(), again
 
 
 def joined(found: Sequence[tuple[str, Hashable, T]]) -> list[Alike[T]]:

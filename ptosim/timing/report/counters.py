@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ptosim.timing.pipes.model import CoreTimer
+from ptosim.timing.pipes.timers import CoreTimer
 
 Change = tuple[int, int]
 """A cycle, and by how much the level changes there."""

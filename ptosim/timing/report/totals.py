@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
 from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.cost import Cost, Movement
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.steps import PIPES, Step
@@ -102,7 +103,7 @@ class CostReport:
         return [
             (step, count, core.index)
             for core in self.model.cores
-            for step, count in Counter(core.steps).items()
+            for step, count in core.executed().items()
         ]
 
     # -- tables -----------------------------------------------------------------------------------
@@ -113,10 +114,7 @@ class CostReport:
         found = []
         total = max(self.cycles, 1)
         for core in self.model.cores:
-            busy, count = [0] * len(PIPES), [0] * len(PIPES)
-            for step, start, end in zip(core.steps, core.starts, core.ends, strict=True):
-                busy[step.pipe] += end - start
-                count[step.pipe] += 1
+            count, busy = core.work()
             for pipe, name in enumerate(PIPES):
                 stalls = {r: n for (p, r), n in core.stalls.items() if p == pipe}
                 if count[pipe]:
@@ -257,6 +255,7 @@ class CostReport:
             "entry": self.entry,
             "cycles": self.cycles,
             "on_values": self.on_values,
+            "costs": self.table.overlay.to_dict() if self.table.overlay is not None else None,
             "mhz": self.mhz,
             "microseconds": round(self.microseconds, 3),
             "launch_microseconds": self.launch_microseconds,
