@@ -94,7 +94,7 @@ def _read(options: argparse.Namespace) -> None:
     """Take options from the file; those of the command line were parsed before and are replaced."""
     try:
         table = tomllib.loads(Path(options.task).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except (OSError, ValueError) as problem:  # ValueError: no TOML, or a number of many digits
         raise UsageError(f"{options.task}: {problem}") from problem
     known = {k.replace("_", "-") for k in vars(options)} - {"task", "subcommand", "command"}
     for key, value in table.items():
