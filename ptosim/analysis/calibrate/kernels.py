@@ -23,7 +23,7 @@ time."""
 _MEMORY = 64
 
 
-@dataclass
+@dataclass(slots=True)
 class Kernel:
     """A program with its arguments. Blocks are those of the table unless they are given."""
 
