@@ -9,12 +9,19 @@ from ptosim.timing.laws.shapes import VectorWork
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A part of an operation: a vector instruction and its repeats, a transfer, a start-up."""
+    """A part of an operation: vector instructions, a transfer, a start-up.
+
+    `count` is how many instructions are executed (of a transfer its bursts), `repeats` how many
+    repeats of 256 bytes they process in all; where an instruction is one repeat, as on A5, they are
+    the same, and what is no vector instruction has none. The cycles of a stage that is `shared` are
+    its share of one pipelined loop, which it goes through together with the others."""
 
     name: str
     cycles: float
     count: int = 1
     confidence: str = "derived"
+    repeats: int = 0
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

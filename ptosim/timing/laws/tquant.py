@@ -10,8 +10,9 @@ theirs, nobody has published a measurement).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ptosim.ground.isa.dtypes import dtype
 from ptosim.timing.laws.casts import conversion_stage, dequantising_stage
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.functions import (
@@ -22,15 +23,16 @@ from ptosim.timing.laws.functions import (
     loop_stages,
     nest_by_rows,
 )
-from ptosim.timing.laws.repeats import instruction_stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.laws.shapes import TileShape
+from ptosim.timing.laws.spread import spread_and_combine
 
 LANES = 64
 """f32 elements of a repeat."""
 
 GROUP = 32
 """Elements that share an exponent."""
+
 
 
 # -- A2/A3 -----------------------------------------------------------------------------------------
@@ -42,21 +44,23 @@ def quant_repeats(request: Request) -> Cost:
     dst = request.shape.tile("dst")
     assert src is not None
     assert dst is not None
-    table = request.table
-    convert = table["instruction.vconv"]
-    whole = TileShape(dst.type, src.rows, src.cols)
-    stages = _spread_and_combine(request, "scale", "vmul", src)
+    convert = request.table["instruction.vconv"]
+    narrow = TileShape(dst.type, src.rows, src.cols)
+    half = TileShape(replace(src.type, dtype=dtype("f16")), src.rows, src.cols)
+    steps = spread_and_combine(request, "multiply by the scale", "vmul", src)
     if _has_offset(request, dst):
-        stages += _spread_and_combine(request, "offset", "vadd", src)
-    stages += [
+        steps += spread_and_combine(request, "add the offset", "vadd", src)
+    steps += [
         conversion_stage(request, "f32 to s32", convert, src, src),
         dequantising_stage(request, src, src),
+        conversion_stage(request, f"f16 to {dst.dtype}", convert, half, narrow),
     ]
-    repeats = src.rows * -(-src.cols // (2 * LANES))
-    stages.append(instruction_stage(f"f16 to {dst.dtype}", convert, repeats, whole))
-    barrier = table["machine.barrier"]["cycles"]
-    joined = [Stage(s.name, s.cycles + barrier, s.count, "derived") for s in stages]
-    return request.cost(joined, latency=convert["start"], work=src.rows * src.cols * len(stages))
+    row = request.table["machine.barrier"]
+    wait = Stage("barrier", row["cycles"], 1, row.confidence)
+    stages = [stage for step in steps for stage in (step, wait)]
+    return _derived(
+        request, stages, src.rows * src.cols * len(steps), latency=convert["start"]
+    )
 
 
 def _has_offset(request: Request, dst: TileShape) -> bool:
@@ -64,22 +68,6 @@ def _has_offset(request: Request, dst: TileShape) -> bool:
     if request.shape.tile("offset") is not None:
         return True
     return request.shape.attrs.get("quant_type") is None and dst.dtype.kind == "uint"
-
-
-def _spread_and_combine(
-    request: Request, name: str, instruction: str, src: TileShape
-) -> list[Stage]:
-    """A value for each row goes to a block of 32 bytes, then meets the row."""
-    table = request.table
-    spread = table["instruction.vbrcb"]
-    row = request.instruction(instruction, src)
-    blocks = -(-src.rows // 8)
-    repeats = src.rows * -(-src.cols // LANES)
-    verb = "multiply" if instruction == "vmul" else "add"
-    return [
-        instruction_stage(f"spread the {name}", spread, blocks, src),
-        instruction_stage(f"{verb} by the {name}", row, repeats, src),
-    ]
 
 
 # -- A5 --------------------------------------------------------------------------------------------
@@ -202,10 +190,10 @@ def _scaled_16(count: int, bits: int, half: bool) -> Phase:
     return Phase(name, -(-count // 256), 2, 1, body)
 
 
-def _derived(request: Request, stages: list[Stage], work: int) -> Cost:
+def _derived(request: Request, stages: list[Stage], work: int, latency: float = 0) -> Cost:
     """Nobody has published a measured TQUANT: no stage is better than derived."""
     weaker = [
-        Stage(s.name, s.cycles, s.count, "derived" if s.confidence != "assumed" else "assumed")
+        replace(s, confidence="derived" if s.confidence != "assumed" else "assumed")
         for s in stages
     ]
-    return request.cost(weaker, work=work)
+    return request.cost(weaker, latency=latency, work=work)
