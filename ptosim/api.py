@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.expand.logical.spills import spills
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.lint import lints

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from ptosim.analysis.memory_map import memory_map
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import ProgramError, PtosimError, Trap, UnsupportedError, UsageError
 from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.records import dataclass
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, compare
 from ptosim.run.program import LoadedProgram

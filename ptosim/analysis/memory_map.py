@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ptosim.effects.operands import bound_values
@@ -19,6 +19,7 @@ from ptosim.ground.ir.core import Value
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.isa.targets import SpaceDef, machine
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef

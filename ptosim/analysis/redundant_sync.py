@@ -5,13 +5,13 @@ price, the cycles of the program with and without it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, finding
 from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.following import follow

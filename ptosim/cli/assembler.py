@@ -7,9 +7,9 @@ Source: PTO assembler (PTOAS) of August 2026, its options and the words with whi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 
 _LEVELS = {"level1": "1", "level2": "2", "level3": "3"}
 _SYNC = (

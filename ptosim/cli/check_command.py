@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selectio
 from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.run.parts import parts

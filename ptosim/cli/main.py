@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import NoReturn
 from ptosim.cli import assembler, streams
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.threads import tell_blas, wanted_threads
 from ptosim.ground.version import __version__
 
 # Subcommand -> what it does; the module `ptosim.cli.<name>` has `configure` and `run`.
@@ -44,6 +46,8 @@ reached; 70 internal error; 130 interrupted"""
 
 def console() -> NoReturn:
     """Entry point of the installed script."""
+    with contextlib.suppress(UsageError):  # which `main` tells of
+        tell_blas()
     sys.exit(main(sys.argv[1:]))
 
 
@@ -60,6 +64,7 @@ def main(argv: Sequence[str]) -> int:
         return 2
     terminal = Terminal(options)
     try:
+        wanted_threads()
         return _command(options.command).run(options, terminal)
     except BrokenPipeError:
         # The reader of our output is gone (`ptosim … | head`); not an error of ours.

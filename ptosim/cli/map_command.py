@@ -16,7 +16,7 @@ from ptosim.ground.errors import ProgramError, rejected
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.run.program import LoadedProgram
 from ptosim.views.header import header, header_line
-from ptosim.views.map_html import page
+from ptosim.views.map_html import map_page
 from ptosim.views.map_text import renderables
 
 _BUDGET = ("PTO4001", "PTO4352", "PTO4353")
@@ -66,5 +66,5 @@ def _text(report: _Report, terminal: Terminal) -> str:
 FORMATS: Formats[_Report] = {
     "text": _text,
     "json": data(lambda report: {**report.fields, **report.found.to_dict()}),
-    "html": text(lambda report: page(report.found, header_line(report.fields))),
+    "html": text(lambda report: map_page(report.found, header_line(report.fields))),
 }

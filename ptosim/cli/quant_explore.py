@@ -18,7 +18,7 @@ from ptosim.views.table import Part, table
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC or randn:dtype:RxC[:seed]; rows
 are those of its last dimension. Every line is a generated program that was run: SQNR is that of its
 codes, buffer what its tiles take of UB, cycles those of the whole tensor. `-o FILE.html` writes a
-page with error histograms and scale maps."""
+page with SQNR against bytes and cycles, error histograms over one axis, and scale maps."""
 _KIB = 1024
 
 
@@ -77,10 +77,12 @@ def _renderables(report: _Report) -> list[Part]:
 
 
 def _page(report: _Report) -> str:
-    from ptosim.views.quant_page import page
+    from ptosim.views.quant_page import Tried, quant_page
 
-    pictures = [(c.format.name, c.error, c.scales) for c in report.found]
-    return page(report.title, _head(report.targets), report.rows(), pictures)
+    tried = [
+        Tried(c.format.name, c.sqnr, c.bytes, c.cycles, c.error, c.scales) for c in report.found
+    ]
+    return quant_page(report.title, _head(report.targets), report.rows(), tried)
 
 
 def _fields(c: Candidate) -> dict[str, object]:

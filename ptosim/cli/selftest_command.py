@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data
@@ -13,6 +13,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import ProgramError, PtosimError
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import Status
+from ptosim.ground.records import dataclass
 from ptosim.run.choices import Choices
 from ptosim.run.compare import compare
 from ptosim.run.sources import shipped_names

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, PackedDType, TileType
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, strided_view
 from ptosim.machine.storage import from_bytes, unpack_nibbles

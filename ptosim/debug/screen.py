@@ -4,10 +4,10 @@ has."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
 from ptosim.debug.sheet import Part, Unbroken
+from ptosim.ground.records import dataclass
 from ptosim.views.console import text_console, text_of
 
 

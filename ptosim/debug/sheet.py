@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
+from ptosim.ground.records import dataclass
 from ptosim.views.table import table
 
 

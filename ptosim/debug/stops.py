@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ptosim.debug.expressions import Expression, Unavailable, fingerprint, truth
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ptosim.effects.touch import Touch
+from ptosim.ground.records import dataclass
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
 

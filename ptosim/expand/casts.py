@@ -6,14 +6,13 @@ repaired with a select: with saturation it makes 0 of NaN, the tile operation ke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptosim.expand import fp4
 from ptosim.expand.expansions import expansion
 from ptosim.expand.operands import NotExpandable, TileUse, row_major, tile, valid, word
 from ptosim.expand.writer import Writer, bits, vreg
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.conversions import conversion, conversion_name, saturation
+from ptosim.ground.records import dataclass
 
 _LETTERS = {
     "RINT": "R", "CAST_RINT": "R", "ROUND": "A", "FLOOR": "F", "CEIL": "C", "TRUNC": "Z",

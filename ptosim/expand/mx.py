@@ -6,14 +6,13 @@ are. Stages 1 and 2 meet in the scratch tile of the maxima, stages 2 and 3 in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptosim.expand import fp4
 from ptosim.expand.expansions import expansion
 from ptosim.expand.int8 import int8
 from ptosim.expand.operands import NotExpandable, TileUse, tile, valid, word
 from ptosim.expand.writer import Writer
 from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.records import dataclass
 
 GROUP = 32
 _ALGORITHMS = {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptosim.expand.writer import Writer
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import TileType
+from ptosim.ground.records import dataclass
 
 
 class NotExpandable(Exception):

@@ -8,10 +8,11 @@ formula step by step on the vector unit; its results are those of the system for
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.records import dataclass
 from ptosim.interop.program_text import FunctionText, TileText, TypedName
 from ptosim.quant.storage import Storage
 

@@ -6,8 +6,7 @@ quantisation word for the tensor or for each column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ptosim.ground.records import dataclass
 from ptosim.interop.kernels import up
 from ptosim.interop.program_text import FunctionText, TileText, TypedName
 from ptosim.numerics.fixpipe import word_of_scale

@@ -5,12 +5,13 @@ Every figure is that of a generated program: its codes are read back, dequantise
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import ml_dtypes
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.records import dataclass
 from ptosim.interop import chains, kernels
 from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import matrix

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ptosim.api import load
 from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.records import dataclass
 
 Argument = np.ndarray | int | float
 

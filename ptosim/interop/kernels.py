@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.interop import chains, requant
 from ptosim.interop.chains import Affine
 from ptosim.interop.program_text import FunctionText, TileText, TypedName

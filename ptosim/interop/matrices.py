@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.quant.granularity import check_blocks, normal_axis, spread
 
 WIDTH = 512

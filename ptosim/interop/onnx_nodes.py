@@ -8,11 +8,12 @@ bytes), computes the scalars of DynamicQuantizeLinear, and sums constant weights
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.records import dataclass
 from ptosim.interop import cube_kernels, host_ops, requant
 from ptosim.interop.chains import unsupported
 from ptosim.interop.kernel_runner import KernelRunner, factor_of, halves

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UnsupportedError
+from ptosim.ground.records import dataclass
 from ptosim.interop.chains import unsupported
 from ptosim.interop.generated import Ran
 from ptosim.interop.kernel_runner import KernelRunner

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+
+from ptosim.ground.records import dataclass
 
 
 class TypedName(NamedTuple):

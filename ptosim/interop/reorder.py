@@ -6,10 +6,11 @@ so that each of their scales belongs to a row."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import Matrix
 from ptosim.quant import metrics

@@ -6,8 +6,7 @@ scale by scale, bias and post-operation in f32, reciprocal, zero point before ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ptosim.ground.records import dataclass
 from ptosim.interop import chains
 from ptosim.interop.chains import Affine, Parameter, apply
 from ptosim.interop.program_text import FunctionText, TileText

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.isa.targets import MachineDef
+from ptosim.ground.records import dataclass
 from ptosim.machine.fifo import Fifos
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.simt import SimtState

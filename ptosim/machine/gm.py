@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ptosim.ground.ir.types import DType
-from ptosim.machine.pages import LARGE, Pages
+from ptosim.ground.records import dataclass
+from ptosim.machine.pages import LARGE, Kept, Origin, Pages
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.unknown import NeedsValue
 
@@ -34,6 +35,13 @@ class GmBuffer:
         """Return a buffer with the content of bytes that nothing of the launch may change."""
         if len(origin) < LARGE:
             return cls(number, name, origin.copy(), dtype, shape)
+        return cls.lazy(number, name, Kept(origin), dtype, shape)
+
+    @classmethod
+    def lazy(
+        cls, number: int, name: str, origin: Origin, dtype: DType, shape: tuple[int, ...]
+    ) -> GmBuffer:
+        """Return a buffer whose pages get their content when something reaches them."""
         pages = Pages(origin)
         return cls(number, name, pages.memory, dtype, shape, pages=pages)
 

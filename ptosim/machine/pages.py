@@ -1,50 +1,94 @@
-"""Large arrays of a caller as global memory: a page is copied when something reaches it.
+"""Large arrays as global memory: a page gets its content when something reaches it.
 
 A launch must not change the arrays that it is given. Small ones are copied; of a large one, a cache
-of keys or a table of weights, a kernel touches a window, so memory and time follow the window."""
+of keys or a table of weights, a kernel touches a window, so memory and time follow the window. The
+same holds for data that is made up: what nothing reads is not made."""
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
 PAGE = 64 << 10
-"""Bytes that are copied at a time."""
+"""Bytes that get their content at a time."""
 LARGE = 4 << 20
-"""Arrays of fewer bytes are copied at once."""
+"""Arrays of fewer bytes are copied, or made, at once."""
+
+
+class Origin(Protocol):
+    """Where pages have their content from. Nothing may change what it says meanwhile."""
+
+    size: int
+    """Its bytes."""
+    unit: int
+    """Bytes that are best asked for at once: a multiple of PAGE."""
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Return bytes [start, stop), which begin and end at a unit or at the end; flat uint8."""
+        ...
+
+
+class Kept:
+    """The bytes of an array of the caller."""
+
+    __slots__ = ("array", "size")
+    unit = PAGE
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.size = len(array)
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Return bytes [start, stop)."""
+        return self.array[start:stop]
 
 
 class Pages:
-    """Memory of the size of `origin`, and which of its pages have the content of it. Nothing may
-    change `origin` meanwhile."""
+    """Memory of the size of `origin`, and which of its pages have the content of it."""
 
     __slots__ = ("memory", "missing", "origin")
 
-    def __init__(self, origin: np.ndarray) -> None:
+    def __init__(self, origin: Origin) -> None:
         self.origin = origin
-        self.memory = np.frombuffer(mmap.mmap(-1, len(origin)), np.uint8)  # costs what is touched
-        self.missing = np.ones(-(-len(origin) // PAGE), bool)
+        self.memory = np.frombuffer(private_memory(origin.size), np.uint8)
+        self.missing = np.ones(-(-origin.size // PAGE), bool)
+
+    @property
+    def kept(self) -> np.ndarray | None:
+        """The bytes of the caller's array; None for data that is made up."""
+        return self.origin.array if isinstance(self.origin, Kept) else None
 
     @property
     def brought(self) -> int:
-        """How many pages were copied."""
+        """How many pages have their content."""
         return len(self.missing) - int(self.missing.sum())
 
     def bring(self, start: int, stop: int) -> None:
-        """Copy the pages of bytes [start, stop) that are missing."""
+        """Give the pages of bytes [start, stop) their content where they have none."""
         first, last = max(start, 0) // PAGE, -(-stop // PAGE)
         for page in np.flatnonzero(self.missing[first:last]) + first:
-            place = slice(int(page) * PAGE, (int(page) + 1) * PAGE)
-            self.memory[place] = self.origin[place]
-        self.missing[first:last] = False
+            if self.missing[page]:
+                self._bring_unit(int(page) * PAGE)
+
+    def _bring_unit(self, place: int) -> None:
+        """Fill the missing pages of the unit that a byte is in."""
+        unit = self.origin.unit
+        start = place // unit * unit
+        content = self.origin.read(start, min(start + unit, self.origin.size))
+        for page in range(start // PAGE, -(-(start + len(content)) // PAGE)):
+            if self.missing[page]:
+                at = page * PAGE
+                self.memory[at : at + PAGE] = content[at - start : at - start + PAGE]
+                self.missing[page] = False
 
     def bring_rows(
         self, start: int, shape: Sequence[int], strides: Sequence[int], size: int
     ) -> None:
-        """Copy the missing pages of an array of elements of `size` bytes, row by row where its rows
-        are pages apart."""
+        """Bring the missing pages of an array of elements of `size` bytes, row by row where its
+        rows are pages apart."""
         starts = np.full(1, start, np.int64)
         low = run = 0
         for count, stride in zip(shape, strides, strict=True):
@@ -57,13 +101,41 @@ class Pages:
             self.bring(int(first) + low, int(first) + run + size)
 
     def bring_places(self, places: np.ndarray, size: int) -> None:
-        """Copy the missing pages of elements of `size` bytes, by their numbers."""
+        """Bring the missing pages of elements of `size` bytes, by their numbers."""
         for page in np.unique(places // (PAGE // size)):
             self.bring(int(page) * PAGE, (int(page) + 1) * PAGE)
 
+    def pieces(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the pages that have content, each with its first byte."""
+        for page in np.flatnonzero(~self.missing):
+            at = int(page) * PAGE
+            yield at, self.memory[at : at + PAGE]
+
+    def glimpse(self, size: int) -> np.ndarray:
+        """Return so many of the first bytes, within a page; brings nothing."""
+        if not self.missing[0]:
+            return self.memory[:size]
+        return self.origin.read(0, min(self.origin.unit, self.origin.size))[:size]
+
     def is_changed(self) -> bool:
         """True if a byte is another one than at first."""
-        return any(
-            not np.array_equal(self.memory[at : at + PAGE], self.origin[at : at + PAGE])
-            for at in (int(page) * PAGE for page in np.flatnonzero(~self.missing))
-        )
+        return next(self.changes(), None) is not None
+
+    def changes(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield (first byte, page) of each page in which a byte is another one than at first."""
+        unit = self.origin.unit
+        start, content = -1, self.memory[:0]
+        for at, page in self.pieces():
+            if at // unit * unit != start:
+                start = at // unit * unit
+                content = self.origin.read(start, min(start + unit, self.origin.size))
+            if not np.array_equal(page, content[at - start : at - start + PAGE]):
+                yield at, page
+
+
+def private_memory(size: int) -> mmap.mmap:
+    """Return memory that costs what is touched of it, and that a process forked from this one has
+    for itself."""
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

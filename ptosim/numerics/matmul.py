@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptosim.numerics.blas import multiply
 from ptosim.numerics.choices import require
 from ptosim.numerics.codes import decode
 from ptosim.numerics.formats import lookup
@@ -59,7 +60,7 @@ def product(
     if left.dtype.kind == "i":
         return _integers(left, right, start)
     if order == "f64":
-        total = left @ right
+        total = multiply(left, right)
         if start is not None:
             total = total + start.astype(np.float64)
         result = total.astype(np.float32)
@@ -71,7 +72,7 @@ def product(
 def _integers(left: np.ndarray, right: np.ndarray, start: np.ndarray | None) -> np.ndarray:
     # BLAS has no integers: sums of 256 8-bit products stay below 2^24, all others below 2^53.
     kind = np.float32 if left.shape[1] <= 256 else np.float64
-    total = (left.astype(kind) @ right.astype(kind)).astype(np.int64)
+    total = multiply(left.astype(kind), right.astype(kind)).astype(np.int64)
     if start is not None:
         total = total + start
     return total.astype(np.int32)
@@ -85,7 +86,7 @@ def _stepwise(
     if start is not None:
         total[:] = start
     for k in range(0, left.shape[1], step):
-        part = left[:, k : k + step] @ right[k : k + step]
+        part = multiply(left[:, k : k + step], right[k : k + step])
         # A single product is rounded before it is added, the sum of a block with the accumulator.
         total = (
             (total + part.astype(np.float32)) if step == 1 else (total + part).astype(np.float32)

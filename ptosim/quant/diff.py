@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.records import dataclass
 from ptosim.quant import metrics
 from ptosim.quant.granularity import covering, spread
 from ptosim.quant.inverse import dequantize

@@ -8,10 +8,10 @@ out in bulk and shown where a single element is explained.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.numerics.rounding import to_integral
 from ptosim.quant.granularity import Cover, part_of, pieces
 from ptosim.quant.parameters import Narrow, Parameters, narrowed, wrap

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 
 PIECE = 1 << 16
 """Elements that are worked on at a time: the temporaries of a piece stay in the second-level

@@ -9,12 +9,11 @@ computed with them, they are converted first."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 from ptosim.quant.inverse import dequantize
 from ptosim.quant.quantize import as_array, quantize
 from ptosim.quant.storage import ElementType, storage

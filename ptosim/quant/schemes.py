@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError, UsageError
 from ptosim.ground.isa.data import read_toml
 from ptosim.ground.nearest import nearest
+from ptosim.ground.records import dataclass
 
 _FILE = "quant/schemes.toml"
 _CHOICES = {

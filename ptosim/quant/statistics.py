@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 from ptosim.quant.fake_quant import fake_quant_type
 from ptosim.quant.granularity import normal_axis
 from ptosim.quant.mlir.floats import float_text

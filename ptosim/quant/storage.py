@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import ml_dtypes
@@ -11,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

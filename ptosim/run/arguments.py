@@ -6,12 +6,11 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ptosim.ground.errors import LimitError, UsageError
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import (
@@ -25,7 +24,9 @@ from ptosim.ground.ir.types import (
     Type,
     VectorType,
 )
+from ptosim.ground.records import dataclass
 from ptosim.machine.storage import argument_dtype, to_bytes
+from ptosim.run.made_up import CHUNK, LazyArray, RandomPages, is_lazy
 from ptosim.semantics.scalar.numbers import rounder, wrap
 from ptosim.semantics.tile.quant_casts import uniform
 
@@ -93,7 +94,7 @@ def match(
 
 def scalar_argument(name: str, type_: ScalarType, value: Any) -> Any:
     """Return a scalar argument in the range and precision of its type."""
-    if isinstance(value, np.ndarray) and value.size != 1:
+    if isinstance(value, (np.ndarray, LazyArray)) and value.size != 1:
         raise UsageError(f"argument `{name}` is a scalar {type_}, not an array of {value.shape}")
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.item() if value.dtype.kind in "iufb" else float(value.reshape(()))
@@ -121,6 +122,8 @@ def array_argument(name: str, dtype: DType, value: Any) -> np.ndarray:
     file of such floats is read as), and Python numbers where every one is representable.
     """
     expected = argument_dtype(dtype)
+    if isinstance(value, LazyArray):
+        value = value.array()
     if isinstance(dtype, PackedDType) and getattr(value, "dtype", None) != expected:
         return _packed_argument(name, dtype, value)
     if not isinstance(value, (np.ndarray, np.generic)):
@@ -192,24 +195,17 @@ def tensor_shape(function: Function, value: Value, type_: VectorType) -> tuple[i
     return tuple(_TENSOR_SIZE if d is None else d for d in dims)
 
 
-MADE_UP_LIMIT = 1 << 28
-"""Elements of an argument that the caller leaves out."""
-
-
 def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """Return seeded data of an element type: normal floats, small integers, mid-range scales.
-    Raises LimitError for more than `MADE_UP_LIMIT` elements."""
-    if math.prod(shape) > MADE_UP_LIMIT:
-        raise LimitError(
-            f"{math.prod(shape)} elements of {dtype} are too many to make up; "
-            f"the limit is {MADE_UP_LIMIT}"
-        )
+    Raises LimitError for more than `MOST_BYTES`."""
+    is_lazy(dtype, shape)
     return by_chunks(lambda rng, count: _random(dtype, (count,), rng), rng, shape)
 
 
-CHUNK = 1 << 20
-"""Elements of generated data that are made at a time: what makes them takes several times their
-memory."""
+def random_pages(dtype: DType, shape: tuple[int, ...], name: str, seed: int) -> RandomPages:
+    """Return the same kind of data for a large argument, to be made where it is read."""
+    count = math.prod(shape)
+    return RandomPages(name, seed, dtype, count, lambda rng, n: _random(dtype, (n,), rng))
 
 
 def by_chunks(

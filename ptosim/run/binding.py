@@ -26,12 +26,14 @@ from ptosim.machine.core import (
     Machine,
 )
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.pages import LARGE
-from ptosim.machine.storage import as_bytes, from_bytes
+from ptosim.machine.pages import LARGE, Origin
+from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes
 from ptosim.machine.values import GmView
 from ptosim.run import arguments, results, sharing
 from ptosim.run.extents import Needed, missing_scalars, needed_elements, squeezed
+from ptosim.run.made_up import LazyArray, is_lazy
 from ptosim.run.options import RunOptions
+from ptosim.run.outputs import Unmade
 from ptosim.semantics.scalar.global_views import default_value, memref_view
 
 
@@ -213,29 +215,45 @@ class ArgumentBinding:
         needed: Needed | None,
     ) -> None:
         elem = type_.elem
-        if value.name in given:
-            array = arguments.array_argument(value.name, elem, given[value.name])
-            self._note_shape(value, array.shape, needed_elements(self.function, given))
-            if needed is not None and array.size < needed.elements:
-                raise UsageError(
-                    f"argument `{value.name}` has {array.size} elements; the program's views reach "
-                    f"{needed.elements}",
-                    help=f"pass at least {needed.elements} elements of {elem}",
-                )
-        elif needed is None:
+        if value.name not in given:
+            self._make_up(value, elem, given, needed)
+            return
+        held = given[value.name]
+        is_lazy = isinstance(held, LazyArray) and held.elem == elem
+        array = held if is_lazy else arguments.array_argument(value.name, elem, held)
+        self._note_shape(value, array.shape, needed_elements(self.function, given))
+        if needed is not None and array.size < needed.elements:
+            raise UsageError(
+                f"argument `{value.name}` has {array.size} elements; the program's views reach "
+                f"{needed.elements}",
+                help=f"pass at least {needed.elements} elements of {elem}",
+            )
+        if isinstance(array, LazyArray):
+            self._add_lazy(value, elem, array.origin(), array.shape)
+            return
+        data = as_bytes(array, elem)
+        is_own = not np.may_share_memory(data, held) if isinstance(held, np.ndarray) else True
+        is_own |= self.options.in_place and data.flags.writeable
+        self._add_buffer(value, elem, data, array.shape, is_own=is_own)
+
+    def _make_up(
+        self, value: Value, elem: DType, given: dict[str, Any], needed: Needed | None
+    ) -> None:
+        """Make the data of an array that is left out: of a large one where something reads it."""
+        if needed is None:
             raise UsageError(
                 f"argument `{value.name}` is left out and no view fixes its size",
                 help=self._to_paste(value, elem, given),
             )
+        key = self._key(value.name, self._rank)
+        self.generated[value.name] = _made_up(needed, elem)
+        if is_lazy(elem, needed.shape):
+            origin = arguments.random_pages(elem, needed.shape, key, self.options.seed)
+            self._add_lazy(value, elem, origin, needed.shape)
         else:
             array = arguments.random_array(elem, needed.shape, self.rng)
-            self.generated[value.name] = _made_up(needed, elem)
-        data = as_bytes(array, elem)
-        is_own = value.name not in given or not np.may_share_memory(data, given[value.name])
-        is_own |= self.options.in_place and data.flags.writeable
-        self._add_buffer(value, elem, data, array.shape, is_own=is_own)
-        buffer = self.machine.buffers[self.arrays[self._key(value.name, self._rank)].number]
-        buffer.made_up = value.name not in given
+            self._add_buffer(value, elem, as_bytes(array, elem), array.shape, is_own=True)
+        self.machine.buffers[self.arrays[key].number].made_up = True
 
     def _note_shape(
         self, value: Value, shape: tuple[int, ...], needed: Mapping[str, Needed]
@@ -287,16 +305,24 @@ class ArgumentBinding:
             buffers.append(GmBuffer.copy_of(number, key, data, elem, shape))
         self.arrays[key] = Argument(number, offset, len(data), elem, shape)
 
-    def _held(self, argument: Argument, *, at_end: bool) -> np.ndarray:
+    def _add_lazy(self, value: Value, elem: DType, origin: Origin, shape: tuple[int, ...]) -> None:
+        """Make memory that gets its content where something reaches it."""
+        key, number = self._key(value.name, self._rank), len(self.machine.buffers)
+        self.machine.buffers.append(GmBuffer.lazy(number, key, origin, elem, shape))
+        self.arrays[key] = Argument(number, 0, origin.size, elem, shape)
+
+    def _held(self, argument: Argument, *, at_end: bool) -> np.ndarray | Unmade:
         """Return what the array of an argument holds: a copy, except of a large one. Of that it is
         at the end the memory of the launch and, where nothing was written, the caller's own,
-        read-only."""
+        read-only; of generated data it makes what the run did not reach when it is asked for."""
         buffer, end = self.machine.buffers[argument.number], argument.offset + argument.size
-        pages = buffer.pages
-        if pages is not None and not pages.is_changed():
-            origin = from_bytes(pages.origin, argument.elem, argument.shape, copy=False)
+        kept = buffer.pages.kept if buffer.pages is not None else None
+        if kept is not None and buffer.pages is not None and not buffer.pages.is_changed():
+            origin = from_bytes(kept, argument.elem, argument.shape, copy=False)
             origin.flags.writeable = False
             return origin
+        if at_end and buffer.pages is not None and kept is None:
+            return _unmade(buffer, argument)
         data = buffer.part(argument.offset, end)
         copy = not at_end or (len(data) < LARGE and not self.options.in_place)
         return from_bytes(data, argument.elem, argument.shape, copy=copy)
@@ -325,6 +351,23 @@ class ArgumentBinding:
                 kind = "positive random"
             self.generated[value.name] = f"{rows}x{cols} {kind} elements of {type_.dtype}"
         self.tile_inputs[value.name] = array
+
+
+def _unmade(buffer: GmBuffer, argument: Argument) -> Unmade:
+    """The array of a buffer of which some pages may have no content yet."""
+    elem, pages = argument.elem, buffer.pages
+    assert pages is not None
+
+    def array(data: np.ndarray, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        return from_bytes(data, elem, shape or (len(data) * 8 // elem.bits,), copy=False)
+
+    return Unmade(
+        lambda: array(buffer.data, argument.shape),
+        argument_dtype(elem),
+        argument.shape,
+        lambda count: array(pages.glimpse(elem.bytes_for(count)))[:count],
+        lambda: [array(piece) for _, piece in pages.pieces()],
+    )
 
 
 def _made_up(needed: Needed, elem: DType) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 from ptosim.run.sidecar import Sidecar
 from ptosim.run.tolerance import Tolerance
-from ptosim.run.values import parse_spec
+from ptosim.run.values import parse_argument, parse_spec
 
 
 def kept_arguments(sidecar: Sidecar) -> dict[str, Any]:
     """Return the arguments by name. Raises UsageError for a SPEC that means nothing or a file that
     cannot be read."""
-    return {name: parse_spec(spec, sidecar.folder) for name, spec in sidecar.args.items()}
+    return {name: parse_argument(spec, sidecar.folder) for name, spec in sidecar.args.items()}
 
 
 def kept_expectations(sidecar: Sidecar) -> dict[str, tuple[Any, Tolerance]]:

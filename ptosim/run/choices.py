@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
+from ptosim.ground.records import dataclass
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.case import kept_arguments, kept_expectations
 from ptosim.run.options import RunOptions
@@ -14,7 +15,7 @@ from ptosim.run.program import LoadedProgram
 from ptosim.run.sidecar import OPTIONS, Sidecar, sidecar_of
 from ptosim.run.sources import open_source, source_path
 from ptosim.run.tolerance import Tolerance
-from ptosim.run.values import parse_spec
+from ptosim.run.values import parse_argument
 
 _RUN_OPTIONS = tuple(f.name for f in fields(RunOptions) if f.name != "in_place")
 
@@ -84,7 +85,7 @@ class Choices:
         args: dict[str, Any] = {}
         if self.sidecar is not None:
             args.update(kept_arguments(self.sidecar))
-        args.update((name, parse_spec(spec)) for name, spec in self.args.items())
+        args.update((name, parse_argument(spec)) for name, spec in self.args.items())
         return args
 
     def expected(self) -> dict[str, tuple[Any, Tolerance]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 from ptosim.run.tolerance import Tolerance
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run.costing import bridge_of, report_of

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ptosim.engine.core.symbolic import SymbolicEngine, Undecided
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import ProgramError, PtosimError, Trap, UnsupportedError, UsageError
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
 from ptosim.passes.frontend import Front
 from ptosim.run.options import RunOptions
@@ -120,6 +121,8 @@ def _walk(engine: SymbolicEngine, budget: int) -> str:
     while (core := engine.next_core()) is not None:
         if steps == budget:
             return f"left after {budget:,} instructions"
+        if engine.executed >= engine.meter.due:
+            engine.look(core)
         engine.step(core)
         steps += 1
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedErro
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine as machine_of
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import (
     SLOT_BLOCK,
     SLOT_BLOCK_NUM,
@@ -36,6 +37,7 @@ from ptosim.passes.rewrite import abstract
 from ptosim.run import arguments, results, sharing
 from ptosim.run.binding import Argument, ArgumentBinding
 from ptosim.run.options import Args, RunOptions
+from ptosim.run.outputs import Outputs
 from ptosim.sanitize.attach import attach
 from ptosim.sanitize.monitor import Monitor
 
@@ -236,9 +238,9 @@ class Launch(ArgumentBinding):
         tiles = (v for v in self.function.args if v.name in self.tile_inputs)
         return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
 
-    def outputs(self, *, at_end: bool = False) -> dict[str, np.ndarray]:
+    def outputs(self, *, at_end: bool = False) -> Outputs:
         """Return what every pointer argument and output tile holds now, by name."""
-        outputs = {name: self._held(a, at_end=at_end) for name, a in self.arrays.items()}
+        outputs = Outputs({n: self._held(a, at_end=at_end) for n, a in self.arrays.items()})
         core = self.machine.cores[0]
         for value in results.output_tiles(self.function):
             ref = core.slots[self.program.slots[value]]

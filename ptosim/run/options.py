@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 from ptosim.sanitize.options import parse as parse_sanitize
 
 MAX_INSTRUCTIONS = 100_000_000

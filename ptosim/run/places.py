@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 
 Path = tuple[str | int, ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
+from ptosim.ground.records import dataclass
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.place.cores import peer_functions
 from ptosim.passes.targets import check_target_word

@@ -4,12 +4,12 @@ another rank's (`@R:name`), or one that several arrays of the caller share."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

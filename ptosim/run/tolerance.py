@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ SPEC is `file.npy`, `file.npz:key`, `file.bin:dtype:RxC`, `zeros:dtype:RxC`, `on
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 from ptosim.run.arguments import by_chunks
+from ptosim.run.made_up import LazyArray, Make, is_lazy
 from ptosim.run.sharing import parse_alias
 
 
@@ -41,6 +43,17 @@ def check_writable(path: str) -> None:
 def dtype_like(array: np.ndarray) -> DType:
     """Return the first element type whose arrays look like this one."""
     return next(d for d in dtypes().values() if argument_dtype(d) == array.dtype)
+
+
+def parse_argument(spec: str, base: Path | None = None) -> Any:
+    """Return what `parse_spec` does, except for large random data: a `LazyArray`, which a launch
+    makes where it is read."""
+    kind, _, rest = spec.partition(":")
+    if kind in _RANDOM and rest:
+        dtype, shape, seed = _dtype_shape_seed(spec, rest)
+        if is_lazy(dtype, shape):
+            return LazyArray(dtype, shape, seed, _RANDOM[kind](dtype))
+    return parse_spec(spec, base)
 
 
 def parse_spec(spec: str, base: Path | None = None) -> Any:
@@ -107,28 +120,33 @@ def _cast(values: np.ndarray, dtype: DType) -> np.ndarray:
         return values.astype(argument_dtype(dtype))
 
 
-def _randn(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+def _randn(dtype: DType) -> Make:
     def some(rng: np.random.Generator, count: int) -> np.ndarray:
         values = rng.standard_normal(count).astype(np.float32)
         return _cast(values * 4 if dtype.is_integer else values, dtype)
 
-    return by_chunks(some, np.random.default_rng(seed), shape)
+    return some
 
 
-def _randint(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+def _randint(dtype: DType) -> Make:
     low, high = (0, 16) if dtype.kind == "uint" else (-8, 8)
-    return by_chunks(
-        lambda rng, count: _cast(rng.integers(low, high, count), dtype),
-        np.random.default_rng(seed),
-        shape,
-    )
+    return lambda rng, count: _cast(rng.integers(low, high, count), dtype)
+
+
+_RANDOM = {"randn": _randn, "randint": _randint}
+
+
+def _random(kind: str) -> Callable[[DType, tuple[int, ...], int], np.ndarray]:
+    def made(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray:
+        return by_chunks(_RANDOM[kind](dtype), np.random.default_rng(seed), shape)
+
+    return made
 
 
 _MAKERS = {
     "zeros": lambda dtype, shape, seed: np.zeros(shape, argument_dtype(dtype)),
     "ones": lambda dtype, shape, seed: _cast(np.ones(shape, np.float32), dtype),
-    "randn": _randn,
-    "randint": _randint,
+    **{kind: _random(kind) for kind in _RANDOM},
     "arange": lambda dtype, shape, seed: _cast(np.arange(math.prod(shape)).reshape(shape), dtype),
 }
 

@@ -4,7 +4,6 @@ note."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from ptosim.effects.account import HIDDEN, Bound, Effects, Reached, effects_of
 from ptosim.effects.storage import allocation_of
@@ -12,6 +11,7 @@ from ptosim.effects.strided import Strided, touched_bytes
 from ptosim.effects.touch import Touch
 from ptosim.engine.core.records import Inst
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.values import Memory
 from ptosim.sanitize.shadow import Footprint, Shadow

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 
 SCALAR = "S"

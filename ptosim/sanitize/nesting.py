@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.records import dataclass
 
 Path = list[tuple[Operation, int]]
 """The operations around one, outermost first, with the number of the region that it is in."""

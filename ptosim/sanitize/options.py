@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.nearest import nearest
+from ptosim.ground.records import dataclass
 
 KINDS = ("races", "bounds", "defined", "budget", "flags", "quant")
 

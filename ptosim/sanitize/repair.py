@@ -6,12 +6,11 @@ comes before the first in the text, in the body of the loop that carries the dep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptosim.ground.diagnostics.model import Fix
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.sanitize.nesting import Nesting, Path
 

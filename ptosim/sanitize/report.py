@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ptosim.effects.account import CLOBBERED, HIDDEN, PADDING, REGISTER, SCRATCHED
@@ -12,6 +11,7 @@ from ptosim.ground.diagnostics.model import Label, Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import MachineDef
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
 from ptosim.sanitize.access import Access

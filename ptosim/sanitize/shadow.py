@@ -9,12 +9,13 @@ bytes and is halved whenever a footprint ends inside a unit."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from ptosim.effects.strided import Strided
+from ptosim.ground.records import dataclass
 
 UNIT = 32
 REGION = 4 << 20

@@ -3,10 +3,9 @@ which it wrote."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.shadow import Shadow
 

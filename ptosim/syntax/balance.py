@@ -7,9 +7,10 @@ not look like that is where one is missing."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.syntax.brackets import closing
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from ptosim.ground.records import dataclass
 
 _CALL = re.compile(
     r"^(?P<indent>\s*)(?:pto::)?(?P<name>T[A-Za-z_]\w*)\s*(?:<(?P<params>[^;%()]*)>)?\s*"

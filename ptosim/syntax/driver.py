@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Tok
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.syntax.scanner import END, UNKNOWN, Scanner
 from ptosim.syntax.tables import Rule, Tables

@@ -7,8 +7,9 @@ strings, so that they can be cached with `marshal`, which unlike pickle runs no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

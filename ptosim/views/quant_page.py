@@ -1,106 +1,140 @@
-"""A page on how a tensor fares in several formats: table, error histograms, scale maps. One file,
-no scripts."""
+"""A page on how a tensor fares in several formats: table, quality against bytes and cycles, error
+histograms over one axis, scale maps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem;
-       color: #1c1f23; background: #fff; }
-table { border-collapse: collapse; width: 100%; }
-th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid #d9dde2; }
-th:first-child, td:first-child { text-align: left; }
-section { display: grid; grid-template-columns: 1fr 1fr; gap: 1.5rem; margin-top: 2rem; }
-h2 { grid-column: 1 / -1; font-size: 1.1rem; margin: 0; }
-figure { margin: 0; } figcaption { color: #596069; font-size: .85rem; }
-svg { width: 100%; height: auto; background: #f5f6f8; }
-@media (prefers-color-scheme: dark) {
-  body { color: #e4e7ea; background: #16191d; } th, td { border-color: #383e45; }
-  svg { background: #22272d; } figcaption { color: #9aa3ad; } }
-"""
-_BINS, _WIDE, _HIGH = 61, 480, 160
+from ptosim.views.charts.axis import Axis, around
+from ptosim.views.charts.chart import chart
+from ptosim.views.charts.marks import Bars, Cells, Mark, Point, Points
+from ptosim.views.charts.page import html_table, page, paragraph, section
+
+_BINS = 48
+_SMALLEST = 1e-4
+"""The least error that histograms show, as a part of the largest one of all formats."""
 _CELLS = 96
+"""Rows and columns of a scale map; of a larger one every n-th is shown."""
+_INTEGERS, _FLOATS = 0, 1
 
 
-def page(
-    title: str,
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    pictures: Sequence[tuple[str, np.ndarray, np.ndarray]],
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A format and what became of the tensor in it: SQNR in dB, bytes, cycles by target (None: no
+    program), errors, and scales, which are a scalar, a vector or a matrix."""
+
+    name: str
+    sqnr: float
+    bytes: int
+    cycles: Mapping[str, int | None]
+    errors: np.ndarray
+    scales: np.ndarray
+
+
+def quant_page(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], tried: Sequence[Tried]
 ) -> str:
-    """Return an HTML page: a table, then for each (name, errors, scales) a histogram of the errors
-    and a map of the scales, which are a scalar, a vector or a matrix."""
-    cells = "".join(f"<th>{escape(h)}</th>" for h in head)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(c)}</td>' for c in row)}</tr>\n" for row in rows)
-    parts = "".join(_section(*picture) for picture in pictures)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
-        f"</title><style>{_STYLE}</style></head><body>\n<h1>{escape(title)}</h1>\n"
-        f"<table><thead><tr>{cells}</tr></thead><tbody>\n{body}</tbody></table>\n{parts}"
-        "</body></html>\n"
-    )
+    """Return an HTML page; `head` and `rows` are those of the table."""
+    axes = _axes(tried)
+    first, *rest = head
+    columns = [first, *(f">{name}" for name in rest)]
+    parts = [
+        html_table(columns, rows, drop=("of f32", *(n for n in rest if n.endswith(" UB")))),
+        section("Quality against cost", *_against(tried)),
+        *(_section(t, axes) for t in tried),
+    ]
+    return page(title, parts, head="every figure is that of a generated program that was run")
 
 
-def _section(name: str, errors: np.ndarray, scales: np.ndarray) -> str:
-    return (
-        f"<section><h2>{escape(name)}</h2>{_histogram(errors)}{_scale_map(np.asarray(scales))}"
-        "</section>\n"
-    )
+def _reach(errors: np.ndarray) -> float:
+    return float(np.abs(errors[np.isfinite(errors)]).max(initial=0.0))
 
 
-def _histogram(errors: np.ndarray) -> str:
-    """Bars of equal width over the range of the finite errors, heights as square roots."""
+def _against(tried: Sequence[Tried]) -> list[str]:
+    """SQNR against bytes, and against cycles of each target."""
+    costs: dict[str, Mapping[str, float]] = {"bytes": {t.name: t.bytes for t in tried}}
+    for target in dict.fromkeys(target for t in tried for target in t.cycles):
+        found = {t.name: t.cycles.get(target) for t in tried}
+        costs[f"cycles on {target}"] = {name: c for name, c in found.items() if c is not None}
+    return [_scatter(what, of, tried) for what, of in costs.items() if of]
+
+
+def _scatter(what: str, of: Mapping[str, float], tried: Sequence[Tried]) -> str:
+    kept = [t for t in tried if t.name in of and np.isfinite(t.sqnr)]
+    if not kept:
+        return ""
+    groups: list[Mark] = []
+    for series, name in ((_INTEGERS, "integers"), (_FLOATS, "microscaled floats")):
+        points = [
+            Point(of[t.name], t.sqnr, _of_point(t, of[t.name], what), t.name)
+            for t in kept
+            if t.name.startswith("MX") == (series == _FLOATS)
+        ]
+        groups += [Points(name, points, series)] if points else []
+    x = around([of[t.name] for t in kept], what, "bytes" if what == "bytes" else "")
+    y = around([t.sqnr for t in kept], "SQNR", "dB")
+    return chart(f"SQNR against {what}: up and left is better", x, y, groups, height=300)
+
+
+def _of_point(t: Tried, cost: float, what: str) -> str:
+    return f"{t.name}: {t.sqnr:.2f} dB, {cost:,} {what}"
+
+
+def _section(tried: Tried, axes: tuple[Axis, Axis]) -> str:
+    pictures = _histogram(tried.errors, *axes) + _scale_map(np.asarray(tried.scales))
+    return section(tried.name, f'<div class="pair">{pictures}</div>')
+
+
+def _shares(errors: np.ndarray, x: Axis) -> list[tuple[float, float, float]]:
+    """Bars of equal width on the logarithmic axis of sizes of errors, and how large a part of all
+    values has such an error; what is smaller than the axis shows is in the first bar."""
+    size = np.abs(errors[np.isfinite(errors)])
+    edges = np.geomspace(x.low, x.high, _BINS + 1)
+    counts, _ = np.histogram(np.maximum(size[size > 0], x.low), edges)
+    shares = (counts / max(errors.size, 1)).tolist()
+    return [(float(a), float(b), n) for a, b, n in zip(edges, edges[1:], shares, strict=False)]
+
+
+def _axes(tried: Sequence[Tried]) -> tuple[Axis, Axis]:
+    """The axes that all histograms share."""
+    top = max((_reach(t.errors) for t in tried), default=0.0) or 1.0
+    x = Axis("size of the error", top * _SMALLEST, top * 1.01, log=True)
+    most = max((n for t in tried for _, _, n in _shares(t.errors, x)), default=0.0)
+    return x, Axis("values with it (share of all)", 0, most * 1.05 or 1.0)
+
+
+def _histogram(errors: np.ndarray, x: Axis, y: Axis) -> str:
     finite = errors[np.isfinite(errors)]
-    top = float(np.abs(finite).max(initial=0)) or 1.0
-    counts, _ = np.histogram(finite, _BINS, (-top, top))
-    tall = np.sqrt(counts / max(int(counts.max(initial=1)), 1))
-    width = _WIDE / _BINS
-    bars = "".join(
-        f'<rect x="{i * width:.2f}" y="{_HIGH * (1 - h):.2f}" width="{width - 1:.2f}" '
-        f'height="{_HIGH * h:.2f}" fill="#3f7fbf"/>'
-        for i, h in enumerate(tall.tolist())
-        if h
-    )
+    exact = (finite == 0).mean() if finite.size else 0.0
+    ends = (float(finite.min(initial=0)), float(finite.max(initial=0)))
+    mean = float(finite.mean()) if finite.size else 0.0
+    note = f"errors from {ends[0]:.4g} to {ends[1]:.4g}, mean {mean:.3g}"
+    note += f"; {exact:.1%} of the values are exact" if exact else ""
     lost = errors.size - finite.size
-    note = f"; {lost} not finite" if lost else ""
-    return (
-        f'<figure><svg viewBox="0 0 {_WIDE} {_HIGH}" role="img">{bars}</svg><figcaption>errors '
-        f"from {-top:.4g} to {top:.4g}, heights as square roots{note}</figcaption></figure>"
-    )
+    note += f"; {lost:,} not finite" if lost else ""
+    return chart("errors", x, y, [Bars("", _shares(errors, x))], height=180, note=note)
 
 
 def _scale_map(scales: np.ndarray) -> str:
     """Cells as bright as the logarithm of their scale; large maps show every n-th one."""
     grid = scales.reshape(-1, scales.shape[-1] if scales.ndim > 1 else 1)
-    if scales.ndim < 2:
-        grid = grid.T
-    steps = [-(-n // _CELLS) for n in grid.shape]
-    grid = grid[:: steps[0], :: steps[1]].astype(np.float64)
-    with np.errstate(all="ignore"):
-        level = np.log2(grid)
-    known = level[np.isfinite(level)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
-    span = (high - low) or 1.0
-    wide, tall = _WIDE / grid.shape[1], _HIGH / grid.shape[0]
-    cells = "".join(
-        f'<rect x="{c * wide:.2f}" y="{r * tall:.2f}" width="{wide + 0.1:.2f}" '
-        f'height="{tall + 0.1:.2f}" fill="{_colour(float(level[r, c] - low) / span)}"/>'
-        for r, c in np.ndindex(*grid.shape)
-    )
-    every = "" if steps == [1, 1] else f", every {steps[0]}x{steps[1]}"
-    return (
-        f'<figure><svg viewBox="0 0 {_WIDE} {_HIGH}" preserveAspectRatio="none" role="img">{cells}'
-        f"</svg><figcaption>scales from {2**low:.4g} to {2**high:.4g}{every}</figcaption></figure>"
-    )
+    if grid.shape == (1, 1):
+        return _one_scale(float(grid[0, 0]))
+    down, across = (-(-n // _CELLS) for n in grid.shape)
+    shown = grid[::down, ::across].astype(np.float64)
+    known = shown[np.isfinite(shown) & (shown > 0)]
+    ends = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    every = "" if (down, across) == (1, 1) else f"; every {down}x{across} is shown"
+    return chart(
+        "scales", Axis("group of a row", 0, grid.shape[1], "steps"),
+        Axis("row (the first one at the top)", grid.shape[0], 0, "steps"),
+        [Cells("scale", shown, log=True)], height=180,
+        note=f"scales from {ends[0]:.4g} to {ends[1]:.4g}{every}",
+    )  # fmt: skip
 
 
-def _colour(part: float) -> str:
-    if not np.isfinite(part):
-        return "#888888"
-    low, high = (38, 52, 110), (250, 214, 90)
-    mixed = (round(a + (b - a) * part) for a, b in zip(low, high, strict=True))
-    return "#" + "".join(f"{v:02x}" for v in mixed)
+def _one_scale(scale: float) -> str:
+    return paragraph(f"one scale for all: {scale:.6g}")

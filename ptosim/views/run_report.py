@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from rich.table import Table
@@ -10,6 +12,7 @@ from rich.text import Text
 
 from ptosim.engine.core.dump import Dump
 from ptosim.run.compare import Comparison
+from ptosim.run.outputs import Outputs, Unmade
 from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result
 from ptosim.views import cost_tables
@@ -44,6 +47,7 @@ def renderables(
             Text("".join(result.prints)),
         ]
     parts.append(_arrays("outputs", result.outputs))
+    parts += map(Text, _partly_made(result.outputs))
     if dumps:
         parts.append(_arrays("dumps", {_dump_name(d): d.array for d in dumps}))
     if comparisons:
@@ -60,33 +64,81 @@ def _dump_name(dump: Dump) -> str:
 
 def _arrays(title: str, arrays: Mapping[str, np.ndarray]) -> Table:
     rows = []
-    for name, array in arrays.items():
-        shape = "x".join(map(str, array.shape)) or "scalar"
-        rows.append((name, array.dtype, shape, *extremes(array), _first(array)))
+    for name in arrays:
+        about = _about(arrays, name)
+        shape = "x".join(map(str, about.shape)) or "scalar"
+        first = " ".join(f"{v:g}" for v in about.first)
+        first += " …" if math.prod(about.shape) > SHOWN_VALUES else ""
+        rows.append((name, about.dtype, shape, *about.extremes, first))
     columns = ("name", "type", "shape", ">min", ">max", ">NaN", "first values")
     return table(title, columns, rows)
 
 
+def _partly_made(arrays: Mapping[str, np.ndarray]) -> list[str]:
+    """Say of which arrays the extremes are not those of all elements."""
+    parts = {name: _part(arrays, name) for name in arrays}
+    return [
+        f"{name}: the run reached pages of {sum(p.size for p in part.pieces()):,} of "
+        f"{math.prod(part.shape):,} generated elements; the extremes are theirs"
+        for name, part in parts.items()
+        if part is not None
+    ]
+
+
+def _part(arrays: Mapping[str, np.ndarray], name: str) -> Unmade | None:
+    return arrays.part(name) if isinstance(arrays, Outputs) else None
+
+
+class _About(NamedTuple):
+    """An array in short. `seen` is how many elements its extremes are of, where that is not all."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    extremes: tuple[str, str, int]
+    first: list[float]
+    seen: int | None = None
+
+
+def _about(arrays: Mapping[str, np.ndarray], name: str) -> _About:
+    """Look at an array; of generated data at the parts that the run reached."""
+    part = _part(arrays, name)
+    if part is None:
+        array = arrays[name]
+        flat = array.reshape(-1)
+        return _About(array.dtype, array.shape, _extremes([flat]), _first(flat))
+    pieces = list(part.pieces())
+    seen = sum(piece.size for piece in pieces)
+    first = _first(part.first(SHOWN_VALUES))
+    return _About(part.dtype, part.shape, _extremes(pieces), first, seen)
+
+
 def extremes(array: np.ndarray) -> tuple[str, str, int]:
     """Return the least and the largest number of an array as text, and how many NaN it has."""
-    if array.size == 0:
+    return _extremes([array.reshape(-1)])
+
+
+def _extremes(pieces: Iterable[np.ndarray]) -> tuple[str, str, int]:
+    low, high, nans, count = np.inf, -np.inf, 0, 0
+    for flat in pieces:
+        count += flat.size
+        for at in range(0, flat.size, _CHUNK):
+            wide = flat[at : at + _CHUNK].astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                least, most = wide.min(), wide.max()
+            if least != least:  # NaN: look at the others
+                kept = wide[~np.isnan(wide)]
+                nans += wide.size - kept.size
+                least, most = kept.min(initial=np.inf), kept.max(initial=-np.inf)
+            low, high = min(low, least), max(high, most)
+    if not count:
         return "", "", 0
-    low, high, nans = np.inf, -np.inf, 0
-    flat = array.reshape(-1)
-    for at in range(0, flat.size, _CHUNK):
-        wide = flat[at : at + _CHUNK].astype(np.float64)
-        kept = wide[~np.isnan(wide)]
-        nans += wide.size - kept.size
-        low, high = min(low, kept.min(initial=np.inf)), max(high, kept.max(initial=-np.inf))
-    if nans == flat.size:
+    if nans == count:
         return "nan", "nan", nans
     return f"{low:g}", f"{high:g}", nans
 
 
-def _first(array: np.ndarray) -> str:
-    flat = array.reshape(-1)[:SHOWN_VALUES]
-    text = " ".join(f"{float(v):g}" for v in flat)
-    return text + (" …" if array.size > SHOWN_VALUES else "")
+def _first(flat: np.ndarray) -> list[float]:
+    return [float(v) for v in flat[:SHOWN_VALUES]]
 
 
 def _comparisons(comparisons: Sequence[Comparison]) -> Table:
@@ -124,7 +176,7 @@ def to_json(
         "generated": result.generated,
         "made_up": result.generated,  # its earlier name
         "prints": result.prints,
-        "outputs": {name: summary_of(array) for name, array in result.outputs.items()},
+        "outputs": {name: _summary(_about(result.outputs, name)) for name in result.outputs},
         "dumps": {d.title: {**summary_of(d.array), "count": d.count} for d in dumps},
         "expected": [c.to_dict() for c in comparisons],
         "executed": result.executed,
@@ -136,12 +188,19 @@ def to_json(
 
 def summary_of(array: np.ndarray) -> dict[str, object]:
     """Return an array in short, as JSON data."""
-    low, high, nans = extremes(array)
-    return {
-        "dtype": str(array.dtype),
-        "shape": list(array.shape),
+    return _summary(_about({"": array}, ""))
+
+
+def _summary(about: _About) -> dict[str, object]:
+    """An array in short. Of generated data that were made where the run read them, `seen` is how
+    many elements there are."""
+    low, high, nans = about.extremes
+    found = {
+        "dtype": str(about.dtype),
+        "shape": list(about.shape),
         "min": low,
         "max": high,
         "nan": nans,
-        "first": [float(v) for v in array.reshape(-1)[:SHOWN_VALUES]],
+        "first": about.first,
     }
+    return found if about.seen is None else {**found, "seen": about.seen}

@@ -72,7 +72,7 @@ def mxfp8(count: int) -> str:
     dst = "!pto.tile_buf<vec, 128x256xui8>"
     exp = "!pto.tile_buf<vec, 1x1024xui8>"
     scratch = "!pto.tile_buf<vec, 1x1024xf32>"
-    wide = "!pto.tile_buf<vec, 1x2048xf32>"
+    wide = "!pto.tile_buf<vec, 1x2048xf32, valid=1x1024>"
     return f"""module attributes {{pto.target_arch = "a5"}} {{
   func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<ui8>, %e: !pto.ptr<ui8>) {{
     %c0 = arith.constant 0 : index
@@ -89,7 +89,7 @@ def mxfp8(count: int) -> str:
     %scl = pto.alloc_tile : {wide}
     pto.tload ins(%p : !pto.partition_tensor_view<128x256xf32>) outs(%src : {src})
     scf.for %i = %c0 to %n step %c1 {{
-      pto.tquant ins(%src : {src}) outs(%dst, %exp, %max, %scl : {dst}, {exp}, {scratch}, {wide}) {{mx_alg = #pto<mx_quant_alg OcpMxFp8E4M3>, grp_axis = 1}}
+      pto.tquant.mx ins(%src : {src}) outs(%dst, %exp, %max, %scl : {dst}, {exp}, {scratch}, {wide}) {{quant_type = #pto<quant_type MXFP8>}}
     }}
     return
   }}

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.limits import Limits, within
 
+PROGRAMS = Path(__file__).parents[2] / "programs"
 ENDLESS = """module attributes {pto.target_arch = "a5"} {
   func.func @kernel(%n: index) {
     %c0 = arith.constant 0 : index
@@ -60,3 +67,51 @@ def test_2_a_limit_that_is_none(cli, tmp_path):
     path = tmp_path / "short.pto"
     path.write_text(ENDLESS)
     assert cli("run", path, "--max-instructions", "0").code == 2
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"timing": False}, {"commit": "retire"}, {"observers": True}, {"cost": True}],
+    ids=str,
+)  # fmt: skip
+def test_a_limit_of_time_in_every_engine(options: dict[str, Any]):
+    """A loop of 2^40 rounds ends soon after its time is over, and the error says where it was."""
+
+    class Seen:
+        def on_issue(self, *_):
+            pass
+
+    options = dict(options)
+    program = ptosim.load(ENDLESS, target="a5", filename="endless.pto")
+    seen = [Seen()] if options.pop("observers", False) else []
+    call = program.cost if options.pop("cost", False) else partial(program.run, observers=seen)
+    where = r"PTO0015.*0\.1 s.*endless\.pto:5:"
+    with within(Limits(seconds=0.1)), pytest.raises(ptosim.LimitError, match=where):
+        call(args={"n": 1 << 40}, **options)
+
+
+def test_the_tighter_limit_holds():
+    """Limits within limits: what is inside cannot have more than what is around it."""
+    program = ptosim.load(ENDLESS, target="a5")
+    outer, inner = within(Limits(instructions=100)), within(Limits(instructions=1000))
+    with outer, inner, pytest.raises(ptosim.LimitError, match=r"PTO0014.* 100 instructions"):
+        program.run({"n": 1 << 40})
+    program.run({"n": 10})
+
+
+def test_slices_change_nothing():
+    """Under a limit of time a run is cut into slices; what it computes and the order of its cores
+    are those without one."""
+    program = ptosim.load(PROGRAMS / "model" / "swiglu_mxfp8.pto")
+    alone = program.run(seed=3)
+    with within(Limits(seconds=1000)):
+        sliced = program.run(seed=3)
+    assert sliced.executed == alone.executed
+    assert sliced.cycles == alone.cycles
+    assert all(np.array_equal(sliced.outputs[n], a) for n, a in alone.outputs.items())
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": 0}, {"seconds": float("nan")}, {"memory": -1}])
+def test_what_can_be_no_limit(wrong):
+    """Limits are above zero."""
+    with pytest.raises(ptosim.UsageError):
+        Limits(**wrong)

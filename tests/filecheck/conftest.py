@@ -93,6 +93,7 @@ class Section(pytest.Item):
         super().__init__(**rest)
         self.text = text
         self.options = options
+        self.funcargs: dict[str, object] = {}  # pytest-lsp 1.0 expects them of every item
 
     def runtest(self) -> None:
         """Compare the findings with the expected ones."""

@@ -94,7 +94,7 @@ def test_reports(cli, tmp_path):
     page = tmp_path / "out.html"
     assert cli(*arguments, "-o", page).code == 0
     text = page.read_text()
-    assert text.count("<section>") == len(FORMATS)
+    assert text.count("<section>") == len(FORMATS) + 1  # and quality against cost
     assert "errors from" in text
     assert "scales from" in text
     assert "<script" not in text

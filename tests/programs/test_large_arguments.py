@@ -13,7 +13,7 @@ import pytest
 
 import ptosim
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.pages import LARGE, PAGE, Pages
+from ptosim.machine.pages import LARGE, PAGE, Kept, Pages
 from ptosim.run import arguments
 from ptosim.run.launch import Launch
 from ptosim.run.options import RunOptions
@@ -120,7 +120,7 @@ def test_windows_bring_the_pages_of_their_elements(shape, strides):
 
 
 def test_pages_tell_whether_they_changed():
-    pages = Pages(np.zeros(LARGE, np.uint8))
+    pages = Pages(Kept(np.zeros(LARGE, np.uint8)))
     pages.bring(5, 6)
     assert not pages.is_changed()
     pages.memory[7] = 1

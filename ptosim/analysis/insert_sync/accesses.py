@@ -6,7 +6,6 @@ of global memory its whole argument."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ptosim.effects.account import REGISTER, SPECIAL_REGISTER_BYTES
 from ptosim.effects.actions import acts_on_memory
@@ -17,6 +16,7 @@ from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
+from ptosim.ground.records import dataclass
 from ptosim.passes.place.planner import Placement
 from ptosim.passes.place.sides import CUBE, pipe_of, votes
 from ptosim.passes.verify.checks.helpers import HELPER

@@ -10,10 +10,11 @@ it. Every function ends with a barrier of all pipes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptosim.analysis.insert_sync.accesses import Accesses, Touch
 from ptosim.ground.ir.core import Block, Operation
+from ptosim.ground.records import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.nearest import nearest
+from ptosim.ground.records import dataclass
 
 if TYPE_CHECKING:
     from ptosim.debug.shell import Shell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptosim.debug.dap.variables import Variables
 from ptosim.debug.dap.wire import Message
@@ -12,6 +12,7 @@ from ptosim.debug.session import Debugger, session_of
 from ptosim.debug.shell import Shell
 from ptosim.debug.stops import Stop
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 from ptosim.run.choices import Choices
 
 WIDTH = 100

@@ -7,7 +7,6 @@ input."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from ptosim.debug.tables.memory import core_name, sync_of, waits_for
 from ptosim.effects.operands import bound_values, written_name
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.gm import strided_view
 from ptosim.machine.tile import Tile, TileRef

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ptosim.debug.names import brief
@@ -12,6 +10,7 @@ from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.records import dataclass
 from ptosim.machine.storage import unpack_nibbles
 from ptosim.numerics.codes import decode_table
 from ptosim.semantics.base.binding import Binding

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import dataclass
 from ptosim.machine.values import GmView
 from ptosim.semantics.base.binding import Binding
 

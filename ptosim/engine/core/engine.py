@@ -9,18 +9,18 @@ ends for every program: with its results, or where nothing can move any more."""
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, Moved, Region, has_zero
 from ptosim.engine.core.deadlock import deadlock
+from ptosim.engine.core.meter import UNLIMITED, Meter
 from ptosim.engine.core.observers import Listener, Monitor, Timing, listeners
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runtime import executing
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
-from ptosim.ground.errors import LimitError, Trap
+from ptosim.ground.errors import Trap
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
@@ -36,8 +36,6 @@ end."""
 
 MAX_TRANSFERS = 4096
 """Transfers of a core that are kept for windows at other places."""
-
-UNLIMITED = sys.maxsize
 
 
 class Engine:
@@ -65,6 +63,7 @@ class Engine:
         self.sink = sink
         self.executed = 0
         self.issued = 0  # the same without what regions execute when their pipe gets to them
+        self.meter = Meter()
         self.monitor: Monitor | None = None
         self.prints: list[str] = []
         self._on_issue: tuple[Listener, ...] = listeners(observers, "on_issue")
@@ -85,24 +84,24 @@ class Engine:
         """Execute every core to its end. Raises Trap where the program cannot go on, LimitError
         when `limit` instructions did not bring it to its end."""
         observed = bool(self._on_issue or self._on_commit)
+        meter = self.meter = Meter(limit)
         with executing():
             while (core := self.next_core()) is not None:
-                if self.executed >= limit:
-                    raise self._out_of_limit(core, limit)
+                if self.executed >= meter.due:
+                    self.look(core)
                 if observed:
                     self.step(core)
-                else:
-                    self._run_fast(core, limit - self.executed)
+                    continue
+                while self._run_fast(core, meter.due - self.executed):
+                    self.look(core)
 
-    def _out_of_limit(self, core: Core, limit: int) -> LimitError:
+    def look(self, core: Core) -> None:
+        """Look at the limits. Raises LimitError, with the place of a core, if one is reached."""
+        self.meter.look(self.executed, lambda: self._place(core))
+
+    def _place(self, core: Core) -> str:
         op = self.program.insts[core.pc].op
-        place = ""
-        if op is not None:
-            place = f" at {Span(self.resolved.module.source, op.start, op.name_end)}"
-        return LimitError(
-            f"the program has not ended after {limit:,} instructions; it stopped{place}",
-            help="look for a loop that does not end, or raise --max-instructions",
-        )
+        return str(Span(self.resolved.module.source, op.start, op.name_end)) if op else ""
 
     def next_core(self) -> Core | None:
         """Return the lowest-numbered core that can go on, first of those whose pipes wait for
@@ -161,9 +160,9 @@ class Engine:
         with executing():
             self._run_fast(core, limit)
 
-    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:  # noqa: C901 - hot loop
-        """Execute a core until it ends, waits, or has executed `limit` instructions. With a timing
-        model each is issued there before it takes effect."""
+    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> bool:  # noqa: C901 - hot loop
+        """Execute a core until it ends, waits, or has executed `limit` instructions; True if only
+        that stopped it. With a timing model each is issued there before it takes effect."""
         insts, slots, bounds = self.program.insts, core.slots, core.bounds
         scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
         region = Kind.REGION
@@ -171,6 +170,7 @@ class Engine:
         issue: Any = self._issuers[core.index]
         pc = core.pc
         count = 0
+        goes_on = False
         counted = -self._scalars[
             core.index
         ]  # `count` without scalars that no issue has told of yet
@@ -218,6 +218,8 @@ class Engine:
                     else:
                         counted += 1
                     pc += 1
+            else:
+                goes_on = pc >= 0
         except BaseException as fault:
             counted = min(counted + 1, count)  # what did not happen takes no time
             if isinstance(fault, OpFault | ScalarFault):
@@ -230,6 +232,7 @@ class Engine:
             core.pc = pc
         if pc < 0 and not queues:
             core.halted = True
+        return goes_on
 
     # -- one instruction --------------------------------------------------------------------------
 
@@ -321,6 +324,8 @@ class Engine:
 
     def _region_step(self, core: Core, pc: int) -> int:
         step = self.program.insts[pc]
+        if self.executed >= self.meter.due:
+            self.look(core)
         self.executed += 1
         try:
             if step.kind is Kind.BRANCH:

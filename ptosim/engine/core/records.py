@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any, NoReturn
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType
+from ptosim.ground.records import dataclass
 
 
 class Depth(IntEnum):

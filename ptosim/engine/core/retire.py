@@ -20,7 +20,8 @@ import numpy as np
 
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.deadlock import deadlock
-from ptosim.engine.core.engine import UNLIMITED, Engine
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.meter import UNLIMITED, Meter
 from ptosim.engine.core.records import Inst
 from ptosim.ground.isa.targets import Pace
 from ptosim.machine.core import Core
@@ -33,15 +34,16 @@ class RetireEngine(Engine):
     def run(self, limit: int = UNLIMITED) -> None:
         """Execute every core to its end. Raises Trap where the program cannot go on, LimitError
         after `limit` instructions."""
+        self.meter = Meter(limit)
         self._order = itertools.count()
         self._now = {core.index: 0 for core in self.machine.cores}
         self._ends: list[tuple[int, int, Core, str]] = []
         self._busy: set[tuple[int, str]] = set()
         with np.errstate(all="ignore"):
-            while self._advance(limit):
+            while self._advance():
                 pass
 
-    def _advance(self, limit: int) -> bool:
+    def _advance(self) -> bool:
         """One instruction of the scalar unit that is least far, or one retirement, whichever
         comes first."""
         core = self._ready_core()
@@ -50,8 +52,8 @@ class RetireEngine(Engine):
             return True
         if core is None:
             return self._finish()
-        if self.executed >= limit:
-            raise self._out_of_limit(core, limit)
+        if self.executed >= self.meter.due:
+            self.look(core)
         self._now[core.index] += 1
         self.step(core)
         return True

@@ -5,13 +5,13 @@ went different ways meet again where these join."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ptosim.engine.simt.flow import spend
 from ptosim.ground.ir.core import Block, Operation, Region, Value, walk
+from ptosim.ground.records import dataclass
 from ptosim.semantics.simt.arithmetic import merged
 from ptosim.semantics.simt.frame import Divergence, Frame, Lanes, Run
 

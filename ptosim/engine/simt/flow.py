@@ -4,14 +4,18 @@ Where every thread goes the same way there is none."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.limits import current
+from ptosim.ground.records import dataclass
 from ptosim.semantics.simt.arithmetic import as_signed, merged
 from ptosim.semantics.simt.frame import MAX_EXECUTED, Divergence, Frame, Lanes, Run
+
+ROUNDS = 64
+"""Rounds of the loops of a launch after which it looks at the limits."""
 
 
 class Ways(NamedTuple):
@@ -261,7 +265,10 @@ def _check_step(frame: Frame, op: Operation, step: int) -> None:
 
 
 def spend(frame: Frame, op: Operation | None) -> None:
-    """Fault at a loop that does not end."""
+    """Fault at a loop that does not end; look at the limits now and then."""
+    frame.rounds += 1
+    if op is not None and not frame.rounds % ROUNDS:
+        current().look(lambda: str(op.span(frame.source)))
     if op is not None and frame.executed > MAX_EXECUTED:
         raise frame.fault(
             "PTO7308",

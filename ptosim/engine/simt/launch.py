@@ -4,7 +4,6 @@ for every thread."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ptosim.engine.simt.work import work_of
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.simt import LAUNCH_REGISTERS, MAX_THREADS
 from ptosim.semantics.base.binding import Binding, OpFault

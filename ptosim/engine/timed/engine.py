@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptosim.engine.core.engine import UNLIMITED, Engine
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.meter import UNLIMITED
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.machine.core import Core
 

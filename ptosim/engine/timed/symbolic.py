@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from ptosim.engine.core.bound import Bound
-from ptosim.engine.core.engine import UNLIMITED, Engine
+from ptosim.engine.core.engine import Engine
+from ptosim.engine.core.meter import UNLIMITED
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.symbolic import SymbolicEngine, is_unplaced
 from ptosim.engine.timed.engine import TimedEngine
@@ -31,7 +32,7 @@ class TimedSymbolicEngine(SymbolicEngine, TimedEngine):
         """The instructions of a vector region are counted, not executed."""
         return inst.end + 1
 
-    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> None:
+    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> bool:
         """As with values; an unknown value stops the loop where it is needed."""
         end = self.executed + limit
         while not core.halted and core.stalled is None and core.pc >= 0 and self.executed < end:
@@ -42,6 +43,7 @@ class TimedSymbolicEngine(SymbolicEngine, TimedEngine):
                 core.pc = self._beyond(core, inst, need.unknown)
                 if inst.kind is Kind.SCALAR:
                     self._scalars[core.index] += 1
+        return not core.halted and core.stalled is None and core.pc >= 0
 
     def _fault(self, core: Core, inst: Inst, fault: OpFault | ScalarFault) -> int:
         return Engine._fault(self, core, inst, fault)

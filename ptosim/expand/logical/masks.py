@@ -3,8 +3,6 @@ width of the vectors that they go with."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptosim.expand.logical.emitter import Emitter, mask_type, refuse, vector_type
 from ptosim.expand.logical.physical import Register
 from ptosim.expand.logical.values import canonical, counts, joined, spread
@@ -14,6 +12,7 @@ from ptosim.ground.ir.lane_layout import (
     LaneLayout,
     register_lanes,
 )
+from ptosim.ground.records import dataclass
 
 WIDTHS = (8, 16, 32)
 

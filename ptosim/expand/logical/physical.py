@@ -4,9 +4,10 @@ the control flow around them, and their text."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ptosim.expand.logical.emitter import Emitter, bits_of, refuse, vector_type
 from ptosim.expand.logical.physical import Register
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout, register_lanes, strided
+from ptosim.ground.records import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, derived, read_toml
+from ptosim.ground.records import dataclass
 
 _FILE = "diagnostics.toml"
 

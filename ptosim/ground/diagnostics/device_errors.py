@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from ptosim.ground.records import dataclass
 
 _BITS = re.compile(r"(?:errcode|error code|errorcode)\D{0,12}(0x[0-9a-f]+)", re.IGNORECASE)
 _BARE = re.compile(r"\b0x[0-9a-f]{9,16}\b", re.IGNORECASE)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
 
 from ptosim.ground.diagnostics.catalog import Standing, standings
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.dates import DEFAULT_DATE, holds
+from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
 
 OLD_SPELLINGS = ("PTO0010", "PTO0013")

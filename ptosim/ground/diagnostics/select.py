@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
 from ptosim.ground.nearest import nearest
+from ptosim.ground.records import dataclass
 
 _WORD = re.compile(r"PTO\d{0,4}")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from ptosim.ground.ir.core import Attr, Node, Operation, Tok
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ the virtual vector level)."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from ptosim.ground.ir.types import REGISTER_BYTES
+from ptosim.ground.records import dataclass
 
 PREFIX = "#pto.vmi.layout"
 BLOCKS = 8

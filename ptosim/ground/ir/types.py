@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ptosim.ground.records import dataclass
 
 DYNAMIC = None
 """A dimension that is known only at run time (`?`)."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, PackedDType
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.targets import CONFIDENCES, Rows, machine
+from ptosim.ground.records import dataclass
 
 COST_CONFIDENCES = (*CONFIDENCES, "what-if")
 """Best first; a total is as good as the worst number in it."""

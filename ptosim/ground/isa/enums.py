@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.isa.data import read_toml
 from ptosim.ground.isa.dates import holds
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ptosim.ground.isa.data import TomlTable, read_toml
+from ptosim.ground.records import dataclass
 
 TARGETS = ("a2a3", "a5")
 

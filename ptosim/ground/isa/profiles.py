@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml, toml_names
 from ptosim.ground.nearest import nearest
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

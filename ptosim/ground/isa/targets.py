@@ -4,12 +4,12 @@ cores, clocks, bandwidths and event ids. From `isa/targets/*.toml`; a new chip i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, read_folder
+from ptosim.ground.records import dataclass
 
 DEFAULT_TARGET = "a2a3"
 CONFIDENCES = ("measured", "documented", "fitted", "derived", "assumed")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.dates import holds
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

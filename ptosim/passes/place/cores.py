@@ -4,13 +4,13 @@ kinds of a cluster, or one core with everything), and where their tiles are."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink
 from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType
+from ptosim.ground.records import dataclass
 from ptosim.passes.place.aliases import shared_bytes
 from ptosim.passes.place.planner import Placement, place
 from ptosim.passes.place.sides import queue_of

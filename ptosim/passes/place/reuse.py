@@ -8,11 +8,11 @@ places buffers one by one at the first address where nothing of the same time is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from ptosim.ground.ir.core import Value
+from ptosim.ground.records import dataclass
 from ptosim.passes.place.liveness import Lifetime
 
 _MOVES = frozenset(("MTE1", "MTE2", "MTE3", "FIX"))

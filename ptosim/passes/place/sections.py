@@ -4,12 +4,12 @@ operations of one kind is a section of its own."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.units import unit_rules
+from ptosim.ground.records import dataclass
 from ptosim.passes.bind.units import mark_of
 from ptosim.passes.place.scopes import around, joins_region, wrap
 from ptosim.passes.place.sides import CUBE, VECTOR, votes

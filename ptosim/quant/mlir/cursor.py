@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from ptosim.ground.records import dataclass
 from ptosim.quant.mlir.floats import float_of_bits
 
 _SPACE = re.compile(r"(?:\s|//[^\n]*)*")

@@ -3,11 +3,11 @@ them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.records import dataclass
 from ptosim.quant.mlir.floats import float_text
 
 if TYPE_CHECKING:  # `ptosim check` reads these types and must not wait for NumPy

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 
 Eltwise = Callable[[np.ndarray, np.float32, np.float32], np.ndarray]
 _F = np.float32

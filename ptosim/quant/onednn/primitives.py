@@ -8,12 +8,11 @@ without VNNI multiply u8 by s8 pairs with 16-bit saturation and are not modelled
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 from ptosim.quant.granularity import along
 from ptosim.quant.integer_ops import Window, conv_int32, matmul_int32
 from ptosim.quant.onednn.attributes import Attributes, Mask

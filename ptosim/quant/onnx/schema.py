@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.records import dataclass
 
 Attributes = Mapping[str, Any]
 """Attributes by name, with the values that ONNX gives them: numbers, words, lists, arrays."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from ptosim.engine.core.runtime import executing
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import DescriptionError, Trap, UsageError
 from ptosim.ground.isa.costs import lowest_confidence
+from ptosim.ground.records import dataclass
 from ptosim.run.chain.chain import Bound, Chain
 from ptosim.run.chain.ledger import BufferUse, Ledger
 from ptosim.run.compare import Comparison, Tolerance, compare

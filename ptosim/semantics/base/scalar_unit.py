@@ -4,7 +4,6 @@ of its operands and returns the function that executes it on a core."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import TileType, Type
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core, Machine
 
 Action = Callable[[Core], None]

@@ -20,6 +20,7 @@ from ptosim.ground.ir.types import PackedDType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.layout import round_up
 from ptosim.machine.tile import Tile
+from ptosim.numerics.blas import multiply as product_in_f64
 from ptosim.numerics.matmul import operand, product, scaled
 from ptosim.numerics.rounding import keep_mantissa
 from ptosim.semantics.base.binding import Binding, OpFault
@@ -53,7 +54,7 @@ def multiply(op: Binding) -> Commit:
     order = op.switch("matmul.order")
     if order == "f64" and dst.type.dtype.is_float:
         return _summed_in_f64(op, left, right, start)
-    write = _writer(dst, m, n)
+    write = _writer(op, m, n)
 
     def commit() -> None:
         write(product(left(), right(), None if start is None else start(), order=order))
@@ -63,9 +64,8 @@ def multiply(op: Binding) -> Commit:
 
 def _without_products(op: Binding, m: int, n: int) -> Commit:
     """Nothing is added: the accumulator or the biases, else 0 (assumed: no source says)."""
-    dst = op.tile("dst")
-    start, write = _start(op, m, n), _writer(dst, m, n)
-    zeros = np.zeros((m, n), np.float64 if dst.type.dtype.is_float else np.int64)
+    start, write = _start(op, m, n), _writer(op, m, n)
+    zeros = np.zeros((m, n), np.float64 if op.tile("dst").type.dtype.is_float else np.int64)
     return lambda: write(zeros if start is None else zeros + start())
 
 
@@ -73,10 +73,10 @@ def _summed_in_f64(op: Binding, left: Reader, right: Reader, start: Reader | Non
     """What `product` does in its order f64, without intermediate copies."""
     m, n = op.tile("lhs").v_row, op.tile("rhs").v_col
     total = op.machine.scratch_array("sums", (m, n))
-    write = _writer(op.tile("dst"), m, n)
+    write = _writer(op, m, n)
 
     def commit() -> None:
-        np.matmul(left(), right(), out=total)
+        product_in_f64(left(), right(), total)
         if start is not None:
             np.add(total, start(), out=total)
         write(total)
@@ -201,16 +201,44 @@ def _start(op: Binding, m: int, n: int) -> Reader | None:
         )
         if op.switch("matmul.accumulator") == "dst":
             acc = dst
-    return lambda: acc.read(m, n)
+    boxes = acc.boxes(m, n)
+    if boxes is None:
+        return lambda: acc.read(m, n)
+    plain, lines, memory = _by_lines(op, "acc", boxes)
+
+    def read() -> np.ndarray:
+        np.copyto(lines, memory)
+        return plain
+
+    return read
 
 
-def _writer(dst: Tile, m: int, n: int) -> Callable[[np.ndarray], None]:
+def _writer(op: Binding, m: int, n: int) -> Callable[[np.ndarray], None]:
     """Store sums, which are rounded to the type of the accumulator on the way."""
+    dst = op.tile("dst")
     boxes = dst.boxes(m, n)
     if boxes is None:
         return lambda values: dst.write(values.astype(dst.dtype))
-    shape = boxes.shape
-    return lambda values: np.copyto(boxes, values.reshape(shape), casting="same_kind")
+    plain, lines, memory = _by_lines(op, "dst", boxes)
+
+    def write(values: np.ndarray) -> None:
+        np.copyto(plain, values, casting="same_kind")
+        np.copyto(memory, lines)
+
+    return write
+
+
+def _by_lines(op: Binding, role: str, boxes: np.ndarray) -> tuple[np.ndarray, ...]:
+    """A region of whole boxes as an array in logical order to work in, its lines of a box as items,
+    and those in memory: NumPy copies long items faster than the elements of short lines."""
+    size = boxes.dtype.itemsize
+    shape = (boxes.shape[0] * boxes.shape[1], boxes.shape[2] * boxes.shape[3])
+    plain = op.machine.scratch_array(f"{role}.plain", shape, boxes.dtype)
+    shaped = plain.reshape(boxes.shape)
+    if boxes.strides[3] != size:  # a line is a part of a column: there is nothing to gain
+        return plain, shaped, boxes
+    whole = np.dtype((np.void, boxes.shape[3] * size))
+    return plain, shaped.view(whole), boxes.view(whole)
 
 
 # -- block scales ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ instruction, so that the instruction itself only ever works on registers."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Any
 
@@ -18,6 +18,7 @@ from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, MaskType, ScalarType, VRegType
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.vector import Mask

@@ -8,12 +8,12 @@ executed in order here; what depends on that order is reported."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
+from ptosim.ground.records import dataclass
 from ptosim.machine.vector import FIRST_STORE, PAGE_BITS, VectorWindow
 
 MANY = (FIRST_STORE - 1, 255)

@@ -11,7 +11,6 @@ other: what a later one reads of an earlier one's results it sees.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import SLOT_MASKS, Core
 from ptosim.machine.storage import view_dtype
 from ptosim.numerics import lanes as numerics

@@ -10,11 +10,11 @@ headers are debug assertions that real programs do not obey.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ptosim.ground.ir.types import BLOCK_BITS
+from ptosim.ground.records import dataclass
 from ptosim.machine.gm import reach
 from ptosim.machine.layout import round_up
 from ptosim.machine.storage import unpack_nibbles

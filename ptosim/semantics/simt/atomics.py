@@ -4,10 +4,10 @@ comes between. Threads that update one element come in the order of their linear
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.semantics.simt.arithmetic import as_signed, as_unsigned, maxnum, minnum
 from ptosim.semantics.simt.frame import Frame, Lanes, Run
 from ptosim.semantics.simt.memory import Element, element_of

@@ -8,13 +8,14 @@ threads that do not execute an instruction hold anything."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.private import Fragment
 from ptosim.machine.simt import WARP
@@ -75,6 +76,7 @@ class Frame:
     keeps: dict[int, Lanes] = field(default_factory=dict)  # words by slot
     private: dict[int, Lanes] = field(default_factory=dict)  # arrays of this launch, by allocation
     executed: int = 0
+    rounds: int = 0  # of all its loops
     recorder: Any = None  # notes what every thread does, for the debugger
     divergences: list[Divergence] = field(default_factory=list)
     _active: dict[int, tuple[Lanes, Lanes]] = field(default_factory=dict)

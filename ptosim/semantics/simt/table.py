@@ -4,7 +4,6 @@ and returns the function that executes it for every thread of a launch at once."
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type,
 from ptosim.ground.isa.dtypes import dtype
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass
 from ptosim.machine.private import Fragment
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import TileRef

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.records import dataclass
 from ptosim.machine.tile import Tile
 from ptosim.numerics.mx import quantizer
 from ptosim.numerics.stochastic import noise

@@ -9,13 +9,13 @@ source 0 has fewer valid rows or columns). The switch `tpart.uncovered` chooses;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import Commit, Kernel, kernel

@@ -8,10 +8,9 @@ index reads what nothing has written, and stores nothing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile

@@ -10,11 +10,11 @@ only where the buffer ends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.numerics import elementwise

@@ -7,13 +7,13 @@ program has masks that the assembler drops, the second reading of every value (s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import DType, ScalarType, VirtualMaskType, VirtualVRegType
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask, lane_dtype
 from ptosim.semantics.base.binding import typed_scalar

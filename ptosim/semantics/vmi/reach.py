@@ -7,11 +7,11 @@ warning."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ptosim.ground.ir.types import BLOCK_BYTES, REGISTER_BYTES
+from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView

@@ -74,7 +74,10 @@ def dequantising_stage(request: Request, src: TileShape, dst: TileShape) -> Stag
     count, repeats = conversions(src, dst)
     around = request.table["machine.barrier"]["cycles"] + request.table["machine.issue"]["cycles"]
     cycles = row["slope"] * repeats + count * (row["start"] + around)
-    return Stage("s32 to f16", cycles, count, row.confidence, repeats)
+    return Stage(
+        "s32 to f16", cycles, count, row.confidence, repeats=repeats,
+        executes="set_deqscale, barrier, vconv",
+    )  # fmt: skip
 
 
 def _chain(request: Request, src: TileShape, dst: TileShape) -> tuple[str, ...]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.shapes import VectorWork
+
+if TYPE_CHECKING:
+    from ptosim.timing.laws.request import Request
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A part of an operation: vector instructions, a transfer, a start-up.
 
-    `count` is how many instructions are executed (of a transfer its bursts), `repeats` how many
-    repeats of 256 bytes they process in all; where an instruction is one repeat, as on A5, they are
-    the same, and what is no vector instruction has none. The cycles of a stage that is `shared` are
-    its share of one pipelined loop, which it goes through together with the others."""
+    `count` is how many instructions are executed (of a transfer its bursts); `repeats` is how many
+    repeats of 256 bytes they process in all on A2/A3, and the iterations of their loop on A5; what
+    is no vector instruction has none. `executes` names the instructions, of a loop those of an
+    iteration. The cycles of a stage that is `shared` are its share of one pipelined loop, which it
+    goes through together with the others."""
 
     name: str
     cycles: float
@@ -22,6 +29,7 @@ class Stage:
     confidence: str = "derived"
     repeats: int = 0
     shared: bool = False
+    executes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,15 @@ class Cost:
 
     def __repr__(self) -> str:
         return f"Cost({self.class_name}, {self.cycles} cycles)"
+
+
+def derived(request: Request, stages: Iterable[Stage], work: int, latency: float = 0) -> Cost:
+    """Return a cost of which nobody has published a measurement: no stage is better than derived."""
+    weaker = [
+        replace(s, confidence="derived" if s.confidence != "assumed" else "assumed")
+        for s in stages
+    ]
+    return request.cost(weaker, latency=latency, work=work)
 
 
 NOTHING = Cost("nothing", (), "documented")

@@ -12,9 +12,9 @@ distance are fitted to its profile).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ptosim.ground.isa.costs import CostRow, CostTable, lowest_confidence
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
 from ptosim.timing.laws.shapes import TileShape
@@ -219,6 +219,9 @@ def loop_stages(timing: Function, body: Body, nest: Nest, name: str = "") -> lis
             max(body.latency(row) - early, 0) + loop * body.busy(row) / weight,
             nest.total,
             lowest_confidence((row.confidence, shared)),
+            repeats=nest.total,
+            shared=len(rows) > 1,
+            executes=row.name.rpartition("instruction.")[2],
         )
         for instruction, row in rows
     ]

@@ -6,12 +6,11 @@ their latency is part of the frame of a function. Instructions of other units ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.costs import CostTable, vector_entries
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.shapes import VectorStep
 
 

@@ -34,7 +34,10 @@ def instruction_stage(
 ) -> Stage:
     """Return the stage of one instruction stream: `count` instructions, one start-up."""
     cycles = row["start"] + slope_of(row, tile) * repeats + extra
-    return Stage(name, cycles, count, row.confidence, max(ceil(repeats), 1))
+    executes = row.name.removeprefix("instruction.").partition(".")[0]
+    return Stage(
+        name, cycles, count, row.confidence, repeats=max(ceil(repeats), 1), executes=executes
+    )
 
 
 def slope_of(row: CostRow, tile: TileShape) -> float:
@@ -188,7 +191,7 @@ def _of_rows(request: Request, row: CostRow, tile: TileShape, start: float, each
     name = f"rows of {count} repeats"
     stages = [
         Stage("start", start, 1, row.confidence),
-        Stage(name, max(each * tile.rows, 0), tile.rows, row.confidence, count * tile.rows),
+        Stage(name, max(each * tile.rows, 0), tile.rows, row.confidence, repeats=count * tile.rows),
     ]
     return request.cost(stages, latency=start, work=tile.rows * tile.cols)
 

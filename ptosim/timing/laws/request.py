@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from ptosim.ground.isa.costs import CostEntry, CostRow, CostTable, lowest_confidence
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.cost import Cost, Movement, Stage
 from ptosim.timing.laws.shapes import OpShape, TileShape
 

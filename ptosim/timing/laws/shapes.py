@@ -4,11 +4,12 @@ attributes."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any, NamedTuple
 
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, TileType
+from ptosim.ground.records import dataclass
 
 """Bytes that one repeat of a vector instruction covers, on both targets."""
 

@@ -5,9 +5,10 @@ of one core, the one that they cost most; equal cores are named together."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ptosim.ground.records import dataclass
 from ptosim.timing.pipes.steps import PIPES, S
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ptosim.ground.records import dataclass
 from ptosim.timing.pipes.model import CoreTimer, TimingModel, cause_of
 from ptosim.timing.pipes.steps import PIPES
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ptosim.ground.records import dataclass
 from ptosim.timing.pipes.steps import PIPE_INDEX
 
 if TYPE_CHECKING:

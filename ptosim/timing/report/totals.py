@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
 from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.cost import Cost, Movement
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.steps import PIPES, Step

@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from ptosim.ground.records import dataclass
 
 GAP = "…"
 _WORD = re.compile(r"[\w.$!#%@-]+")

@@ -1,0 +1,172 @@
+"""What a run may use: instructions, wall-clock time, memory. One set of limits holds for everything
+that happens inside a `with within(limits):`, however deep it is and whatever starts runs there.
+
+Instructions are counted for each run; time goes from the beginning of the `with`; memory is
+estimated before something large is allocated, and the memory that the process has is looked at with
+the clock. Whoever loops looks now and then: `current().look(place)`. Without limits that is one
+comparison."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ptosim.ground.errors import LimitError, UsageError
+from ptosim.ground.records import dataclass
+
+MOST_SECONDS = 10**9
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_STATM = "/proc/self/statm"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits as a caller asks for them; None leaves one open. Raises UsageError for what can be no
+    limit."""
+
+    instructions: int | None = None
+    """Of each run that is started."""
+    seconds: float | None = None
+    """Of wall-clock time, from the beginning."""
+    memory: int | None = None
+    """Bytes on top of what the process has at the beginning."""
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("max_instructions", self.instructions),
+            ("max_memory", self.memory),
+        ):
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            if value is not None and (not is_number or value < 1):
+                raise UsageError(f"{name} is {value!r}; it is a whole number of at least 1")
+        seconds = self.seconds
+        if seconds is None:
+            return
+        if not isinstance(seconds, int | float) or not 0 < seconds <= MOST_SECONDS:  # no NaN either
+            raise UsageError(f"max_seconds is {seconds!r}; it is a number above 0")
+
+
+class Budget:
+    """Limits that hold, and what has been used of them."""
+
+    __slots__ = ("_at_first", "deadline", "instructions", "is_limited", "limits", "outer", "taken")
+
+    def __init__(self, limits: Limits, outer: Budget | None = None) -> None:
+        self.limits = limits
+        self.outer = outer if outer is not None and outer.is_limited else None
+        seconds = limits.seconds
+        self.deadline = time.monotonic() + seconds if seconds is not None else None
+        self.taken = 0
+        """Bytes of large allocations that were announced."""
+        self._at_first = resident() if limits.memory is not None else 0
+        inherited = outer.instructions if outer is not None else None
+        both = [n for n in (limits.instructions, inherited) if n is not None]
+        self.instructions = min(both, default=None)
+        self.is_limited = (
+            self.deadline is not None or limits.memory is not None or self.outer is not None
+        )
+        """False where neither time nor memory is limited."""
+
+    def look(self, place: Callable[[], str] = str) -> None:
+        """Raise LimitError if the time is over, or the process has grown beyond its memory. `place`
+        gives the place in the program, '' without one."""
+        if not self.is_limited:
+            return
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise LimitError(
+                f"PTO0015: not done after {self.limits.seconds:g} s{_at(place)}",
+                help="look for a loop that does not end, or raise --max-seconds",
+            )
+        if self.limits.memory is not None:
+            self._look_at_memory(self.limits.memory, place)
+        if self.outer is not None:
+            self.outer.look(place)
+
+    def _look_at_memory(self, most: int, place: Callable[[], str]) -> None:
+        grown = resident() - self._at_first
+        if grown > most:
+            raise LimitError(
+                f"PTO0016: the process has grown by {size_text(grown)} of {size_text(most)}"
+                f"{_at(place)}",
+                help="give smaller arguments, or raise --max-memory",
+            )
+
+    def reserve(self, size: int, what: str) -> None:
+        """Announce an allocation of `size` bytes that stays until the end. Raises LimitError,
+        before anything is allocated, if it does not fit any more."""
+        if not self.is_limited:
+            return
+        most = self.limits.memory
+        if most is not None and self.taken + size > most:
+            more = f" beside {size_text(self.taken)} already" if self.taken else ""
+            raise LimitError(
+                f"PTO0016: {what} would need {size_text(size)}{more}; the limit is "
+                f"{size_text(most)}",
+                help="give smaller arguments, or raise --max-memory",
+            )
+        self.taken += size
+        if self.outer is not None:
+            self.outer.reserve(size, what)
+
+
+def _at(place: Callable[[], str]) -> str:
+    where = place()
+    return f"; it stopped at {where}" if where else ""
+
+
+_NONE = Budget(Limits())
+_current: ContextVar[Budget] = ContextVar("limits", default=_NONE)
+
+
+def current() -> Budget:
+    """Return the limits that hold here."""
+    return _current.get()
+
+
+@contextmanager
+def within(limits: Limits) -> Iterator[Budget]:
+    """Let limits hold for what happens inside, beside those that hold already."""
+    budget = Budget(limits, _current.get())
+    token = _current.set(budget)
+    try:
+        yield budget
+    finally:
+        _current.reset(token)
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process has; 0 where the system does not say."""
+    try:
+        with open(_STATM) as numbers:
+            pages = int(numbers.read().split()[1])
+    except OSError:
+        return _peak()
+    return pages * _page_size()
+
+
+def _page_size() -> int:
+    import resource
+
+    return resource.getpagesize()
+
+
+def _peak() -> int:
+    """The most memory that the process had so far: what systems without /proc say."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    import sys
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes to be read: `1.5 GiB`."""
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.4g} {_UNITS[unit]}"

@@ -1,0 +1,156 @@
+"""Lanes: a row for each pipe or tile, spans from left to right over one axis of time.
+
+A figure that can `zoom` carries its spans as data too, for the script of the page (`lanes.js`),
+which moves all figures of the same `group` together; without scripts it is shown whole."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from ptosim.views.charts.axis import Axis
+from ptosim.views.charts.chart import legend, said, tick_labels
+from ptosim.views.charts.marks import Key, colour
+from ptosim.views.json_text import line
+
+_CHARACTER, _WIDEST = 0.52, 15.0
+"""Ems of a character of a name, and of the longest name."""
+MOST = 3000
+"""Spans of a lane; of more, neighbours are drawn as one."""
+
+
+class Span(NamedTuple):
+    """From where to where, what is told of it, and its series."""
+
+    start: float
+    end: float
+    text: str
+    series: int = 0
+
+
+class Lane(NamedTuple):
+    """A row: its name, its spans, more on it. Without spans (None) it heads the rows below."""
+
+    name: str
+    spans: Sequence[Span] | None
+    told: str = ""
+
+
+def lanes(
+    title: str,
+    x: Axis,
+    rows: Sequence[Lane],
+    *,
+    keys: Sequence[tuple[str, int]] = (),
+    group: str = "",
+    room: float = 0,
+    note: str = "",
+) -> str:
+    """Return a figure with a row for each lane over the axis `x`; `keys` are the names of series.
+    With `group` it can be zoomed and moved, with all figures of that name. `room` as in `chart`."""
+    kept = [row._replace(spans=_joined(row.spans, x)) if row.spans else row for row in rows]
+    room = max(room, room_of([row.name for row in rows if row.spans is not None]))
+    zoom = f' data-group="{escape(group)}" data-low="{x.low:g}" data-high="{x.high:.12g}"'
+    body = "".join(_row(row, x, alone=not group) for row in kept)
+    signs = [Key("■", colour(series), name) for name, series in keys]
+    return (
+        f'<figure class="lanes" style="--room:{room:.1f}em"{zoom if group else ""}>'
+        f"<figcaption>{escape(title)}</figcaption>{_TOOLS if group else ''}{body}"
+        f'<div class="lane"><div class="across">{tick_labels(x.ticks(), "left")}</div></div>'
+        f'<p class="axis x">{escape(x.title)}</p>{legend(signs)}{said(note)}'
+        f"{_data(kept) if group else ''}</figure>\n"
+    )
+
+
+def room_of(names: Sequence[str]) -> float:
+    """Return the ems that names of lanes take; longer ones are cut, and whole when pointed at."""
+    return min(max(map(len, names), default=0) * _CHARACTER + 1, _WIDEST)
+
+
+_TOOLS = (
+    '<div class="tools" hidden>'
+    '<button data-do="in" title="closer (+)">+</button>'
+    '<button data-do="out" title="farther (-)">−</button>'  # noqa: RUF001
+    '<button data-do="left" title="earlier (left)">◀</button>'
+    '<button data-do="right" title="later (right)">▶</button>'
+    '<button data-do="all" title="the whole (0)">all</button>'
+    '<span class="told" aria-live="polite">point at a span for its details; drag to move, '
+    "Ctrl and the wheel to zoom</span></div>"
+)
+
+
+def _row(row: Lane, x: Axis, *, alone: bool) -> str:
+    name = f'<span class="name" title="{escape(row.told or row.name)}">{escape(row.name)}</span>'
+    if row.spans is None:
+        return f'<div class="lane group">{name}</div>'
+    shapes = _each(row.spans) if alone else _by_series(row.spans)
+    width = max(x.high - x.low, 1e-9)
+    return (
+        f'<div class="lane">{name}<div class="bar-of"><svg viewBox="{x.low:g} 0 {width:.12g} 1" '
+        f'preserveAspectRatio="none" role="img" aria-label="{escape(row.name)}">{shapes}</svg>'
+        "</div></div>"
+    )
+
+
+def _path(span: Span) -> str:
+    return f"M{span.start:.12g} 0H{span.end:.12g}V1H{span.start:.12g}z"
+
+
+def _each(spans: Sequence[Span]) -> str:
+    """A shape for each span, with what is told of it."""
+    return "".join(
+        f'<path d="{_path(s)}" fill="{colour(s.series)}" stroke="{colour(s.series)}"><title>'
+        f"{escape(s.text)}</title></path>"
+        for s in spans
+    )
+
+
+def _by_series(spans: Sequence[Span]) -> str:
+    """A shape for each series: what is told of a span is in the data of the figure."""
+    paths: dict[int, list[str]] = {}
+    for span in spans:
+        paths.setdefault(span.series, []).append(_path(span))
+    return "".join(
+        f'<path d="{"".join(parts)}" fill="{colour(series)}" stroke="{colour(series)}"/>'
+        for series, parts in sorted(paths.items())
+    )
+
+
+def _joined(spans: Sequence[Span], x: Axis) -> Sequence[Span]:
+    """The spans of a lane; of very many, neighbours with a gap that cannot be seen are one."""
+    if len(spans) <= MOST:
+        return spans
+    gap = (x.high - x.low) / MOST
+    groups: list[list[Span]] = []
+    for span in spans:
+        last = groups[-1] if groups else None
+        if last and span.start - last[-1].end < gap and span.end - last[0].start < 2 * gap:
+            last.append(span)
+        else:
+            groups.append([span])
+    return [_one(group) for group in groups]
+
+
+def _one(group: list[Span]) -> Span:
+    first, last = group[0], group[-1]
+    if len(group) == 1:
+        return first
+    longest = max(group, key=lambda s: s.end - s.start)
+    text = f"{len(group)} operations, the longest: {longest.text}"
+    return Span(first.start, max(last.end, first.end), text, longest.series)
+
+
+def _data(rows: Sequence[Lane]) -> str:
+    """The spans for the script: texts once, spans as [start, end, number of the text]."""
+    numbers: dict[str, int] = {}
+    counter = itertools.count()
+    spans = [
+        [[s.start, s.end, numbers[s.text] if s.text in numbers else
+          numbers.setdefault(s.text, next(counter))] for s in row.spans]
+        for row in rows
+        if row.spans is not None
+    ]  # fmt: skip
+    text = line({"texts": list(numbers), "lanes": spans}).replace("<", "\\u003c")
+    return f'<script type="application/json">{text}</script>'

@@ -1,0 +1,244 @@
+"""What charts show: lines, bars, boxes, points, rules and cells.
+
+Places are those of two axes. The picture is 1000 by 1000 and stretched, so that marks with text or
+a shape of their own are HTML on top of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ptosim.views.charts.axis import Axis
+
+SIDE = 1000
+SERIES = 8
+"""Colours that tell series apart; there is one more, of what is left over."""
+OTHERS = SERIES
+GLYPHS = "●▲■◆▼★✚○"
+"""Shapes of points, so that colour is not the only difference."""
+
+
+def colour(series: int) -> str:
+    """Return the colour of a series as CSS; those beyond the last begin again."""
+    return "var(--others)" if series == OTHERS else f"var(--s{series % SERIES})"
+
+
+class Key(NamedTuple):
+    """An entry of a legend: a sign, its colour, what it means."""
+
+    sign: str
+    colour: str
+    text: str
+
+
+class Drawn(NamedTuple):
+    """A mark as SVG shapes, as HTML on top of them, and its entries in the legend."""
+
+    svg: str = ""
+    html: str = ""
+    keys: tuple[Key, ...] = ()
+
+
+class Mark(Protocol):
+    """Something that a chart shows."""
+
+    def draw(self, x: Axis, y: Axis) -> Drawn:
+        """Return it on two axes."""
+        ...
+
+
+def _x(axis: Axis, value: float) -> str:
+    return _short(axis.place(value) * SIDE)
+
+
+def _y(axis: Axis, value: float) -> str:
+    return _short((1 - axis.place(value)) * SIDE)
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line through points; `stepped` keeps each height up to the next point, `fill` colours what
+    is below."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    series: int = 0
+    stepped: bool = False
+    fill: bool = False
+
+    def draw(self, x: Axis, y: Axis) -> Drawn:
+        """Return it on two axes."""
+        corners = [(_x(x, a), _y(y, b)) for a, b in self.points]
+        if not corners:
+            return Drawn()
+        path = f"M{corners[0][0]} {corners[0][1]}"
+        for across, up in corners[1:]:
+            path += f"H{across}V{up}" if self.stepped else f"L{across} {up}"
+        paint = colour(self.series)
+        svg = f'<path class="line" d="{path}" stroke="{paint}"/>'
+        if self.fill:
+            area = f"{path}V{SIDE}H{corners[0][0]}Z"
+            svg = f'<path d="{area}" fill="{paint}" fill-opacity=".18"/>{svg}'
+        return Drawn(svg, keys=(Key("━", paint, self.name),) if self.name else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars from the bottom: (from, to, height)."""
+
+    name: str
+    bars: Sequence[tuple[float, float, float]]
+    series: int = 0
+
+    def draw(self, x: Axis, y: Axis) -> Drawn:
+        """Return them on two axes; those without height are left out."""
+        paint = colour(self.series)
+        path = "".join(
+            f"M{_x(x, a)} {SIDE}V{_y(y, h)}H{_x(x, b)}V{SIDE}Z" for a, b, h in self.bars if h
+        )
+        keys = (Key("■", paint, self.name),) if self.name else ()
+        return Drawn(f'<path class="bar" d="{path}" fill="{paint}"/>' if path else "", keys=keys)
+
+
+class Box(NamedTuple):
+    """A rectangle: from, to, bottom, top, what is told of it, its series."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+    text: str
+    series: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """Rectangles, each with its text."""
+
+    boxes: Sequence[Box]
+    keys: Sequence[tuple[str, int]] = ()
+
+    def draw(self, x: Axis, y: Axis) -> Drawn:
+        """Return them on two axes."""
+        svg = "".join(
+            f'<path class="box" d="M{_x(x, b.left)} {_y(y, b.high)}H{_x(x, b.right)}'
+            f'V{_y(y, b.low)}H{_x(x, b.left)}Z" fill="{colour(b.series)}"><title>{escape(b.text)}'
+            "</title></path>"
+            for b in self.boxes
+        )
+        return Drawn(svg, keys=tuple(Key("■", colour(s), name) for name, s in self.keys))
+
+
+class Point(NamedTuple):
+    """A point, what is told of it, and its label (empty: none)."""
+
+    x: float
+    y: float
+    text: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Points of one series; `glyph` is its shape unless the series has its own."""
+
+    name: str
+    points: Sequence[Point]
+    series: int = 0
+    glyph: str = ""
+
+    @property
+    def sign(self) -> str:
+        """The shape of the points."""
+        return self.glyph or GLYPHS[self.series % len(GLYPHS)]
+
+    def draw(self, x: Axis, y: Axis) -> Drawn:
+        """Return them on two axes; labels are placed by the chart, among all points."""
+        paint = colour(self.series)
+        html = "".join(
+            f'<i class="point" style="left:{100 * x.place(p.x):.2f}%;bottom:'
+            f'{100 * y.place(p.y):.2f}%;color:{paint}" title="{escape(p.text)}">{self.sign}</i>'
+            for p in self.points
+        )
+        return Drawn("", html, (Key(self.sign, paint, self.name),) if self.name else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A line over the whole chart at a value of one axis: a limit, the peak. Its text, with the
+    value, is in the legend, where it cannot cover anything."""
+
+    name: str
+    value: float
+    across: bool = True
+    dash: str = "6 3"
+    series: int = 2
+
+    def draw(self, x: Axis, y: Axis) -> Drawn:
+        """Return it on two axes."""
+        path = f"M0 {_y(y, self.value)}H{SIDE}" if self.across else f"M{_x(x, self.value)} 0V{SIDE}"
+        paint = colour(self.series)
+        svg = f'<path class="line" d="{path}" stroke="{paint}" stroke-dasharray="{self.dash}"/>'
+        sign = ("┄" if self.dash else "─") if self.across else "┆"
+        return Drawn(svg, keys=(Key(sign, paint, self.name),))
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A heat map: `values` is [rows, columns], row 0 at the top, each cell as bright as its number
+    (`log`: its logarithm). NaN is grey. `texts` are told of cells, by row and column."""
+
+    name: str
+    values: np.ndarray
+    unit: str = ""
+    log: bool = False
+    texts: Sequence[Sequence[str]] = ()
+
+    def draw(self, x: Axis, y: Axis) -> Drawn:
+        """Return them over the whole of both axes, with their scale as legend."""
+        values = np.asarray(self.values, np.float64)
+        with np.errstate(all="ignore"):
+            level = np.log2(values) if self.log else values
+        known = level[np.isfinite(level)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+        rows, columns = values.shape
+        svg = "".join(
+            self._cell(r, c, rows, columns, (float(level[r, c]) - low) / ((high - low) or 1.0))
+            for r, c in np.ndindex(rows, columns)
+        )
+        ends = (2**low, 2**high) if self.log else (low, high)
+        scale = Axis(self.name, *ends, self.unit, log=self.log)
+        text = f"{scale.title}: {scale.text(ends[0])} to {scale.text(ends[1])}"
+        return Drawn(svg, keys=(Key("", "ramp", text),))
+
+    def _cell(self, r: int, c: int, rows: int, columns: int, part: float) -> str:
+        left, top = c * SIDE / columns, r * SIDE / rows
+        text = self.texts[r][c] if len(self.texts) else ""
+        told = f"<title>{escape(text)}</title>" if text else ""
+        shape = (
+            f'x="{_short(left)}" y="{_short(top)}" width="{_short(SIDE / columns + 0.6)}" '
+            f'height="{_short(SIDE / rows + 0.6)}" fill="{_bright(part)}"'
+        )
+        return f"<rect {shape}>{told}</rect>" if told else f"<rect {shape}/>"
+
+
+RAMP = ((52, 40, 110), (36, 110, 142), (64, 170, 116), (246, 216, 84))
+"""Colours of heat maps, the least first: they grow brighter, so that grey prints keep the order."""
+
+
+def _bright(part: float) -> str:
+    if not math.isfinite(part):
+        return "#888888"
+    at = min(max(part, 0.0), 1.0) * (len(RAMP) - 1)
+    low = min(int(at), len(RAMP) - 2)
+    mixed = (round(a + (b - a) * (at - low)) for a, b in zip(RAMP[low], RAMP[low + 1], strict=True))
+    return "#" + "".join(f"{v:02x}" for v in mixed)

@@ -1,0 +1,116 @@
+"""A memory over time as pictures: bytes in use below its limits, a lane for each tile, and who is
+at which address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ptosim.analysis.memory_map import Buffer, SpaceMap
+from ptosim.views.charts.axis import Axis, bytes_text
+from ptosim.views.charts.chart import chart
+from ptosim.views.charts.lanes import Lane, Span, lanes, room_of
+from ptosim.views.charts.marks import SERIES, Box, Boxes, Line, Mark, Point, Points, Rule
+
+_ADDRESS = 5.0
+"""Ems of an address as a tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The axis of time of a map: its label, its ends, and when a step begins. Without another one
+    a step is a unit of time."""
+
+    axis: Axis
+    begins: Callable[[int], float]
+
+    def span(self, start: int, end: int) -> tuple[float, float]:
+        """Return from when to when steps `start` to `end` last."""
+        return self.begins(start), self.begins(end + 1)
+
+
+def step_clock(steps: int) -> Clock:
+    """Return the clock that counts steps, from 1 on."""
+    return Clock(Axis("step", 1, max(steps, 1) + 1, "steps"), float)
+
+
+def level(found: SpaceMap, clock: Clock) -> str:
+    """Return bytes in use over time, with the limits, what is left below them, and the peak."""
+    step, most, _ = found.peak()
+    marks: list[Mark] = [Line("bytes in use", _levels(found, clock), stepped=True, fill=True)]
+    limits = {"safe limit": found.space.safe, "planner's limit": found.space.planner,
+              "size of the memory": found.space.bytes}  # fmt: skip
+    joined: dict[int, list[str]] = {}
+    for word, value in limits.items():
+        joined.setdefault(value, []).append(word)
+    for number, (value, words) in enumerate(sorted(joined.items())):
+        name = f"{' and '.join(words)} {bytes_text(value)} ({_headroom(value - most)})"
+        marks.append(Rule(name, value, dash=("6 3", "2 3", "")[number]))
+    at = clock.begins(step)
+    told = f"peak {bytes_text(most)} ({most:,} bytes) at {clock.axis.label} {at:,.0f}"
+    marks.append(Points(told, [Point(at, most, told)], series=1, glyph="▼"))
+    top = max(*limits.values(), found.high_water) * 1.04
+    title = f"{found.space.alias}: bytes in use"
+    return chart(
+        title,
+        clock.axis,
+        Axis("bytes in use", 0, top, "bytes"),
+        marks,
+        height=190,
+        room=_room(found),
+    )
+
+
+def _headroom(left: int) -> str:
+    return f"{bytes_text(left)} left" if left >= 0 else f"{bytes_text(-left)} TOO MUCH"
+
+
+def _levels(found: SpaceMap, clock: Clock) -> list[tuple[float, float]]:
+    """The bytes in use from each step on at which that changes."""
+    edges = {edge for b in found.buffers for start, end in b.live for edge in (start, end + 1)}
+    edges |= {1, found.steps + 1}
+    return [(clock.begins(step), found.live_bytes(step)) for step in sorted(edges)]
+
+
+def tile_lanes(found: SpaceMap, clock: Clock, group: str = "") -> str:
+    """Return a lane for each tile: when it holds something that is still read."""
+    rows = []
+    for number, buffer in enumerate(found.buffers):
+        told = _told(buffer)
+        spans = [
+            Span(*clock.span(max(start, 1), min(end, found.steps)), told, number % SERIES)
+            for start, end in buffer.live
+        ]
+        rows.append(Lane(_name(buffer), spans, told))
+    title = f"{found.space.alias}: when each tile is in use"
+    return lanes(title, clock.axis, rows, group=group, room=_room(found))
+
+
+def addresses(found: SpaceMap, clock: Clock) -> str:
+    """Return the tiles as boxes: time to the right, addresses up."""
+    boxes = [
+        Box(*clock.span(max(start, 1), min(end, found.steps)), buffer.addr, buffer.end,
+            f"{_told(buffer)}; steps {start} to {end}", number % SERIES)
+        for number, buffer in enumerate(found.buffers)
+        for start, end in buffer.live
+    ]  # fmt: skip
+    title = f"{found.space.alias}: which bytes (colours as above)"
+    y = Axis("address", 0, max(found.high_water, 1), "bytes")
+    return chart(title, clock.axis, y, [Boxes(boxes)], room=_room(found))
+
+
+def _name(buffer: Buffer) -> str:
+    return f"{buffer.name} {bytes_text(buffer.bytes)}"
+
+
+def _room(found: SpaceMap) -> float:
+    """Ems left of the pictures of a memory, which are below each other: those of the longest name,
+    and of an address."""
+    return max(room_of([_name(b) for b in found.buffers]), _ADDRESS)
+
+
+def _told(buffer: Buffer) -> str:
+    return (
+        f"{buffer.name}: {buffer.bytes:,} bytes, {buffer.addr:#x} to {buffer.end - 1:#x}, line "
+        f"{buffer.line}"
+    )

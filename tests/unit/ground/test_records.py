@@ -1,0 +1,110 @@
+"""Dataclasses whose methods are made late behave as those of the standard library."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from dataclasses import KW_ONLY, field
+
+import pytest
+
+from ptosim.ground import records
+
+
+@records.dataclass(frozen=True, slots=True)
+class Late:
+    """A record made late."""
+
+    first: int
+    second: list[int] = field(default_factory=list, compare=False)
+    _: KW_ONLY
+    third: str = field(default="x", repr=False)
+    fourth: int = field(default=4, init=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Standard:
+    """The same record, made by the standard library."""
+
+    first: int
+    second: list[int] = field(default_factory=list, compare=False)
+    _: KW_ONLY
+    third: str = field(default="x", repr=False)
+    fourth: int = field(default=4, init=False)
+
+
+@records.dataclass(slots=True)
+class Open:
+    """A record that may change."""
+
+    value: int
+
+
+@records.dataclass(slots=True)
+class Derived(Open):
+    """A derived record with a step after its making."""
+
+    more: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.more = self.value + 1
+
+
+@pytest.mark.parametrize(
+    "make", [lambda c: c(1), lambda c: c(1, [2]), lambda c: c(first=3, third="y")]
+)
+def test_fields_values_and_text_are_those_of_the_standard_library(make):
+    late, standard = make(Late), make(Standard)
+    assert dataclasses.asdict(late) == dataclasses.asdict(standard)
+    assert repr(late) == repr(standard).replace("Standard", "Late")
+    assert Late.__match_args__ == Standard.__match_args__ == ("first", "second")
+
+
+@pytest.mark.parametrize("arguments", [(), (1, [], "z"), (1, 2, 3, 4)])
+def test_wrong_arguments_are_refused_at_the_first_object_too(arguments):
+    with pytest.raises(TypeError):
+        Late(*arguments)
+    with pytest.raises(TypeError):
+        Late(1, fifth=4)
+
+
+def test_equal_records_have_equal_hashes_and_other_classes_are_never_equal():
+    assert Late(1, [1]) == Late(1, [2])  # the second field does not take part
+    assert hash(Late(1, [1])) == hash(Late(1, [2]))
+    assert Late(1) != Late(2)
+    assert Late(1) != Standard(1)
+    assert len({Late(1), Late(1), Late(1, third="y")}) == 2
+
+
+def test_a_frozen_record_refuses_to_change():
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'first'"):
+        Late(1).first = 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del Late(1).first
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))]
+)
+def test_a_copy_is_equal(again):
+    record = Late(1, [2, 3], third="y")
+    assert again(record) == record
+    assert again(record).second == [2, 3]
+
+
+def test_replace_and_match():
+    match dataclasses.replace(Late(1, [5]), first=7):
+        case Late(first, second):
+            assert (first, second) == (7, [5])
+
+
+def test_a_step_after_making_and_a_factory_for_each_object():
+    assert Derived(1) == Derived(1)
+    assert Derived(1).more == 2
+    assert Late(1).second is not Late(1).second
+
+
+def test_records_that_may_change_have_no_hash():
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Open(1))

@@ -1,0 +1,1 @@
+"""What reports look like: tables, pages, charts."""
