@@ -54,6 +54,7 @@ class Cost:
         "class_name",
         "confidence",
         "cycles",
+        "form",
         "known",
         "latency",
         "moved",
@@ -74,6 +75,7 @@ class Cost:
         known: bool = True,
         cycles: float | None = None,
         region: VectorWork | None = None,
+        form: str = "",
     ) -> None:
         total = sum(s.cycles for s in stages) if cycles is None else cycles
         self.class_name = class_name
@@ -85,6 +87,7 @@ class Cost:
         self.work = work
         self.known = known
         self.region = region  # what a vector region executes
+        self.form = form  # shape and element types of a cast
 
     @property
     def busy(self) -> int:
