@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--by", choices=BY, help="one table only: what the costs are joined by")
     group.add_argument("--what-if", action="append", default=[], metavar="KEY=VALUE")
-    launching.add_limit(group)
+    group.add_argument(
+        "--costs", metavar="FILE", help="figures of your own board (`ptosim calibrate -o FILE`)"
+    )
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace")
     shared.add_fail_on(parser)
     shared.add_output(parser, FORMATS)
@@ -56,7 +58,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     rejected: dict[str, ProgramError] = {}
     for choices in asked:
         try:
-            timed.append(_time(choices, what_if))
+            timed.append(_time(choices, what_if, options.costs))
         except ProgramError as problem:
             if len(asked) == 1:
                 raise
@@ -70,12 +72,13 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     return max((problem.exit_code for problem in rejected.values()), default=0)
 
 
-def _time(choices: Choices, what_if: dict[str, float]) -> Timed:
+def _time(choices: Choices, what_if: dict[str, float], costs: str | None) -> Timed:
     program = choices.program()
     report = program.cost(
         entry=choices.entry,
         args=choices.arguments(),
         what_if=what_if,
+        costs=costs,
         **choices.run_options("block_num", "ranks", "max_instructions"),
     )
     return program, report

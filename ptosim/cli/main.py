@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ptosim.cli import assembler, streams
+from ptosim.cli.options import add_limits, limits_of
+from ptosim.cli.signals import OverLimit, Terminated, orderly
 from ptosim.cli.terminal import Terminal
+from ptosim.ground import collector
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.limits import Limits
 from ptosim.ground.threads import tell_blas, wanted_threads
 from ptosim.ground.version import __version__
 
@@ -21,6 +25,7 @@ COMMANDS = {
     "run": "execute a program on values and report the results",
     "check": "everything that can be said about programs without values",
     "cost": "what a program costs: cycles per stage and per pipe, on both targets",
+    "calibrate": "a board's own figures, from what its profiler wrote",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "map": "what is where in the memories on chip, and when",
@@ -39,13 +44,17 @@ COMMANDS = {
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
+# Commands that go on until the user ends them: their limits hold for each thing that they are told.
+LASTING = ("debug", "dap")
+
 _EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values differ; 2 usage;
 3 program rejected; 4 run stopped (trap, deadlock, out of bounds); 5 unsupported; 6 limit
 reached; 70 internal error; 130 interrupted"""
 
 
 def console() -> NoReturn:
-    """Entry point of the installed script."""
+    """Run the command line of this process; see `ptosim.__main__`."""
+    collector.seldom()
     with contextlib.suppress(UsageError):  # which `main` tells of
         tell_blas()
     sys.exit(main(sys.argv[1:]))
@@ -65,12 +74,13 @@ def main(argv: Sequence[str]) -> int:
     terminal = Terminal(options)
     try:
         wanted_threads()
-        return _command(options.command).run(options, terminal)
+        with orderly():
+            return _run(options, terminal)
     except BrokenPipeError:
         # The reader of our output is gone (`ptosim … | head`); not an error of ours.
         streams.abandon()
         return 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated):
         terminal.error("interrupted")
         return EXIT_INTERRUPTED
     except ProgramError as problem:
@@ -87,6 +97,20 @@ def main(argv: Sequence[str]) -> int:
         return LimitError.exit_code
     except Exception as problem:
         return _internal(problem, argv, terminal)
+
+
+def _run(options: argparse.Namespace, terminal: Terminal) -> int:
+    command, limits = _command(options.command), limits_of(options)
+    lasts = options.command in LASTING or getattr(options, "watch", False)
+    if lasts or limits == Limits():
+        return command.run(options, terminal)
+    from ptosim.cli.alarm import in_force
+
+    try:
+        with in_force(limits):
+            return command.run(options, terminal)
+    except OverLimit as over:
+        raise over.reached from None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -151,6 +175,8 @@ def _parser(argv: Sequence[str]) -> _Parser:
         )
         if name == chosen:  # the other commands' modules stay unloaded
             _command(name).configure(sub)
+            if name != "quant":  # has commands of its own
+                add_limits(sub)
             parser.known = list(sub._option_string_actions)
     return parser
 

@@ -44,7 +44,7 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.run.choices import Choices
 from ptosim.run.launch import Launch
 from ptosim.run.options import RunOptions
-from ptosim.timing.pipes.model import CoreTimer
+from ptosim.timing.pipes.timers import CoreTimer
 
 
 def session_of(choices: Choices) -> Debugger:

@@ -26,7 +26,7 @@ from ptosim.run.extents import Needed
 from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
 from ptosim.run.symbolic import SymbolicLaunch
-from ptosim.run.what_if import changed_table
+from ptosim.run.what_if import Costs, changed_table
 from ptosim.timing.report.totals import CostReport
 
 
@@ -77,15 +77,16 @@ def cost_of(
     args: Args,
     options: RunOptions,
     what_if: Mapping[str, float] | None = None,
+    costs: Costs = None,
 ) -> CostReport:
     """Return what an entry costs; see `Program.cost`. Where data decide its path and every array is
     given, it is run on them. Raises Trap for a deadlock, UsageError for a scalar that is needed and
     not known, InternalError if time stops where the program goes on."""
-    figures = changed_table(front.chip, what_if or {})
+    figures = changed_table(front.chip, what_if or {}, costs)
     launch = TimedLaunch(front, profile, options, figures).prepare(entry, args)
     launch.start()
     try:
-        launch.engine.run(options.max_instructions)
+        launch.engine.run(options.most_instructions)
     except Undecided as open_:
         if open_.unknown.argument or not _has_arrays(launch, args):
             raise _asked(open_) from open_

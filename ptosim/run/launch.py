@@ -17,6 +17,7 @@ from ptosim.ground.errors import LimitError, ProgramError, Trap, UnsupportedErro
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.targets import machine as machine_of
+from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import (
     SLOT_BLOCK,
@@ -127,6 +128,11 @@ class Launch(ArgumentBinding):
         blocks, most = self.options.block_num, self.machine.definition.max_blocks
         if blocks > most:
             raise LimitError(f"block_num is {blocks}; a launch has at most {most:,} blocks")
+        if blocks * self.options.ranks > most:
+            raise LimitError(
+                f"{self.options.ranks:,} ranks of {blocks:,} blocks are too many to run at once; "
+                f"there may be {most:,} blocks in all"
+            )
 
     def _reject_errors(self) -> None:
         if self.sink.has_errors:
@@ -144,6 +150,7 @@ class Launch(ArgumentBinding):
     def _make_cores(self) -> None:
         options = self.options
         for rank in range(options.ranks):
+            current().look()
             for block in range(options.block_num):
                 cluster = Cluster(block, rank=rank, has_ranks=options.ranks > 1)
                 self.machine.clusters.append(cluster)
@@ -207,7 +214,7 @@ class Launch(ArgumentBinding):
         self.start(observers)
         monitor = self.sanitizers()
         try:
-            self.engine.run(self.options.max_instructions)
+            self.engine.run(self.options.most_instructions)
         except Trap as trap:
             cost = self._cost()
             findings = [*self.front.sink, *self.sink]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ptosim.ground.errors import ProgramError
 from ptosim.run.program import LoadedProgram
-from ptosim.timing.pipes.model import CoreTimer
+from ptosim.timing.pipes.timers import CoreTimer
 from ptosim.timing.report.totals import CostReport
 from ptosim.views.header import header
 
@@ -64,7 +64,7 @@ def _unit(report: CostReport, core: CoreTimer) -> str:
 def _row(report: CostReport, core: CoreTimer) -> dict[str, str | int]:
     words = core.name.split()
     unit = words[2] if words[2] != "core" else _unit(report, core)
-    start, end = min(core.starts, default=0), max(core.dones, default=0)
+    start, end = min(core.starts, default=0), max(core.done) if core.steps else 0
     cycles = dict.fromkeys(("busy_cycles", *_PIPE_COLUMNS.values()), 0)
     for use in report.pipes:
         if use.core == core.name:

@@ -10,8 +10,8 @@ from ptosim.debug.names import brief
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet
 from ptosim.debug.tables import memory
-from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.pipes.steps import PIPE_INDEX, PIPES, Step
+from ptosim.timing.pipes.timers import CoreTimer
 from ptosim.timing.report.totals import CostReport
 from ptosim.views.cost_tables import PIPE_COLUMNS, USE_COLUMNS, pipe_row, use_row
 

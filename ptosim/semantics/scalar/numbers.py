@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from ptosim.ground.ir.types import DType
+from ptosim.machine.moving import Moving
 from ptosim.numerics.fused import multiply_add
 
 Function = Callable[..., Any]
@@ -40,7 +41,12 @@ def wrap(value: int, dtype: DType) -> int:
 
 def unsigned(value: int, dtype: DType) -> int:
     """Return the bits of an integer as an unsigned number."""
-    return int(value) & ((1 << (1 if dtype.name == "i1" else dtype.bits)) - 1)
+    return integer(value) & ((1 << (1 if dtype.name == "i1" else dtype.bits)) - 1)
+
+
+def integer(value: Any) -> int:
+    """Return a number as an integer; one that moves with the round stays what it is."""
+    return value if value.__class__ is Moving else int(value)
 
 
 def rounder(dtype: DType) -> Callable[[float], float]:
@@ -58,7 +64,7 @@ def _wrapping(function: Callable[[int, int], int]) -> Maker:
     def make(operand: DType, result: DType) -> Function:
         low, high = -(1 << (operand.bits - 1)), (1 << (operand.bits - 1)) - 1
         if operand.kind != "int" or operand.name == "i1":
-            return lambda a, b: wrap(function(int(a), int(b)), operand)
+            return lambda a, b: wrap(function(integer(a), integer(b)), operand)
 
         def signed(a: int, b: int) -> int:
             value = function(a, b)
@@ -199,7 +205,7 @@ def compare_floats(predicate: str) -> Function:
 
 def _cast_bits(view: Callable[[int, DType], int]) -> Maker:
     def make(operand: DType, result: DType) -> Function:
-        return lambda a: wrap(view(int(a), operand), result)
+        return lambda a: wrap(view(integer(a), operand), result)
 
     return make
 

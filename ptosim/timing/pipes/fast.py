@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ptosim.timing.pipes.last_uses import FRESH, HELD, NEVER
-from ptosim.timing.pipes.model import NO_CAUSE, CoreTimer
 from ptosim.timing.pipes.order import DataOrder
+from ptosim.timing.pipes.records import NO_CAUSE
 from ptosim.timing.pipes.steps import Issued, S, Step
+from ptosim.timing.pipes.timers import CoreTimer
 
 Issue = Callable[[Step, int], None]
 SCALAR = "scalar unit"
@@ -73,7 +74,7 @@ def _placer(timer: CoreTimer) -> Callable[[Step, int, int, int], None]:
     add_step, add_start, add_cause = steps.append, timer.starts.append, timer.causes.append
 
     def place(step: Step, pipe: int, start: int, cause: int) -> None:
-        number = len(steps)
+        number = len(steps) + timer.skipped
         add_step(step.base)
         add_start(start)
         add_cause(cause)
@@ -116,7 +117,8 @@ def ordered_issuer(order: DataOrder) -> OrderedIssue:  # noqa: C901 - hot, so in
         if best[0] >= HELD:
             general(placed, scalars)
             return
-        timer.clock, cause, number = now + step.issue, free_record[pipe], len(steps)
+        timer.clock, cause = now + step.issue, free_record[pipe]
+        number = len(steps) + timer.skipped
         if draining[pipe]:
             if not reach.is_own:
                 order.note(reach, pipe)

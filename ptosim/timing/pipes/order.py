@@ -11,8 +11,8 @@ from typing import Any
 from ptosim.effects.ranges import Range, Ranges
 from ptosim.machine.values import Memory
 from ptosim.timing.pipes.last_uses import HELD, MANY, NEVER, Cell, Cells, Far, Given, Last
-from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.pipes.steps import Flag, Issued, Placed, S, Spread, Step, Stretch
+from ptosim.timing.pipes.timers import CoreTimer
 
 ANOTHER = -1
 """Any pipe but the own one."""

@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ptosim.timing.pipes.model import CoreTimer, TimingModel
+from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.order import DataOrder
 from ptosim.timing.pipes.steps import Flag, Step
+from ptosim.timing.pipes.timers import CoreTimer
 
 _COLUMNS = ("steps", "starts", "causes", "waits", "wait_sources")
 _PER_PIPE = ("free", "done", "free_record", "done_record")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptosim.ground.records import dataclass
-from ptosim.timing.pipes.model import CoreTimer, TimingModel, cause_of
+from ptosim.timing.pipes.model import TimingModel
+from ptosim.timing.pipes.records import cause_of
 from ptosim.timing.pipes.steps import PIPES
+from ptosim.timing.pipes.timers import CoreTimer
 
 MAX_PARTS = 100_000
 """Parts of a path that are listed; of a longer one the beginning is one part."""
@@ -63,7 +65,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
     shares: dict[tuple[str, int, int], PathShare] = {}
     first = model.makespan
     for core, record, start, end in _back(model):
-        step = core.steps[record]
+        step = core.step(record)
         key = step.site.mnemonic, step.site.line, step.pipe
         share = shares.get(key)
         if share is None:
@@ -84,11 +86,11 @@ def _back(model: TimingModel) -> Iterator[tuple[CoreTimer, int, int, int]]:
     end = model.makespan
     while place is not None:
         core, record = model.cores[place[0]], place[1]
-        start = core.starts[record]
+        start = core.start(record)
         yield core, record, start, end
         end = start
-        place = cause_of(core.causes[record], core.index)
-        if place is not None and model.cores[place[0]].starts[place[1]] > end:
+        place = cause_of(core.cause(record), core.index)
+        if place is not None and model.cores[place[0]].start(place[1]) > end:
             return
 
 
@@ -102,7 +104,7 @@ def _last(model: TimingModel) -> tuple[int, int] | None:
 
 
 def _add(parts: list[PathPart], core: CoreTimer, record: int, start: int, end: int) -> None:
-    step = core.steps[record]
+    step = core.step(record)
     site = step.site
     last = parts[-1] if parts else None
     pipe = PIPES[step.pipe]

@@ -104,7 +104,7 @@ class CostReport:
         return [
             (step, count, core.index)
             for core in self.model.cores
-            for step, count in Counter(core.steps).items()
+            for step, count in core.executed().items()
         ]
 
     # -- tables -----------------------------------------------------------------------------------
@@ -115,10 +115,7 @@ class CostReport:
         found = []
         total = max(self.cycles, 1)
         for core in self.model.cores:
-            busy, count = [0] * len(PIPES), [0] * len(PIPES)
-            for step, start, end in zip(core.steps, core.starts, core.ends, strict=True):
-                busy[step.pipe] += end - start
-                count[step.pipe] += 1
+            count, busy = core.work()
             for pipe, name in enumerate(PIPES):
                 stalls = {r: n for (p, r), n in core.stalls.items() if p == pipe}
                 if count[pipe]:
@@ -259,6 +256,7 @@ class CostReport:
             "entry": self.entry,
             "cycles": self.cycles,
             "on_values": self.on_values,
+            "costs": self.table.overlay.to_dict() if self.table.overlay is not None else None,
             "mhz": self.mhz,
             "microseconds": round(self.microseconds, 3),
             "launch_microseconds": self.launch_microseconds,

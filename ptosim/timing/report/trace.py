@@ -11,8 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-from ptosim.timing.pipes.model import CoreTimer
 from ptosim.timing.pipes.steps import PIPES
+from ptosim.timing.pipes.timers import CoreTimer
 from ptosim.timing.report.counters import fifo_levels, levels
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class _Flows:
             source = self.cores[giver]
             self._count += 1
             common = {"name": "event", "cat": "sync", "id": self._count}
-            start, end = source.starts[record], core.starts[waiter]
+            start, end = source.start(record), core.starts[waiter]
             events.append(
-                {**common, "ph": "s", "pid": giver, "tid": source.steps[record].pipe,
+                {**common, "ph": "s", "pid": giver, "tid": source.step(record).pipe,
                  "ts": start / self.mhz}
             )  # fmt: skip
             events.append(
@@ -127,7 +127,7 @@ def _waits(core: CoreTimer) -> list[tuple[int, int, int]]:
     if core.by_data:
         steps = core.steps
         for waiter, cause in enumerate(core.causes):
-            if cause >= 0 and steps[cause].pipe != steps[waiter].pipe:
+            if cause >= 0 and core.step(cause).pipe != steps[waiter].pipe:
                 found.add((waiter, core.index, cause))
     return sorted(found)
 
