@@ -1,5 +1,5 @@
-"""Cast chains side by side: a row for each stage of either target, in a table, as a picture of bars, and
-on a page."""
+"""Cast chains side by side: a row for each stage of either target, in a table, as a picture of
+bars, and on a page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,13 @@ def renderables(chains: Sequence[Chain], room: int, rejected: Mapping[str, str])
     which a target refuses the program."""
     parts: list[Part] = []
     for chain in chains[:SHOWN]:
-        parts += [Text(title(chain), style="bold"), _table(chain), *_remarks(chain, rejected), _picture(chain, room), _told(chain)]
+        parts += [
+            Text(title(chain), style="bold"),
+            _table(chain),
+            *_remarks(chain, rejected),
+            _picture(chain, room),
+            _told(chain),
+        ]
     if len(chains) > SHOWN:
         parts.append(Text(f"… and {len(chains) - SHOWN} more cast chains (--format json has all)"))
     return parts
@@ -79,22 +85,16 @@ def _remarks(chain: Chain, rejected: Mapping[str, str]) -> list[Part]:
 
 
 def _picture(chain: Chain, room: int) -> Part:
-    """Bars of time, one scale for all targets."""
-    names = max((len(row.stage) for row in chain.rows), default=0)
+    """Bars of time, one scale for all targets; barriers take a cycle each, too little to see."""
+    shown = [row for row in chain.rows if row.stage != "barrier"]
+    names = max((len(row.stage) for row in shown), default=0)
     each = max((room - names - 4) // max(len(chain.cycles), 1) - 9, 8)
-    longest = max(
-        (c.microseconds for row in chain.rows for c in row.cells.values()), default=0
-    )
-    rows = []
-    for row in chain.rows:
-        if row.stage == "barrier":  # a cycle each: nothing to be seen
-            continue
-        line: list[object] = [row.stage]
-        for target in chain.cycles:
-            line.append(_bar(row.cells.get(target), chain.cycles[target], longest, each))
-        rows.append(line)
-    unit = longest / each if each else 0
-    columns = [f"a column is {unit:.4f} us", *chain.cycles]
+    longest = max((c.microseconds for row in shown for c in row.cells.values()), default=0)
+    rows = [
+        [row.stage, *(_bar(row.cells.get(t), n, longest, each) for t, n in chain.cycles.items())]
+        for row in shown
+    ]
+    columns = [f"a column is {longest / each:.4f} us", *chain.cycles]
     return table("", columns, rows, tight=True)
 
 
@@ -130,7 +130,7 @@ def _sentence(row: ChainRow, target: str, cell: Cell) -> str:
     return "; ".join(part for part in parts if part)
 
 
-# -- the page ---------------------------------------------------------------------------------------
+# -- the page --------------------------------------------------------------------------------------
 
 
 def page_section(chains: Sequence[Chain], rejected: Mapping[str, str]) -> str:

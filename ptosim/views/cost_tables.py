@@ -21,10 +21,20 @@ from ptosim.views.table import SHOWN, Part, Table, table
 from ptosim.views.vector_tables import logical, regions
 
 VIEWS = (
-    "chain", "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline", "hints",
-    "vector",
+    "chain", "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline",
+    "hints", "vector",
 )  # fmt: skip
-DEFAULT_VIEWS = ("chain", "summary", "ops", "stages", "pipes", "timeline", "path", "roofline", "hints")
+DEFAULT_VIEWS = (
+    "chain",
+    "summary",
+    "ops",
+    "stages",
+    "pipes",
+    "timeline",
+    "path",
+    "roofline",
+    "hints",
+)
 BY = ("stage", "op", "line", "loop", "pipe")
 _VIEW_OF_BY = {"stage": "stages", "op": "ops", "line": "lines", "loop": "loops", "pipe": "pipes"}
 

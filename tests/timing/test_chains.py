@@ -65,9 +65,7 @@ def timed(name: str) -> tuple[list[Chain], dict[str, str]]:
     """The chains of a mode on both targets, and the code by which one refuses it."""
     reports, rejected = [], {}
     for target in TARGETS:
-        text = (
-            int8_text(INT8[name], target) if name in INT8 else mx_text(*MX[name], target)
-        )
+        text = int8_text(INT8[name], target) if name in INT8 else mx_text(*MX[name], target)
         try:
             loaded = ptosim.load(text, target=target, compat=date_of(text))
             reports.append(loaded.cost())

@@ -267,7 +267,12 @@ def accuracy() -> tuple[tuple[Accuracy, ...], tuple[KernelAccuracy, ...]]:
     content = read_toml("costs/accuracy.toml")
     operations = tuple(
         Accuracy(
-            r["target"], r["class"], r["points"], r["mean"], r["median"], r["worst"],
+            r["target"],
+            r["class"],
+            r["points"],
+            r["mean"],
+            r["median"],
+            r["worst"],
             r.get("spread"),
         )
         for r in content["operations"]

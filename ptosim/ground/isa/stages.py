@@ -1,4 +1,5 @@
-"""What the stages of cast chains do, wait for and why they cost what they do: `isa/costs/stages.toml`."""
+"""What the stages of cast chains do, wait for and why they cost what they do:
+`isa/costs/stages.toml`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ TARGETS = ("a2a3", "a5")
 
 
 class Side(NamedTuple):
-    """A stage on one target: what it waits for, why it costs what it does, and where that is from."""
+    """A stage on one target: what it waits for, why it costs what it does, and where that is
+    from."""
 
     waits: str
     why: str

@@ -99,10 +99,10 @@ class Cost:
 
 
 def derived(request: Request, stages: Iterable[Stage], work: int, latency: float = 0) -> Cost:
-    """Return a cost of which nobody has published a measurement: no stage is better than derived."""
+    """Return a cost of which nobody has published a measurement: no stage is better than
+    derived."""
     weaker = [
-        replace(s, confidence="derived" if s.confidence != "assumed" else "assumed")
-        for s in stages
+        replace(s, confidence="derived" if s.confidence != "assumed" else "assumed") for s in stages
     ]
     return request.cost(weaker, latency=latency, work=work)
 

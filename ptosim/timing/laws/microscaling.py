@@ -1,17 +1,17 @@
-"""TQUANT of A5 to the microscaling formats: three loops of one vector function, with memory barriers
-between them.
+"""TQUANT of A5 to the microscaling formats: three loops of one vector function, with memory
+barriers between them.
 
-Maxima of the groups, exponents and scales, scaled conversion. What an iteration executes is what the
-pto-isa headers of TQUANT have in their loops; nobody has published a measurement:
+Maxima of the groups, exponents and scales, scaled conversion. What an iteration executes is what
+the pto-isa headers of TQUANT have in their loops; nobody has published a measurement:
 
 - maxima: f32 unrolled over 256 elements where the size allows; 16-bit elements in steps of 256; f16
-  under the OCP rule is cast to bf16 first, with its NaN and infinities kept (18 instructions), under
-  the NV rule it is reduced as it is;
-- exponents: 64 groups at a time (128 of 16 bits) where all are dense; f32 with a row of exponents for
-  each row goes group by group;
-- conversion: f32 unrolled over 128 elements where scales are stored twice (dense exponents, more than
-  1,024 elements), else 64 at a time; f16 to 4 bits is rounded by arithmetic, about 98 instructions for
-  256 elements."""
+  under the OCP rule is cast to bf16 first, with its NaN and infinities kept (18 instructions),
+  under the NV rule it is reduced as it is;
+- exponents: 64 groups at a time (128 of 16 bits) where all are dense; f32 with a row of exponents
+  for each row goes group by group;
+- conversion: f32 unrolled over 128 elements where scales are stored twice (dense exponents, more
+  than 1,024 elements), else 64 at a time; f16 to 4 bits is rounded by arithmetic, about 98
+  instructions for 256 elements."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ def _scaled_f32(count: int, *, dense: bool) -> Phase:
 
 
 _ROUNDED_BY_HAND = (("vcvt", 6), ("vmul", 4), ("vlogic", 64), ("vcmp", 4), ("vsel", 8), ("vadd", 8))
-"""f16 to 4 bits, 256 elements: widened to four registers of f32 and scaled; each is rounded by adding
-and taking away a power of two, clamped, signed and freed of NaN (pto-isa: about 98 instructions with
-the loads and stores)."""
+"""f16 to 4 bits, 256 elements: widened to four registers of f32 and scaled; each is rounded by
+adding and taking away a power of two, clamped, signed and freed of NaN (pto-isa: about 98
+instructions with the loads and stores)."""
 
 
 def _scaled_16(count: int, bits: int, *, half: bool) -> Phase:

@@ -5,9 +5,9 @@ so the start-up of the last instruction is the operation's latency; a barrier be
 pays it again. Repeats follow from how the library splits a tile (pto-isa headers, binary and scalar
 operations): one masked instruction with a repeat for each row where a tile is narrower than a
 repeat; one stream where the valid region is contiguous, in count mode if its rows end within a
-repeat or it is longer than 255 repeats; column by column, or row by row, where it is not contiguous.
-Costs need not grow with the size: a tile that fills its repeats is cheaper than one that does not
-(published device fits).
+repeat or it is longer than 255 repeats; column by column, or row by row, where it is not
+contiguous. Costs need not grow with the size: a tile that fills its repeats is cheaper than one
+that does not (published device fits).
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ class Request:
 
     @property
     def form(self) -> str:
-        """Shape and element types of what is cast: `64x128 f32 to i8`; nothing if one is missing."""
+        """Shape and element types of what is cast: `64x128 f32 to i8`; nothing if one is
+        missing."""
         src, dst = self.shape.tile("src"), self.shape.tile("dst")
         if src is None or dst is None:
             return ""

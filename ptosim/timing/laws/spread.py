@@ -1,10 +1,10 @@
 """A2/A3: a tile meets a value for each of its rows.
 
 A value goes to a block of 32 bytes (vbrcb), then the rows meet their blocks: column by column, one
-instruction for each repeat of a row and a masked one for what is left over; row by row in count mode
-where rows are fewer than the repeats of one, or lie more than 255 blocks apart. The scratch takes the
-values of 240 rows: more go in several passes, each with start-ups of its own (pto-isa headers of
-TROWEXPAND* and TQUANT)."""
+instruction for each repeat of a row and a masked one for what is left over; row by row in count
+mode where rows are fewer than the repeats of one, or lie more than 255 blocks apart. The scratch
+takes the values of 240 rows: more go in several passes, each with start-ups of its own (pto-isa
+headers of TROWEXPAND* and TQUANT)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """TQUANT, stage by stage.
 
-A2/A3 (INT8): spread the scales, multiply, f32 to s32, s32 to f16, f16 to INT8, with a barrier
-after each; the dequantising s32 to f16 sets a register and drains the pipe for every row, and
-dominates. A5 (INT8): one vector function whose iteration does the same steps, with s32 to f32 and f32
-to f16 in place of the dequantising conversion. Instructions are those of the pto-isa headers of
-TQUANT; nobody has published a measurement.
-"""
+A2/A3 (INT8): spread the scales, multiply, f32 to s32, s32 to f16, f16 to INT8, with a barrier after
+each; the dequantising s32 to f16 sets a register and drains the pipe for every row, and dominates.
+A5 (INT8): one vector function whose iteration does the same steps, with s32 to f32 and f32 to f16
+in place of the dequantising conversion. Instructions are those of the pto-isa headers of TQUANT;
+nobody has published a measurement."""
 
 from __future__ import annotations
 
@@ -47,9 +46,7 @@ def quant_repeats(request: Request) -> Cost:
     row = request.table["machine.barrier"]
     wait = Stage("barrier", row["cycles"], 1, row.confidence)
     stages = [stage for step in steps for stage in (step, wait)]
-    return derived(
-        request, stages, src.rows * src.cols * len(steps), latency=convert["start"]
-    )
+    return derived(request, stages, src.rows * src.cols * len(steps), latency=convert["start"])
 
 
 def _has_offset(request: Request, dst: TileShape) -> bool:

@@ -1,4 +1,5 @@
-"""Cast chains side by side: the stages of a quantised cast on every target, in the order of the data."""
+"""Cast chains side by side: the stages of a quantised cast on every target, in the order of the
+data."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ class _Found:
 
 
 def chains(reports: Sequence[CostReport]) -> list[Chain]:
-    """Return the chains of a program on all targets, those of the same operation and form in one."""
+    """Return the chains of a program on all targets, those of the same operation and form in
+    one."""
     by_target = [_chains_of(report) for report in reports]
     keys = dict.fromkeys(key for found in by_target for key in found)
     return [_joined(key, reports, [found.get(key) for found in by_target]) for key in keys]
@@ -164,7 +166,8 @@ def _cells(cost: Cost, mhz: float) -> dict[str, Cell]:
 
 
 def _whole(values: Sequence[float], total: int) -> list[int]:
-    """Whole numbers close to values that add up to a total: the largest remainders are rounded up."""
+    """Whole numbers close to values that add up to a total: the largest remainders are rounded
+    up."""
     found = [floor(v) for v in values]
     order = sorted(range(len(values)), key=lambda i: found[i] - values[i])
     for number in order[: max(total - sum(found), 0)]:
@@ -173,8 +176,8 @@ def _whole(values: Sequence[float], total: int) -> list[int]:
 
 
 def _merged(first: list[str], second: list[str]) -> list[str]:
-    """Two orders as one: what both have in common stays, what is between goes in its place (what the
-    second one begins with goes first: the frame of a function)."""
+    """Two orders as one: what both have in common stays, what is between goes in its place (what
+    the second one begins with goes first: the frame of a function)."""
     made: list[str] = []
     matcher = SequenceMatcher(None, first, second, autojunk=False)
     for _, a, b, c, d in matcher.get_opcodes():
