@@ -77,17 +77,20 @@ def timed(name: str) -> tuple[list[Chain], dict[str, str]]:
 def transcript(name: str) -> str:
     """What the terminal shows at 80 columns."""
     found, rejected = timed(name)
-    console = Console(file=io.StringIO(), width=80, color_system=None)
+    written = io.StringIO()
+    console = Console(file=written, width=80, color_system=None)
     for part in cast_chains.renderables(found, 80, rejected):
         console.print(part)
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [*INT8, *MX])
 def test_transcript(name):
     assert transcript(name) == (HERE / f"{name}.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [*INT8, *MX])
 def test_the_stages_add_up_to_the_operation(name):
     found, rejected = timed(name)
