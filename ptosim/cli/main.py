@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ptosim.cli import assembler, streams
-from ptosim.cli.options import add_limits, limits_of
+from ptosim.cli.options import NO_CACHE, add_cache, add_limits, limits_of
 from ptosim.cli.signals import OverLimit, Terminated, orderly
 from ptosim.cli.terminal import Terminal
 from ptosim.ground import collector
@@ -65,6 +65,8 @@ def console() -> NoReturn:
 def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     streams.prepare()
+    if NO_CACHE in argv:  # loading a command reads tables already
+        os.environ["PTOSIM_CACHE_DIR"] = ""
     parser = _parser(argv)
     try:
         options = parser.options(argv)
@@ -191,6 +193,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
             _command(name).configure(sub)
             if name != "quant":  # has commands of its own
                 add_limits(sub)
+                add_cache(sub)
             parser.known = list(sub._option_string_actions)
     return parser
 
