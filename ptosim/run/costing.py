@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from ptosim.run.launch import Launch
 
 
-def bridge_of(launch: Launch, table: CostTable | None = None, buffers: int = 0) -> TimingBridge:
+def bridge_of(launch: Launch, table: CostTable | None = None, buffers: int = 0, copies: int = 1
+) -> TimingBridge:
     """Return the timing model of a launch, fed from its instructions."""
     return TimingBridge(
         launch.program,
@@ -21,6 +22,7 @@ def bridge_of(launch: Launch, table: CostTable | None = None, buffers: int = 0) 
         table or cost_table(launch.front.chip),
         is_ordered=launch.front.sync == "auto",
         buffers=buffers,
+        copies=copies,
     )
 
 

@@ -64,6 +64,7 @@ class Launch(ArgumentBinding):
     function: Function = field(init=False)
     launched: Sequence[Function] = field(init=False)
     roles: Sequence[CoreRole] = field(init=False)
+    reached: Sequence[Function] = field(init=False)
     placement: Placement = field(init=False)
     machine: Machine = field(init=False)
     program: DecodedProgram = field(init=False)
@@ -90,6 +91,7 @@ class Launch(ArgumentBinding):
             self.sink.extend(known.findings)
             self._reject_errors()
         self.launched, self.roles, self.placement = known.launched, known.roles, known.placement
+        self.reached = known.reached
         parts = (self.resolved, self.placement, self.machine, self.profile, self._warn, self.sink)
         self.program = Decoder(*parts, self.depth).run(self.launched)
         self._refuse_unsupported()
@@ -151,11 +153,15 @@ class Launch(ArgumentBinding):
         options = self.options
         for rank in range(options.ranks):
             current().look()
-            for block in range(options.block_num):
+            for block in range(self._block_count()):
                 cluster = Cluster(block, rank=rank, has_ranks=options.ranks > 1)
                 self.machine.clusters.append(cluster)
                 for role in self.roles:
                     self.machine.cores.append(self._make_core(cluster, role))
+
+    def _block_count(self) -> int:
+        """Return how many blocks there are to execute."""
+        return self.options.block_num
 
     def _make_core(self, cluster: Cluster, role: CoreRole) -> Core:
         options = self.options

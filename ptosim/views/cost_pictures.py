@@ -24,7 +24,7 @@ def timeline(report: CostReport, suffix: str, room: int) -> Table:
     names = max((len(core.name) for core in report.model.cores), default=0)
     width = min(max(room - names - 12, NARROW), WIDTH)  # less the pipe, and what is between
     rows = [
-        (core.name, PIPES[pipe], Text(lane(core, pipe, report.cycles, width), "cyan"))
+        (core.name, PIPES[pipe], Text(lane(core, pipe, report.span, width), "cyan"))
         for core in report.model.cores
         for pipe in sorted({step.pipe for step in core.steps})
     ]
@@ -33,8 +33,8 @@ def timeline(report: CostReport, suffix: str, room: int) -> Table:
 
 
 def _scale(report: CostReport, width: int) -> str:
-    end = f"{report.cycles:,} cycles"
-    each = f"0, a column is {report.cycles / width:,.0f} cycles"
+    end = f"{report.span:,} cycles"
+    each = f"0, a column is {report.span / width:,.0f} cycles"
     return f"{each}{end:>{max(width - len(each), 1)}}"
 
 

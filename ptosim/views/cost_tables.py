@@ -170,7 +170,7 @@ def _pipes(report: CostReport, suffix: str) -> Table:
 def _path(report: CostReport, suffix: str) -> Table:
     """The critical path, joined by instruction, dearest first."""
     columns = ("operation", ">line", "pipe", ">times", ">cycles", ">share")
-    total = max(report.cycles, 1)
+    total = max(report.span, 1)
     rows = [
         (r.op, r.line or "", r.pipe, f"{r.count:,}", f"{r.cycles:,}", f"{r.cycles / total:.1%}")
         for r in report.path_shares
