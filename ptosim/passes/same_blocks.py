@@ -6,9 +6,10 @@ path, a trip count, a shape, a place on chip or an event, blocks differ. A loop 
 numbers is the same in all blocks if their difference is: a part of a grid begins and ends elsewhere
 in every block and has as many rows in each.
 
-What is followed is a sum of terms, each a term that the block decides times a whole number. A number
-that no sum describes is a term of its own, named by the operation and its operands, so that the same
-computation gives the same term. The proof is one-sided: "not the same" may mean "not known".
+What is followed is a sum of terms, each a term that the block decides times a whole number. A
+number that no sum describes is a term of its own, named by the operation and its operands, so that
+the same computation gives the same term. The proof is one-sided: "not the same" may mean "not
+known".
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -44,6 +45,7 @@ from ptosim.sanitize.monitor import Monitor
 
 if TYPE_CHECKING:
     from ptosim.engine.timed.timing_bridge import TimingBridge
+    from ptosim.timing.chip import Blocks
     from ptosim.timing.report.totals import CostReport
 
 
@@ -218,6 +220,10 @@ class Launch(ArgumentBinding):
     def run(self, observers: Sequence[Any] = ()) -> results.Result:
         """Execute and collect."""
         self.start(observers)
+        if self.is_timed:
+            from ptosim.run.costing import in_waves
+
+            in_waves(self, self.blocks)
         monitor = self.sanitizers()
         try:
             self.engine.run(self.options.most_instructions)
@@ -244,7 +250,14 @@ class Launch(ArgumentBinding):
             return None
         from ptosim.run.costing import report_of
 
-        return report_of(self)
+        return report_of(self, self.blocks)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """How the blocks share the cores of the chip: all of them are executed and timed."""
+        from ptosim.run.blocks import all_blocks
+
+        return all_blocks(self)
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""

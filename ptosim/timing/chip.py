@@ -1,9 +1,9 @@
 """How the blocks of a launch share the cores of a chip.
 
-A launch may have more blocks than the chip has cores for. They run in waves: every core (a cluster of
-a cube core and its vector cores for kernels of both kinds) takes a block, and the next one of its own
-when that has ended. Which core takes which block is not published; here block b follows block
-b - `at_once`. Of blocks that do the same, one is timed and counts for all.
+A launch may have more blocks than the chip has cores for. They run in waves: every core (a cluster
+of a cube core and its vector cores for kernels of both kinds) takes a block, and the next one of
+its own when that has ended. Which core takes which block is not published; here block b follows
+block b - `at_once`. Of blocks that do the same, one is timed and counts for all.
 """
 
 from __future__ import annotations

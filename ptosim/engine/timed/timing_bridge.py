@@ -85,7 +85,9 @@ class TimingBridge:
         self.is_ordered = is_ordered
         totals = self._totals(copies)
         scalar = round(table["machine.scalar"]["cycles"])
-        self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals, copies)
+        self.model = TimingModel(
+            [core_name(core) for core in machine.cores], scalar, totals, copies
+        )
         self._issue = round(table["machine.issue"]["cycles"])
         cores = self.model.cores if is_ordered else ()
         # On A2/A3 a vector operation that depends on the one before waits at a barrier.
@@ -100,9 +102,7 @@ class TimingBridge:
         scale = 1 << 30
         hz = self.table.mhz * 1e6
         totals = {
-            direction: self.table[f"machine.{direction}_total"]["gib_per_second"]
-            * scale
-            / hz
+            direction: self.table[f"machine.{direction}_total"]["gib_per_second"] * scale / hz
             for direction in ("read", "write")
         }
         devices = 1 + max((core.rank for core in self.machine.cores), default=0)

@@ -1,4 +1,5 @@
-"""Blocks in waves: a block that finds no free core begins when the one before it on its core ends."""
+"""Blocks in waves: a block that finds no free core begins when the one before it on its core
+ends."""
 
 from __future__ import annotations
 
@@ -31,11 +32,9 @@ def end(bridge: TimingBridge, at_once: int) -> None:
 
 def _ended(bridge: TimingBridge, core: Core, block: int) -> Flag:
     """The end of a block: all cores of its cluster have to reach it."""
-    cluster = core.cluster
-    members = sum(c.cluster is cluster for c in bridge.machine.cores[:8]) or len(
-        {c.index for c in bridge.machine.cores if c.cluster is cluster}
-    )
-    return bridge.model.flag(("ended", cluster.rank, block), REASON, group=members)
+    machine = bridge.machine
+    members = len(machine.cores) // len(machine.clusters)
+    return bridge.model.flag(("ended", core.cluster.rank, block), REASON, group=members)
 
 
 def _issue(
