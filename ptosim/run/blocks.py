@@ -16,7 +16,7 @@ def all_blocks(launch: Launch, differ: str = "") -> Blocks:
     """Return the blocks of a launch, all of which are timed."""
     count = launch.options.block_num
     kinds = [role.kind for role in launch.roles]
-    pipes = {op.queue for function in launch.reached for op in function.ops}
+    pipes = {op.queue for function in launch.functions for op in function.ops}
     room = at_once(launch.machine.definition.cores, kinds, pipes)
     return Blocks(count, min(room, count), count, differ)
 
@@ -28,5 +28,5 @@ def blocks_to_time(launch: Launch) -> Blocks:
         return every
     if launch.options.ranks > 1:
         return replace(every, differ="ranks may wait for each other")
-    differ = difference(launch.reached, by_data=launch.front.sync == "auto")
+    differ = difference(launch.functions, by_data=launch.front.sync == "auto")
     return replace(every, differ=differ) if differ else replace(every, timed=1)

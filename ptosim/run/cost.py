@@ -22,7 +22,7 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
-from ptosim.run.blocks import blocks_to_time
+from ptosim.run.blocks import all_blocks, blocks_to_time
 from ptosim.run.costing import bridge_of, in_waves, report_of
 from ptosim.run.extents import Needed
 from ptosim.run.launch import Launch
@@ -40,13 +40,15 @@ class TimedLaunch(SymbolicLaunch):
     depth = Depth.SHAPES
 
     figures: tuple[CostTable, int]
+    each: bool = False
+    """Time every block, also of those that do the same."""
     active: int | None = None
     """Blocks that run at the same time as one that is timed for all; None: as many as can."""
 
     @cached_property
     def blocks(self) -> Blocks:
         """The blocks, and whether one is timed for all."""
-        return blocks_to_time(self)
+        return all_blocks(self, "as asked for") if self.each else blocks_to_time(self)
 
     def _block_count(self) -> int:
         return self.blocks.timed
@@ -95,12 +97,14 @@ def cost_of(
     options: RunOptions,
     what_if: Mapping[str, float] | None = None,
     costs: Costs = None,
+    *,
+    each_block: bool = False,
 ) -> CostReport:
     """Return what an entry costs; see `Program.cost`. Where data decide its path and every array is
     given, it is run on them. Raises Trap for a deadlock, UsageError for a scalar that is needed and
     not known, InternalError if time stops where the program goes on."""
     figures = changed_table(front.chip, what_if or {}, costs)
-    launch = TimedLaunch(front, profile, options, figures).prepare(entry, args)
+    launch = TimedLaunch(front, profile, options, figures, each_block).prepare(entry, args)
     try:
         _execute(launch)
     except Undecided as open_:
@@ -125,10 +129,10 @@ def _last_wave(launch: TimedLaunch, entry: str, args: Args) -> int | None:
     it is like the others."""
     blocks = launch.blocks
     rest = blocks.count % blocks.at_once
-    if not blocks.is_one_for_all or not rest or not launch.engine.bridge.model.shares:
+    if not blocks.is_one_for_all or not rest or not report_of(launch).model.shares:
         return None
-    last = TimedLaunch(launch.front, launch.profile, launch.options, launch.figures, rest)
-    return _execute(last.prepare(entry, args)).engine.bridge.model.makespan
+    last = TimedLaunch(launch.front, launch.profile, launch.options, launch.figures, False, rest)
+    return report_of(_execute(last.prepare(entry, args))).span
 
 
 def _has_arrays(launch: Launch, args: Args) -> bool:

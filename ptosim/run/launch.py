@@ -66,7 +66,7 @@ class Launch(ArgumentBinding):
     function: Function = field(init=False)
     launched: Sequence[Function] = field(init=False)
     roles: Sequence[CoreRole] = field(init=False)
-    reached: Sequence[Function] = field(init=False)
+    functions: Sequence[Function] = field(init=False)
     placement: Placement = field(init=False)
     machine: Machine = field(init=False)
     program: DecodedProgram = field(init=False)
@@ -93,7 +93,7 @@ class Launch(ArgumentBinding):
             self.sink.extend(known.findings)
             self._reject_errors()
         self.launched, self.roles, self.placement = known.launched, known.roles, known.placement
-        self.reached = known.reached
+        self.functions = known.reached
         parts = (self.resolved, self.placement, self.machine, self.profile, self._warn, self.sink)
         self.program = Decoder(*parts, self.depth).run(self.launched)
         self._refuse_unsupported()

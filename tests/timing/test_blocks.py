@@ -9,7 +9,6 @@ import pytest
 import ptosim
 from ptosim.passes.same_blocks import difference
 from ptosim.timing.chip import Blocks, at_once
-from tests.timing.every_block import every_block
 
 GRID = {"m": 1536, "k": 512, "n": 1536, "rows": 4, "columns": 6}
 
@@ -44,24 +43,23 @@ def test_a_thousand_blocks_on_24_cores_are_42_waves():
 
 @pytest.mark.parametrize("blocks", [2, 25, 48, 49, 100])
 @pytest.mark.parametrize("bandwidth", [None, 1500])
-def test_one_block_timed_for_all_is_exact(blocks, bandwidth, monkeypatch):
+def test_one_block_timed_for_all_is_exact(blocks, bandwidth):
     """Also where they share bandwidth: equal blocks that begin together stay together."""
     what_if = {"bandwidth": bandwidth} if bandwidth else None
     one = program("basics/vadd").cost(block_num=blocks, what_if=what_if)
     assert one.blocks.is_one_for_all
-    every_block(monkeypatch)
-    each = program("basics/vadd").cost(block_num=blocks, what_if=what_if)
+    each = program("basics/vadd").cost(block_num=blocks, what_if=what_if, each_block=True)
     assert each.blocks.timed == blocks
     assert one.cycles == each.cycles
 
 
 @pytest.mark.parametrize("name", ["micro/flash_attention", "cube/swiglu", "quant/int8_sym"])
-def test_one_block_of_several_cores_is_exact(name, monkeypatch):
+def test_one_block_of_several_cores_is_exact(name):
     entry = "cube_kernel" if name == "cube/swiglu" else None
     one = program(name).cost(block_num=50, entry=entry)
     assert one.blocks.is_one_for_all
-    every_block(monkeypatch)
-    assert program(name).cost(block_num=50, entry=entry).cycles == one.cycles
+    each = program(name).cost(block_num=50, entry=entry, each_block=True)
+    assert each.cycles == one.cycles
 
 
 TEXT = """module attributes {{pto.target_arch = "a3"}} {{
