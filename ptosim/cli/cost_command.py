@@ -15,7 +15,7 @@ from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.run.choices import Choices
 from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport
-from ptosim.views import cost_data, cost_tables
+from ptosim.views import cost_data, cost_page, cost_tables
 from ptosim.views.cost_tables import BY, VIEWS
 
 Timed = tuple[LoadedProgram, CostReport]
@@ -117,12 +117,24 @@ def _text(report: _Report, terminal: Terminal) -> str:
     by = report.options.by
     views = report.options.view or ([] if by else list(cost_tables.DEFAULT_VIEWS))
     width = terminal.width()
-    return terminal.render(cost_tables.renderables(report.timed, views, by, report.what_if, width))
+    codes = _codes(report)
+    parts = cost_tables.renderables(report.timed, views, by, report.what_if, width, codes)
+    return terminal.render(parts)
+
+
+def _codes(report: _Report) -> dict[str, str]:
+    """The code of the first finding of each target that rejects the program."""
+    return {target: found.diagnostics[0].code for target, found in report.rejected.items()}
+
+
+def _page(report: _Report) -> str:
+    return cost_page.page_of(report.timed, _codes(report))
 
 
 FORMATS: Formats[_Report] = {
     "text": _text,
     "json": data(lambda r: cost_data.to_json(r.timed, r.rejected, r.what_if)),
+    "html": text(_page),
     "csv": text(lambda r: cost_data.to_csv([report for _, report in r.timed])),
 }
 

@@ -14,6 +14,7 @@ from ptosim.timing.chip import Blocks
 from ptosim.timing.laws.cost import Cost, Movement
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.steps import PIPES, Step
+from ptosim.timing.report.chains import chains
 from ptosim.timing.report.hints import Hint, hints
 from ptosim.timing.report.path import PathPart, PathShare, critical_path, path_shares
 from ptosim.timing.report.roofline import Roof, rooflines
@@ -281,6 +282,7 @@ class CostReport:
             "pipes": [_data(p) for p in self.pipes],
             "ops": [_data(u) for u in self.ops],
             "stages": [_data(s) for s in self.stages],
+            "chains": [c.to_dict() for c in chains([self])],
             "lines": [_data(u) for u in self.lines],
             "loops": [_data(u) for u in self.loops],
             "critical_path": [_data(p) for p in self.path],
