@@ -94,11 +94,22 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
     parts: list[Part] = [table("cost", columns, cells, essential=[""])]
     if any(report.on_values for report in reports):
         parts.append(Text("data decide its path: timed on the values that its arguments have"))
+    parts += [Text(_blocks(r)) for r in reports if r.blocks.count > 1]
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
             parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
     return parts
+
+
+def _blocks(report: CostReport) -> str:
+    """How the blocks share the chip, and which of them were timed."""
+    b = report.blocks
+    waves = "1 wave" if b.waves == 1 else f"{b.waves:,} waves"
+    said = f"{report.label}: {b.count:,} blocks, {b.at_once} at a time: {waves}"
+    if b.is_one_for_all:
+        return f"{said}; they do the same: one was timed, and the tables are of one"
+    return f"{said}; each was timed" + (f": {b.differ}" if b.differ else "")
 
 
 def _error(report: CostReport) -> str:
@@ -213,7 +224,7 @@ def _without_core(use: PipeUse) -> tuple[object, ...]:
 def _path(report: CostReport, suffix: str) -> Table:
     """The critical path, joined by instruction, dearest first."""
     columns = ("operation", ">line", "pipe", ">times", ">cycles", ">share")
-    total = max(report.cycles, 1)
+    total = max(report.span, 1)
     rows = [
         (r.op, r.line or "", r.pipe, f"{r.count:,}", f"{r.cycles:,}", f"{r.cycles / total:.1%}")
         for r in report.path_shares
