@@ -65,8 +65,6 @@ def console() -> NoReturn:
 def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     streams.prepare()
-    if NO_CACHE in argv:  # loading a command reads tables already
-        os.environ["PTOSIM_CACHE_DIR"] = ""
     parser = _parser(argv)
     try:
         options = parser.options(argv)
@@ -170,6 +168,8 @@ def _similar(word: str, known: Sequence[str]) -> str:
 
 
 def _parser(argv: Sequence[str]) -> _Parser:
+    if NO_CACHE in argv:  # loading a command reads tables already
+        os.environ["PTOSIM_CACHE_DIR"] = ""
     parser = _Parser(
         prog="ptosim",
         description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend).",

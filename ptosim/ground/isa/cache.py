@@ -109,8 +109,8 @@ def _write_atomically(folder: Path, path: Path, data: bytes) -> None:
 
 
 def _tidy(folder: Path, keep: Path) -> None:
-    """Remove what nobody has used for `UNUSED_DAYS`, then the longest unused beyond `LARGEST`; files
-    that a killed process left are among them."""
+    """Remove what nobody has used for `UNUSED_DAYS`, then the longest unused beyond `LARGEST`, and
+    with it what a killed process left."""
     oldest = time.time() - UNUSED_DAYS * 24 * 3600
     ours = (p for p in folder.iterdir() if p != keep and _NAME.fullmatch(p.name))
     files = [(p, p.stat()) for p in ours]
