@@ -65,7 +65,7 @@ class BlockEngine(Engine):
 class OneBlock(Launch):
     """A launch with the cores of one block, which all blocks use; time is counted elsewhere."""
 
-    engine: BlockEngine  # type: ignore[reportIncompatibleVariableOverride]  # made by `start`
+    engine: BlockEngine  # pyright: ignore[reportIncompatibleVariableOverride]  # `start` makes it
 
     def _clusters(self) -> Iterable[tuple[int, int]]:
         return [(0, 0)]

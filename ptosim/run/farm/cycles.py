@@ -6,6 +6,7 @@ every place that it uses is known."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from ptosim.engine.core.bound import Bound
@@ -19,12 +20,14 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
+from ptosim.run.blocks import all_blocks
 from ptosim.run.cost import TimedLaunch
-from ptosim.run.costing import bridge_of, report_of
+from ptosim.run.costing import bridge_of, in_waves, report_of
 from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
 from ptosim.run.what_if import changed_table
 from ptosim.sanitize.reach import Dependent
+from ptosim.timing.chip import Blocks
 from ptosim.timing.report.totals import CostReport
 
 ON_DATA = "its cycles depend on data"
@@ -43,12 +46,18 @@ class _Engine(TimedSymbolicEngine):
 
 
 class _Timed(TimedLaunch):
-    """A timed launch with the scalars that a run has."""
+    """A timed launch with the blocks and the scalars that a run has."""
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The blocks, each of them timed."""
+        return all_blocks(self)
 
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
         timing = bridge_of(self, *self.figures)
         self.engine = _Engine(*self.parts(), observers, timing=timing)
+        in_waves(self, self.blocks)
 
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
         return Launch._scalar(self, value, type_, given)
@@ -65,7 +74,7 @@ def report(
         launch.engine.run(options.most_instructions)
     except Undecided as open_:
         raise Dependent(ON_DATA) from open_
-    found = report_of(launch)
+    found = report_of(launch, launch.blocks)
     if any(True for _ in found.model.stuck()):
         raise Dependent(ON_DATA)
     return found
