@@ -102,11 +102,14 @@ class ArgumentBinding:
     def _needed(self, given: Mapping[str, Any]) -> dict[str, Needed]:
         """What the functions that are launched together reach of each pointer: the most of them."""
         found: dict[str, Needed] = {}
+        open_: set[str] = set()  # of which one of them does not say how much it reaches
         for function in self.launched:
-            for name, needed in needed_elements(function, given).items():
+            reached = needed_elements(function, given)
+            open_ |= {v.name for v in function.args if isinstance(v.type, PtrType)} - set(reached)
+            for name, needed in reached.items():
                 if name not in found or needed.elements > found[name].elements:
                     found[name] = needed
-        return found
+        return {n: r for n, r in found.items() if r.elements or n not in open_}
 
     def _key(self, name: str, rank: int) -> str:
         return f"{name}@{rank}" if self.options.ranks > 1 else name
@@ -391,9 +394,7 @@ def _whole(type_: PtrType | MemRefType) -> Needed | None:
 
 
 def _on_chip(value: Value, type_: MemRefType) -> str:
-    return (
-        f"argument `{value.name}` is a buffer in {type_.space}: a launch has nothing on chip to pass"
-    )
+    return f"argument `{value.name}` is a buffer in {type_.space}: a launch has nothing on chip to pass"
 
 
 def _why_not_launched(value: Value) -> str:
