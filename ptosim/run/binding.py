@@ -130,9 +130,8 @@ class ArgumentBinding:
                 continue
             if isinstance(type_, ScalarType):
                 slots[slot] = self._scalar(value, type_, given)
-            elif isinstance(type_, MemRefType) and type_.space not in (None, "gm"):
-                raise UsageError(_on_chip(value, type_))
             elif isinstance(type_, (PtrType, MemRefType)):
+                _refuse_on_chip(value, type_)
                 # Of an array that is given only what the text alone fixes is asked for: that a view
                 # whose extents are values reaches beyond it is what the program does.
                 known = fixed if value.name in given else reached
@@ -393,8 +392,11 @@ def _whole(type_: PtrType | MemRefType) -> Needed | None:
     return Needed(elements, dims if elements == math.prod(dims) else (elements,))
 
 
-def _on_chip(value: Value, type_: MemRefType) -> str:
-    return f"argument `{value.name}` is a buffer in {type_.space}: a launch has nothing on chip to pass"
+def _refuse_on_chip(value: Value, type_: PtrType | MemRefType) -> None:
+    if isinstance(type_, MemRefType) and type_.space not in (None, "gm"):
+        raise UsageError(
+            f"argument `{value.name}` is a buffer in {type_.space}: nothing on chip can be passed"
+        )
 
 
 def _why_not_launched(value: Value) -> str:
