@@ -11,6 +11,7 @@ import numpy as np
 from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import Depth
 from ptosim.engine.core.symbolic import Undecided
+from ptosim.engine.timed.steady import Steady
 from ptosim.engine.timed.symbolic import TimedSymbolicEngine
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.ground.errors import InternalError, UsageError
@@ -37,12 +38,16 @@ class TimedLaunch(SymbolicLaunch):
     depth = Depth.SHAPES
 
     figures: tuple[CostTable, int]
+    steady: bool = True
 
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
-        self.engine = TimedSymbolicEngine(
+        engine = TimedSymbolicEngine(
             *self.parts(), observers, timing=bridge_of(self, *self.figures)
         )
+        self.engine = engine
+        if self.steady and not engine.bridge.model.shares and not engine.bridge.buffers:
+            engine.steady = Steady(engine)
 
     def _not_given(self, value: Value) -> Unknown:
         return Unknown(f"the scalar argument `{value.name}`", value.name)
@@ -77,12 +82,14 @@ def cost_of(
     args: Args,
     options: RunOptions,
     what_if: Mapping[str, float] | None = None,
+    *,
+    steady: bool = True,
 ) -> CostReport:
     """Return what an entry costs; see `Program.cost`. Where data decide its path and every array is
     given, it is run on them. Raises Trap for a deadlock, UsageError for a scalar that is needed and
     not known, InternalError if time stops where the program goes on."""
     figures = changed_table(front.chip, what_if or {})
-    launch = TimedLaunch(front, profile, options, figures).prepare(entry, args)
+    launch = TimedLaunch(front, profile, options, figures, steady).prepare(entry, args)
     launch.start()
     try:
         launch.engine.run(options.max_instructions)

@@ -176,6 +176,7 @@ class LoadedProgram:
         what_if: Mapping[str, float] | None = None,
         max_instructions: int = MAX_INSTRUCTIONS,
         ranks: int = 1,
+        steady: bool = True,
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
         count or a shape are needed. `what_if` changes figures of the target by name.
@@ -188,7 +189,10 @@ class LoadedProgram:
 
         program = self.on_target(target)
         options = RunOptions(block_num=block_num, max_instructions=max_instructions, ranks=ranks)
-        return cost_of(program.front, program.profile, program.entry(entry), args, options, what_if)
+        return cost_of(
+            program.front, program.profile, program.entry(entry), args, options, what_if,
+            steady=steady,
+        )  # fmt: skip
 
     def on_target(self, target: str | None) -> Self:
         """Return the program for a target: itself, or checked anew. Raises ProgramError if the
