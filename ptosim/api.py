@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ptosim.expand.logical.spills import spills
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
@@ -93,8 +94,9 @@ def run_chain(
     comparisons and findings.
 
     `buffers` are arrays or SPECs in the place of the file's. `options`: `expect` (arrays by the
-    name of a buffer), `tolerance`, `sanitize`, `timing`, `uninit`, `seed`, `max_instructions`.
-    Raises what `load_chain` and `Program.run` raise."""
+    name of a buffer), `tolerance`, `sanitize`, `timing`, `uninit`, `seed`, and the limits
+    `max_instructions` (of each launch), `max_seconds`, `max_memory`. Raises what `load_chain` and
+    `Program.run` raise."""
     from ptosim.run.chain.runner import run_chain as run
 
     loaded = load_chain(chain, target=target) if isinstance(chain, (str, Path)) else chain
@@ -221,24 +223,30 @@ def check(
     dry_run: bool | None = None,
     entry: str | None = None,
     args: Mapping[str, Any] | None = None,
+    max_instructions: int | None = None,
+    max_seconds: float | None = None,
+    max_memory: int | None = None,
 ) -> list[Diagnostic]:
     """Return every finding about a program that needs no values; never raises for its faults.
 
     The program is followed as far as its scalars (those of `args` among them) are known: within a
     number of instructions, with `dry_run=True` to the end, with False not at all. Raises
-    UsageError for options, an entry or arguments that mean nothing."""
+    UsageError for options, an entry or arguments that mean nothing, LimitError beyond one of the
+    limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
+    all."""
     found: list[Diagnostic] = []
-    for text in parts(read_source(source, filename)):
-        found += check_source(
-            text,
-            target,
-            level,
-            sync,
-            compat=compat,
-            legacy=legacy,
-            profile=profile,
-            entry=entry,
-            args=args,
-            dry_run=dry_run,
-        ).findings
+    with within(Limits(max_instructions, max_seconds, max_memory)):
+        for text in parts(read_source(source, filename)):
+            found += check_source(
+                text,
+                target,
+                level,
+                sync,
+                compat=compat,
+                legacy=legacy,
+                profile=profile,
+                entry=entry,
+                args=args,
+                dry_run=dry_run,
+            ).findings
     return found

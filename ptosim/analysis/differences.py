@@ -9,7 +9,14 @@ import numpy as np
 
 from ptosim.analysis.memory_map import memory_map
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
-from ptosim.ground.errors import ProgramError, PtosimError, Trap, UnsupportedError, UsageError
+from ptosim.ground.errors import (
+    BudgetError,
+    ProgramError,
+    PtosimError,
+    Trap,
+    UnsupportedError,
+    UsageError,
+)
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.records import dataclass
 from ptosim.run.choices import Choices
@@ -126,6 +133,8 @@ def look_at(choices: Choices) -> Side:
     except Trap as trap:
         side.findings, side.why_not = list(trap.diagnostics), "stopped"
         side.stop_code = trap.exit_code
+    except BudgetError:
+        raise
     except PtosimError as problem:
         side.why_not = str(problem)
         if isinstance(problem, UnsupportedError):
@@ -134,6 +143,8 @@ def look_at(choices: Choices) -> Side:
             side.stop_code = problem.exit_code
     try:
         side.cycles = program.cost(entry=entry, args=args).cycles
+    except BudgetError:
+        raise
     except PtosimError as problem:
         side.why_not = side.why_not or str(problem)
     return side

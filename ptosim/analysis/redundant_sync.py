@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, finding
-from ptosim.ground.errors import PtosimError, UsageError
+from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import dataclass
@@ -175,6 +175,8 @@ def _changed(program: LoadedProgram, change: _Change) -> LoadedProgram | None:
 def _cycles(program: LoadedProgram, entry: str, args: Mapping[str, Any] | None) -> int | None:
     try:
         return program.cost(entry=entry, args=args).cycles
+    except BudgetError:
+        raise
     except PtosimError:
         return None
 

@@ -109,8 +109,15 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Check every file on every target asked for; of a folder, all programs in it."""
     _refuse_contradictions(options)
     if options.watch:
-        return watch(lambda: _paths(options.files), lambda: _run(options, terminal), terminal)
+        return watch(lambda: _paths(options.files), lambda: _again(options, terminal), terminal)
     return _run(options, terminal)
+
+
+def _again(options: argparse.Namespace, terminal: Terminal) -> int:
+    from ptosim.cli.alarm import in_force
+
+    with in_force(shared.limits_of(options)):
+        return _run(options, terminal)
 
 
 def _run(options: argparse.Namespace, terminal: Terminal) -> int:

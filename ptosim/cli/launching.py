@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from ptosim.cli import options as shared
 from ptosim.run import values
 from ptosim.run.choices import Choices
-from ptosim.run.options import MAX_INSTRUCTIONS
 from ptosim.run.tolerance import Tolerance
 
 
@@ -51,17 +50,6 @@ def add_tolerance(group: argparse._ArgumentGroup, of: str) -> None:
 def tolerance(options: argparse.Namespace) -> Tolerance:
     """Return the tolerance that the options ask for."""
     return Tolerance(options.rtol, options.atol, options.ulp)
-
-
-def add_limit(group: argparse._ArgumentGroup) -> None:
-    """Declare the limit of a run; exceeding it is exit code 6."""
-    group.add_argument(
-        "--max-instructions",
-        type=int,
-        default=MAX_INSTRUCTIONS,
-        metavar="N",
-        help=f"stop a program that has not ended by then (default {MAX_INSTRUCTIONS:,})",
-    )
 
 
 def choices(options: argparse.Namespace, file: str | None = None) -> Choices:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from ptosim.cli import assembler, streams
+from ptosim.cli.options import add_limits, limits_of
+from ptosim.cli.signals import OverLimit, Terminated, orderly
 from ptosim.cli.terminal import Terminal
+from ptosim.ground import collector
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.limits import Limits
 from ptosim.ground.threads import tell_blas, wanted_threads
 from ptosim.ground.version import __version__
 
@@ -21,6 +26,7 @@ COMMANDS = {
     "run": "execute a program on values and report the results",
     "check": "everything that can be said about programs without values",
     "cost": "what a program costs: cycles per stage and per pipe, on both targets",
+    "calibrate": "a board's own figures, from what its profiler wrote",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "map": "what is where in the memories on chip, and when",
@@ -33,11 +39,15 @@ COMMANDS = {
     "explain": "the long text of a diagnostic code or a switch; what a board's error means",
     "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",
     "stats": "ranges of the values of a run, and the quantised types that they suggest",
+    "serve": "commands for other programs and for PTOSIM_SERVER, without start-up",
     "selftest": "check this installation: shipped programs, data files, speed",
     "help": "the manual: its pages, and what is known of a code, a switch or an operation",
 }
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
+
+# Commands that go on until the user ends them: their limits hold for each thing that they are told.
+LASTING = ("debug", "dap", "serve")
 
 _EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values differ; 2 usage;
 3 program rejected; 4 run stopped (trap, deadlock, out of bounds); 5 unsupported; 6 limit
@@ -45,7 +55,8 @@ reached; 70 internal error; 130 interrupted"""
 
 
 def console() -> NoReturn:
-    """Entry point of the installed script."""
+    """Run the command line of this process; see `ptosim.__main__`."""
+    collector.seldom()
     with contextlib.suppress(UsageError):  # which `main` tells of
         tell_blas()
     sys.exit(main(sys.argv[1:]))
@@ -65,12 +76,13 @@ def main(argv: Sequence[str]) -> int:
     terminal = Terminal(options)
     try:
         wanted_threads()
-        return _command(options.command).run(options, terminal)
+        with orderly():
+            return _run(options, terminal)
     except BrokenPipeError:
         # The reader of our output is gone (`ptosim … | head`); not an error of ours.
         streams.abandon()
         return 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated):
         terminal.error("interrupted")
         return EXIT_INTERRUPTED
     except ProgramError as problem:
@@ -87,6 +99,29 @@ def main(argv: Sequence[str]) -> int:
         return LimitError.exit_code
     except Exception as problem:
         return _internal(problem, argv, terminal)
+
+
+def _run(options: argparse.Namespace, terminal: Terminal) -> int:
+    command, limits = _command(options.command), limits_of(options)
+    lasts = options.command in LASTING or getattr(options, "watch", False)
+    if lasts or limits == Limits():
+        return command.run(options, terminal)
+    from ptosim.cli.alarm import in_force
+
+    try:
+        with in_force(limits):
+            return command.run(options, terminal)
+    except OverLimit as over:
+        raise over.reached from None
+
+
+def understands(argv: Sequence[str]) -> bool:
+    """True if a command line is well formed and asks for a command (not for help)."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            return bool(getattr(_parser(argv).options(argv), "command", None))
+        except SystemExit:
+            return False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -142,7 +177,10 @@ def _parser(argv: Sequence[str]) -> _Parser:
     parser.add_argument("--version", action="version", version=f"ptosim {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     chosen = next((a for a in argv if a in COMMANDS), None)
-    for name, summary in COMMANDS.items():
+    # A line that begins with a command needs no other: making all of them takes as long as a check.
+    wanted = [chosen] if chosen is not None and argv[0] == chosen else COMMANDS
+    for name in wanted:
+        summary = COMMANDS[name]
         sub = commands.add_parser(
             name,
             help=summary,
@@ -151,6 +189,8 @@ def _parser(argv: Sequence[str]) -> _Parser:
         )
         if name == chosen:  # the other commands' modules stay unloaded
             _command(name).configure(sub)
+            if name != "quant":  # has commands of its own
+                add_limits(sub)
             parser.known = list(sub._option_string_actions)
     return parser
 

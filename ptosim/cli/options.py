@@ -9,8 +9,10 @@ from ptosim.cli.formats import Formats, R
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dates import DATES, DEFAULT_DATE
+from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits
 from ptosim.passes.targets import check_target_word
 
+_UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
 
 
@@ -79,6 +81,51 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
         help="exit 1 for findings of this severity and above (default: error)",
     )
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Options on what a command may use; beyond it, it ends with exit code 6. Every command has
+    them."""
+    group = parser.add_argument_group("limits (exit code 6)")
+    group.add_argument(
+        "--max-instructions", type=_whole, metavar="N",
+        help=f"stop a run that has not ended by then (default {MAX_INSTRUCTIONS:,})",
+    )  # fmt: skip
+    group.add_argument(
+        "--max-seconds", type=_seconds, metavar="S", help="stop after so much wall-clock time"
+    )
+    group.add_argument(
+        "--max-memory", type=_bytes, metavar="SIZE",
+        help="stop before more memory is taken: bytes, or 512M, 4G",
+    )  # fmt: skip
+
+
+def limits_of(options: argparse.Namespace) -> Limits:
+    """Return the limits that the options ask for."""
+    names = ("max_instructions", "max_seconds", "max_memory")
+    return Limits(*(getattr(options, name, None) for name in names))
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"takes a number from 1 on, not `{text}`")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return Limits(seconds=float(text)).seconds or 0.0
+    except (ValueError, UsageError):
+        raise argparse.ArgumentTypeError(f"takes seconds above 0, not `{text}`") from None
+
+
+def _bytes(text: str) -> int:
+    number, unit = text, text[-1:].upper()
+    if unit in _UNITS:
+        number = text[:-1]
+    if not number.isdecimal() or len(number) > 15 or int(number) < 1:
+        raise argparse.ArgumentTypeError(f"takes bytes, or a size such as 512M, not `{text}`")
+    return int(number) << _UNITS.get(unit, 0)
 
 
 def from_zero(text: str) -> int:

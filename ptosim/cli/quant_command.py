@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
+from ptosim.cli.options import add_limits
 from ptosim.cli.terminal import Terminal
 
 # Subcommand -> what it does; the module `ptosim.cli.quant_<name>` has `configure` and `run`.
@@ -31,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _module(name).configure(sub)
+        add_limits(sub)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:

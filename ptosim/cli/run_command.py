@@ -42,7 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(`ptosim help chain`); a path, or `@name` of a shipped one",
     )  # fmt: skip
     launching.add_arguments(group)
-    launching.add_limit(group)
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
     group.add_argument(
         "--dump", action="append", default=[], metavar="VALUE@OP[=FILE]",

@@ -100,6 +100,10 @@ class LimitError(PtosimError):
         self.help = help
 
 
+class BudgetError(LimitError):
+    """What the caller allowed is used up: no verdict on anything, so nobody may go on without."""
+
+
 class IsaDataError(PtosimError):
     """A row in `isa/` is invalid; the message names file and row."""
 

@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ptosim.ground.errors import LimitError, UsageError
+from ptosim.ground.errors import BudgetError, UsageError
 from ptosim.ground.records import dataclass
 
+MAX_INSTRUCTIONS = 100_000_000
+"""A run that has not ended by then is stopped, unless the caller says another number: minutes, and
+gigabytes of records of time."""
 MOST_SECONDS = 10**9
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _STATM = "/proc/self/statm"
@@ -75,7 +78,7 @@ class Budget:
         if not self.is_limited:
             return
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise LimitError(
+            raise BudgetError(
                 f"PTO0015: not done after {self.limits.seconds:g} s{_at(place)}",
                 help="look for a loop that does not end, or raise --max-seconds",
             )
@@ -87,7 +90,7 @@ class Budget:
     def _look_at_memory(self, most: int, place: Callable[[], str]) -> None:
         grown = resident() - self._at_first
         if grown > most:
-            raise LimitError(
+            raise BudgetError(
                 f"PTO0016: the process has grown by {size_text(grown)} of {size_text(most)}"
                 f"{_at(place)}",
                 help="give smaller arguments, or raise --max-memory",
@@ -101,7 +104,7 @@ class Budget:
         most = self.limits.memory
         if most is not None and self.taken + size > most:
             more = f" beside {size_text(self.taken)} already" if self.taken else ""
-            raise LimitError(
+            raise BudgetError(
                 f"PTO0016: {what} would need {size_text(size)}{more}; the limit is "
                 f"{size_text(most)}",
                 help="give smaller arguments, or raise --max-memory",

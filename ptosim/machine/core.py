@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.isa.targets import MachineDef
+from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass
 from ptosim.machine.fifo import Fifos
 from ptosim.machine.gm import GmBuffer
@@ -113,6 +114,7 @@ class Core:
             made = self.machine_def
             size = made.side.get(name) or made.spaces[name].bytes
             seed = self.seed * 1000 + self.index
+            current().reserve(size, f"memory `{name}` of core {self.index}")
             space = self.spaces[name] = MemorySpace(name, size, self.uninit, seed)
         return space
 

@@ -24,6 +24,7 @@ from ptosim.ground.ir.types import (
     Type,
     VectorType,
 )
+from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass
 from ptosim.machine.storage import argument_dtype, to_bytes
 from ptosim.run.made_up import CHUNK, LazyArray, RandomPages, is_lazy
@@ -199,6 +200,9 @@ def random_array(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator)
     """Return seeded data of an element type: normal floats, small integers, mid-range scales.
     Raises LimitError for more than `MOST_BYTES`."""
     is_lazy(dtype, shape)
+    current().reserve(
+        dtype.bytes_for(math.prod(shape)), f"{math.prod(shape):,} elements of {dtype}"
+    )
     return by_chunks(lambda rng, count: _random(dtype, (count,), rng), rng, shape)
 
 

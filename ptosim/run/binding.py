@@ -22,6 +22,7 @@ from ptosim.ground.ir.types import (
     TileType,
     VectorType,
 )
+from ptosim.ground.limits import current
 from ptosim.machine.core import (
     Machine,
 )
@@ -90,6 +91,7 @@ class ArgumentBinding:
         )
         for rank, one in enumerate(args):
             self._rank = rank
+            current().look()
             before = set(self.generated)
             self.rank_slots.append(self._bind_rank(one))
             for name in set(self.generated) - before if len(args) > 1 else ():

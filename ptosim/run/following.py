@@ -8,7 +8,14 @@ from typing import Any
 
 from ptosim.engine.core.symbolic import SymbolicEngine, Undecided
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
-from ptosim.ground.errors import ProgramError, PtosimError, Trap, UnsupportedError, UsageError
+from ptosim.ground.errors import (
+    BudgetError,
+    ProgramError,
+    PtosimError,
+    Trap,
+    UnsupportedError,
+    UsageError,
+)
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
@@ -84,6 +91,8 @@ def follow(
         return Followed(ended=f"not begun: {problem}", begun=False)
     except ProgramError as problem:  # what its shapes bring out, where they come from arguments
         return Followed(list(problem.diagnostics), f"not begun: {problem}", False, stopped=True)
+    except BudgetError:
+        raise
     except PtosimError as problem:
         return Followed(ended=f"not begun: {problem}", begun=False)
     launch.start(observers)
@@ -95,7 +104,7 @@ def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
     assert isinstance(engine, SymbolicEngine)
     result, stop = Followed(), None
     try:
-        result.ended = _walk(engine, budget or launch.options.max_instructions)
+        result.ended = _walk(engine, budget or launch.options.most_instructions)
     except Undecided as open_:
         result.ended = f"{open_}; not followed: {open_.left_out}"
         result.place = Span(launch.front.source, open_.op.start, open_.op.name_end)

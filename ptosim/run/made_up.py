@@ -16,6 +16,7 @@ import numpy as np
 
 from ptosim.ground.errors import LimitError
 from ptosim.ground.ir.types import DType
+from ptosim.ground.limits import current
 from ptosim.machine.pages import LARGE, PAGE
 from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes
 
@@ -113,6 +114,7 @@ class LazyArray:
     def array(self) -> np.ndarray:
         """Return all of it."""
         origin = self.origin()
+        current().reserve(origin.size, f"{self.size:,} elements of {self.elem}")
         data = np.empty(origin.size, np.uint8)
         for at in range(0, origin.size, origin.unit):
             end = min(at + origin.unit, origin.size)

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits, current
 from ptosim.ground.records import dataclass
 from ptosim.sanitize.options import parse as parse_sanitize
-
-MAX_INSTRUCTIONS = 100_000_000
-"""A run that has not ended by then is stopped: minutes, and gigabytes of records of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class RunOptions:
     commit: str = "program"
     uninit: str = "poison"
     seed: int = 0
-    max_instructions: int = MAX_INSTRUCTIONS
+    max_instructions: int | None = None
     ranks: int = 1
     in_place: bool = False
     """The arrays of arguments are the run's: it works in them, and outputs are these arrays."""
@@ -40,8 +38,13 @@ class RunOptions:
             raise UsageError(f"block_num is {self.block_num}; at least one block runs")
         if self.ranks < 1:
             raise UsageError(f"ranks is {self.ranks}; at least one device runs")
-        if self.max_instructions < 1:
-            raise UsageError(f"max_instructions is {self.max_instructions}; it is at least 1")
+        Limits(self.max_instructions)
+
+    @property
+    def most_instructions(self) -> int:
+        """Instructions after which a run is stopped: those of the options, else those of the limits
+        in force, else the usual number."""
+        return self.max_instructions or current().instructions or MAX_INSTRUCTIONS
 
 
 Args = Mapping[str, Any] | Sequence[Any] | None

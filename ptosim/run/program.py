@@ -9,6 +9,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
+from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.place.cores import peer_functions
@@ -17,13 +18,14 @@ from ptosim.run import arguments
 from ptosim.run.arguments import Arg
 from ptosim.run.case import kept_arguments, kept_expectations
 from ptosim.run.launch import Launch
-from ptosim.run.options import MAX_INSTRUCTIONS, Args, RunOptions
+from ptosim.run.options import Args, RunOptions
 from ptosim.run.results import Result
 from ptosim.run.sidecar import Sidecar
 from ptosim.run.tolerance import Tolerance
 from ptosim.semantics.base import families
 
 if TYPE_CHECKING:
+    from ptosim.run.what_if import Costs
     from ptosim.timing.report.totals import CostReport
 
 families.load()
@@ -126,7 +128,9 @@ class LoadedProgram:
         commit: str = "program",
         uninit: str = "poison",
         seed: int | None = None,
-        max_instructions: int = MAX_INSTRUCTIONS,
+        max_instructions: int | None = None,
+        max_seconds: float | None = None,
+        max_memory: int | None = None,
         ranks: int | None = None,
         in_place: bool = False,
         observers: Sequence[Any] = (),
@@ -138,8 +142,9 @@ class LoadedProgram:
         caller's own array, read-only, where nothing was written to it.
 
         Raises UsageError for arguments that do not fit, ProgramError (or UnsupportedError) for what
-        only the arguments bring out, Trap where the run stops, LimitError for a program that has
-        not ended after `max_instructions`.
+        only the arguments bring out, Trap where the run stops, LimitError, with the place, for a
+        program that has not ended after `max_instructions` (100,000,000 if nobody says) or
+        `max_seconds` of wall-clock time, or that needs more than `max_memory` bytes.
 
         With `ranks` N devices run the entry, each with its own blocks, in one address space: `args`
         is a mapping for each, or has `name@R` for rank R; outputs are `name@R`.
@@ -158,8 +163,9 @@ class LoadedProgram:
             1 if block_num is None else block_num, sanitize, timing, commit, uninit,
             0 if seed is None else seed, max_instructions, 1 if ranks is None else ranks, in_place,
         )  # fmt: skip
-        launch = Launch(self.front, self.profile, options).prepare(self.entry(entry), args)
-        return launch.run(observers)
+        with within(Limits(max_instructions, max_seconds, max_memory)):
+            launch = Launch(self.front, self.profile, options).prepare(self.entry(entry), args)
+            return launch.run(observers)
 
     def expected(self) -> dict[str, tuple[Any, Tolerance]]:
         """Return what the sidecar expects of a run with its own arguments: values and tolerance by
@@ -174,25 +180,34 @@ class LoadedProgram:
         args: Args = None,
         block_num: int = 1,
         what_if: Mapping[str, float] | None = None,
-        max_instructions: int = MAX_INSTRUCTIONS,
+        max_instructions: int | None = None,
+        max_seconds: float | None = None,
+        max_memory: int | None = None,
         ranks: int = 1,
+        costs: Costs = None,
+        each_block: bool = False,
         steady: bool = True,
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
-        count or a shape are needed. `what_if` changes figures of the target by name.
+        count or a shape are needed. `what_if` changes figures of the target by name; `costs` is a
+        file of a board's own figures (`ptosim calibrate`). Of blocks that do the same one is timed
+        for all, unless `each_block` is to be seen. Of a loop that repeats a period is executed, with
+        the same cycles; without `steady` every round.
 
         Raises UsageError for an argument that is needed and not given, or an unknown figure,
-        ProgramError if the program cannot be placed (or is wrong for `target`), LimitError if it
-        has not ended after `max_instructions`.
+        ProgramError if the program cannot be placed (or is wrong for `target`), LimitError beyond
+        one of the limits, as `run` does.
         """
         from ptosim.run.cost import cost_of  # brings the laws of time
 
-        program = self.on_target(target)
         options = RunOptions(block_num=block_num, max_instructions=max_instructions, ranks=ranks)
-        return cost_of(
-            program.front, program.profile, program.entry(entry), args, options, what_if,
-            steady=steady,
-        )  # fmt: skip
+        with within(Limits(max_instructions, max_seconds, max_memory)):
+            program = self.on_target(target)
+            name = program.entry(entry)
+            return cost_of(
+                program.front, program.profile, name, args, options, what_if, costs,
+                each_block=each_block, steady=steady,
+            )  # fmt: skip
 
     def on_target(self, target: str | None) -> Self:
         """Return the program for a target: itself, or checked anew. Raises ProgramError if the

@@ -17,6 +17,7 @@ from ptosim.ground.errors import LimitError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType, VectorType
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.limits import current
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
@@ -72,6 +73,7 @@ class SymbolicLaunch(Launch):
         if needed is not None:
             self.reached[value.name] = needed
         size = type_.elem.bytes_for(needed.elements) if needed is not None else ASSUMED_BYTES
+        current().reserve(size, f"`{value.name}`")
         try:
             content = np.zeros(size, np.uint8)
         except (MemoryError, ValueError) as problem:

@@ -17,8 +17,10 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.dtypes import dtypes, plain_dtypes
+from ptosim.ground.limits import current
 from ptosim.machine.storage import argument_dtype, from_bytes, to_bytes
 from ptosim.run.arguments import by_chunks
+from ptosim.run.array_files import load_npy, load_npz
 from ptosim.run.made_up import LazyArray, Make, is_lazy
 from ptosim.run.sharing import parse_alias
 
@@ -63,7 +65,9 @@ def parse_spec(spec: str, base: Path | None = None) -> Any:
     head, colon, rest = spec.partition(":")
     maker = _MAKERS.get(head)
     if maker is not None and colon:
-        return maker(*_dtype_shape_seed(spec, rest))
+        dtype, shape, seed = _dtype_shape_seed(spec, rest)
+        current().reserve(dtype.bytes_for(math.prod(shape)), f"`{spec}`")
+        return maker(dtype, shape, seed)
     number = _literal(spec)
     if number is not None:
         return number
@@ -155,9 +159,9 @@ def _file(spec: str, base: Path | None) -> np.ndarray:
     name, _, rest = spec.partition(":")
     path = Path(name) if base is None else base / name
     if name.endswith(".npz"):
-        return _npz(path, rest)
+        return load_npz(path, rest)
     if name.endswith(".npy"):
-        return _load(path)
+        return load_npy(path)
     if name.endswith(".bin"):
         return _raw(path, spec, rest)
     raise UsageError(
@@ -167,69 +171,23 @@ def _file(spec: str, base: Path | None) -> np.ndarray:
     )
 
 
-def _loaded(path: Path) -> np.ndarray:
-    """What `np.load` reads; elements of a float of one byte, which `np.save` calls a type that
-    `np.load` does not know, as bytes without a type."""
-    try:
-        return np.load(path, allow_pickle=False)
-    except ValueError as problem:
-        if "'<f1'" not in str(problem):
-            raise
-        import io
-
-        data = path.read_bytes().replace(b"'<f1'", b"'|V1'", 1)
-        return np.load(io.BytesIO(data), allow_pickle=False)
-
-
-def _load(path: Path) -> Any:
-    try:
-        return _loaded(path)
-    except OSError as problem:
-        raise UsageError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except (ValueError, EOFError) as problem:
-        pickled = "allow_pickle" in str(problem) or "pickle" in str(problem)
-        why = "it holds Python objects, or something else" if pickled else problem
-        help = None
-        if "descr" in str(problem):
-            help = "a type that NumPy does not have: save its codes, `array.view(numpy.uint8)`"
-        raise UsageError(f"{path} is not a NumPy file of numbers: {why}", help=help) from problem
-
-
-def _npz(path: Path, key: str) -> np.ndarray:
-    import zipfile
-
-    try:
-        archive = _load(path)
-        with archive:
-            if not key and len(archive.files) == 1:
-                key = archive.files[0]
-            if not key:
-                names = ", ".join(archive.files)
-                raise UsageError(f"{path} has several arrays", help=f"{path}:NAME, with {names}")
-            if key not in archive:
-                raise UsageError(
-                    f"{path} has no array `{key}`", help=f"arrays: {', '.join(archive.files)}"
-                )
-            return archive[key]
-    except (zipfile.BadZipFile, AttributeError) as problem:
-        raise UsageError(f"{path} is not an .npz file") from problem
-
-
 def _raw(path: Path, spec: str, rest: str) -> np.ndarray:
     if not rest:
         raise UsageError(f"`{spec}`: raw bytes need a type and shape: file.bin:dtype:RxC")
     dtype, shape, _ = _dtype_shape_seed(spec, rest)
+    count = math.prod(shape)
+    size = dtype.bytes_for(count)
     try:
-        data = np.frombuffer(path.read_bytes(), np.uint8)
+        found, data = path.stat().st_size, b""
+        if found == size:
+            current().reserve(size, str(path))
+            data = path.read_bytes()
+            found = len(data)
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-    count = int(np.prod(shape, dtype=np.int64))
-    if len(data) != dtype.bytes_for(count):
-        raise UsageError(
-            f"{path} has {len(data)} bytes; {count} elements of {dtype} take "
-            f"{dtype.bytes_for(count)}"
-        )
-    return from_bytes(data, dtype, shape)
+    if found != size:
+        raise UsageError(f"{path} has {found} bytes; {count} elements of {dtype} take {size}")
+    return from_bytes(np.frombuffer(data, np.uint8), dtype, shape)
 
 
 def file_bytes(path: str, array: np.ndarray, dtype: DType) -> bytes:

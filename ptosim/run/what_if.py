@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from os import PathLike
+from pathlib import Path
 from textwrap import fill
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import CostTable, cost_table
+
+Costs = str | PathLike[str] | CostTable | None
+"""Whose figures: those of the chip (None), a file of `ptosim calibrate` on top of them, or a
+table."""
 
 BUFFERS = "buffers"
 """The what-if key that is no figure: buffers after every hand-back flag, besides those written."""
@@ -20,10 +26,24 @@ SHORT_KEYS = {
 """Names for the figures that are changed most."""
 
 
-def changed_table(chip: str, what_if: Mapping[str, float]) -> tuple[CostTable, int]:
+def chosen_table(chip: str, costs: Costs = None) -> CostTable:
+    """Return the figures of a chip, with those of a board in their places if a file of them is
+    given. Raises UsageError for a file that is none, or is of another chip."""
+    if isinstance(costs, CostTable):
+        return costs
+    if costs is None:
+        return cost_table(chip)
+    from ptosim.ground.isa.overlay import overlaid, read_overlay
+
+    return overlaid(cost_table(chip), read_overlay(Path(costs)))
+
+
+def changed_table(
+    chip: str, what_if: Mapping[str, float], costs: Costs = None
+) -> tuple[CostTable, int]:
     """Return the figures of a chip with some changed, and the buffers to add. Raises UsageError
     for an unknown key or a value that makes no sense."""
-    table, buffers = cost_table(chip), 0
+    table, buffers = chosen_table(chip, costs), 0
     for key, value in what_if.items():
         if value < 0 or (value == 0 and key in SHORT_KEYS):
             raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give a positive number")

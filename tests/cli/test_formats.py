@@ -60,6 +60,7 @@ SAMPLES = {
     "run": "@basics/vadd",
     "check": "@basics/vadd",
     "cost": "@basics/vadd",
+    "calibrate": "--from {folder}/op_summary.csv --check",
     "map": "@basics/vadd",
     "diff": "@basics/vadd @basics/vadd",
     "port": "@basics/vadd --from a2a3 --to a5",
@@ -125,6 +126,10 @@ def test_every_form_can_be_read_again(name, form, capsys, tmp_path):
         "QuantizeLinear", {"x": X, "s": np.float32(0.1)}, TensorProto.UINT8, [4, 6], ("x",)
     )
     onnx.save(scaled, tmp_path / "model.onnx")
+    (tmp_path / "op_summary.csv").write_text(
+        "Op Name,OP Type,Input Shapes,Input Data Types,aiv_vec_time(us)\n"
+        'a,TADD,"64,64;64,64",FLOAT;FLOAT,0.09\n'
+    )
     words = shlex.split(SAMPLES[name].format(folder=tmp_path))
     code = main([*name.split(), *words, "--format", form])
     told = capsys.readouterr()

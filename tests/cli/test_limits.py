@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.cli import alarm
+from ptosim.cli.signals import OverLimit
 from ptosim.ground.limits import Limits, within
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
@@ -115,3 +119,58 @@ def test_what_can_be_no_limit(wrong):
     """Limits are above zero."""
     with pytest.raises(ptosim.UsageError):
         Limits(**wrong)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run",
+        "cost",
+        "map",
+        "stats",
+        "check --dry-run",
+        "port --from a2a3 --to a5",
+        "diff",
+        "run -n",
+    ],
+)
+def test_6_every_command_that_executes(cli, tmp_path, command):
+    """A loop of 2^36 rounds ends with the time, and no report is written."""
+    path, report = tmp_path / "endless.pto", tmp_path / "report.json"
+    path.write_text(ENDLESS)
+    words = command.replace("-n", "--no-timing --commit retire").split()
+    if words[0] == "diff":
+        words.append(str(path))
+    words += [path, "--arg", f"n={1 << 36}", "--max-seconds", "0.1"]
+    outcome = cli(*words, "--format", "json", "-o", report)
+    assert outcome.code == 6
+    assert "PTO0015" in outcome.err
+    assert "endless.pto:5:" in outcome.err
+    assert outcome.out == ""
+    assert not report.exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["--max-seconds", "0"], ["--max-seconds", "nan"], ["--max-memory", "4X"],
+              ["--max-memory", "-1"], ["--max-instructions", "many"]]
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["run", "ops", "quant diff"])
+def test_2_limits_that_mean_nothing(cli, command, words):
+    """Every command has the limits, and says what they take."""
+    outcome = cli(*command.split(), *words)
+    assert outcome.code == 2
+    assert f"argument {words[0]}: takes" in outcome.err
+
+
+@pytest.mark.parametrize("way", [alarm._signalled, alarm._watched])
+def test_what_never_looks_is_stopped(way):
+    """Where nothing looks at the limits a clock does, with a timer of the system or a thread."""
+
+    def never_looks() -> None:
+        with within(Limits(seconds=0.1)) as budget, way(budget):
+            while True:
+                with contextlib.suppress(Exception):  # nothing on the way may keep it
+                    time.sleep(0.01)
+
+    with pytest.raises(OverLimit, match="PTO0015"):
+        never_looks()

@@ -10,6 +10,10 @@ from ptosim.views import json_text
 
 Message = dict[str, Any]
 
+MAX_BYTES = 64 * 2**20
+"""Bytes of a message that are read; no editor sends one of a megabyte."""
+MAX_DIGITS = 20
+
 
 class BrokenMessage(Exception):
     """Bytes that are no message; the stream goes on after them."""
@@ -17,20 +21,12 @@ class BrokenMessage(Exception):
 
 def read_message(stream: BinaryIO) -> Message | None:
     """Return the next message, None at the end of the stream. Raises BrokenMessage for a body that
-    is not a JSON object."""
-    length = None
-    while True:
-        line = stream.readline()
-        if not line:
-            return None
-        text = line.strip()
-        if not text:
-            if length is None:
-                continue
-            break
-        name, _, value = text.partition(b":")
-        if name.strip().lower() == b"content-length" and value.strip().isdigit():
-            length = int(value)
+    is not a JSON object, or too long a one."""
+    length = _length(stream)
+    if length is None:
+        return None
+    if length > MAX_BYTES:
+        raise BrokenMessage(f"a message has more than {MAX_BYTES:,} bytes")
     body = stream.read(length)
     if len(body) < length:
         return None
@@ -38,9 +34,24 @@ def read_message(stream: BinaryIO) -> Message | None:
         message = json.loads(body.decode("utf-8"))
     except ValueError as problem:
         raise BrokenMessage(f"a message is no JSON: {problem}") from None
+    except RecursionError:
+        raise BrokenMessage("a message has brackets nested too deeply") from None
     if not isinstance(message, dict):
         raise BrokenMessage("a message is no JSON object")
     return message
+
+
+def _length(stream: BinaryIO) -> int | None:
+    """Read a header; return the length that it gives, None at the end of the stream."""
+    length = None
+    while line := stream.readline():
+        text = line.strip()
+        if not text and length is not None:
+            return length
+        name, _, value = text.partition(b":")
+        if name.strip().lower() == b"content-length" and value.strip().isdigit():
+            length = int(value) if len(value) < MAX_DIGITS else MAX_BYTES + 1
+    return None
 
 
 class MessageWriter:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from ptosim.ground.errors import LimitError
+from ptosim.ground.errors import BudgetError
 from ptosim.ground.limits import current
 
 UNLIMITED = sys.maxsize
@@ -37,7 +37,7 @@ class Meter:
         when to look again."""
         if executed >= self._most:
             where = place()
-            raise LimitError(
+            raise BudgetError(
                 f"PTO0014: the program has not ended after {self._most:,} instructions"
                 f"{f'; it stopped at {where}' if where else ''}",
                 help="look for a loop that does not end, or raise --max-instructions",

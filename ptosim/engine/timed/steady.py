@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.records import Inst, Kind
+from ptosim.engine.core.runners import form_of
 from ptosim.engine.simt.launch import Launch
 from ptosim.engine.timed.operand_shapes import is_micro
 from ptosim.engine.timed.periods import (
@@ -66,6 +67,10 @@ class Pause(Exception):
     """A head of a loop wants to be looked at before its test is executed."""
 
 
+class Unsteady(Exception):
+    """The rounds of a loop have to be executed one by one: the run begins anew."""
+
+
 @dataclass(slots=True, eq=False)
 class Head:
     """The head of a loop on one core: what the launch was at its last rounds, the round that it is
@@ -96,15 +101,15 @@ class Attempt:
 
 
 class Steady:
-    """Watches the loops of an engine. `notes` say of long loops why they were executed round by
-    round."""
+    """Watches the loops of an engine. Until one of them was watched long enough, none is compiled,
+    since a compiled loop has no head that could be looked at."""
 
     def __init__(self, engine: TimedSymbolicEngine) -> None:
         self.engine = engine
-        self.notes: dict[int, str] = {}
         self.attempt: Attempt | None = None
         self._core = 0
         self._has_left = False
+        self._compiled, engine.loops = engine.loops, None
         insts = engine.program.insts
         inside = {pc for i in insts if i.kind is Kind.REGION for pc in range(i.pc, i.end)}
         tests = {id(i.op): i for i in reversed(insts) if _is_head(i) and i.pc not in inside}
@@ -118,6 +123,7 @@ class Steady:
             inst.run = self._watched(number, inst)
         self._bound = [inst for inst in insts if inst.kind is Kind.EXEC]
         self._getters: list[Any] = []
+        self._open: Any = None
 
     def stop(self) -> None:
         """Leave the program as it was."""
@@ -145,6 +151,7 @@ class Steady:
                 return target
             raise Pause
 
+        run.form = form_of(test)  # type: ignore[attr-defined]
         return run
 
     def enter(self, core: Core) -> None:
@@ -207,7 +214,8 @@ class Steady:
         self._visits[core][number] = head.gap
         head.gap *= 2
         if head.gap > 16 * MOST_ROUNDS:
-            self.notes[self._line(number)] = why
+            self.engine.in_full[self._line(number)] = why
+            self.engine.loops = self._compiled
 
     @staticmethod
     def _is_long(moments: list[Moment]) -> bool:
@@ -289,6 +297,7 @@ class Steady:
         assert attempt is not None
         model = engine.bridge.model
         self._has_left = False
+        self._open, engine.loops = engine.loops, None
         Regime.begin()
         lines = map(line, attempt.start.times, attempt.time_steps)
         self._write(list(lines), list(attempt.start.codes))
@@ -382,6 +391,7 @@ class Steady:
         for inst, getter in zip(self._bound, self._getters, strict=True):
             inst.getter = getter
         engine.issue_by(None)
+        engine.loops = self._open
         return steps
 
     def _finish(self, core: Core) -> None:

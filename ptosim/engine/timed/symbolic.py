@@ -13,7 +13,7 @@ from ptosim.engine.core.symbolic import SymbolicEngine, is_unplaced
 from ptosim.engine.timed.engine import TimedEngine
 from ptosim.engine.timed.fifo_events import is_fifo
 from ptosim.engine.timed.operand_shapes import forms_of
-from ptosim.engine.timed.steady import Pause, Steady
+from ptosim.engine.timed.steady import Pause, Steady, Unsteady
 from ptosim.machine.core import Core
 from ptosim.machine.moving import NO_LINE, now
 from ptosim.machine.unknown import NeedsValue
@@ -37,6 +37,21 @@ class TimedSymbolicEngine(SymbolicEngine, TimedEngine):
     steady: Steady | None = None
     """What watches the loops, while the engine runs."""
 
+    @cached_property
+    def in_full(self) -> dict[int, str]:
+        """Lines of long loops that were executed round by round, and why."""
+        return {}
+
+    def watch_loops(self) -> None:
+        """From the start on execute one period of loops that repeat. With more buffers than the
+        program has, or with transfers that compete, every round is executed."""
+        if self.bridge.model.shares:
+            self.in_full[0] = "its transfers compete for bandwidth"
+        elif self.bridge.buffers:
+            self.in_full[0] = "buffers were added"
+        else:
+            self.steady = Steady(self)
+
     def run(self, limit: int = UNLIMITED) -> None:
         """Execute every core to its end, then place what competes for bandwidth."""
         try:
@@ -56,6 +71,10 @@ class TimedSymbolicEngine(SymbolicEngine, TimedEngine):
                 super()._run_fast(core, end - self.executed)
             except NeedsValue as need:
                 self._pass_by(core, need)
+            except (TypeError, AttributeError, ValueError, OverflowError) as problem:
+                if self.steady is None or self.steady.attempt is None:
+                    raise
+                raise Unsteady("an operation cannot take what moves with the round") from problem
             except Pause:
                 self.executed -= 1  # the test comes again
                 self.issued -= 1

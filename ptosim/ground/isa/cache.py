@@ -11,8 +11,8 @@ import marshal
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,13 +25,18 @@ _FORMAT = "digest, marshal"
 
 
 def _cache_directory() -> Path | None:
-    override = os.environ.get("PTOSIM_CACHE_DIR")
+    return _usable(os.environ.get("PTOSIM_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"))
+
+
+@lru_cache(maxsize=4)
+def _usable(override: str | None, caches: str | None) -> Path | None:
+    """The folder that the environment names, made if need be; None if it cannot be trusted."""
     if override == "":
         return None
     if override:
         folder = Path(override)
-    elif os.environ.get("XDG_CACHE_HOME"):
-        folder = Path(os.environ["XDG_CACHE_HOME"]) / "ptosim"
+    elif caches:
+        folder = Path(caches) / "ptosim"
     else:
         try:
             folder = Path.home() / ".cache" / "ptosim"
@@ -81,6 +86,8 @@ def _verified(content: bytes) -> bytes:
 
 
 def _write_atomically(folder: Path, path: Path, data: bytes) -> None:
+    import tempfile  # loads five modules, and nearly every command only reads the cache
+
     handle, temporary = tempfile.mkstemp(dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:

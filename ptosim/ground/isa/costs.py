@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.data import TomlTable, read_toml
 from ptosim.ground.isa.targets import CONFIDENCES, Rows, machine
 from ptosim.ground.records import dataclass
+
+if TYPE_CHECKING:
+    from ptosim.ground.isa.overlay import Overlay
 
 COST_CONFIDENCES = (*CONFIDENCES, "what-if")
 """Best first; a total is as good as the worst number in it."""
@@ -49,6 +52,8 @@ class CostTable:
     target: str
     rows: Mapping[str, CostRow]
     units: Mapping[str, str]
+    overlay: Overlay | None = None
+    """The board's own figures among them, if there are any."""
 
     def __getitem__(self, name: str) -> CostRow:
         return self.rows[name]
@@ -80,15 +85,28 @@ class CostTable:
         """Return the full name of every number: `section.name.number`."""
         return [f"{row.name}.{key}" for row in self.rows.values() for key in row.values]
 
-    def changed(self, key: str, value: float) -> CostTable:
+    def owner(self, key: str) -> str:
+        """Return the full name of the number that a row has it from: its own, or that of the row
+        that it is like."""
+        name, _, number = key.rpartition(".")
+        row = self.rows[name]
+        while row.like and number not in row.own:
+            row = self.rows[row.like]
+        return f"{row.name}.{number}"
+
+    def changed(
+        self, key: str, value: float, *, confidence: str = "what-if", source: str = ""
+    ) -> CostTable:
         """Return the table with one number changed, also in the rows that have it from there; they
-        are marked `what-if`."""
+        are marked with the confidence, and have the source if one is given."""
         name, _, number = key.rpartition(".")
         rows = dict(self.rows)
         for row in self.rows.values():
             if row.name == name or (row.like == name and number not in row.own):
                 values = {**row.values, number: value}
-                rows[row.name] = replace(row, values=values, confidence="what-if")
+                rows[row.name] = replace(
+                    row, values=values, confidence=confidence, source=source or row.source
+                )
         return replace(self, rows=rows)
 
 
@@ -216,7 +234,8 @@ def lowest_confidence(confidences: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Relative errors of a class of operations (`all`: of all) against profiled points."""
+    """Relative errors of a class of operations (`all`: of all) against profiled points; `spread`
+    is what nine of ten points are within whose family was left out of the fit, None if unknown."""
 
     target: str
     class_name: str
@@ -224,6 +243,7 @@ class Accuracy:
     mean: float
     median: float
     worst: float
+    spread: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +266,15 @@ def accuracy() -> tuple[tuple[Accuracy, ...], tuple[KernelAccuracy, ...]]:
     """Return what is known about the error of the laws: of operations, and of whole kernels."""
     content = read_toml("costs/accuracy.toml")
     operations = tuple(
-        Accuracy(r["target"], r["class"], r["points"], r["mean"], r["median"], r["worst"])
+        Accuracy(
+            r["target"],
+            r["class"],
+            r["points"],
+            r["mean"],
+            r["median"],
+            r["worst"],
+            r.get("spread"),
+        )
         for r in content["operations"]
     )
     kernels = tuple(KernelAccuracy(**row) for row in content["kernels"])

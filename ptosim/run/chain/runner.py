@@ -12,12 +12,13 @@ from ptosim.engine.core.runtime import executing
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import DescriptionError, Trap, UsageError
 from ptosim.ground.isa.costs import lowest_confidence
+from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass
 from ptosim.run.chain.chain import Bound, Chain
 from ptosim.run.chain.ledger import BufferUse, Ledger
 from ptosim.run.compare import Comparison, Tolerance, compare
 from ptosim.run.launch import Launch
-from ptosim.run.options import MAX_INSTRUCTIONS, RunOptions
+from ptosim.run.options import RunOptions
 from ptosim.sanitize.monitor import Monitor
 from ptosim.sanitize.uses import GlobalUse, global_uses
 
@@ -106,14 +107,16 @@ def run_chain(
     timing: bool = True,
     uninit: str = "poison",
     seed: int | None = None,
-    max_instructions: int = MAX_INSTRUCTIONS,
+    max_instructions: int | None = None,
+    max_seconds: float | None = None,
+    max_memory: int | None = None,
 ) -> ChainResult:
     """Run a chain and return what it leaves.
 
     `buffers` are arrays or SPECs in the place of the file's; with any, what the file expects is not
     compared, only `expect`: arrays by the name of a buffer, within `tolerance`. The caller's arrays
-    are not changed. Raises what `Program.run` raises, DescriptionError for what is wrong in the
-    file.
+    are not changed. `max_instructions` holds for each launch, the other limits for all of them.
+    Raises what `Program.run` raises, DescriptionError for what is wrong in the file.
     """
     file = chain.file
     options = RunOptions(
@@ -124,9 +127,21 @@ def run_chain(
         max_instructions=max_instructions,
         in_place=True,
     )
-    held = chain.make_buffers(buffers, uninit)
+    with within(Limits(max_instructions, max_seconds, max_memory)):
+        return _run_all(chain, buffers, options, expect or {}, tolerance)
+
+
+def _run_all(
+    chain: Chain,
+    buffers: Mapping[str, Any] | None,
+    options: RunOptions,
+    expect: Mapping[str, Any],
+    tolerance: Tolerance | None,
+) -> ChainResult:
+    file = chain.file
+    held = chain.make_buffers(buffers, options.uninit)
     wanted = {} if buffers else chain.expected(file.expect, ("expect",))
-    for name, array in (expect or {}).items():
+    for name, array in expect.items():
         if name not in held:
             raise UsageError(f"the chain has no buffer `{name}` to compare")
         wanted[name] = np.asarray(array), tolerance or file.tolerance.get(name, Tolerance())

@@ -1,0 +1,181 @@
+"""Overlays of the cost table: a board's own figures, as `ptosim calibrate` writes them.
+
+An overlay is a TOML file beside the project. It names a chip, where its figures come from, and for
+each number that it replaces the row, the new value and the one that was replaced. The figures of
+`isa/costs` stay as they are; a table with an overlay carries its name, so that every report can say
+whose figures it shows.
+
+    schema = 1
+    kind = "cost overlay"
+    chip = "910B3"
+    source = "op_summary_0.csv: 120 rows"
+
+    [figure."instruction.vadd"]
+    slope = 2.4
+    source = "op_summary_0.csv: TADD f32, 24 points"
+    [figure."instruction.vadd".was]
+    slope = 2.11
+
+    [[error]]
+    class = "binary"
+    points = 12
+    mean = 0.011
+    worst = 0.034
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.costs import Accuracy, CostTable
+from ptosim.ground.records import dataclass
+
+KIND = "cost overlay"
+CONFIDENCE = "fitted"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A board's figures: `figures` by the full name of the number, `sources` by row, `errors` what
+    is left of points that the fit did not see, by class of operations."""
+
+    name: str
+    chip: str
+    source: str
+    figures: Mapping[str, float]
+    sources: Mapping[str, str]
+    errors: tuple[Accuracy, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What reports say of the figures that they use."""
+        return f"{len(self.figures)} figures of {self.name} (chip {self.chip}; {self.source})"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the figures as data."""
+        return {
+            "file": self.name,
+            "chip": self.chip,
+            "source": self.source,
+            "figures": dict(self.figures),
+        }
+
+
+def read_overlay(path: str | Path) -> Overlay:
+    """Return the overlay in a file. Raises UsageError (PTO7520) for what is no overlay."""
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise UsageError(f"PTO7520: {path} is no cost overlay: {problem}", help=_HELP) from problem
+    try:
+        return _overlay(path.name, content)
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        raise UsageError(
+            f"PTO7520: {path} is no cost overlay: it has no usable {problem}", help=_HELP
+        ) from problem
+
+
+_HELP = "an overlay is what `ptosim calibrate --from TABLE … -o board.toml` writes"
+
+
+def _overlay(name: str, content: dict[str, Any]) -> Overlay:
+    if content.get("kind") != KIND or content.get("schema") != 1:
+        raise ValueError(f'`kind = "{KIND}"` with `schema = 1`')
+    figures: dict[str, float] = {}
+    sources: dict[str, str] = {}
+    for row, fields in content["figure"].items():
+        sources[row] = str(fields["source"])
+        for key, value in fields.items():
+            if key in ("source", "was"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"number `{row}.{key}`")
+            if not math.isfinite(value) or value < 0:
+                raise ValueError(f"value of `{row}.{key}`: {value} is no finite number from 0 on")
+            figures[f"{row}.{key}"] = float(value)
+    errors = tuple(_accuracy(row, str(content["chip"])) for row in content.get("error", ()))
+    return Overlay(name, str(content["chip"]), str(content["source"]), figures, sources, errors)
+
+
+def _accuracy(row: dict[str, Any], chip: str) -> Accuracy:
+    mean = float(row["mean"])
+    median = float(row.get("median", mean))
+    return Accuracy(chip, row["class"], int(row["points"]), mean, median, float(row["worst"]))
+
+
+def overlaid(table: CostTable, overlay: Overlay) -> CostTable:
+    """Return a cost table with the figures of an overlay in their places. Raises UsageError
+    (PTO7521) for an overlay of another chip, or one with a figure that the chip does not have."""
+    if overlay.chip != table.chip:
+        raise UsageError(
+            f"PTO7521: {overlay.name} has figures of the {overlay.chip}, and the program is timed "
+            f"on the {table.chip}",
+            help=f"time it on that chip: --target {overlay.chip.lower()}",
+        )
+    known = set(table.keys())
+    for key, value in overlay.figures.items():
+        if key not in known:
+            raise UsageError(f"PTO7521: {overlay.name}: the {table.chip} has no figure {key}")
+        row, _, number = key.rpartition(".")
+        source = overlay.sources[row]
+        table = table.changed(key, value, confidence=CONFIDENCE, source=source)
+        changed = table[row]
+        if number not in changed.fitted:
+            rows = {**table.rows, row: replace(changed, fitted=changed.fitted | {number})}
+            table = replace(table, rows=rows)
+    return replace(table, overlay=overlay)
+
+
+def overlay_text(overlay: Overlay, before: CostTable, notes: tuple[str, ...] = ()) -> str:
+    """Return the TOML text of an overlay; `before` has the figures that it replaces."""
+    lines = [
+        "# Figures of a board, as `ptosim calibrate` found them: `ptosim cost --costs` takes them.",
+        "# The figures that they replace are in `was`; isa/costs is unchanged.",
+        *(f"# {note}" for note in notes),
+        "schema = 1",
+        f"kind = {_quoted(KIND)}",
+        f"chip = {_quoted(overlay.chip)}",
+        f"source = {_quoted(overlay.source)}",
+    ]
+    rows: dict[str, dict[str, float]] = {}
+    for key, value in sorted(overlay.figures.items()):
+        row, _, number = key.rpartition(".")
+        rows.setdefault(row, {})[number] = value
+    if not rows:
+        lines += ["", "[figure]"]
+    for row, numbers in rows.items():
+        lines += ["", f"[figure.{_quoted(row)}]"]
+        lines += [f"{_key(n)} = {_number(v)}" for n, v in numbers.items()]
+        lines += [f"source = {_quoted(overlay.sources[row])}", f"[figure.{_quoted(row)}.was]"]
+        lines += [f"{_key(n)} = {_number(before[row][n])}" for n in numbers]
+    for error in overlay.errors:
+        lines += [
+            "",
+            "[[error]]",
+            f"class = {_quoted(error.class_name)}",
+            f"points = {error.points}",
+        ]
+        lines += [f"{n} = {getattr(error, n):.4f}" for n in ("mean", "median", "worst")]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else " " for c in escaped) + '"'
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").isalnum() else _quoted(name)
+
+
+def _number(value: float) -> str:
+    return repr(round(float(value), 6))
