@@ -34,6 +34,9 @@ from ptosim.timing.chip import Blocks
 from ptosim.timing.pipes.last_uses import Forgotten
 from ptosim.timing.report.totals import CostReport
 
+MANY = 50_000
+"""Instructions after which a report says why loops were executed in full."""
+
 
 @dataclass(eq=False)
 class TimedLaunch(SymbolicLaunch):
@@ -123,7 +126,8 @@ def cost_of(
     stuck = ", ".join(core.name for core in report.model.stuck())
     if stuck:
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
-    report.in_full = dict(launch.engine.in_full)
+    if steady and launch.engine.executed > MANY:
+        report.in_full = dict(launch.engine.in_full)
     return report
 
 

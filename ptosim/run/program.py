@@ -191,8 +191,8 @@ class LoadedProgram:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
         count or a shape are needed. `what_if` changes figures of the target by name; `costs` is a
         file of a board's own figures (`ptosim calibrate`). Of blocks that do the same one is timed
-        for all, unless `each_block` is to be seen. Of a loop that repeats a period is executed, with
-        the same cycles; without `steady` every round.
+        for all, unless `each_block` is to be seen. Of a loop that repeats one period is executed,
+        with the same cycles; without `steady` every round.
 
         Raises UsageError for an argument that is needed and not given, or an unknown figure,
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError beyond

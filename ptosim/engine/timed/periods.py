@@ -3,6 +3,7 @@ the values of its cores, so that two rounds can be compared."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -93,7 +94,7 @@ def _counted(share: Share) -> tuple[int, ...]:
     return tuple(getattr(share, name) for name in COUNTERS)
 
 
-# -- FIFOs ---------------------------------------------------------------------------------------------
+# -- FIFOs -----------------------------------------------------------------------------------------
 
 
 def fifo_steps(engine: Any, moments: Sequence[Moment]) -> dict[Any, tuple[int, ...]] | None:
@@ -103,11 +104,12 @@ def fifo_steps(engine: Any, moments: Sequence[Moment]) -> dict[Any, tuple[int, .
     found: dict[Any, tuple[int, ...]] = {}
     last = moments[-1].fifos
     for number, key in last:
-        values = [moment.fifos.get((number, key)) for moment in moments]
-        if None in values:
+        values = [m.fifos[number, key] for m in moments if (number, key) in m.fifos]
+        if len(values) < len(moments):
             return None
-        gains = {tuple(b - a for a, b in zip(x, y, strict=True))
-                 for x, y in zip(values, values[1:], strict=False)}  # type: ignore[arg-type]  # fmt: skip
+        gains = {
+            tuple(b - a for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(values)
+        }
         if len(gains) != 1:
             return None
         (gain,) = gains
@@ -135,7 +137,7 @@ def move_fifos(engine: Any, gains: dict[Any, tuple[int, ...]], periods: int) -> 
             setattr(share, name, getattr(share, name) + gain * periods)
 
 
-# -- values of the program -----------------------------------------------------------------------------
+# -- values of the program -------------------------------------------------------------------------
 
 
 def moved_values(old: Sequence[Any], before: Sequence[Any], now: Sequence[Any]) -> list[Any]:
@@ -185,7 +187,5 @@ def agrees(start: Any, end: Any) -> bool:
 
 def _is_next(start: Moving, end: Any) -> bool:
     return (
-        end.__class__ is Moving
-        and end.step == start.step
-        and end.value == start.value + start.step
+        end.__class__ is Moving and end.step == start.step and end.value == start.value + start.step
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.records import Inst, Kind
@@ -28,8 +29,6 @@ from ptosim.engine.timed.periods import (
     move_fifos,
     moved_values,
 )
-from dataclasses import field
-
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.moving import NO_LINE, Blurred, Moving, Regime, line, moves, now, step_of
@@ -130,7 +129,7 @@ class Steady:
         for inst, test in zip(self.heads, self._tests, strict=True):
             inst.run = test
 
-    # -- heads of loops ------------------------------------------------------------------------------
+    # -- heads of loops ----------------------------------------------------------------------------
 
     def _watched(self, number: int, inst: Inst) -> Callable[[list[Any]], int]:
         """The test of a loop that counts its visits."""
@@ -254,15 +253,16 @@ class Steady:
         lower, _, step, at = bounds
         return (at - lower) // max(step, 1) + 1
 
-    # -- a period ------------------------------------------------------------------------------------
+    # -- a period ----------------------------------------------------------------------------------
 
     def _period(self, moments: list[Moment]) -> int:
         """Return the fewest rounds after which everything has moved twice by the same amount."""
         last = moments[-1]
         for rounds in range(1, (len(moments) - 1) // 2 + 1):
             old, before = moments[-1 - 2 * rounds], moments[-1 - rounds]
-            if old.shape == before.shape == last.shape and _is_even(old, before, last):
-                return rounds if fifo_steps(self.engine, (old, before, last)) is not None else 0
+            even = old.shape == before.shape == last.shape and _is_even(old, before, last)
+            if even and fifo_steps(self.engine, (old, before, last)) is not None:
+                return rounds
         return 0
 
     def _begin(self, core: Core, number: int, rounds: int, cores: list[Core]) -> None:
@@ -287,7 +287,7 @@ class Steady:
             [len(timer.steps) for timer in model.cores],
             [{why: list(each) for why, each in t.stalled.items()} for t in model.cores],
             [timer.starts for timer in model.cores],
-            [ProbedOrder(order) for order in engine.bridge.orders],
+            [ProbedOrder(order, self.give_up) for order in engine.bridge.orders],
         )  # fmt: skip
         self._load(cores)
 
@@ -339,7 +339,7 @@ class Steady:
 
         return get
 
-    # -- after it --------------------------------------------------------------------------------------
+    # -- after it ----------------------------------------------------------------------------------
 
     def blurred(self, core: Core) -> int | None:
         """An instruction needs a number that moves: let its results be such that nobody knows how
@@ -403,7 +403,7 @@ class Steady:
         why = self._difference(attempt, end, cores)
         periods = Regime.periods - 1
         if not why and periods < LEAST_PERIODS:
-            why = "its rounds change soon"
+            why = "its rounds change again and again"
         if why:
             self.give_up(why)
             return
@@ -412,9 +412,6 @@ class Steady:
     def _difference(self, attempt: Attempt, end: Moment, cores: list[Core]) -> str:
         """Return what is not as it was one period before; empty if everything is."""
         start = attempt.start
-        for probe in attempt.probes:
-            if probe.failed:
-                return probe.failed
         if start.shape != end.shape or len(start.times) != len(end.times):
             return "its rounds do not repeat"
         lines = map(line, start.times, attempt.time_steps)
@@ -549,5 +546,3 @@ def _total(before: int, after: Any, periods: int) -> int:
     gain = after - before
     grows = step_of(gain)
     return now(after) + now(gain) * periods + grows * (periods * (periods + 1) // 2)
-
-

@@ -7,6 +7,7 @@ which move, and the period proves nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ptosim.machine.moving import Moving, now, step_of
@@ -29,31 +30,44 @@ class Mark(NamedTuple):
 
 class ProbedOrder:
     """Issues the operations of a core in one period. `moved` is by how many bytes the window of the
-    operation that comes next moves in each; `failed` says what could not be followed."""
+    operation that comes next moves in each. What cannot be followed ends the attempt (`give_up`,
+    which is told why) before it is issued; from then on it issues as usual."""
 
-    def __init__(self, order: DataOrder) -> None:
+    def __init__(self, order: DataOrder, give_up: Callable[[str], None]) -> None:
         self.order = order
         self.moved = 0
         self.marks: list[Mark] = []
-        self.failed = ""
+        self.is_over = False
+        self._give_up = give_up
 
     def issue(self, placed: Issued, scalars: int) -> None:
         """Issue a step after everything that its data depend on."""
-        step, far = placed.base, placed.far
-        timer, pipe = self.order.timer, step.pipe
         moved, self.moved = self.moved, 0
-        if far and pipe in self.order.draining:
-            self.failed = "a pipe with barriers of its own uses global memory"
-        if moved and len(far) != 1:
-            self.failed = "an operation uses several windows of global memory that move"
-        starts = timer.clock + scalars * timer.scalar_cycles
-        after = timer.free[pipe] if timer.free[pipe] > starts else starts
-        for buffer, _, _, writes in far:
-            if self._is_awaited(buffer, pipe, after, writes=writes):
-                self.failed = "a buffer of global memory is written by one pipe and used by another"
+        step, far = placed.base, placed.far
+        if far and not self.is_over:
+            why = self._obstacle(placed, scalars, moved)
+            if why:
+                self._give_up(why)
+        if self.is_over:
+            self.order.issue(placed, scalars)
+            return
         self.order.issue(step, scalars)
         for buffer, first, end, writes in far:
-            self._mark(Mark(buffer, pipe, first, end, step.reach.given, writes, moved))
+            self._mark(Mark(buffer, step.pipe, first, end, step.reach.given, writes, moved))
+
+    def _obstacle(self, placed: Issued, scalars: int, moved: int) -> str:
+        """Return why an operation on global memory cannot be followed; empty if it can."""
+        pipe, timer = placed.base.pipe, self.order.timer
+        if pipe in self.order.draining:
+            return "a pipe with barriers of its own uses global memory"
+        if moved and len(placed.far) != 1:
+            return "an operation uses several windows of global memory that move"
+        starts = timer.clock + scalars * timer.scalar_cycles
+        after = timer.free[pipe] if timer.free[pipe] > starts else starts
+        for buffer, _, _, writes in placed.far:
+            if self._is_awaited(buffer, pipe, after, writes=writes):
+                return "a buffer of global memory is written by one pipe and used by another"
+        return ""
 
     @staticmethod
     def _is_awaited(buffer: Far, pipe: int, after: Any, *, writes: bool) -> bool:
@@ -71,7 +85,7 @@ class ProbedOrder:
         if spans is not None and mark.given[0] > spans.latest:
             spans.latest = mark.given[0]
 
-    # -- after the period ------------------------------------------------------------------------------
+    # -- after the period --------------------------------------------------------------------------
 
     def settle(self, periods: int, records: int) -> None:
         """Put the uses where later operations find them: those of the period, and as often again
@@ -87,6 +101,7 @@ class ProbedOrder:
                 buffer.series.append(Series(pipe, writes, first, end, *of))
             buffer.mark(pipe, first, end, plain, writes)
         self.marks.clear()
+        self.is_over = True
 
 
 def _known(given: Given) -> Given:

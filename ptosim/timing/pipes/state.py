@@ -73,7 +73,7 @@ class Walk:
         for flag in (*step.takes, *step.gives):
             self._flag(flag)
 
-    # -- events --------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------
 
     def _flag(self, flag: Flag) -> None:
         """An event that something refers to; one with a name has its turn among all."""
@@ -95,7 +95,7 @@ class Walk:
         for timer, pipe in flag.waiters:
             self.shape.append((timer.index, pipe))
 
-    # -- bytes ---------------------------------------------------------------------------------------
+    # -- bytes -------------------------------------------------------------------------------------
 
     def _order(self, order: DataOrder) -> None:
         self.shape.append(order.version)

@@ -80,9 +80,7 @@ def critical_path(model: TimingModel) -> list[PathPart]:
     return parts[::-1]
 
 
-def _each(
-    items: Sequence[Item], times: int, cycles: int
-) -> Iterator[tuple[Item, int]]:
+def _each(items: Sequence[Item], times: int, cycles: int) -> Iterator[tuple[Item, int]]:
     """Yield the records of a stretch that comes several times, each with how many of it there are:
     one, or all if they are executions of one instruction."""
     if len({_place(item) for item in items}) == 1:
@@ -170,9 +168,7 @@ class _Trail:
         (back,) = cycles
         self._forget(jump)
         self.left_out = times * lag * repeat.length
-        first = [
-            item._replace(start=item.start - back, end=item.end - back) for item in items
-        ]
+        first = [item._replace(start=item.start - back, end=item.end - back) for item in items]
         return Again(first, times, back)
 
     def _forget(self, jump: int) -> None:
