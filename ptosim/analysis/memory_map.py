@@ -77,18 +77,25 @@ class SpaceMap:
     def peak(self) -> tuple[int, int, list[Buffer]]:
         """Return the step at which most bytes are in use, how many, and by whom, the largest
         first."""
-        times = sorted({start for b in self.buffers for start, _ in b.live}) or [0]
-        found = max(times, key=lambda t: (self.live_bytes(t), -t))
+        found, most = max(self.levels(), key=lambda level: (level[1], -level[0]), default=(0, 0))
         users = sorted((b for b in self.buffers if b.is_live(found)), key=lambda b: -b.bytes)
-        return found, self.live_bytes(found), users
+        return found, most, users
 
-    def live_bytes(self, time: int) -> int:
-        """Return how many bytes are in use at a step; shared ones count once."""
-        total = at = 0
-        for buffer in sorted((b for b in self.buffers if b.is_live(time)), key=lambda b: b.addr):
-            total += max(buffer.end - max(at, buffer.addr), 0)
-            at = max(at, buffer.end)
-        return total
+    def levels(self) -> list[tuple[int, int]]:
+        """Return the steps at which the bytes in use change, and how many are in use from there on;
+        shared ones count once."""
+        edges: dict[int, list[tuple[int, bool]]] = {}
+        for number, buffer in enumerate(self.buffers):
+            for start, end in buffer.live:
+                edges.setdefault(start, []).append((number, True))
+                edges.setdefault(end + 1, []).append((number, False))
+        used = [0] * len(self.buffers)
+        found = []
+        for step in sorted(edges):
+            for number, begins in edges[step]:
+                used[number] += 1 if begins else -1
+            found.append((step, _covered(b for b, n in zip(self.buffers, used, strict=True) if n)))
+        return found
 
     def overlaps(self) -> list[tuple[Buffer, Buffer, str]]:
         """Return the pairs that share bytes: `same` (two names of the same bytes), `reuse` (never
@@ -119,6 +126,15 @@ class SpaceMap:
             if over <= 0:
                 break
         return cures
+
+
+def _covered(buffers: Iterable[Buffer]) -> int:
+    """How many bytes buffers have together."""
+    total = at = 0
+    for buffer in sorted(buffers, key=lambda b: b.addr):
+        total += max(buffer.end - max(at, buffer.addr), 0)
+        at = max(at, buffer.end)
+    return total
 
 
 def _relation(one: Buffer, two: Buffer) -> str:

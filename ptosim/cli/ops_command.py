@@ -114,13 +114,15 @@ def _table(rows: list[OpDef]) -> list[Part]:
          "/".join(dict.fromkeys(p.pipe for p in d.pipes)), d.summary)
         for d in rows
     ]  # fmt: skip
-    status = (f"status {t}" for t in TARGETS)
+    status = [f"status {t}" for t in TARGETS]
     counts = []
     for target in TARGETS:
         number = Counter(str(d.status[target]) for d in rows)
         counts.append(f"{target}: " + ", ".join(f"{n} {s}" for s, n in sorted(number.items())))
     columns = ("operation", "family", *status, "basis", "pipe", "what")
-    return [table("", columns, cells, cut=True), Text("; ".join(counts))]
+    essential, drop = ["operation", *status], ["pipe", "basis", "family"]
+    made = table("", columns, cells, essential=essential, drop=drop, cut=True)
+    return [made, Text("; ".join(counts))]
 
 
 def _text(found: OpDef | list[OpDef], terminal: Terminal) -> str:

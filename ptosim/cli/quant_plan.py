@@ -7,7 +7,6 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 from rich.text import Text
 
 from ptosim.cli import options as shared
@@ -22,7 +21,7 @@ from ptosim.quant.granularity import along
 from ptosim.quant.onednn.attributes import Attributes
 from ptosim.quant.onednn.primitives import Values
 from ptosim.quant.storage import storage
-from ptosim.views.table import Part, table
+from ptosim.views.table import Part, Table, table
 
 _EPILOG = """A product of src [M,K] and weights [K,N], or with --conv a convolution of [N,C,H,W]
 with [O,C/groups,H,W]; both hold i8 or ui8. Attributes that oneDNN's int8 primitives take: scales of
@@ -95,7 +94,7 @@ def _read(options: argparse.Namespace) -> None:
     """Take options from the file; those of the command line were parsed before and are replaced."""
     try:
         table = tomllib.loads(Path(options.task).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except (OSError, ValueError) as problem:  # ValueError: no TOML, or a number of many digits
         raise UsageError(f"{options.task}: {problem}") from problem
     known = {k.replace("_", "-") for k in vars(options)} - {"task", "subcommand", "command"}
     for key, value in table.items():

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import NamedTuple
 
-from rich.table import Table
-
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
 from ptosim.quant.schemes import Scheme, scheme, schemes
-from ptosim.views.table import table
+from ptosim.views.table import Table, table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from rich.table import Table
 from rich.text import Text
 
 from ptosim.ground.records import dataclass
-from ptosim.views.table import table
+from ptosim.views.table import Table, table
 
 
 class Unbroken(NamedTuple):

@@ -5,9 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 _LONGER = 8
 """Letters by which a word may be longer or shorter than the one that was meant."""
+_ALIKE = 0.6
+"""Share of letters in the same order from which on a word may be meant (that of difflib)."""
+_SEVERAL = 8
 _DIGITS = re.compile(r"\d+")
 
 
@@ -16,12 +20,60 @@ def nearest(
 ) -> str | None:
     """Return the hint `did you mean …?` for a word that is like one of the known ones (written with
     `sign` in front), else `otherwise`."""
-    candidates = [w for w in known if abs(len(w) - len(word)) <= _LONGER and _may_mean(word, w)]
-    close = difflib.get_close_matches(word, candidates, n=8)
+    best = _best(word, tuple(known))
+    return otherwise if best is None else f"did you mean `{sign}{best}`?"
+
+
+@lru_cache(maxsize=1024)
+def _best(word: str, known: tuple[str, ...]) -> str | None:
+    """Each word is looked up once, however often it is in a text."""
+    close = _close(word, known)
     if not close:
-        return otherwise
-    best = max(close, key=lambda w: w.startswith(word))  # of equals the first, which is the nearest
-    return f"did you mean `{sign}{best}`?"
+        return None
+    return max(close, key=lambda w: w.startswith(word))  # of equals the first: the nearest
+
+
+def _close(word: str, known: tuple[str, ...]) -> list[str]:
+    """Return what `difflib.get_close_matches` does, of the words that may be meant: at most eight,
+    the nearest first. Words with the most letters in common are compared first, so that most are
+    never compared letter by letter."""
+    letters, size = _letters(word), len(word)
+    bounds = [
+        (2 * (letters & theirs).bit_count() / (size + len(other)), other)
+        for other, theirs in _table(known)
+        if abs(len(other) - size) <= _LONGER and size
+    ]
+    matcher = difflib.SequenceMatcher()
+    matcher.set_seq2(word)
+    found: list[tuple[float, str]] = []
+    for bound, other in sorted((b for b in bounds if b[0] >= _ALIKE), reverse=True):
+        if len(found) == _SEVERAL and found[-1][0] > bound:
+            break
+        if not _may_mean(word, other):
+            continue
+        matcher.set_seq1(other)
+        ratio = matcher.ratio()
+        if ratio >= _ALIKE:
+            found = sorted([*found, (ratio, other)], reverse=True)[:_SEVERAL]
+    return [name for _, name in found]
+
+
+@lru_cache(maxsize=64)
+def _table(known: tuple[str, ...]) -> list[tuple[str, int]]:
+    return [(word, _letters(word)) for word in known]
+
+
+def _letters(word: str) -> int:
+    """Return the letters of a word in any order, as bits: 16 places for each of 64 kinds, of which
+    as many are set as it has letters. What two words have in common is what both have set."""
+    found = 0
+    counts: dict[int, int] = {}
+    for letter in word:
+        place = ord(letter) & 63
+        count = counts[place] = counts.get(place, 0) + 1
+        if count <= 16:
+            found |= 1 << (place * 16 + count - 1)
+    return found
 
 
 def _may_mean(word: str, other: str) -> bool:

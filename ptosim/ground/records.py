@@ -53,29 +53,40 @@ def _compiled_at_first_use(cls: Any, frozen: bool, slots: bool) -> Callable[...,
 
 
 def _init(cls: type, frozen: bool, slots: bool) -> Any:
-    """Return the `__init__` that the standard decorator writes for a class of the same fields."""
-    fields = dataclasses.fields(cls)
-    body: dict[str, Any] = {f.name: _again(f) for f in fields}
-    body["__annotations__"] = {f.name: "object" for f in fields}
-    body["__doc__"] = cls.__doc__
+    """Compile what the standard decorator writes: a parameter for each field in their order, those
+    that are only given by name last; a fresh object of a factory for each that is not given."""
+    names: dict[str, Any] = {"_put": object.__setattr__, "_NOT_GIVEN": object()}
+    by_place, by_name, steps = ["self"], ["*"], []
+    for f in dataclasses.fields(cls):
+        value = f.name if f.init else f"_default_{f.name}"
+        if f.init:
+            parameter = f.name + _default(f, names)
+            (by_name if f.kw_only else by_place).append(parameter)
+        if f.default_factory is not dataclasses.MISSING:
+            made = f"_factory_{f.name}()"
+            names[f"_factory_{f.name}"] = f.default_factory
+            value = f"{made} if {f.name} is _NOT_GIVEN else {f.name}" if f.init else made
+        elif not f.init:
+            if not slots or f.default is dataclasses.MISSING:
+                continue  # the class has the default, or somebody sets the field later
+            names[value] = f.default
+        steps.append(f"_put(self, {f.name!r}, {value})" if frozen else f"self.{f.name} = {value}")
     if hasattr(cls, "__post_init__"):
-        body["__post_init__"] = None  # that there is one is all that is asked of it
-    twin = type(cls.__name__, (), body)
-    complete = dataclasses.dataclass(
-        repr=False, eq=False, match_args=False, frozen=frozen, slots=slots
-    )
-    made: Any = complete(twin)
-    made.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made.__init__
+        steps.append("self.__post_init__()")
+    parameters = ", ".join(by_place + (by_name if len(by_name) > 1 else []))
+    exec(f"def __init__({parameters}):\n " + "\n ".join(steps or ["pass"]), names)
+    names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
+    return names["__init__"]
 
 
-def _again(f: Any) -> Any:
-    given: dict[str, Any] = {"init": f.init, "kw_only": f.kw_only}
-    if f.default is not dataclasses.MISSING:
-        given["default"] = f.default
+def _default(f: Any, names: dict[str, Any]) -> str:
+    """The default of a parameter as text; `names` gets the object that it names."""
     if f.default_factory is not dataclasses.MISSING:
-        given["default_factory"] = f.default_factory
-    return dataclasses.field(**given)
+        return "=_NOT_GIVEN"
+    if f.default is dataclasses.MISSING:
+        return ""
+    names[f"_default_{f.name}"] = f.default
+    return f"=_default_{f.name}"
 
 
 @recursive_repr()

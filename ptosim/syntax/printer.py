@@ -329,7 +329,8 @@ def _is_word(item: Any) -> bool:
 
 def _word_separator(previous: Any, item: Any) -> str:
     if isinstance(item, Node):
-        return " "
+        # A word that touches brackets is a clause: these are two operands, with a comma between.
+        return ", " if item.kind == "paren" and _is_word(previous) else " "
     if _is_word(item) and isinstance(previous, Node) and previous.kind in ("indexed", "list"):
         return " "
     return ", "

@@ -13,6 +13,7 @@ from ptosim.run.chain.chain import Chain
 from ptosim.run.chain.runner import ChainResult
 from ptosim.run.compare import Comparison
 from ptosim.views.run_report import extremes, summary_of
+from ptosim.views.signs import verdict
 from ptosim.views.table import Part, table
 
 
@@ -56,7 +57,10 @@ def _stages(results: Sequence[ChainResult]) -> Part:
     total: list[object] = ["in all", "", results[0].launches]
     for result in results:
         total += _time(result.cycles, result.microseconds)
-    return table("stages", columns, [*rows, total], marked=(len(rows),))
+    drop = ["launches", "kernel", *(f"{r.target}\nus" for r in results)]
+    return table(
+        "stages", columns, [*rows, total], essential=["stage"], drop=drop, marked=(len(rows),)
+    )
 
 
 def _time(cycles: int | None, microseconds: float | None) -> list[object]:
@@ -80,7 +84,10 @@ def _buffers(results: Sequence[ChainResult]) -> Part:
         shape = "x".join(map(str, array.shape)) or "scalar"
         size = f"{array.nbytes / (1 << 20):,.2f}"
         rows.append((name, array.dtype, shape, size, *_extremes(array)))
-    return table(f"buffers after the last launch, {last.target}", columns, rows)
+    return table(
+        f"buffers after the last launch, {last.target}", columns, rows,
+        essential=["buffer", "type", "shape"], drop=["MiB"],
+    )  # fmt: skip
 
 
 def _extremes(array: np.ndarray) -> tuple[str, str, int]:
@@ -103,14 +110,17 @@ def _expected(result: ChainResult) -> list[Part]:
         (
             after,
             c.name,
-            "ok" if c.passed else "DIFFERS",
+            verdict(c.passed, "ok" if c.passed else "DIFFERS"),
             f"{c.mismatches:,} of {c.count:,}",
             f"{c.max_difference:.3g}",
             c.tolerance,
         )
         for after, c in compared
     ]
-    return [table(f"expected values, {result.target}", columns, rows)] if rows else []
+    if not rows:
+        return []
+    title = f"expected values, {result.target}"
+    return [table(title, columns, rows, essential=columns[:3], drop=["max diff"])]
 
 
 def to_json(chain: Chain, results: Sequence[ChainResult]) -> dict[str, object]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rich.table import Table
 from rich.text import Text
 
 from ptosim.timing.pipes.steps import PIPES
 from ptosim.timing.pipes.timers import CoreTimer
+from ptosim.timing.report.alike import alike_cores
 from ptosim.timing.report.totals import CostReport
-from ptosim.views.table import SHOWN, table
+from ptosim.views.table import SHOWN, Table, table
 
 NARROW, WIDTH = 24, 72
 """Columns of the timeline, at least and at most."""
@@ -19,22 +19,23 @@ all."""
 
 
 def timeline(report: CostReport, suffix: str, room: int) -> Table:
-    """Return a row for each pipe of each core: when it is busy. The table fits into `room`
-    columns."""
-    names = max((len(core.name) for core in report.model.cores), default=0)
+    """Return a row for each pipe of each core, equal cores in one: when it is busy. The table fits
+    into `room` columns."""
+    alike = alike_cores(report.model.cores)
+    names = max((len(each.name) for each in alike), default=0)
     width = min(max(room - names - 12, NARROW), WIDTH)  # less the pipe, and what is between
     rows = [
-        (core.name, PIPES[pipe], Text(lane(core, pipe, report.cycles, width), "cyan"))
-        for core in report.model.cores
-        for pipe in sorted({step.pipe for step in core.steps})
+        (each.name, PIPES[pipe], Text(lane(each.of, pipe, report.span, width), "cyan"))
+        for each in alike
+        for pipe in sorted({step.pipe for step in each.of.steps})
     ]
     columns = ("core", "pipe", _scale(report, width))
-    return table(f"timeline{suffix}", columns, rows, shown=SHOWN)
+    return table(f"timeline{suffix}", columns, rows, essential=columns, shown=SHOWN)
 
 
 def _scale(report: CostReport, width: int) -> str:
-    end = f"{report.cycles:,} cycles"
-    each = f"0, a column is {report.cycles / width:,.0f} cycles"
+    end = f"{report.span:,} cycles"
+    each = f"0, a column is {report.span / width:,.0f} cycles"
     return f"{each}{end:>{max(width - len(each), 1)}}"
 
 
@@ -80,7 +81,8 @@ def roofline(report: CostReport, suffix: str) -> Table:
         numbers = (roof.intensity, roof.ridge, roof.ceiling, roof.attainable, roof.achieved)
         rows.append((roof.unit, *(f"{n:,.2f}" for n in numbers), f"{share:.0%}", roof.bound))
     title = f"roofline{suffix}: operations (ops) a cycle; ceilings are its own operations'"
-    return table(title, columns, rows)
+    drop = ["ridge", "of it"]
+    return table(title, columns, rows, essential=["unit"], drop=drop)
 
 
 def hints(report: CostReport, suffix: str) -> Table:
@@ -89,4 +91,5 @@ def hints(report: CostReport, suffix: str) -> Table:
         (hint.kind, hint.line or "", f"{hint.cycles:,}", f"{hint.text}; {hint.cure}")
         for hint in report.hints[:SHOWN]
     ]
-    return table(f"hints{suffix}", ("what", ">line", ">cycles at most", ""), rows or [("none",)])
+    return table(f"hints{suffix}", ("what", ">line", ">cycles at most", ""), rows or [("none",)],
+                 essential=["what"])  # fmt: skip

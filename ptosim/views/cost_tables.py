@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
-from rich.table import Table
 from rich.text import Text
 
 from ptosim.ground.isa.costs import error_of
 from ptosim.run.program import LoadedProgram
+from ptosim.timing.report.alike import by_core
+from ptosim.timing.report.chains import chains
 from ptosim.timing.report.totals import CostReport, PipeUse, Use
+from ptosim.views import cast_chains
 from ptosim.views.cost_pictures import hints, roofline, timeline
 from ptosim.views.header import heading
-from ptosim.views.table import SHOWN, Part, table
+from ptosim.views.signs import confidence
+from ptosim.views.table import SHOWN, Part, Table, table
 from ptosim.views.vector_tables import logical, regions
 
 VIEWS = (
-    "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline", "hints",
-    "vector",
+    "chain", "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline",
+    "hints", "vector",
 )  # fmt: skip
-DEFAULT_VIEWS = ("summary", "ops", "stages", "pipes", "timeline", "path", "roofline", "hints")
+DEFAULT_VIEWS = (
+    "chain",
+    "summary",
+    "ops",
+    "stages",
+    "pipes",
+    "timeline",
+    "path",
+    "roofline",
+    "hints",
+)
 BY = ("stage", "op", "line", "loop", "pipe")
 _VIEW_OF_BY = {"stage": "stages", "op": "ops", "line": "lines", "loop": "loops", "pipe": "pipes"}
 
@@ -29,9 +43,15 @@ Timed = Sequence[tuple[LoadedProgram, CostReport]]
 
 
 def renderables(
-    timed: Timed, views: Sequence[str], by: str | None, what_if: Mapping[str, float], width: int
+    timed: Timed,
+    views: Sequence[str],
+    by: str | None,
+    what_if: Mapping[str, float],
+    width: int,
+    rejected: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Part]:
-    """Return the parts of the report that are asked for, for so many columns."""
+    """Return the parts of the report that are asked for, for so many columns; `rejected` has the
+    code by which a target refuses the program."""
     parts: list[Part] = [heading(program, report.entry) for program, report in timed]
     if what_if:
         changed = ", ".join(f"{k}={v:g}" for k, v in what_if.items())
@@ -39,6 +59,8 @@ def renderables(
     parts += [Text(f"figures: {r.table.overlay.title}") for _, r in timed if r.table.overlay]
     wanted = [*views, *([_VIEW_OF_BY[by]] if by else [])]
     reports = [report for _, report in timed]
+    if "chain" in wanted:
+        parts += cast_chains.renderables(chains(reports), width, rejected)
     if "summary" in wanted:
         parts += summary(reports)
     if "ops" in wanted and len(reports) > 1:
@@ -59,24 +81,35 @@ def renderables(
 
 def summary(reports: Sequence[CostReport]) -> list[Part]:
     """Return the totals, a column for each target, and what they leave out."""
-    rows: list[tuple[str, Callable[[CostReport], str]]] = [
+    rows: list[tuple[str, Callable[[CostReport], object]]] = [
         ("cycles", lambda r: f"{r.cycles:,}"),
         ("time", lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz"),
         ("launch, on top", lambda r: f"{r.launch_microseconds:g} us"),
         ("busiest pipe", lambda r: f"{r.bound} ({_share_of_bound(r):.0%})" if r.bound else "none"),
-        ("lowest confidence", lambda r: r.confidence),
+        ("lowest confidence", lambda r: confidence(r.confidence)),
         ("model error", _error),
     ]
     columns = ["", *(f">{r.label}" for r in reports)]
     cells = [(label, *(text(r) for r in reports)) for label, text in rows]
-    parts: list[Part] = [table("cost", columns, cells)]
+    parts: list[Part] = [table("cost", columns, cells, essential=[""])]
     if any(report.on_values for report in reports):
         parts.append(Text("data decide its path: timed on the values that its arguments have"))
+    parts += [Text(_blocks(r)) for r in reports if r.blocks.count > 1]
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
             parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
     return parts
+
+
+def _blocks(report: CostReport) -> str:
+    """How the blocks share the chip, and which of them were timed."""
+    b = report.blocks
+    waves = "1 wave" if b.waves == 1 else f"{b.waves:,} waves"
+    said = f"{report.label}: {b.count:,} blocks, {b.at_once} at a time: {waves}"
+    if b.is_one_for_all:
+        return f"{said}; they do the same: one was timed, and the tables are of one"
+    return f"{said}; each was timed" + (f": {b.differ}" if b.differ else "")
 
 
 def _error(report: CostReport) -> str:
@@ -116,10 +149,14 @@ def _side_by_side(reports: Sequence[CostReport]) -> Table:
         cycles = (f"{u.cycles:,}" if u else "-" for u in uses)
         ratio = f"{times[0] / times[-1]:.2f}" if times[-1] else ""
         rows.append((name, "/".join(counts), *cycles, *(f"{t:.2f}" for t in times), ratio))
-    return table("by operation, if nothing overlapped", columns, rows, shown=SHOWN)
+    drop = [f"{t} us" for t in targets]
+    title = "by operation, if nothing overlapped"
+    return table(title, columns, rows, essential=["operation"], drop=drop, shown=SHOWN)
 
 
 USE_COLUMNS = ("pipe", ">count", ">cycles", ">share", "figures")
+USE_DROP = ("share", "count", "pipe")
+"""Columns of `USE_COLUMNS` that give way, the first one first."""
 
 
 def use_row(use: Use) -> tuple[str, ...]:
@@ -133,8 +170,11 @@ def _uses(what: str, by: str, uses: Callable[[CostReport], Sequence[Use]]) -> Ma
 
     def make(report: CostReport, suffix: str) -> Table:
         title = f"by {by}, if nothing overlapped{suffix}"
-        rows = map(use_row, uses(report))
-        return table(title, (what, *USE_COLUMNS), rows, essential=[what], shown=SHOWN)
+        rows = [(*use_row(use)[:-1], confidence(use.confidence)) for use in uses(report)]
+        essential = [what, "figures"]
+        return table(
+            title, (what, *USE_COLUMNS), rows, essential=essential, drop=USE_DROP, shown=SHOWN
+        )
 
     return make
 
@@ -146,11 +186,17 @@ def _stages(report: CostReport, suffix: str) -> Table:
     for r in report.stages:
         name, previous = r.op if r.op != previous else "", r.op
         rows.append(
-            (name, r.stage, f"{r.count:,}", f"{r.cycles:,.0f}", f"{r.share:.1%}", r.confidence)
-        )
-    return table(f"by stage{suffix}", columns, rows, shown=2 * SHOWN)
+            (name, r.stage, f"{r.count:,}", f"{r.cycles:,.0f}", f"{r.share:.1%}",
+             confidence(r.confidence))
+        )  # fmt: skip
+    return table(
+        f"by stage{suffix}", columns, rows, essential=["operation", "figures"],
+        drop=["share", "count"], shown=2 * SHOWN,
+    )  # fmt: skip
 
 
+PIPE_DROP = ("operations", "waits for (cycles)")
+"""Columns of `PIPE_COLUMNS` that give way."""
 PIPE_COLUMNS = ("core", "pipe", ">operations", ">busy", ">of all", "waits for (cycles)")
 
 
@@ -163,20 +209,30 @@ def pipe_row(use: PipeUse) -> tuple[str, ...]:
 
 
 def _pipes(report: CostReport, suffix: str) -> Table:
-    rows = [pipe_row(use) for use in report.pipes]
-    return table(f"pipes{suffix}", PIPE_COLUMNS, rows, shown=SHOWN)
+    alike = by_core(report.pipes, lambda use: use.core, _without_core)
+    rows = [(name, *pipe_row(use)[1:]) for name, use in alike]
+    return table(
+        f"pipes{suffix}", PIPE_COLUMNS, rows, essential=["core", "pipe"], drop=PIPE_DROP,
+        shown=SHOWN,
+    )  # fmt: skip
+
+
+def _without_core(use: PipeUse) -> tuple[object, ...]:
+    return use.pipe, use.operations, use.busy, tuple(sorted(use.stalls.items()))
 
 
 def _path(report: CostReport, suffix: str) -> Table:
     """The critical path, joined by instruction, dearest first."""
     columns = ("operation", ">line", "pipe", ">times", ">cycles", ">share")
-    total = max(report.cycles, 1)
+    total = max(report.span, 1)
     rows = [
         (r.op, r.line or "", r.pipe, f"{r.count:,}", f"{r.cycles:,}", f"{r.cycles / total:.1%}")
         for r in report.path_shares
     ]
     title = f"critical path{suffix}: what the total consists of"
-    return table(title, columns, rows, shown=SHOWN)
+    return table(
+        title, columns, rows, essential=["operation"], drop=["times", "share"], shown=SHOWN
+    )
 
 
 _TABLES: dict[str, Maker] = {

@@ -4,9 +4,9 @@ at which address."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ptosim.analysis.memory_map import Buffer, SpaceMap
+from ptosim.ground.records import dataclass
 from ptosim.views.charts.axis import Axis, bytes_text
 from ptosim.views.charts.chart import chart
 from ptosim.views.charts.lanes import Lane, Span, lanes, room_of
@@ -67,9 +67,10 @@ def _headroom(left: int) -> str:
 
 def _levels(found: SpaceMap, clock: Clock) -> list[tuple[float, float]]:
     """The bytes in use from each step on at which that changes."""
-    edges = {edge for b in found.buffers for start, end in b.live for edge in (start, end + 1)}
-    edges |= {1, found.steps + 1}
-    return [(clock.begins(step), found.live_bytes(step)) for step in sorted(edges)]
+    levels = [(step, float(size)) for step, size in found.levels() if step <= found.steps]
+    first = [(1, 0.0)] if not levels or levels[0][0] > 1 else []
+    last = levels[-1][1] if levels and found.levels()[-1][0] > found.steps else 0.0
+    return [(clock.begins(s), size) for s, size in [*first, *levels, (found.steps + 1, last)]]
 
 
 def tile_lanes(found: SpaceMap, clock: Clock, group: str = "") -> str:

@@ -4,10 +4,10 @@ histograms over one axis, scale maps."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.views.charts.axis import Axis, around
 from ptosim.views.charts.chart import chart
 from ptosim.views.charts.marks import Bars, Cells, Mark, Point, Points

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from rich.table import Table
 from rich.text import Text
 
 from ptosim.engine.core.dump import Dump
@@ -17,7 +16,8 @@ from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result
 from ptosim.views import cost_tables
 from ptosim.views.header import header, heading
-from ptosim.views.table import Part, table
+from ptosim.views.signs import verdict
+from ptosim.views.table import Part, Table, table
 
 SHOWN_VALUES = 6
 _MOST_ULP = 10_000
@@ -71,7 +71,8 @@ def _arrays(title: str, arrays: Mapping[str, np.ndarray]) -> Table:
         first += " …" if math.prod(about.shape) > SHOWN_VALUES else ""
         rows.append((name, about.dtype, shape, *about.extremes, first))
     columns = ("name", "type", "shape", ">min", ">max", ">NaN", "first values")
-    return table(title, columns, rows)
+    essential, drop = ("name", "type", "shape"), ("first values", "min", "max")
+    return table(title, columns, rows, essential=essential, drop=drop)
 
 
 def _partly_made(arrays: Mapping[str, np.ndarray]) -> list[str]:
@@ -149,12 +150,13 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
         if c.first is not None:
             place = ",".join(map(str, c.first))
             where = f"[{place}]: {c.got} instead of {c.expected}"
-        verdict = "ok" if c.passed else "DIFFERS"
+        said = verdict(c.passed, "ok" if c.passed else "DIFFERS")
         far = (f"{c.max_difference:.3g}", *((_ulp(c),) if floats else ()))
-        rows.append((c.name, verdict, c.count, c.mismatches, *far, c.tolerance, where))
+        rows.append((c.name, said, c.count, c.mismatches, *far, c.tolerance, where))
     columns = ("name", "verdict", ">elements", ">differ", ">by at most", *((">ulp",) * floats),
                "tolerance", "at")  # fmt: skip
-    return table("expected values", columns, rows)
+    drop = ("elements", "ulp", "by at most")
+    return table("expected values", columns, rows, essential=("name", "verdict"), drop=drop)
 
 
 def _ulp(comparison: Comparison) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rich.table import Table
 from rich.text import Text
 
 from ptosim.timing.report.timeline import Block, Placed, RegionUse
 from ptosim.timing.report.totals import CostReport
-from ptosim.views.table import Part, table
+from ptosim.views.table import Part, Table, table
 
 WIDTH = 72
 """Cycles of a timeline that are shown."""

@@ -2,36 +2,83 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
+import resource
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import measures
+from tests.bench import compare, measures
+from tests.bench.compare import Line
 from tests.bench.timing import Figure
 
 
-def main(names: list[str]) -> None:
-    """Measure what is named, or everything."""
-    table = Table(box=SIMPLE_HEAD, title="ptosim speed", title_justify="left")
-    for column, justify in (
-        ("what", "left"), ("measured", "right"), ("compared with", "left"), ("ratio", "right"),
-        ("budget", "left"),
-    ):  # fmt: skip
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
-    chosen: dict[str, Callable[[], list[Figure]]] = {
+def main() -> None:
+    """Measure what is named, or everything; print a table and, if asked, keep it or compare it."""
+    options = _options()
+    chosen = {
         name: function
         for name, function in measures.ALL.items()
-        if not names or any(part in name for part in names)
+        if not options.names or any(part in name for part in options.names)
     }
-    for function in chosen.values():
-        for figure in function():
-            table.add_row(
-                figure.what, figure.measured, figure.reference, figure.ratio, figure.budget
-            )
-    Console(width=120).print(table)
+    lines, times = _measured(chosen, options.rounds)
+    base = compare.read(options.compare) if options.compare else None
+    _print(lines, base)
+    if options.times:
+        for name, (wall, processor) in times.items():
+            print(f"{name:20} {wall:7.1f} s  processor {processor:7.1f} s")
+    if options.json:
+        content = {"figures": [line.to_dict() for line in lines.values()]}
+        Path(options.json).write_text(json.dumps(content, indent=1) + "\n")
 
 
-main(sys.argv[1:])
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("names", nargs="*", help="parts of names of measures; all by default")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds over all that is measured")
+    parser.add_argument("--json", metavar="FILE", help="keep the figures for a later --compare")
+    parser.add_argument("--compare", metavar="BASE", help="say what became slower since then")
+    parser.add_argument("--times", action="store_true", help="seconds that each measure took")
+    return parser.parse_args()
+
+
+def _measured(
+    chosen: dict[str, Callable[[], list[Figure]]], rounds: int
+) -> tuple[dict[str, Line], dict[str, tuple[float, float]]]:
+    """Round by round, so that a busy minute of the machine does not hit one measure only."""
+    lines: dict[str, Line] = {}
+    times: dict[str, tuple[float, float]] = {}
+    for _ in range(rounds):
+        for name, function in chosen.items():
+            wall, processor = time.perf_counter(), _processor()
+            for figure in function():
+                lines.setdefault(figure.what, Line(figure)).add(figure)
+            before = times.get(name, (0.0, 0.0))
+            spent = (time.perf_counter() - wall, _processor() - processor)
+            times[name] = (before[0] + spent[0], before[1] + spent[1])
+    return lines, times
+
+
+def _processor() -> float:
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def _print(lines: dict[str, Line], base: dict[str, dict[str, object]] | None) -> None:
+    table = Table(box=SIMPLE_HEAD, title="ptosim speed", title_justify="left")
+    columns = ("what", "measured", "compared with", "ratio", "budget")
+    for column in columns if base is None else (*columns[:4], "change of the ratio"):
+        table.add_column(column, justify="right" if column in ("measured", "ratio") else "left")
+    for line in lines.values():
+        last = line.best.budget if base is None else compare.verdict(line, base.get(line.best.what))
+        best = line.best
+        table.add_row(best.what, best.measured, best.reference, best.ratio, last)
+    Console(width=140).print(table)
+
+
+main()

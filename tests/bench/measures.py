@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -32,41 +26,9 @@ from tests.bench.programs import (
     vector_loop,
 )
 from tests.bench.sanitizers import sanitizers
+from tests.bench.start import start_up
 from tests.bench.timing import Figure, best, calibration, each, peak_megabytes
 from tests.bench.walk import walk
-
-
-def start_up() -> list[Figure]:
-    """Start-up and `check` of a 200-line kernel as a whole process, with and without the cache of
-    grammar and data; with bytecode, which `pip install` makes."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.pto"
-        path.write_text(check_kernel(200))
-        cache = Path(folder) / "cache"
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {
-            "PTOSIM_CACHE_DIR": str(cache),
-            "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
-        }
-        command = [sys.executable, "-m", "ptosim", "check", "-q", str(path)]
-
-        def check() -> None:
-            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-
-        bare = best(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
-        check()
-        shutil.rmtree(cache)
-        first = best(check, 1)
-        again = best(check)
-    return [
-        _process("check of 200 lines, first time", first, bare, "0.6 s"),
-        _process("check of 200 lines, later", again, bare, "0.3 s"),
-    ]
-
-
-def _process(what: str, seconds: float, bare: float, budget: str) -> Figure:
-    ratio = f"{seconds / bare:.1f}"
-    return Figure(what, f"{seconds:.3f} s", f"bare interpreter {bare:.3f} s", ratio, budget)
 
 
 def parsing() -> list[Figure]:

@@ -1,4 +1,4 @@
-"""What is done with a text, and what counts as a finding: an exception that is not the text's
+"""What is done with a case, and what counts as a finding: an exception that is not the input's
 fault, an exit code that is not documented, a form that is not read back, a case without an end."""
 
 from __future__ import annotations
@@ -7,12 +7,9 @@ import contextlib
 import io
 import os
 import re
-import signal
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import ptosim
 from ptosim.cli.main import main
@@ -21,52 +18,14 @@ from ptosim.ground.ir.core import Module
 from ptosim.ground.source import Source
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
+from tests.fuzz.case import DOCUMENTED, Case, Different, Endless, Finding
+from tests.fuzz.files import RUNNERS
+from tests.fuzz.limits import time_limit
 
-DOCUMENTED = frozenset((0, 1, 2, 3, 4, 5, 6, 130))
-_WITH_ENTRY = ("run", "cost", "map")
-LIMIT = ("--max-instructions", "2000")
-SECONDS = 20
-"""Processor time after which a case counts as one without an end."""
+_WITH_ENTRY = ("run", "cost", "map", "stats", "diff", "port", "debug")
+_LIMIT = ("--max-instructions", "2000", "--max-memory", "500M")
 ROOT = str(Path(ptosim.__file__).parent)
-
-
-class Endless(BaseException):
-    """A case took longer than `SECONDS`."""
-
-
-class Different(Exception):
-    """A printed program is another one than it was printed from."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A text and how it is read."""
-
-    text: str
-    target: str | None = None
-    compat: str | None = None
-    entry: str | None = None
-
-    @property
-    def words(self) -> list[str]:
-        """The options that say how."""
-        given = (("--target", self.target), ("--compat", self.compat))
-        return [word for name, value in given if value for word in (name, value)]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What went wrong; two with one `key` are the same fault."""
-
-    command: str
-    kind: str  # of the exception, or the exit code
-    place: str
-    told: str
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The exception and its place; which command came upon it doesn't matter."""
-        return self.kind, self.place
+Runner = Callable[[Case, Path], int]
 
 
 def check(case: Case, folder: Path) -> int:
@@ -102,39 +61,77 @@ def entries(text: str) -> list[str]:
     return re.findall(r"func\.func @(\w+)", text)
 
 
-def _command(*words: str) -> Callable[[Case, Path], int]:
+def documented(words: list[str]) -> int:
+    """Return the exit code of a command line. Raises Different for one without a page."""
+    streams = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        code = main(words)
+    if code not in DOCUMENTED:
+        raise Different(f"exit code {code}: {streams[1].getvalue()}")
+    return code
+
+
+def _command(*words: str, twice: bool = False) -> Runner:
     def run(case: Case, folder: Path) -> int:
         path = folder / "current.pto"
-        path.write_bytes(case.text.encode("utf-8", "replace"))
-        streams = io.StringIO(), io.StringIO()
+        path.write_bytes(case.content)
         entry = ("--entry", case.entry) if case.entry and words[0] in _WITH_ENTRY else ()
-        with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
-            code = main([words[0], str(path), *case.words, *entry, *words[1:]])
-        if code not in DOCUMENTED:
-            raise Different(f"exit code {code}: {streams[1].getvalue()}")
-        return code
+        files = [str(path)] * (1 + twice)
+        return documented([words[0], *files, *case.words, *entry, *words[1:]])
 
     return run
 
 
-COMMANDS: dict[str, Callable[[Case, Path], int]] = {
-    "check": check,
-    "fmt": fmt,
-    "run": _command("run", *LIMIT),
-    "run --no-timing": _command("run", "--no-timing", *LIMIT),
-    "cost": _command("cost", *LIMIT),
+def _to(form: str) -> Runner:
+    return _command("fmt", "--to", form)
+
+
+EXECUTING: dict[str, Runner] = {
+    "run": _command("run", *_LIMIT),
+    "run --no-timing": _command("run", "--no-timing", *_LIMIT),
+    "run --commit retire": _command(
+        "run", "--commit", "retire", "--uninit", "random", "--no-timing", *_LIMIT
+    ),
+    "run --format json": _command("run", "--format", "json", "--sync", "manual", *_LIMIT),
+    "run --block-num": _command(
+        "run", "--block-num", "3", "--sanitize", "none", "--no-timing", *_LIMIT
+    ),
+}
+"""One of these is tried with each program that has no error."""
+OTHER: dict[str, Runner] = {
+    "cost": _command("cost", *_LIMIT),
+    "cost --format json": _command("cost", "--format", "json", *_LIMIT),
     "expand": _command("expand"),
     "fmt --plan": _command("fmt", "--plan", "--insert-sync"),
-    "fmt --to": _command("fmt", "--to", "ssa"),
+    "fmt --to": _to("ssa"),
+    "fmt --to dps": _to("dps"),
+    "fmt --lower-quant": _command("fmt", "--lower-quant"),
+    "fmt --strip-quant": _command("fmt", "--strip-quant", "--normalize-quant"),
+    "fmt --compat-to": _command("fmt", "--compat-to", "2026-08"),
     "map": _command("map"),
-}
+    "map --format html": _command("map", "--format", "html"),
+    "check --format sarif": _command("check", "--format", "sarif"),
+    "check --diff": _command("check", "--diff"),
+    "check --redundant": _command("check", "--redundant", "--format", "json"),
+    "check text": _command("check", "-v"),
+    "diff": _command("diff", *_LIMIT, twice=True),
+    "port": _command("port", "--from", "a2a3", "--to", "a5", *_LIMIT),
+    "stats": _command("stats", "--no-timing", *_LIMIT),
+    "debug": _command(
+        "debug", "-nx", "--batch", "-ex", "next 3", "-ex", "info tiles", "-ex", "continue",
+        "-ex", "reverse-continue", "-ex", "info program",
+    ),
+}  # fmt: skip
+COMMANDS: dict[str, Runner] = {"check": check, "fmt": fmt, **EXECUTING, **OTHER}
+"""What is done with programs; `files.RUNNERS` has what is done with other files."""
 
 
 def outcome(command: str, case: Case, folder: Path) -> int | Finding:
     """Return the exit code of a command, or what is wrong with it."""
+    run = COMMANDS[command] if case.kind == "program" else RUNNERS[case.kind][command]
     try:
-        with _time_limit():
-            return COMMANDS[command](case, folder)
+        with time_limit():
+            return run(case, folder)
     except KeyboardInterrupt:
         raise
     except (Exception, Endless) as problem:
@@ -153,17 +150,3 @@ def _finding(command: str, problem: BaseException) -> Finding:
     frame = own[min(5, len(own) - 1)] if isinstance(problem, (Endless, RecursionError)) else own[-1]
     place = os.path.relpath(frame.filename, ROOT).removesuffix(".py").replace(os.sep, ".")
     return Finding(command, kind, f"{place}.{frame.name}:{frame.lineno}", told)
-
-
-@contextlib.contextmanager
-def _time_limit() -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Endless
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)

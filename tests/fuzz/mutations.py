@@ -46,6 +46,35 @@ def tokens(text: str) -> list[str]:
     return TOKEN.findall(text)
 
 
+def mutated_bytes(content: bytes, rng: Random) -> bytes:
+    """Return bytes after one to four changes."""
+    data = bytearray(content)
+    for _ in range(rng.choice((1, 1, 2, 3, 4))):
+        at = rng.randrange(len(data) + 1)
+        count = rng.choice((1, 1, 2, 4, 16, 64))
+        match rng.randrange(6):
+            case 0:
+                data[at : at + count] = rng.randbytes(count)
+            case 1:
+                del data[at : at + count]
+            case 2:
+                data[at:at] = data[at : at + count] * rng.choice((1, 2, 50))
+            case 3 if data:
+                data[at % len(data)] ^= 1 << rng.randrange(8)
+            case 4:
+                data[at : at + count] = rng.choice(_BYTES)
+            case _:
+                del data[at:]
+    return bytes(data)
+
+
+_BYTES = (
+    b"\0\0\0\0", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"(True, 8)", b"(-1,)",
+    b"'|O'", b"'<M8[s]'", b"99999999999999", b"1e999", b"null", b"[[[[", b"{", b"\r\n\r\n",
+    b"Content-Length: 5\r\n\r\n", b"Content-Length: 999999999999\r\n\r\n", b"\xc3\x28", b"\xed\xa0\x80",
+)  # fmt: skip
+
+
 def mutated(text: str, rng: Random, others: Sequence[str]) -> str:
     """Return the text after one to four changes."""
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
@@ -59,6 +88,116 @@ def thinned(text: str, rng: Random, kept: float) -> str:
     lines = text.split("\n")
     structure = re.compile(r"[{}=]|^\s*(?:return|func|//)")
     return "\n".join(x for x in lines if structure.search(x) or rng.random() < kept)
+
+
+# -- changes that most often leave a program one that runs ----------------------------------------
+
+
+def nudged(text: str, rng: Random, others: Sequence[str]) -> str:
+    """Return the text after one or two changes of a kind after which programs often still run."""
+    for _ in range(rng.choice((1, 1, 2))):
+        change = rng.choices(_NUDGES, _NUDGE_WEIGHTS)[0]
+        text = change(text, rng, others)
+    return text
+
+
+def _constant(words: list[str], rng: Random) -> None:
+    """Another number where a constant is defined."""
+    known = [i + 2 for i in range(len(words) - 2) if words[i] == "arith.constant"]
+    known = [i for i in known if words[i][:1].isdigit() or words[i][:1] == "-"]
+    if not known:
+        return
+    at = rng.choice(known)
+    old = words[at]
+    if "." in old or "e" in old.lower():
+        words[at] = rng.choice(
+            ("0.0", "-0.0", "1.0", "-3.5", "1.0e30", "1.0e-30", "65504.0", "0.1")
+        )
+    else:
+        words[at] = rng.choice(("0", "1", "2", "3", "8", "16", "31", "64", "-1", "128", "100"))
+
+
+def _other_operation(words: list[str], rng: Random) -> None:
+    """An operation that takes the same operands in the place of one."""
+    known = [i for i, w in enumerate(words) if w in _ALIKE]
+    if known:
+        at = rng.choice(known)
+        words[at] = rng.choice(_ALIKE[words[at]])
+
+
+def _families(*families: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for family in families:
+        names = family.split()
+        found |= dict.fromkeys(names, names)
+    return found
+
+
+_ALIKE = _families(
+    "pto.tadd pto.tsub pto.tmul pto.tmax pto.tmin pto.tdiv pto.tand pto.tor pto.txor pto.trem",
+    "pto.tadds pto.tsubs pto.tmuls pto.tdivs pto.tmaxs pto.tmins pto.tands pto.tors",
+    "pto.tabs pto.texp pto.tlog pto.tsqrt pto.trsqrt pto.tneg pto.trelu pto.trecip pto.tmov pto.tnot",
+    "pto.trowsum pto.trowmax pto.trowmin pto.tcolsum pto.tcolmax pto.tcolmin",
+    "pto.trowexpandmul pto.trowexpandsub pto.trowexpandadd pto.trowexpanddiv pto.tcolexpandmul",
+    "pto.vadd pto.vsub pto.vmul pto.vmax pto.vmin pto.vand pto.vor pto.vxor pto.vdiv",
+    "pto.vabs pto.vneg pto.vexp pto.vln pto.vsqrt pto.vrelu pto.vnot pto.vrec",
+    "pto.vmi.vadd pto.vmi.vsub pto.vmi.vmul pto.vmi.vmax pto.vmi.vmin pto.vmi.vdiv pto.vmi.vand",
+    "pto.vmi.vabs pto.vmi.vneg pto.vmi.vexp pto.vmi.vsqrt pto.vmi.vrelu pto.vmi.vnot pto.vmi.vln",
+    "arith.addi arith.subi arith.muli arith.minsi arith.maxsi arith.andi arith.ori arith.xori "
+    "arith.divsi arith.remsi arith.shli arith.shrsi arith.ceildivsi arith.floordivsi",
+    "arith.addf arith.subf arith.mulf arith.divf arith.maximumf arith.minimumf arith.remf",
+    "PIPE_V PIPE_MTE1 PIPE_MTE2 PIPE_MTE3 PIPE_M PIPE_FIX PIPE_S PIPE_ALL",
+    "EVENT_ID0 EVENT_ID1 EVENT_ID2 EVENT_ID7",
+    "row_major col_major none_box", "true false", "eq ne slt sle sgt sge ult ugt",
+    "pto.load pto.ldg", "pto.store pto.stg", "scf.if scf.if",
+)  # fmt: skip
+
+
+def _line_of(kind: re.Pattern[str]) -> Callable[[list[str], Random], int | None]:
+    def find(lines: list[str], rng: Random) -> int | None:
+        known = [i for i, line in enumerate(lines) if kind.search(line)]
+        return rng.choice(known) if known else None
+
+    return find
+
+
+_any_work = _line_of(re.compile(r"^\s*pto\.(?!make|partition|alloc|section|vecscope)[^{]*$"))
+_any_sync = _line_of(re.compile(r"pto\.(?:\w*flag|barrier|\w*_buf|sync|mem_bar|wait|set_|comm)"))
+
+
+def _drop_work(lines: list[str], rng: Random) -> None:
+    at = (_any_sync if rng.random() < 0.6 else _any_work)(lines, rng)
+    if at is not None:
+        del lines[at]
+
+
+def _double_work(lines: list[str], rng: Random) -> None:
+    at = _any_work(lines, rng)
+    if at is not None:
+        lines.insert(at, lines[at])
+
+
+def _move_work(lines: list[str], rng: Random) -> None:
+    """An operation one line up or down."""
+    at = _any_work(lines, rng)
+    if at is not None:
+        other = min(max(at + rng.choice((-1, 1)), 0), len(lines) - 1)
+        lines[at], lines[other] = lines[other], lines[at]
+
+
+def _operands(words: list[str], rng: Random) -> None:
+    """Two values of one line exchanged."""
+    ends = [i for i, w in enumerate(words) if "\n" in w]
+    start = rng.choice(ends or [0])
+    end = next((i for i in ends if i > start), len(words))
+    values = [i for i in range(start, end) if words[i].startswith("%")]
+    if len(values) > 1:
+        one, other = rng.sample(values, 2)
+        words[one], words[other] = words[other], words[one]
+
+
+def _target(text: str, rng: Random, others: Sequence[str]) -> str:
+    return re.sub(r'"a(?:5|2a3)"', rng.choice(('"a5"', '"a2a3"')), text)
 
 
 def _places(words: Sequence[str]) -> list[int]:
@@ -191,5 +330,16 @@ _WEIGHTED: tuple[tuple[int, Mutation], ...] = (
     (1, _cut),
     (1, _line_ends),
 )
+_NUDGED: tuple[tuple[int, Mutation], ...] = (
+    (8, _on_tokens(_constant)),
+    (8, _on_tokens(_other_operation)),
+    (4, _on_tokens(_operands)),
+    (5, _on_lines(_drop_work)),
+    (3, _on_lines(_double_work)),
+    (4, _on_lines(_move_work)),
+    (1, _target),
+)
+_NUDGE_WEIGHTS = [weight for weight, _ in _NUDGED]
+_NUDGES = [change for _, change in _NUDGED]
 _WEIGHTS = [weight for weight, _ in _WEIGHTED]
 _CHANGES = [change for _, change in _WEIGHTED]

@@ -1,8 +1,8 @@
-"""Texts that `python -m tests.fuzz` found a fault with, each as short as the fault allowed.
+"""Inputs that `python -m tests.fuzz` found a fault with, each as short as the fault allowed.
 
 Whatever a text says, `check` returns findings and raises nothing, what can be parsed is printed and
 read back, and a command ends with an exit code that the manual names (never 70, the internal error).
-A file's name says what failed."""
+A file's name says what failed, its ending of which kind it is (`SUFFIXES` of `tests/fuzz/kinds.py`)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.commands import COMMANDS, Case, outcome
+from tests.fuzz.case import Case
+from tests.fuzz.commands import COMMANDS, outcome
+from tests.fuzz.files import RUNNERS
+from tests.fuzz.kinds import SUFFIXES, read_case
 
-FILES = sorted(Path(__file__).parent.glob("*.pto"))
+HERE = Path(__file__).parent
+PROGRAMS = sorted(HERE.glob("*.pto"))
+OTHERS = sorted(p for p in HERE.iterdir() if p.suffix in SUFFIXES.values() and p.suffix != ".pto")
 
 
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_a_text_that_was_found(path: Path, target: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("PTOSIM_TRACEBACK", "1")
-    case = Case(path.read_bytes().decode("utf-8"), target)
+    case = Case(path.read_bytes(), target=target)
     for command in COMMANDS:
+        told = outcome(command, case, tmp_path)
+        assert isinstance(told, int), told.told
+
+
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
+def test_a_file_that_was_found(path: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("PTOSIM_TRACEBACK", "1")
+    case = read_case(path)
+    for command in RUNNERS[case.kind]:
         told = outcome(command, case, tmp_path)
         assert isinstance(told, int), told.told

@@ -83,7 +83,7 @@ def _parsed(body: bytes) -> Message:
     except ValueError as problem:
         raise BrokenMessage(f"a message is no JSON: {problem}") from None
     except RecursionError:
-        raise BrokenMessage("a message is nested too deeply") from None
+        raise BrokenMessage("a message has brackets nested too deeply") from None
     if not isinstance(message, dict):
         raise BrokenMessage("a message is no JSON object")
     return message

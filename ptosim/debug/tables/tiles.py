@@ -12,6 +12,7 @@ from ptosim.debug.reading import Reading, read_buffer, read_tile, shape_text
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.writes import tiles_of
+from ptosim.engine.core.records import Kind
 from ptosim.ground.errors import UsageError
 from ptosim.machine.space import POISON
 from ptosim.machine.tile import Tile, TileRef
@@ -70,7 +71,7 @@ def _just_written(session: Debugger) -> set[tuple[str, int]]:
     op = session.motion.to_previous_operation()
     inst, turn = walker.upcoming(), walker.turn
     found: set[tuple[str, int]] = set()
-    if op is not None and inst is not None and turn is core:
+    if op is not None and inst is not None and inst.kind is Kind.EXEC and turn is core:
         binding = walker.engine.bound(core, inst).binding
         found = {(t.type.loc, t.addr) for _, t in tiles_of(binding, written=True)}
     walker.goto(here)

@@ -9,10 +9,12 @@ import contextlib
 import hashlib
 import marshal
 import os
+import re
 import stat
 import sys
-import tempfile
+import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,18 +22,31 @@ from ptosim.ground.version import __version__
 
 Data = TypeVar("Data")
 
+LARGEST = 32 * 1024 * 1024
+"""Bytes that the folder may hold; the data of one version are 1.5 MB."""
+UNUSED_DAYS = 30
+"""Days after which a file that nobody used is removed."""
+
+_TEMPORARY = "ptosim-unfinished-"
+_NAME = re.compile(rf".+-[0-9a-f]{{24}}\.bin|{_TEMPORARY}\w+")
+"""Files of the cache: whatever else is in the folder is somebody's own."""
 _FORMAT = "digest, marshal"
 """What a file holds; other formats have other names."""
 
 
 def _cache_directory() -> Path | None:
-    override = os.environ.get("PTOSIM_CACHE_DIR")
+    return _usable(os.environ.get("PTOSIM_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"))
+
+
+@lru_cache(maxsize=4)
+def _usable(override: str | None, caches: str | None) -> Path | None:
+    """The folder that the environment names, made if need be; None if it cannot be trusted."""
     if override == "":
         return None
     if override:
         folder = Path(override)
-    elif os.environ.get("XDG_CACHE_HOME"):
-        folder = Path(os.environ["XDG_CACHE_HOME"]) / "ptosim"
+    elif caches:
+        folder = Path(caches) / "ptosim"
     else:
         try:
             folder = Path.home() / ".cache" / "ptosim"
@@ -67,7 +82,7 @@ def cached(kind: str, inputs: bytes, derive: Callable[[], Data]) -> Data:
     with contextlib.suppress(OSError):
         plain = marshal.dumps(data)
         _write_atomically(folder, path, hashlib.sha256(plain).digest() + plain)
-        _drop_older(folder, kind, path)
+        _tidy(folder, path)
     return data
 
 
@@ -81,7 +96,9 @@ def _verified(content: bytes) -> bytes:
 
 
 def _write_atomically(folder: Path, path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=folder)
+    import tempfile  # loads five modules, and nearly every command only reads the cache
+
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=_TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -91,8 +108,16 @@ def _write_atomically(folder: Path, path: Path, data: bytes) -> None:
         raise
 
 
-def _drop_older(folder: Path, kind: str, keep: Path) -> None:
-    versions = sorted(folder.glob(f"{kind}-*.bin"), key=lambda p: p.stat().st_mtime)
-    for old in versions[:-4]:
-        if old != keep:
-            old.unlink(missing_ok=True)
+def _tidy(folder: Path, keep: Path) -> None:
+    """Remove what nobody has used for `UNUSED_DAYS`, then the longest unused beyond `LARGEST`, and
+    with it what a killed process left."""
+    oldest = time.time() - UNUSED_DAYS * 24 * 3600
+    ours = (p for p in folder.iterdir() if p != keep and _NAME.fullmatch(p.name))
+    files = [(p, p.stat()) for p in ours]
+    used = sorted((max(s.st_atime, s.st_mtime), s.st_size, p) for p, s in files)
+    room = LARGEST - sum(size for _, size, _ in used)
+    for last_use, size, path in used:
+        if last_use >= oldest and room >= 0:
+            return
+        path.unlink(missing_ok=True)
+        room += size

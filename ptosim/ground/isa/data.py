@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,11 +26,17 @@ def derived(name: str, kind: str, derive: Callable[[TomlTable], Data]) -> Data:
     try:
         raw = path.read_bytes()
         words = "-".join(filter(None, (kind, name.replace("/", "-"))))
-        return cached(words, raw, lambda: derive(tomllib.loads(raw.decode("utf-8"))))
+        return cached(words, raw, lambda: derive(_parsed(raw)))
     except OSError as problem:
         raise IsaDataError(f"cannot read the ISA data file {path}: {problem.strerror}") from problem
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except ValueError as problem:  # of TOML, and of its encoding
         raise IsaDataError(f"{path}: {problem}") from problem
+
+
+def _parsed(raw: bytes) -> TomlTable:
+    import tomllib  # costs as much as reading all of `isa/` from the cache, which is the usual way
+
+    return tomllib.loads(raw.decode("utf-8"))
 
 
 def read_folder(folder: str) -> dict[str, TomlTable]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import TomlTable, read_toml, toml_names
+from ptosim.ground.isa.data import TomlTable, derived, read_toml, toml_names
 from ptosim.ground.isa.dates import DATES, at_date, holds, pieces
 from ptosim.ground.isa.schema import (
     AttrDef,
@@ -54,20 +54,12 @@ class _Row(NamedTuple):
     family: str
     table: TomlTable
     templates: TomlTable
+    dates: dict[str, str]
+    """The row's `since` and `until`, its own or a template's."""
 
     def has(self, date: str) -> bool:
         """True if the language of a date has the operation as this row says."""
         return holds(self.dates, date)
-
-    @property
-    def dates(self) -> dict[str, str]:
-        """The row's `since` and `until`, its own or a template's."""
-        found = {}
-        for key in ("since", "until"):
-            word = _inherited(self.table, self.templates, key)
-            if word:
-                found[key] = word
-        return found
 
 
 class Isa:
@@ -107,17 +99,27 @@ def _rows() -> dict[str, list[_Row]]:
     """Every row by its qualified name; one name has several rows only for different dates."""
     found: dict[str, list[_Row]] = {}
     for file in toml_names("ops"):
-        table = read_toml(file)
-        templates = table.get("template", {})
+        templates, entries = derived(file, "rows", _dated)
         family = file.removeprefix("ops/").removesuffix(".toml")
-        for entry in table.get("op", ()):
-            name = qualified(entry["name"])
-            row = _Row(family, entry, templates)
+        for name, dates, entry in entries:
+            row = _Row(family, entry, templates, dates)
             known = found.setdefault(name, [])
             if any(r.has(d) and row.has(d) for r in known for d in DATES):
                 raise IsaDataError(f"isa/{file}: the operation {name} has two rows")
             known.append(row)
     return found
+
+
+def _dated(table: TomlTable) -> tuple[TomlTable, list[tuple[str, dict[str, str], TomlTable]]]:
+    """The templates of a file, and each row with its qualified name and its dates."""
+    templates = table.get("template", {})
+    entries = table.get("op", ())
+    return templates, [(qualified(e["name"]), _dates(e, templates), e) for e in entries]
+
+
+def _dates(entry: TomlTable, templates: TomlTable) -> dict[str, str]:
+    words = {key: _inherited(entry, templates, key) for key in ("since", "until")}
+    return {key: word for key, word in words.items() if word}
 
 
 @lru_cache(maxsize=len(DATES) + 1)

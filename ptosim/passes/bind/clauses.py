@@ -122,7 +122,9 @@ class NamedBinder:
         """An operand, or a list of operands where the row has a list; a clause where the row has an
         operand represents its value."""
         if isinstance(written, list) and written and isinstance(written[0], WrittenClause):
-            written = [v for clause in written for v in clause.values]
+            if len(written) > 1:
+                self._sink.emit(self._repeated(definition, written[1].tok))
+            written = written[0].values
         wants_list = "list" in definition.kinds
         if isinstance(written, list) and not wants_list and len(written) == 1:
             written = written[0]

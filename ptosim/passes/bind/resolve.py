@@ -57,6 +57,15 @@ def resolve(
     return resolver.run()
 
 
+def _empty_region(op: Operation) -> None:
+    """Of operations that execute a region `{ }` is an empty one, and no dictionary."""
+    has_one = op.has("simt_region") or op.has("fusion")
+    if has_one and not op.regions and op.form == "items" and {} in op.items:
+        at = list(op.items).index({})
+        op.items = [*op.items[:at], *op.items[at + 1 :]]
+        op.regions = [Region([Block([], [])], op.end)]
+
+
 class _Resolver(Listed, Structured):
     def __init__(
         self, module: Module, target: str, sink: Sink, types: Mapping[str, Type], date: str
@@ -201,6 +210,7 @@ class _Resolver(Listed, Structured):
         op.definition = definition
         if definition is not None:
             op.traits = definition.traits
+            _empty_region(op)
             op.attributes = {a.name: attribute(op, a) for a in definition.attrs.values()}
         if handles_itself and handler is not None and definition is not None:
             handler(op)

@@ -3,9 +3,9 @@ file and nothing else."""
 
 from __future__ import annotations
 
-import pkgutil
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 import ptosim.semantics as package
 
@@ -13,5 +13,6 @@ import ptosim.semantics as package
 @cache
 def load() -> None:
     """Import all families, once."""
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        import_module(module.name)
+    root = Path(package.__path__[0])  # pkgutil takes ten times as long to list the same files
+    for file in sorted(root.rglob("[!_]*.py")):
+        import_module(".".join((package.__name__, *file.relative_to(root).with_suffix("").parts)))

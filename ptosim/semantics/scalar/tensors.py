@@ -100,9 +100,22 @@ def function_of(op: Operation) -> Callable[..., Any]:
         shapes = {v.shape for v in given if isinstance(v, np.ndarray) and v.ndim}
         if len(shapes) > 1:
             raise ScalarFault(f"shapes {' and '.join(sorted(map(str, shapes)))} differ")
-        return run(*given)
+        return _of_splats(run, given) if shapes else run(*given)
 
     return compute
+
+
+def _of_splats(run: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    """Compute one element where all of each operand are the same, however many there are."""
+    arrays = [v for v in given if isinstance(v, np.ndarray) and v.ndim]
+    if any(v.size < 2 or any(v.strides) for v in arrays):
+        return run(*given)
+    shape = arrays[0].shape
+    single = [v[(slice(1),) * v.ndim] if isinstance(v, np.ndarray) else v for v in given]
+    made = run(*single)
+    parts = made if isinstance(made, tuple) else (made,)
+    spread = tuple(np.broadcast_to(part, shape) for part in parts)
+    return spread if isinstance(made, tuple) else spread[0]
 
 
 def _as_threads(op: Operation) -> Callable[..., Any]:
@@ -160,4 +173,6 @@ def constant_array(text: Any, type_: Type) -> Any:
     if None in found:
         return text
     array = np.array(found).astype(argument_dtype(type_.elem))
-    return np.broadcast_to(array, shape).copy() if value.splat else array.reshape(shape)
+    if not value.splat:
+        return array.reshape(shape)
+    return np.broadcast_to(array.reshape((1,) * len(shape)), shape)  # one element in memory

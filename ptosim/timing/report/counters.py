@@ -44,34 +44,42 @@ def _in_flight(core: CoreTimer) -> list[Change]:
 
 
 def _occupied(core: CoreTimer) -> list[Change]:
-    """Bytes of UB that hold data of use: from when a tile is filled to when it is used last before
-    it is filled anew. Bytes of overlapping tiles count once for each tile."""
-    open_: dict[tuple[int, int], tuple[int, int]] = {}
+    """Bytes of UB that hold data of use. Bytes of overlapping tiles count once for each tile."""
     changes: list[Change] = []
-
-    def close(place: tuple[int, int]) -> None:
-        start, last = open_.pop(place)
-        size = place[1] - place[0]
-        changes.extend([(start, size), (last, -size)])
-
-    rows = sorted(zip(core.starts, core.dones, range(len(core.steps)), strict=True))
-    for start, done, number in rows:
-        ranges = core.steps[number].ranges or ((), ())
-        reads = {(low, high) for space, low, high in ranges[0] if _is_tile(space, low, high)}
-        writes = {(low, high) for space, low, high in ranges[1] if _is_tile(space, low, high)}
-        for place in writes - reads:
-            if place in open_:
-                close(place)
-        for place in reads | writes:
-            first, last = open_.get(place, (start, done))
-            open_[place] = (first, max(last, done))
-    for place in list(open_):
-        close(place)
+    for place, spans in lifetimes(core).items():
+        if place[0] == "vec":
+            size = place[2] - place[1]
+            changes += [change for a, b in spans for change in ((a, size), (b, -size))]
     return changes
 
 
+Place = tuple[str, int, int]
+"""A memory on chip, the first byte, and one past the last."""
+
+
+def lifetimes(core: CoreTimer) -> dict[Place, list[tuple[int, int]]]:
+    """Return when each place on chip that operations name holds data of use, in cycles: from when
+    it is filled to when it is used last before it is filled anew."""
+    open_: dict[Place, tuple[int, int]] = {}
+    found: dict[Place, list[tuple[int, int]]] = {}
+    rows = sorted(zip(core.starts, core.dones, range(len(core.steps)), strict=True))
+    for start, done, number in rows:
+        ranges = core.steps[number].ranges or ((), ())
+        reads = {place for place in ranges[0] if _is_tile(*place)}
+        writes = {place for place in ranges[1] if _is_tile(*place)}
+        for place in writes - reads:
+            if place in open_:
+                found.setdefault(place, []).append(open_.pop(place))
+        for place in reads | writes:
+            first, last = open_.get(place, (start, done))
+            open_[place] = (first, max(last, done))
+    for place, span in open_.items():
+        found.setdefault(place, []).append(span)
+    return found
+
+
 def _is_tile(space: object, low: int, high: int) -> bool:
-    return space == "vec" and high - low < LARGEST
+    return isinstance(space, str) and high - low < LARGEST
 
 
 def fifo_levels(cores: list[CoreTimer]) -> Iterator[tuple[int, str, list[tuple[int, int]]]]:

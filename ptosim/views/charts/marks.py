@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ptosim.ground.records import dataclass
 from ptosim.views.charts.axis import Axis
 
 SIDE = 1000

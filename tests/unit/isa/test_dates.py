@@ -10,7 +10,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa import coming as module
 from ptosim.ground.isa.coming import Coming, coming
 from ptosim.ground.isa.dates import DATES, at_date, check_date, holds
-from ptosim.ground.isa.rows import _make, _Row, isa
+from ptosim.ground.isa.rows import _dates, _make, _Row, isa
 from ptosim.ground.isa.schema import OpDef
 
 APRIL, AUGUST = DATES
@@ -57,12 +57,14 @@ TEMPLATES: dict[str, dict[str, Any]] = {
 
 
 def _at(date: str, **keys: Any) -> OpDef:
-    return _make("pto.t", _Row("test", keys, TEMPLATES), date)
+    return _make("pto.t", _Row("test", keys, TEMPLATES, _dates(keys, TEMPLATES)), date)
 
 
 def test_a_row_is_dated_by_its_template() -> None:
-    assert not _Row("test", {"like": "gone"}, TEMPLATES).has(AUGUST)
-    assert _Row("test", {"like": "gone"}, TEMPLATES).has(APRIL)
+    gone = {"like": "gone"}
+    row = _Row("test", gone, TEMPLATES, _dates(gone, TEMPLATES))
+    assert not row.has(AUGUST)
+    assert row.has(APRIL)
     assert _at(APRIL, like="gone").until == AUGUST
 
 

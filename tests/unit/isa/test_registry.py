@@ -8,7 +8,7 @@ import pytest
 
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.dates import NEWEST
-from ptosim.ground.isa.rows import _make, _Row
+from ptosim.ground.isa.rows import _dates, _make, _Row
 from ptosim.ground.isa.schema import OpDef, Role
 
 TEMPLATES: dict[str, dict[str, Any]] = {
@@ -31,7 +31,7 @@ TEMPLATES: dict[str, dict[str, Any]] = {
 
 
 def row(date: str = NEWEST, **keys: Any) -> OpDef:
-    return _make("pto.t", _Row("test", keys, TEMPLATES), date)
+    return _make("pto.t", _Row("test", keys, TEMPLATES, _dates(keys, TEMPLATES)), date)
 
 
 def test_the_first_template_wins_and_rules_and_notes_add_up_once() -> None:

@@ -52,7 +52,7 @@ def _rows(monkeypatch):
     common = {"summary": "s", "status": "exact", "source": "s", "pipe": "V"}
     for name, row in ROWS.items():
         for date in (None, *DATES):
-            made = _make(name, _Row("test", {"name": name, **common, **row}, {}), DATES[-1])
+            made = _make(name, _Row("test", {"name": name, **common, **row}, {}, {}), DATES[-1])
             monkeypatch.setitem(isa(date)._made, name, made)
 
 

@@ -210,6 +210,7 @@ def regions(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
         if op.name in ("scf.if", "scf.condition"):
             yield from _truth(op, source)
         if op.name == "scf.for":
+            yield from _bounds(op, source)
             yield from _step(op, source, refused="constant_step" in rules)
         if op.name in _WITH_REGIONS:
             yield from _regions(op, source)
@@ -218,12 +219,41 @@ def regions(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:
 def _truth(op: Operation, source: Source) -> Iterator[Diagnostic]:
     operand = op.bound.get("condition")
     type_ = operand.type if isinstance(operand, Operand) else None
-    if isinstance(operand, Operand) and isinstance(type_, ScalarType) and type_.dtype.name != "i1":
+    is_known = isinstance(operand, Operand) and type_ is not None
+    if is_known and not isinstance(type_, ErrorType) and str(type_) != "i1":
         yield finding(
             "PTO1015",
             f"the condition of '{op.name}' has type {type_}, not i1",
             operand_span(operand, op, source),
             help="compare it: `arith.cmpi ne, %value, %zero`",
+        )
+
+
+def _bounds(op: Operation, source: Source) -> Iterator[Diagnostic]:
+    """Report bounds and steps that are no whole numbers, or of several types (MLIR's verifier)."""
+    operands = [op.bound.get(name) for name in ("lower", "upper", "step")]
+    types: list[Type] = []
+    for number, operand in enumerate(operands):
+        type_ = operand.type if isinstance(operand, Operand) else None
+        if type_ is None or isinstance(type_, ErrorType):
+            return
+        types.append(type_)
+        if not isinstance(type_, ScalarType) or type_.dtype.is_float:
+            yield finding(
+                "PTO1103",
+                f"'scf.for' op operand #{number} must be signless integer or index, "
+                f"but got '{type_}'",
+                operand_span(operand, op, source),
+                help="count in whole numbers, and compute other values from the loop's variable",
+            )
+            return
+    if len(set(map(str, types))) > 1:
+        yield finding(
+            "PTO1103",
+            "'scf.for' op failed to verify that all of {lowerBound, upperBound, step} have same "
+            f"type: {', '.join(map(str, types))}",
+            op.span(source),
+            help="convert them to one type with arith.index_cast",
         )
 
 

@@ -1,0 +1,199 @@
+"""What is done with files that are no programs: sidecars, chains, arrays, models, MLIR text, tasks,
+scripts of the debugger, command lines, and the bytes that an editor sends to the debug adapter."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shlex
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ptosim.debug.dap.server import Server
+from tests.fuzz.case import Case, Different
+
+Runner = Callable[[Case, Path], int]
+KERNEL = """module attributes {pto.target_arch = "a5"} {
+  func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %s: f32) attributes {pto.kernel} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %vx = pto.make_tensor_view %x, shape = [%c8, %c8], strides = [%c8, %c1] : !pto.tensor_view<8x8xf32>
+    %vy = pto.make_tensor_view %y, shape = [%c8, %c8], strides = [%c8, %c1] : !pto.tensor_view<8x8xf32>
+    %px = pto.partition_view %vx, offsets = [%c0, %c0], sizes = [%c8, %c8] : !pto.tensor_view<8x8xf32> -> !pto.partition_tensor_view<8x8xf32>
+    %py = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%c8, %c8] : !pto.tensor_view<8x8xf32> -> !pto.partition_tensor_view<8x8xf32>
+    %a = pto.alloc_tile : !pto.tile_buf<vec, 8x8xf32>
+    %b = pto.alloc_tile : !pto.tile_buf<vec, 8x8xf32>
+    pto.tload ins(%px : !pto.partition_tensor_view<8x8xf32>) outs(%a : !pto.tile_buf<vec, 8x8xf32>)
+    scf.for %i = %c0 to %c8 step %c1 {
+      pto.tmuls ins(%a, %s : !pto.tile_buf<vec, 8x8xf32>, f32) outs(%b : !pto.tile_buf<vec, 8x8xf32>)
+    }
+    pto.tstore ins(%b : !pto.tile_buf<vec, 8x8xf32>) outs(%py : !pto.partition_tensor_view<8x8xf32>)
+    return
+  }
+}
+"""
+"""The program that sidecars, chains, arrays and scripts belong to."""
+LIMITS = ("--max-instructions", "5000", "--max-memory", "500M")
+_ARGS = ("--arg", "x=randn:f32:8x8:1", "--arg", "y=zeros:f32:8x8", "--arg", "s=0.5")
+
+
+def _documented(words: list[str]) -> int:
+    from tests.fuzz.commands import documented
+
+    return documented(words)
+
+
+def _kernel(folder: Path) -> Path:
+    path = folder / "k.pto"
+    if not path.exists():
+        path.write_text(KERNEL, encoding="utf-8")
+    return path
+
+
+def _beside(name: str, *words: str, suffix: str = "") -> Runner:
+    """A command in whose words FILE is the changed file and KERNEL the program."""
+
+    def run(case: Case, folder: Path) -> int:
+        kernel, path = _kernel(folder), folder / name
+        path.write_bytes(case.content)
+        named = {"KERNEL": str(kernel), "FILE": f"{path}{suffix}"}
+        try:
+            return _documented([_filled(word, named) for word in words])
+        finally:
+            path.unlink()
+
+    return run
+
+
+def _filled(word: str, named: dict[str, str]) -> str:
+    for name, value in named.items():
+        word = word.replace(name, value)
+    return word
+
+
+def _words(case: Case, folder: Path) -> int:
+    """A whole command line, a word a line; files that it writes are in the folder of the cases."""
+    kernel = _kernel(folder)
+    words = [w.replace("KERNEL", str(kernel)) for w in case.text.split("\n")]
+    if "\0" in case.text or any(w in FORBIDDEN or w.startswith("--wa") for w in words):
+        return 2  # no system passes such a word; what waits for a person is not tried
+    with contextlib.chdir(folder), _quiet_input():
+        return _documented(words)
+
+
+FORBIDDEN = frozenset(("dap", "debug", "serve", "lsp", "-i", "--in-place", "--watch", "--tui"))
+"""Words of command lines that wait for input, or that write into files they were given."""
+
+
+@contextlib.contextmanager
+def _quiet_input():
+    import sys
+
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(b""), encoding="utf-8")
+    try:
+        yield
+    finally:
+        sys.stdin = before
+
+
+def _script(case: Case, folder: Path) -> int:
+    """A script of the debugger, without the commands that evaluate Python or write files."""
+    kernel, path = _kernel(folder), folder / "script.dbg"
+    lines = [x for x in case.text.split("\n") if not x.strip().lower().startswith(("py", "dump"))]
+    path.write_bytes("\n".join(lines).encode("utf-8", "replace"))
+    with contextlib.chdir(folder), _quiet_input():
+        return _documented(
+            ["debug", str(kernel), "-nx", "--batch", "-x", str(path), "--no-timing", *_ARGS]
+        )
+
+
+def frame(message: Any) -> bytes:
+    """Return a message with its header."""
+    body = json.dumps(message).encode()
+    return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def _frames(case: Case, folder: Path) -> int:
+    """Serve what an editor sends; every request has an answer, and none is an internal error."""
+    content = case.content.replace(b"KERNEL", str(_kernel(folder)).encode())
+    sink = io.BytesIO()
+    server = Server(io.BytesIO(content), sink)
+    broken: list[BaseException] = []
+
+    def failed(what: threading.ExceptHookArgs) -> None:
+        if what.exc_value is not None:
+            broken.append(what.exc_value)
+        server._inbox.put(None)
+
+    before, threading.excepthook = threading.excepthook, failed
+    try:
+        with contextlib.chdir(folder):
+            code = server.serve()
+    finally:
+        threading.excepthook = before
+    if broken:
+        raise broken[0]
+    told = sink.getvalue().decode("utf-8")
+    if "Traceback (most recent call last)" in told or "internal error" in told:
+        raise Different(f"{_last_line(told)}\n{told}")
+    return code
+
+
+def _last_line(told: str) -> str:
+    at = told.rfind("Traceback (most recent call last)")
+    return told[at:].partition('"}')[0].replace("\\n", "\n").rstrip().rpartition("\n")[2]
+
+
+RUNNERS: dict[str, dict[str, Runner]] = {
+    "sidecar": {
+        "run": _beside("k.toml", "run", "KERNEL", "--no-timing", *LIMITS),
+        "check": _beside("k.toml", "check", "KERNEL"),
+    },
+    "chain": {"run": _beside("c.toml", "run", "--chain", "FILE", "--no-timing", *LIMITS)},
+    "npy": {
+        "run": _beside(
+            "x.npy", "run", "KERNEL", "--arg", "x=FILE", *_ARGS[2:], "--no-timing", "--expect",
+            "y=FILE",
+        ),
+        "quant diff": _beside("x.npy", "quant", "diff", "FILE", "--scale", "0.1"),
+        "quant explore": _beside("x.npy", "quant", "explore", "FILE", "--target", "a5"),
+        "quant convert": _beside(
+            "x.npy", "quant", "convert", "FILE", "--scale", "0.5", "--to", "affine"
+        ),
+    },
+    "npz": {
+        "run": _beside(
+            "x.npz", "run", "KERNEL", "--arg", "x=FILE", *_ARGS[2:], "--no-timing", suffix=":x"
+        ),
+        "quant diff": _beside("x.npz", "quant", "diff", "FILE", suffix=":x"),
+    },
+    "bin": {
+        "run": _beside(
+            "x.bin", "run", "KERNEL", "--arg", "x=FILE", *_ARGS[2:], "--no-timing",
+            suffix=":f32:8x8",
+        )
+    },
+    "onnx": {
+        "quant onnx": _beside("m.onnx", "quant", "onnx", "FILE", "--target", "a5"),
+    },
+    "mlir": {
+        "quant types": _beside("m.mlir", "quant", "types", "FILE"),
+        "quant types --mlir": _beside("m.mlir", "quant", "types", "FILE", "--mlir", "22"),
+        "check": _beside("m.mlir", "check", "FILE"),
+        "fmt": _beside("m.mlir", "fmt", "FILE", "--lower-quant"),
+    },
+    "task": {"quant plan": _beside("t.toml", "quant", "plan", "FILE", "--target", "a5")},
+    "words": {"command line": _words},
+    "script": {"debug": _script},
+    "frames": {"dap": _frames},
+}  # fmt: skip
+"""Kind of a case -> what is done with it."""
+
+
+def words_of(line: str) -> bytes:
+    """Return a command line as the content of a case."""
+    return "\n".join(shlex.split(line)).encode()

@@ -1,0 +1,250 @@
+"""The inputs that are no programs: what they are changed from, and how."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from tests.fuzz.case import Case
+from tests.fuzz.files import frame, words_of
+from tests.fuzz.mutations import mutated, mutated_bytes
+
+SUFFIXES = {
+    "program": ".pto", "sidecar": ".sidecar", "chain": ".chain", "npy": ".npy", "npz": ".npz",
+    "bin": ".bin", "onnx": ".onnx", "mlir": ".mlir", "task": ".task", "words": ".words",
+    "script": ".dbg", "frames": ".frames",
+}  # fmt: skip
+"""Kind of a case -> the ending of a file that holds one."""
+BINARY = frozenset(("npy", "npz", "bin", "onnx", "frames"))
+WEIGHTS = {
+    "sidecar": 4, "chain": 3, "npy": 3, "npz": 2, "bin": 1, "onnx": 1, "mlir": 4, "task": 1,
+    "words": 5, "script": 4, "frames": 6,
+}  # fmt: skip
+"""How often each kind is tried, among each other."""
+
+_SIDECARS = (
+    'summary = "a kernel"\ntargets = ["a5"]\nseed = 3\n[args]\nx = "randn:f32:8x8:1"\n'
+    'y = "zeros:f32:8x8"\ns = 0.5\n[expect]\ny = "randn:f32:8x8:1"\n[tolerance]\n'
+    "y = { rtol = 1e-3, atol = 2.5, ulp = 4 }\n",
+    'targets = ["a2a3", "a5"]\nlevel = 2\nentry = "k"\nblock_num = 2\nranks = 1\nprofile = "hw"\n'
+    'sync = "auto"\ncompat = "2026-08"\nexit_code = 1\ncodes = ["PTO5201"]\n[args]\n'
+    'x = "arange:f32:8x8"\ny = "@x"\ns = "1e-3"\n',
+)
+_CHAINS = (
+    'schema = 1\nsummary = "two"\ntargets = ["a5"]\nrepeat = 2\ncounter = "layer"\n[kernels]\n'
+    'k = "k.pto"\nj = { file = "k.pto", entry = "k", level = 2, sync = "auto", block_num = 1 }\n'
+    '[buffers]\nx = "randn:f32:8x8:1"\ny = "empty:f32:8x8"\n[[launch]]\nkernel = "k"\n'
+    'name = "first"\nargs = { x = "x", y = "y", s = "layer * 2" }\n[[launch]]\nkernel = "j"\n'
+    'repeat = 2\ncounter = "i"\nargs = { x = "y", y = "x", s = "i - 1" }\nexpect = { y = "x" }\n'
+    '[expect]\ny = "randn:f32:8x8:1"\n[tolerance]\ny = { rtol = 1e-3, atol = 1e5 }\n',
+)
+_TASKS = (
+    'src = "randint:ui8:4x8"\nweights = "randint:i8:8x4"\nsrc-scale = 0.02\nsrc-zp = 3\n'
+    'wei-scales = 0.01\ndst-scale = 0.013\ndst-zp = 100\nbias = 0.5\npost-op = ["relu"]\n',
+    'conv = true\nsrc = "randint:ui8:1x2x4x4"\nweights = "randint:i8:2x2x3x3"\nsrc-scale = 0.02\n'
+    'wei-scales = [0.01, 0.02]\nwei-mask = 1\ndst = "f32"\nstrides = "1,1"\npadding = "1,1,1,1"\n'
+    'dilation = "1,1"\ngroups = 1\npost-op = ["sum:0.5", "clip:0:6"]\ndst-before = "randn:f32:1x2x4x4"\n',
+)
+_MLIR = (
+    "func.func @f(%x: tensor<4x!quant.uniform<i8:f32, 0.5:-3>>) -> tensor<4xf32> {\n"
+    "  %y = quant.dcast %x : tensor<4x!quant.uniform<i8:f32, 0.5:-3>> to tensor<4xf32>\n"
+    "  %z = quant.qcast %y : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5:-3>>\n"
+    "  %w = quant.scast %z : tensor<4x!quant.uniform<i8:f32, 0.5:-3>> to tensor<4xi8>\n"
+    "  return %y : tensor<4xf32>\n}\n",
+    "!a = !quant.uniform<i8<-127:127>:f32:1, {2.0:1, 3.0:-1}>\n"
+    "!b = !quant.uniform<u8:f32:{0:1, 1:2}, {{1.0:2, 2.0:1}, {3.0, 4.0:9}}>\n"
+    "!c = !quant.calibrated<f32<-0.998:1.2321>>\n!d = !quant.any<i8<-8:7>:f32>\n"
+    "!e = !quant.uniform<i4:f16:0, {0.5, 1.0}>\n"
+    "!g = tensor<?x8x!quant.uniform<i4:f32:1, {1.0, 0x3F800000}>>\n",
+)
+_LINES = (
+    "run KERNEL --arg x=randn:f32:8x8:3 --arg y=zeros:f32:8x8 --arg s=0.5 --seed 7 --no-timing",
+    "run KERNEL --arg x=ones:f32:8x8 --arg y=@x --arg s=1e3 --out y=y.npy --format json -q",
+    "run KERNEL --entry k --block-num 2 --uninit zero --commit retire --sanitize races,flags",
+    "run KERNEL --expect y=zeros:f32:8x8 --rtol 1e-3 --atol 2 --ulp 4 --fail-on warning",
+    "run KERNEL --dump %a@tload --set tquant.rounding=stochastic --profile page --color always",
+    "check KERNEL --select PTO52 --ignore PTO7101 --max-findings 3 --format github --strict",
+    "check KERNEL --target a2a3 --level 3 --planner modern --compat 2026-04 --legacy --dry-run",
+    "cost KERNEL --by stage --format csv",
+    "cost KERNEL --max-instructions 100 --trace t.json --arg s=3",
+    "map KERNEL -o m.html --format html --sync manual",
+    "diff KERNEL KERNEL --rtol 0.5 --slower 20 --format json",
+    "port KERNEL --from a5 --to a2a3 --seed 2",
+    "expand KERNEL --format json",
+    "stats KERNEL --value %b@tmuls --axis 1 --bits 4 --unsigned --narrow --no-timing",
+    "fmt KERNEL --check --to dps --compat-to 2026-08 --plan --insert-sync --diff",
+    "explain PTO5201 --format json",
+    "ops tadd --status",
+    "targets --format json",
+    "help cost",
+    "quant convert randn:f32:4x4:1 --from real --to affine --scale 0.1 --zp 3 --out i8",
+    "quant diff randn:f32:4x8 --scale 0.1,0.2 --axis 0 --block 4 --scheme onnx,pto-hw --no-saturate",
+    "quant types KERNEL --mlir 22",
+    "quant reorder randn:f32:4x4 --dst-mask 1 --dst-zp 3 --target a5",
+    "quant schemes --format json",
+)
+_COMMANDS = (
+    "step 2|next|tiles|tile %a[0:2, 0:6] hex|t %b codes|tile %x|diff|mem ub 0x0..0x3f|mem gm x 0+32 f32|"
+    "x -m UB -f float32[] 0x0 -s 32 -c 2|map ub|pipes|events|fifo|scalars|cost|timeline|list|l 20,22|"
+    "info line|info program|info findings|info cores|break tmuls if %i == 3|tbreak tload|b 22 core 0|c|"
+    "delete 1|disable|enable 1|condition 1 %i > 0|ignore 1 1|run|watch %b[0, 0]|rc|restart|"
+    "watch outside 100 %b|watch ub 0x0..0x3f|watch gm y[4, 0]|watch flag V MTE3 1|watch nan %b|"
+    "watch %i if %i > 4|break pipe MTE3|commands\nprint %i\ntiles\nend|display %i * 2|p abs(%a).max()|"
+    "p %b[1, 0:3]|p any(%b > 2) and %i < 3|set $limit = 200|p (%b > $limit).sum()|p $pc, $core, $line|"
+    "why %b[1, 3]|why|last-write %b[1, 3]|goto #14|last-write ub 0x20|reverse-step|rn 2|finish|until 15|"
+    "help|help moving|explain PTO5201|undisplay 1|quant %b|core 0|thread 1|threads|up|history|"
+    "p [[1, 2], 3][0]|p -%a ** 2 // 3|p %a @ %b|save s.dbg|find %a 0.5|stats %a"
+)
+_SCRIPT = tuple(_COMMANDS.split("|"))
+
+
+def _array(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+@cache
+def _arrays() -> list[bytes]:
+    rng = np.random.default_rng(1)
+    plain = rng.standard_normal((8, 8)).astype(np.float32)
+    return [
+        _array(plain),
+        _array(np.asfortranarray(plain)),
+        _array(plain.astype(">f4")),
+        _array(rng.integers(-8, 8, 64).astype(np.int8)),
+        _array(np.float64(3)),
+        _array(np.array(["a", "b"])),
+        _array(np.zeros((2, 0), np.float16)),
+    ]
+
+
+@cache
+def _archives() -> list[bytes]:
+    found = []
+    for save in (np.savez, np.savez_compressed):
+        buffer = io.BytesIO()
+        save(buffer, x=np.ones((8, 8), np.float32), y=np.arange(3))
+        found.append(buffer.getvalue())
+    return found
+
+
+@cache
+def _models() -> list[bytes]:
+    """Small ONNX models; none where the package is missing."""
+    try:
+        from onnx import TensorProto
+
+        from tests.lower.models import one
+    except ImportError:
+        return []
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((4, 8)).astype(np.float32)
+    weights = rng.integers(-128, 128, (8, 4)).astype(np.int8)
+    scale, zero = np.float32(0.05), np.int8(3)
+    quantise = {"x": x, "s": scale, "z": zero}
+    product = {"a": rng.integers(0, 9, (4, 8)).astype(np.uint8), "b": weights}
+    made = (
+        one("QuantizeLinear", quantise, TensorProto.INT8, [4, 8], ("x",)),
+        one("DequantizeLinear", {"q": weights, "s": scale, "z": zero}, TensorProto.FLOAT, [8, 4]),
+        one("MatMulInteger", product, TensorProto.INT32, [4, 4], ("a",)),
+    )
+    return [model.SerializeToString() for model in made]
+
+
+def _requests(rng: Random) -> bytes:
+    """A session of an editor: launch, then requests at random."""
+    sent = [("initialize", {"adapterID": "x"}), ("launch", {"program": "KERNEL", "timing": False})]
+    sent += rng.sample(_REQUESTS, rng.randrange(1, 12))
+    return b"".join(
+        frame({"seq": n, "type": "request", "command": c, "arguments": a})
+        for n, (c, a) in enumerate(sent, 1)
+    )
+
+
+_SOURCE = {"path": "k.pto", "name": "k.pto"}
+_REQUESTS: Sequence[tuple[str, dict]] = (
+    ("setBreakpoints", {"source": _SOURCE, "breakpoints": [{"line": 13, "condition": "%i > 3"}]}),
+    ("setBreakpoints", {"source": _SOURCE, "breakpoints": [{"line": 14, "logMessage": "{%i}"}]}),
+    ("setFunctionBreakpoints", {"breakpoints": [{"name": "tmuls", "hitCondition": "2"}]}),
+    ("dataBreakpointInfo", {"name": "%b", "variablesReference": 1}),
+    ("setDataBreakpoints", {"breakpoints": [{"dataId": "%b", "accessType": "write"}]}),
+    ("setExceptionBreakpoints", {"filters": ["races", "nan"]}),
+    ("configurationDone", {}), ("threads", {}), ("continue", {"threadId": 1}),
+    ("next", {"threadId": 1}), ("stepIn", {"threadId": 1, "granularity": "instruction"}),
+    ("stepBack", {"threadId": 1}), ("reverseContinue", {"threadId": 1}), ("stepOut", {"threadId": 1}),
+    ("stackTrace", {"threadId": 1, "startFrame": 0, "levels": 5}), ("scopes", {"frameId": 1}),
+    ("variables", {"variablesReference": 1, "start": 0, "count": 3, "format": {"hex": True}}),
+    ("variables", {"variablesReference": 2, "filter": "indexed"}),
+    ("evaluate", {"expression": "%a[0, 0] * 2", "frameId": 1, "context": "watch"}),
+    ("evaluate", {"expression": "tiles", "context": "repl"}),
+    ("readMemory", {"memoryReference": "vec:0", "offset": 4, "count": 64}),
+    ("source", {"source": _SOURCE, "sourceReference": 0}), ("restart", {}), ("pause", {"threadId": 1}),
+    ("completions", {"text": "ti", "column": 3, "frameId": 1}), ("exceptionInfo", {"threadId": 1}),
+    ("disconnect", {"terminateDebuggee": True}), ("terminate", {}),
+)  # fmt: skip
+_Make = Callable[[Random], bytes]
+
+
+def _changed(texts: Sequence[str]) -> _Make:
+    return lambda rng: mutated(rng.choice(texts), rng, texts).encode("utf-8", "replace")
+
+
+def _script(rng: Random) -> bytes:
+    lines = [rng.choice(_SCRIPT) for _ in range(rng.randrange(1, 8))]
+    return mutated("\n".join(lines), rng, _SCRIPT).encode("utf-8", "replace")
+
+
+def _words(rng: Random) -> bytes:
+    lines = [words_of(line).decode() for line in _LINES]
+    text = rng.choice(lines)
+    if rng.random() < 0.5:  # a word of another command line
+        text = f"{text}\n{rng.choice(rng.choice(lines).split(chr(10)))}"
+    return mutated(text, rng, lines).encode("utf-8", "replace")
+
+
+def _bytes(seeds: Callable[[], Sequence[bytes]]) -> _Make:
+    return lambda rng: mutated_bytes(rng.choice(seeds()), rng)
+
+
+def _frames(rng: Random) -> bytes:
+    content = _requests(rng)
+    if rng.random() < 0.6:  # inside the messages, whose lengths stay right
+        body = mutated(content.decode("utf-8", "replace"), rng, [content.decode()])
+        parts = [p.partition("\r\n\r\n")[2] for p in body.split("Content-Length:")[1:]]
+        data = (p.encode("utf-8", "replace") for p in parts)
+        return b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(d), d) for d in data)
+    return mutated_bytes(content, rng)
+
+
+_MAKERS: dict[str, _Make] = {
+    "sidecar": _changed(_SIDECARS),
+    "chain": _changed(_CHAINS),
+    "npy": _bytes(_arrays),
+    "npz": _bytes(_archives),
+    "bin": _bytes(lambda: [bytes(256)]),
+    "onnx": _bytes(_models),
+    "mlir": _changed(_MLIR),
+    "task": _changed(_TASKS),
+    "words": _words,
+    "script": _script,
+    "frames": _frames,
+}
+
+
+def made(rng: Random) -> Case:
+    """Return a changed input of a kind chosen at random."""
+    kinds = [k for k in WEIGHTS if k != "onnx" or _models()]
+    kind = rng.choices(kinds, [WEIGHTS[k] for k in kinds])[0]
+    return Case(_MAKERS[kind](rng), kind)
+
+
+def read_case(path: Path) -> Case:
+    """Return the case that a file holds; its ending says the kind."""
+    kind = next(k for k, suffix in SUFFIXES.items() if suffix == path.suffix)
+    return Case(path.read_bytes(), kind)

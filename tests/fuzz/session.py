@@ -1,0 +1,173 @@
+"""A session of trying: which case, which commands, and what is counted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+from ptosim.ground.isa.rows import isa
+from tests.fuzz.case import Case, Finding
+from tests.fuzz.commands import EXECUTING, OTHER, entries, outcome, parsed
+from tests.fuzz.corpus import Seed
+from tests.fuzz.files import RUNNERS
+from tests.fuzz.generated import generated
+from tests.fuzz.kinds import SUFFIXES, made
+from tests.fuzz.limits import Memory, in_use
+from tests.fuzz.minimise import minimised
+from tests.fuzz.mutations import mutated, nudged, thinned
+
+EXECUTED = (0, 1, 4)
+LONG = 2500
+"""Characters of a text of which only some lines are kept, so that many are tried."""
+OTHER_FILES = 0.3
+"""Share of inputs that are no programs."""
+
+
+@dataclass
+class Session:
+    """What was tried and found so far. `patience` is the seconds for making one finding shorter."""
+
+    seeds: list[Seed]
+    rng: Random
+    out: Path
+    patience: float
+    programs: int = 0
+    parses: int = 0
+    executes: int = 0
+    inputs: Counter[str] = field(default_factory=Counter)
+    covered: set[str] = field(default_factory=set)
+    executed: set[str] = field(default_factory=set)
+    codes: Counter[tuple[str, int]] = field(default_factory=Counter)
+    found: dict[tuple[str, str], Finding] = field(default_factory=dict)
+    times: Counter[tuple[str, str]] = field(default_factory=Counter)
+    memory: Memory = field(default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        self._texts = [seed.text for seed in self.seeds]
+        self._lengths = [1 / (300 + min(len(seed.text), LONG)) for seed in self.seeds]
+        self._runs: dict[str, bool] = {}
+        self.work = self.out / "work"
+        self.work.mkdir(parents=True, exist_ok=True)
+
+    # -- cases ------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Try one more input."""
+        if self.rng.random() < OTHER_FILES:
+            self._other(made(self.rng))
+        else:
+            self._program(self._text())
+
+    def _text(self) -> Case:
+        """A changed program: a generated one, one of which most stay as they run, or any."""
+        rng, kind = self.rng, self.rng.random()
+        if kind < 0.2:
+            text, target = generated(rng)
+            change = nudged if rng.random() < 0.7 else mutated
+            return Case(change(text, rng, self._texts).encode("utf-8", "replace"), target=target)
+        seed = rng.choices(self.seeds, self._lengths)[0]
+        text = seed.text
+        if kind < 0.55:
+            text = nudged(text, rng, self._texts)
+        else:
+            if len(text) > LONG:
+                text = thinned(text, rng, LONG / len(text))
+            text = mutated(text, rng, self._texts)
+        entry = rng.choice(names) if len(names := entries(text)) > 1 else None
+        content = text.encode("utf-8", "replace")
+        return Case(content, "program", rng.choice(seed.targets), seed.compat, entry)
+
+    # -- trying -----------------------------------------------------------------------------------
+
+    def _program(self, case: Case) -> None:
+        """Run the commands on one text; those that execute only if the text is worth it."""
+        self.inputs["program"] += 1
+        self.programs += 1
+        names = self._note_operations(case.text)
+        verdict = self._run("check", case)
+        if names and self.rng.random() < 0.4:
+            self._run("fmt", case)
+        if verdict in (0, 1) or self.rng.random() < 0.02:
+            code = self._run(self.rng.choice(tuple(EXECUTING)), case)
+            self._run(self.rng.choice(tuple(OTHER)), case)
+            if code in EXECUTED:
+                self.executes += 1
+                self.executed |= names
+
+    def _other(self, case: Case) -> None:
+        self.inputs[case.kind] += 1
+        names = tuple(RUNNERS[case.kind])
+        self._run(self.rng.choice(names), case)
+
+    def _note_operations(self, text: str) -> set[str]:
+        try:
+            module = parsed(text)
+        except Exception:
+            return set()  # the check below tells
+        if module is None:
+            return set()
+        self.parses += 1
+        names = {op.name for op in module.walk()}
+        self.covered |= names
+        return names
+
+    def _run(self, command: str, case: Case) -> int | None:
+        self.memory.begin()
+        result = outcome(command, case, self.work)
+        peak = self.memory.exceeded()
+        if isinstance(result, int) and peak:
+            result = Finding(command, "memory", command, f"{peak / 2**20:.0f} MiB in use")
+        if isinstance(result, int):
+            self.codes[f"{case.kind}: {command}", result] += 1
+            return result
+        self.times[result.key] += 1
+        if result.key not in self.found:
+            self.found[result.key] = result
+            self._write(result, case)
+        return None
+
+    # -- findings ---------------------------------------------------------------------------------
+
+    def _write(self, finding: Finding, case: Case) -> None:
+        """Write a finding to files of its own: as it was found, then as short as it can be made."""
+
+        def is_same(content: bytes) -> bool:
+            again = outcome(finding.command, replace(case, content=content), self.work)
+            return isinstance(again, Finding) and again.key == finding.key
+
+        path = self.out / f"{len(self.found):03}{SUFFIXES[case.kind]}"
+        how = " ".join((finding.command, *case.words, *((case.entry,) if case.entry else ())))
+        told = f"{path}: {case.kind}: {how}: {finding.kind} at {finding.place}"
+        path.with_suffix(".found").write_bytes(case.content)
+        path.with_suffix(".txt").write_text(f"{told}\n{finding.told}", encoding="utf-8")
+        print(told, flush=True)
+        slow = finding.kind in ("Endless", "memory")
+        content = case.content if slow else minimised(case.content, is_same, self.patience)
+        path.write_bytes(content)
+
+    def report(self, seconds: float) -> None:
+        """Print the figures."""
+        with contextlib.suppress(OSError):
+            print("processor   ", *Path("/proc/loadavg").read_text().split()[:1])
+        known = set(isa().names())
+        count, share = sum(self.inputs.values()), 100 / max(self.programs, 1)
+        print(f"memory      {in_use('VmRSS:') / 2**20:.0f} MiB in use")
+        print(f"inputs      {count} in {seconds:.0f} s, {count / max(seconds, 1):.0f} a second")
+        kinds = (f"{kind} {number}" for kind, number in self.inputs.most_common())
+        print(f"            {', '.join(kinds)}")
+        print(f"parse       {self.parses * share:.1f} % of the programs")
+        print(f"execute     {self.executes * share:.1f} % of the programs")
+        print(
+            f"operations  {len(self.covered & known)} of {len(known)} in texts that parse, ", end=""
+        )
+        print(f"{len(self.executed & known)} in programs that were executed")
+        commands = sorted({name for name, _ in self.codes})
+        for command in commands:
+            codes = sorted((c, n) for (name, c), n in self.codes.items() if name == command)
+            print(f"{command:32} {', '.join(f'exit {c}: {n}' for c, n in codes)}")
+        print(f"findings    {len(self.found)}")
+        for key, times in self.times.most_common():
+            print(f"  {times:6} x {' at '.join(key)}")

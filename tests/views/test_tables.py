@@ -1,0 +1,145 @@
+"""Tables in 80 columns and more: which columns go, which never; numbers and names stay whole."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ptosim.views.console import text_console, text_of
+from ptosim.views.signs import confidence, verdict
+from ptosim.views.table import Table, table
+
+REPORTS = {
+    "run": "run @basics/softmax --target a5",
+    "run of several blocks": "run @cube/gemm_grid",
+    "run with a difference": "run @broken/overlapping_parameters",
+    "cost": "cost @cube/flash_attention",
+    "cost of one target": "cost @vmi/softmax --target a5",
+    "cost by line": "cost @quant/int8_asym --target a2a3 --by line",
+    "map": "map @quant/int8_asym",
+    "chain": "run --chain @model/mlp",
+    "diff": "diff @basics/vadd @basics/softmax",
+    "port": "port @basics/softmax --from a2a3 --to a5",
+    "targets": "targets",
+    "quant diff": "quant diff randn:f32:4x64",
+    "quant schemes": "quant schemes",
+    "quant explore": "quant explore randn:f32:8x64 --target a5",
+    "quant plan": "quant plan --src randint:i8:4x4 --weights randint:i8:4x4 --target a5",
+}
+WIDTHS = (80, 100, 140, None)
+"""Columns of the terminal; None is a pipe."""
+
+
+def shown(made: Table, width: int) -> list[str]:
+    console, buffer = text_console(width, color=False)
+    console.print(made, crop=False)
+    return [line for line in text_of(buffer, color=False).splitlines() if line.strip()]
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_fits_and_keeps_what_is_essential(cli, monkeypatch, name, width):
+    """Of every table that a command shows: the essential columns are there, no number and no word of
+    an essential cell is broken, and no line is longer than the screen."""
+    tables: list[tuple[Table, Table]] = []
+    fitted = Table.fitted
+
+    def watched(self: Table, room: int) -> Table:
+        tables.append((self, fitted(self, room)))
+        return tables[-1][1]
+
+    monkeypatch.setattr(Table, "fitted", watched)
+    if width is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", str(width))
+    out = cli(*REPORTS[name].split()).out
+    assert max(map(len, out.splitlines())) <= (width or 100)
+    assert tables
+    for whole, kept in tables:
+        assert set(kept.essential) <= set(kept.names)
+        assert set(whole.names) - set(kept.names) <= set(whole.drop)
+        assert not set(whole.drop) & set(whole.essential)
+        for at, column in enumerate(kept.columns):
+            if column.startswith(">") or kept.names[at] in kept.essential:
+                cells = {row[at].plain for row in kept.rows}
+                assert all(c.rstrip() in out for cell in cells for c in cell.split("\n"))
+
+
+COLUMNS = ("name", ">bytes", "verdict", "why")
+ROWS = [("%a_long_name", "1,234,567", "ok", "because of this and that"), ("%b", "8", "BAD", "so")]
+
+
+def test_cells_are_continued_at_blanks_and_the_widest_first():
+    made = table("", COLUMNS, ROWS, essential=["name", "verdict"])
+    assert shown(made, 60) == [
+        " name               bytes   verdict   why",
+        f" {'─' * 58}",
+        " %a_long_name   1,234,567   ok        because of this and",
+        "                                      that",
+        " %b                     8   BAD       so",
+    ]
+
+
+def test_columns_go_in_the_order_that_is_asked_for():
+    made = table("", COLUMNS, ROWS, essential=["name", "verdict"], drop=["why", "bytes"])
+    assert made.fitted(60).names == ["name", "bytes", "verdict", "why"]
+    assert made.fitted(45).names == ["name", "bytes", "verdict"]
+    assert made.fitted(30).names == ["name", "verdict"]
+    assert made.fitted(5).names == ["name", "verdict"]
+    assert "%a_long_name" in "\n".join(shown(made, 5)), (
+        "a name is never cut, even if it does not fit"
+    )
+
+
+def test_names_and_statuses_of_operations_have_room_on_a_screen():
+    from ptosim.cli.ops_command import _table
+    from ptosim.ground.isa.rows import isa
+
+    every = [d for d in map(isa().get, isa().names()) if d is not None]
+    made = _table(every)[0]
+    assert isinstance(made, Table)
+    lines = shown(made, 80)
+    assert max(map(len, lines)) <= 80
+    assert set(made.fitted(80).names) >= {"operation", "status a2a3", "status a5"}
+    assert all(any(line.split()[0] == d.mnemonic for line in lines) for d in every[:50])
+
+
+def test_of_very_many_rows_the_rest_is_counted_whole():
+    made = table("", ("n", ">x"), [(str(i), i) for i in range(9)], shown=2)
+    assert shown(made, 80)[-1].strip() == "… and 7 more"
+
+
+def test_signs_are_beside_colours():
+    assert (verdict(True, "ok").plain, verdict(False, "DIFFERS").plain) == ("✓ ok", "✗ DIFFERS")
+    assert confidence("assumed").plain == "? assumed"
+    assert confidence("measured").plain == "measured"
+
+
+def test_equal_cores_are_one_line(cli):
+    """Two blocks with two vector cores each that do the same at the same time."""
+    out = cli(
+        "cost", "@cube/flash_attention", "--target", "a5", "--view", "pipes", "--view", "timeline"
+    ).out
+    rows = [line for line in out.splitlines() if "AIV" in line]
+    assert len(rows) == 4  # V and MTE3, in both tables
+    assert all(re.match(r" blocks 0-1 AIV0-1 ", line) for line in rows)
+
+
+@pytest.mark.parametrize(
+    ("names", "joined"),
+    [
+        (["block 0 AIC"], "block 0 AIC"),
+        ([f"block {i} AIC" for i in range(24)], "blocks 0-23 AIC"),
+        (["block 0 AIV0", "block 0 AIV1"], "block 0 AIV0-1"),
+        (["block 0 core", "block 2 core", "block 3 core"], "blocks 0, 2-3 core"),
+        (["rank 0 block 0 AIC", "rank 1 block 0 AIC"], "rank 0 block 0 AIC, rank 1 block 0 AIC"),
+        (["block 0 AIV0", "block 1 AIV0", "block 1 AIV1"], "blocks 0-1 AIV0, block 1 AIV1"),
+    ],
+)
+def test_names_of_equal_cores(names, joined):
+    from ptosim.timing.report.alike import joined_names
+
+    assert joined_names(names) == joined
