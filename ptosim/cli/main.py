@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ptosim.cli import assembler, streams
-from ptosim.cli.options import add_limits, limits_of
-from ptosim.cli.signals import OverLimit, Terminated, orderly
+from ptosim.cli.options import NO_CACHE, add_cache, add_limits, limits_of
+from ptosim.cli.signals import Terminated, orderly
 from ptosim.cli.terminal import Terminal
 from ptosim.ground import collector
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
@@ -106,13 +106,10 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     lasts = options.command in LASTING or getattr(options, "watch", False)
     if lasts or limits == Limits():
         return command.run(options, terminal)
-    from ptosim.cli.alarm import in_force
+    from ptosim.ground.alarm import in_force
 
-    try:
-        with in_force(limits):
-            return command.run(options, terminal)
-    except OverLimit as over:
-        raise over.reached from None
+    with in_force(limits):
+        return command.run(options, terminal)
 
 
 def understands(argv: Sequence[str]) -> bool:
@@ -168,6 +165,8 @@ def _similar(word: str, known: Sequence[str]) -> str:
 
 
 def _parser(argv: Sequence[str]) -> _Parser:
+    if NO_CACHE in argv:  # loading a command reads tables already
+        os.environ["PTOSIM_CACHE_DIR"] = ""
     parser = _Parser(
         prog="ptosim",
         description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend).",
@@ -191,6 +190,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
             _command(name).configure(sub)
             if name != "quant":  # has commands of its own
                 add_limits(sub)
+                add_cache(sub)
             parser.known = list(sub._option_string_actions)
     return parser
 
