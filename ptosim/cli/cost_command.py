@@ -116,10 +116,19 @@ def _text(report: _Report, terminal: Terminal) -> str:
     return terminal.render(cost_tables.renderables(report.timed, views, by, report.what_if, width))
 
 
+def _page(report: _Report) -> str:
+    from ptosim.cli.paging import cost_page
+
+    asked = launching.each_target(report.options, every=True)
+    args = [c.arguments() for c in asked if str(c.target) not in report.rejected]
+    return cost_page(report.options, report.timed, report.rejected, args)
+
+
 FORMATS: Formats[_Report] = {
     "text": _text,
     "json": data(lambda r: cost_data.to_json(r.timed, r.rejected, r.what_if)),
     "csv": text(lambda r: cost_data.to_csv([report for _, report in r.timed])),
+    "html": text(_page),
 }
 
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "map": "what is where in the memories on chip, and when",
+    "report": "everything about a program as one HTML page",
     "diff": "two programs: findings, values, budget, cycles",
     "port": "one program on two targets: what changes",
     "expand": "a program with its tile operations written as vector instructions",
@@ -71,6 +72,7 @@ def main(argv: Sequence[str]) -> int:
     if not getattr(options, "command", None):
         parser.print_help()
         return 2
+    options.argv = list(argv)
     terminal = Terminal(options)
     try:
         wanted_threads()

@@ -46,16 +46,23 @@ def renderables(
             Text("printed by the program:", style="bold"),
             Text("".join(result.prints)),
         ]
-    parts.append(_arrays("outputs", result.outputs))
+    parts += values(result, comparisons, dumps)
+    if result.cost is not None:
+        parts += [Text(), *cost_tables.brief(result.cost)]
+    return parts
+
+
+def values(
+    result: Result, comparisons: Sequence[Comparison], dumps: Sequence[Dump] = ()
+) -> list[Part]:
+    """Return outputs, dumps, and how they compare with what was expected."""
+    parts: list[Part] = [_arrays("outputs", result.outputs)]
     parts += map(Text, _partly_made(result.outputs))
     if dumps:
         parts.append(_arrays("dumps", {_dump_name(d): d.array for d in dumps}))
     if comparisons:
         parts.append(_comparisons(comparisons))
-    parts.append(Text(f"{result.executed} instructions executed"))
-    if result.cost is not None:
-        parts += [Text(), *cost_tables.brief(result.cost)]
-    return parts
+    return [*parts, Text(f"{result.executed} instructions executed")]
 
 
 def _dump_name(dump: Dump) -> str:
