@@ -33,6 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cost")
     launching.add_inputs(group, "time")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
+    group.add_argument(
+        "--each-block", action="store_true", help="time every block, also those that do the same"
+    )
     group.add_argument("--ranks", type=int, metavar="N", help="devices to launch, in one memory")
     group.add_argument(
         "--view",
@@ -58,7 +61,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     rejected: dict[str, ProgramError] = {}
     for choices in asked:
         try:
-            timed.append(_time(choices, what_if, options.costs))
+            timed.append(_time(choices, what_if, options))
         except ProgramError as problem:
             if len(asked) == 1:
                 raise
@@ -72,13 +75,14 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     return max((problem.exit_code for problem in rejected.values()), default=0)
 
 
-def _time(choices: Choices, what_if: dict[str, float], costs: str | None) -> Timed:
+def _time(choices: Choices, what_if: dict[str, float], options: argparse.Namespace) -> Timed:
     program = choices.program()
     report = program.cost(
         entry=choices.entry,
         args=choices.arguments(),
         what_if=what_if,
-        costs=costs,
+        costs=options.costs,
+        each_block=options.each_block,
         **choices.run_options("block_num", "ranks", "max_instructions"),
     )
     return program, report
@@ -113,15 +117,25 @@ def _text(report: _Report, terminal: Terminal) -> str:
     by = report.options.by
     views = report.options.view or ([] if by else list(cost_tables.DEFAULT_VIEWS))
     width = terminal.width()
-    return terminal.render(cost_tables.renderables(report.timed, views, by, report.what_if, width))
+    codes = _codes(report)
+    parts = cost_tables.renderables(report.timed, views, by, report.what_if, width, codes)
+    return terminal.render(parts)
+
+
+def _codes(report: _Report) -> dict[str, str]:
+    """The code of the first finding of each target that rejects the program."""
+    return {target: found.diagnostics[0].code for target, found in report.rejected.items()}
 
 
 def _page(report: _Report) -> str:
     from ptosim.cli.paging import cost_page
+    from ptosim.timing.report.chains import chains
+    from ptosim.views.cast_chains import page_section
 
     asked = launching.each_target(report.options, every=True)
     args = [c.arguments() for c in asked if str(c.target) not in report.rejected]
-    return cost_page(report.options, report.timed, report.rejected, args)
+    cast = page_section(chains([r for _, r in report.timed]), _codes(report))
+    return cost_page(report.options, report.timed, report.rejected, args, [cast])
 
 
 FORMATS: Formats[_Report] = {

@@ -1,4 +1,4 @@
-"""`ptosim explain CODE|SWITCH|"pasted error"`"""
+"""`ptosim explain CODE|SWITCH|STAGE|"pasted error"`"""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.diagnostics.device_errors import DeviceError
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.profiles import SwitchDef, switches
+from ptosim.ground.isa.stages import TARGETS, stage_text, stage_texts
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,13 +23,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "topic",
         nargs="*",
         metavar="CODE",
-        help="a diagnostic code, a switch name, or an error line of a board",
+        help="a diagnostic code, a switch, a stage of a cast chain, or an error line of a board",
     )
     shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
-    """Print the long text of a code or switch; without one, list them."""
+    """Print the long text of a code, switch or stage; without one, list them."""
     topic = " ".join(options.topic).strip()
     terminal.report(_told(topic) if topic else _every())
     return 0
@@ -46,16 +47,17 @@ FORMATS: Formats[_Told] = {"text": text(lambda told: told.text), "json": data(la
 
 def _told(topic: str) -> _Told:
     """What a code, a switch or a pasted error means. Raises UsageError for anything else."""
-    told = _entry(topic) or _device_error(topic)
+    told = _entry(topic) or _stage(topic) or _device_error(topic)
     if told is not None:
         return told
     codes, known = catalog(), switches()
     close = [
         *difflib.get_close_matches(topic.upper(), codes, n=1),
         *difflib.get_close_matches(topic, known, n=1),
+        *difflib.get_close_matches(topic, [n for s in stage_texts() for n in s.names], n=1),
     ]
     raise UsageError(
-        f"`{topic}` is neither a diagnostic code nor a switch",
+        f"`{topic}` is neither a diagnostic code nor a switch nor a stage of a cast chain",
         help=f"did you mean `{close[0]}`?" if close else "`ptosim explain` lists all of them",
     )
 
@@ -71,6 +73,26 @@ def _entry(topic: str) -> _Told | None:
     if code in codes:
         return _Told(codes[code].text(code), {"code": code, **codes[code].to_dict()})
     return _switch(topic, known[topic]) if topic in known else None
+
+
+def _stage(topic: str) -> _Told | None:
+    """What a stage of a cast chain is; None if there is none of that name."""
+    found = stage_text(topic)
+    if found is None:
+        return None
+    lines = [f"{' or '.join(found.names)}: a stage of cast chains", ""]
+    lines += textwrap.wrap(f"{found.what[0].upper()}{found.what[1:]}.", 88)
+    for target, side in found.sides.items():
+        lines += ["", f"On {target}:"]
+        for label, text_ in (("waits for", side.waits), ("why", side.why), ("from", side.source)):
+            body = textwrap.wrap(text_, 74)
+            lines += [f"  {label:10}{body[0]}", *(f"{'':12}{line}" for line in body[1:])]
+    missing = [t for t in TARGETS if t not in found.sides]
+    lines += ["", *(f"{t} has no such stage." for t in missing)]
+    lines += ["`ptosim cost FILE --view chain` shows what it costs in a program.", ""]
+    sides = {target: side._asdict() for target, side in found.sides.items()}
+    fields = {"stage": found.names[0], "names": found.names, "what": found.what, "targets": sides}
+    return _Told("\n".join(lines), fields)
 
 
 def _device_error(topic: str) -> _Told | None:
@@ -102,7 +124,13 @@ def _every() -> _Told:
     codes, known = catalog(), switches()
     lines = [f"{c}  {e.severity:8}{e.origin:10}{e.title}" for c, e in sorted(codes.items())]
     lines += ["", "switches:", *(f"  {name} = {'|'.join(s.values)}" for name, s in known.items())]
-    fields = {"codes": {c: e.title for c, e in codes.items()}, "switches": list(known)}
+    stages = [name for s in stage_texts() for name in s.names]
+    lines += ["", "stages of cast chains:", *(f"  {name}" for name in stages)]
+    fields = {
+        "codes": {c: e.title for c, e in codes.items()},
+        "switches": list(known),
+        "stages": stages,
+    }
     return _Told("\n".join(lines) + "\n", fields)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from ptosim.cli import assembler, streams
-from ptosim.cli.options import add_limits, limits_of
+from ptosim.cli.options import NO_CACHE, add_cache, add_limits, limits_of
 from ptosim.cli.signals import OverLimit, Terminated, orderly
 from ptosim.cli.terminal import Terminal
 from ptosim.ground import collector
@@ -39,6 +40,7 @@ COMMANDS = {
     "explain": "the long text of a diagnostic code or a switch; what a board's error means",
     "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",
     "stats": "ranges of the values of a run, and the quantised types that they suggest",
+    "serve": "commands for other programs and for PTOSIM_SERVER, without start-up",
     "selftest": "check this installation: shipped programs, data files, speed",
     "help": "the manual: its pages, and what is known of a code, a switch or an operation",
 }
@@ -46,7 +48,7 @@ EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
 # Commands that go on until the user ends them: their limits hold for each thing that they are told.
-LASTING = ("debug", "dap")
+LASTING = ("debug", "dap", "serve")
 
 _EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values differ; 2 usage;
 3 program rejected; 4 run stopped (trap, deadlock, out of bounds); 5 unsupported; 6 limit
@@ -115,6 +117,15 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
         raise over.reached from None
 
 
+def understands(argv: Sequence[str]) -> bool:
+    """True if a command line is well formed and asks for a command (not for help)."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            return bool(getattr(_parser(argv).options(argv), "command", None))
+        except SystemExit:
+            return False
+
+
 class _Parser(argparse.ArgumentParser):
     """Says of a command or an option that it does not know which one is meant."""
 
@@ -159,6 +170,8 @@ def _similar(word: str, known: Sequence[str]) -> str:
 
 
 def _parser(argv: Sequence[str]) -> _Parser:
+    if NO_CACHE in argv:  # loading a command reads tables already
+        os.environ["PTOSIM_CACHE_DIR"] = ""
     parser = _Parser(
         prog="ptosim",
         description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend).",
@@ -168,7 +181,10 @@ def _parser(argv: Sequence[str]) -> _Parser:
     parser.add_argument("--version", action="version", version=f"ptosim {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     chosen = next((a for a in argv if a in COMMANDS), None)
-    for name, summary in COMMANDS.items():
+    # A line that begins with a command needs no other: making all of them takes as long as a check.
+    wanted = [chosen] if chosen is not None and argv[0] == chosen else COMMANDS
+    for name in wanted:
+        summary = COMMANDS[name]
         sub = commands.add_parser(
             name,
             help=summary,
@@ -179,6 +195,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
             _command(name).configure(sub)
             if name != "quant":  # has commands of its own
                 add_limits(sub)
+                add_cache(sub)
             parser.known = list(sub._option_string_actions)
     return parser
 

@@ -12,6 +12,7 @@ from ptosim.ground.isa.dates import DATES, DEFAULT_DATE
 from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits
 from ptosim.passes.targets import check_target_word
 
+NO_CACHE = "--no-cache"
 _UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
 
@@ -98,6 +99,13 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         "--max-memory", type=_bytes, metavar="SIZE",
         help="stop before more memory is taken: bytes, or 512M, 4G",
     )  # fmt: skip
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Option that leaves the cache alone; `main` looks for it before anything is read."""
+    parser.add_argument(
+        NO_CACHE, action="store_true", help="neither read nor write the cache of the ISA's tables"
+    )
 
 
 def limits_of(options: argparse.Namespace) -> Limits:

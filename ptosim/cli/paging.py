@@ -59,8 +59,10 @@ def cost_page(
     found: Sequence[tuple[LoadedProgram, CostReport]],
     rejected: Mapping[str, ProgramError],
     args: Sequence[Mapping[str, Any]],
+    sections: Sequence[str] = (),
 ) -> str:
-    """Return the page of a cost report; `args` are those of each program."""
+    """Return the page of a cost report; `args` are those of each program, `sections` further parts
+    of the page."""
     from ptosim.views.report.page import report_page
 
     findings: list[Diagnostic] = [d for p in rejected.values() for d in p.diagnostics]
@@ -73,5 +75,6 @@ def cost_page(
         findings,
         timed=[timed(*pair, given) for pair, given in zip(found, args, strict=True)],
         rejected=dict(rejected),
+        sections=list(sections),
     )
     return report_page(contents)

@@ -20,7 +20,9 @@ from ptosim.run.compare import Comparison, compare
 from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result
 from ptosim.run.sources import open_source
+from ptosim.timing.report.chains import chains
 from ptosim.views import cost_data, run_report
+from ptosim.views.cast_chains import page_section
 from ptosim.views.header import header, header_line
 from ptosim.views.report.contents import Contents, Ran
 from ptosim.views.report.page import report_page
@@ -74,6 +76,9 @@ class _Gathering:
             except ProgramError as problem:
                 self.contents.rejected[str(choices.target or "the target")] = problem
                 self._add(problem.diagnostics)
+        reports = [t.cost for t in self.contents.timed]
+        codes = {name: p.diagnostics[0].code for name, p in self.contents.rejected.items()}
+        self.contents.sections.append(page_section(chains(reports), codes))
         targets = ", ".join([*(t.cost.label for t in self.contents.timed), *self.contents.rejected])
         self.contents.title = f"{self.entry or self.options.file} on {targets}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
-from ptosim.run.costing import bridge_of, report_of
+from ptosim.run.blocks import all_blocks, blocks_to_time
+from ptosim.run.costing import bridge_of, in_waves, report_of
 from ptosim.run.extents import Needed
 from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
 from ptosim.run.symbolic import SymbolicLaunch
 from ptosim.run.what_if import Costs, changed_table
+from ptosim.timing.chip import Blocks
 from ptosim.timing.report.totals import CostReport
 
 
@@ -37,12 +40,28 @@ class TimedLaunch(SymbolicLaunch):
     depth = Depth.SHAPES
 
     figures: tuple[CostTable, int]
+    each: bool = False
+    """Time every block, also of those that do the same."""
+    active: int | None = None
+    """Blocks that run at the same time as one that is timed for all; None: as many as can."""
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The blocks, and whether one is timed for all."""
+        return all_blocks(self, "as asked for") if self.each else blocks_to_time(self)
+
+    def _block_count(self) -> int:
+        return self.blocks.timed
 
     def start(self, observers: Sequence[Observer] = ()) -> None:
         """Make the engine; nothing is executed yet."""
+        copies = 1
+        if self.blocks.is_one_for_all:
+            copies = self.blocks.at_once if self.active is None else self.active
         self.engine = TimedSymbolicEngine(
-            *self.parts(), observers, timing=bridge_of(self, *self.figures)
+            *self.parts(), observers, timing=bridge_of(self, *self.figures, copies)
         )
+        in_waves(self, self.blocks)
 
     def _not_given(self, value: Value) -> Unknown:
         return Unknown(f"the scalar argument `{value.name}`", value.name)
@@ -78,24 +97,42 @@ def cost_of(
     options: RunOptions,
     what_if: Mapping[str, float] | None = None,
     costs: Costs = None,
+    *,
+    each_block: bool = False,
 ) -> CostReport:
     """Return what an entry costs; see `Program.cost`. Where data decide its path and every array is
     given, it is run on them. Raises Trap for a deadlock, UsageError for a scalar that is needed and
     not known, InternalError if time stops where the program goes on."""
     figures = changed_table(front.chip, what_if or {}, costs)
-    launch = TimedLaunch(front, profile, options, figures).prepare(entry, args)
-    launch.start()
+    launch = TimedLaunch(front, profile, options, figures, each_block).prepare(entry, args)
     try:
-        launch.engine.run(options.most_instructions)
+        _execute(launch)
     except Undecided as open_:
         if open_.unknown.argument or not _has_arrays(launch, args):
             raise _asked(open_) from open_
         return _on_values(ValuedLaunch(front, profile, options, figures), entry, args)
-    report = report_of(launch)
+    report = report_of(launch, launch.blocks, _last_wave(launch, entry, args))
     stuck = ", ".join(core.name for core in report.model.stuck())
     if stuck:
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
     return report
+
+
+def _execute(launch: TimedLaunch) -> TimedLaunch:
+    launch.start()
+    launch.engine.run(launch.options.most_instructions)
+    return launch
+
+
+def _last_wave(launch: TimedLaunch, entry: str, args: Args) -> int | None:
+    """Return the cycles of a last wave of fewer blocks, which have more bandwidth each; None where
+    it is like the others."""
+    blocks = launch.blocks
+    rest = blocks.count % blocks.at_once
+    if not blocks.is_one_for_all or not rest or not report_of(launch).model.shares:
+        return None
+    last = TimedLaunch(launch.front, launch.profile, launch.options, launch.figures, False, rest)
+    return report_of(_execute(last.prepare(entry, args))).span
 
 
 def _has_arrays(launch: Launch, args: Args) -> bool:

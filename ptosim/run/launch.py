@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -44,6 +45,7 @@ from ptosim.sanitize.monitor import Monitor
 
 if TYPE_CHECKING:
     from ptosim.engine.timed.timing_bridge import TimingBridge
+    from ptosim.timing.chip import Blocks
     from ptosim.timing.report.totals import CostReport
 
 
@@ -64,6 +66,7 @@ class Launch(ArgumentBinding):
     function: Function = field(init=False)
     launched: Sequence[Function] = field(init=False)
     roles: Sequence[CoreRole] = field(init=False)
+    functions: Sequence[Function] = field(init=False)
     placement: Placement = field(init=False)
     machine: Machine = field(init=False)
     program: DecodedProgram = field(init=False)
@@ -90,6 +93,7 @@ class Launch(ArgumentBinding):
             self.sink.extend(known.findings)
             self._reject_errors()
         self.launched, self.roles, self.placement = known.launched, known.roles, known.placement
+        self.functions = known.reached
         parts = (self.resolved, self.placement, self.machine, self.profile, self._warn, self.sink)
         self.program = Decoder(*parts, self.depth).run(self.launched)
         self._refuse_unsupported()
@@ -151,11 +155,15 @@ class Launch(ArgumentBinding):
         options = self.options
         for rank in range(options.ranks):
             current().look()
-            for block in range(options.block_num):
+            for block in range(self._block_count()):
                 cluster = Cluster(block, rank=rank, has_ranks=options.ranks > 1)
                 self.machine.clusters.append(cluster)
                 for role in self.roles:
                     self.machine.cores.append(self._make_core(cluster, role))
+
+    def _block_count(self) -> int:
+        """Return how many blocks there are to execute."""
+        return self.options.block_num
 
     def _make_core(self, cluster: Cluster, role: CoreRole) -> Core:
         options = self.options
@@ -212,6 +220,10 @@ class Launch(ArgumentBinding):
     def run(self, observers: Sequence[Any] = ()) -> results.Result:
         """Execute and collect."""
         self.start(observers)
+        if self.is_timed:
+            from ptosim.run.costing import in_waves
+
+            in_waves(self, self.blocks)
         monitor = self.sanitizers()
         try:
             self.engine.run(self.options.most_instructions)
@@ -238,7 +250,14 @@ class Launch(ArgumentBinding):
             return None
         from ptosim.run.costing import report_of
 
-        return report_of(self)
+        return report_of(self, self.blocks)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """How the blocks share the cores of the chip: all of them are executed and timed."""
+        from ptosim.run.blocks import all_blocks
+
+        return all_blocks(self)
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""

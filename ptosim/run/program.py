@@ -185,10 +185,12 @@ class LoadedProgram:
         max_memory: int | None = None,
         ranks: int = 1,
         costs: Costs = None,
+        each_block: bool = False,
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
         count or a shape are needed. `what_if` changes figures of the target by name; `costs` is a
-        file of a board's own figures (`ptosim calibrate`).
+        file of a board's own figures (`ptosim calibrate`). Of blocks that do the same one is timed
+        for all, unless `each_block` is to be seen.
 
         Raises UsageError for an argument that is needed and not given, or an unknown figure,
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError beyond
@@ -200,7 +202,10 @@ class LoadedProgram:
         with within(Limits(max_instructions, max_seconds, max_memory)):
             program = self.on_target(target)
             name = program.entry(entry)
-            return cost_of(program.front, program.profile, name, args, options, what_if, costs)
+            return cost_of(
+                program.front, program.profile, name, args, options, what_if, costs,
+                each_block=each_block,
+            )  # fmt: skip
 
     def on_target(self, target: str | None) -> Self:
         """Return the program for a target: itself, or checked anew. Raises ProgramError if the

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from rich.text import Text
 
 from ptosim.ground.isa.costs import error_of
 from ptosim.run.program import LoadedProgram
-from ptosim.timing.report.alike import by_core
+from ptosim.timing.report.alike import by_core, of_all
+from ptosim.timing.report.chains import chains
 from ptosim.timing.report.totals import CostReport, PipeUse, Use
+from ptosim.views import cast_chains
 from ptosim.views.cost_pictures import hints, roofline, timeline
 from ptosim.views.header import heading
 from ptosim.views.signs import confidence
@@ -18,10 +21,20 @@ from ptosim.views.table import SHOWN, Part, Table, table
 from ptosim.views.vector_tables import logical, regions
 
 VIEWS = (
-    "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline", "hints",
-    "vector",
+    "chain", "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline",
+    "hints", "vector",
 )  # fmt: skip
-DEFAULT_VIEWS = ("summary", "ops", "stages", "pipes", "timeline", "path", "roofline", "hints")
+DEFAULT_VIEWS = (
+    "chain",
+    "summary",
+    "ops",
+    "stages",
+    "pipes",
+    "timeline",
+    "path",
+    "roofline",
+    "hints",
+)
 BY = ("stage", "op", "line", "loop", "pipe")
 _VIEW_OF_BY = {"stage": "stages", "op": "ops", "line": "lines", "loop": "loops", "pipe": "pipes"}
 
@@ -30,9 +43,15 @@ Timed = Sequence[tuple[LoadedProgram, CostReport]]
 
 
 def renderables(
-    timed: Timed, views: Sequence[str], by: str | None, what_if: Mapping[str, float], width: int
+    timed: Timed,
+    views: Sequence[str],
+    by: str | None,
+    what_if: Mapping[str, float],
+    width: int,
+    rejected: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Part]:
-    """Return the parts of the report that are asked for, for so many columns."""
+    """Return the parts of the report that are asked for, for so many columns; `rejected` has the
+    code by which a target refuses the program."""
     parts: list[Part] = [heading(program, report.entry) for program, report in timed]
     if what_if:
         changed = ", ".join(f"{k}={v:g}" for k, v in what_if.items())
@@ -40,6 +59,8 @@ def renderables(
     parts += [Text(f"figures: {r.table.overlay.title}") for _, r in timed if r.table.overlay]
     wanted = [*views, *([_VIEW_OF_BY[by]] if by else [])]
     reports = [report for _, report in timed]
+    if "chain" in wanted:
+        parts += cast_chains.renderables(chains(reports), width, rejected)
     if "summary" in wanted:
         parts += summary(reports)
     if "ops" in wanted and len(reports) > 1:
@@ -73,11 +94,22 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
     parts: list[Part] = [table("cost", columns, cells, essential=[""])]
     if any(report.on_values for report in reports):
         parts.append(Text("data decide its path: timed on the values that its arguments have"))
+    parts += [Text(_blocks(r)) for r in reports if r.blocks.count > 1]
     for report in reports:
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
             parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
     return parts
+
+
+def _blocks(report: CostReport) -> str:
+    """How the blocks share the chip, and which of them were timed."""
+    b = report.blocks
+    waves = "1 wave" if b.waves == 1 else f"{b.waves:,} waves"
+    said = f"{report.label}: {b.count:,} blocks, {b.at_once} at a time: {waves}"
+    if b.is_one_for_all:
+        return f"{said}; they do the same: one was timed, and the tables are of one"
+    return f"{said}; each was timed" + (f": {b.differ}" if b.differ else "")
 
 
 def _error(report: CostReport) -> str:
@@ -185,7 +217,7 @@ def pipes(report: CostReport, suffix: str) -> Table:
     """Return the pipes of each core, equal cores in one row: cycles at work, and what they wait
     for."""
     alike = by_core(report.pipes, lambda use: use.core, _without_core)
-    rows = [(name, *pipe_row(use)[1:]) for name, use in alike]
+    rows = [(of_all(report, name), *pipe_row(use)[1:]) for name, use in alike]
     return table(
         f"pipes{suffix}", PIPE_COLUMNS, rows, essential=["core", "pipe"], drop=PIPE_DROP,
         shown=SHOWN,
@@ -199,7 +231,7 @@ def _without_core(use: PipeUse) -> tuple[object, ...]:
 def path(report: CostReport, suffix: str) -> Table:
     """The critical path, joined by instruction, dearest first."""
     columns = ("operation", ">line", "pipe", ">times", ">cycles", ">share")
-    total = max(report.cycles, 1)
+    total = max(report.span, 1)
     rows = [
         (r.op, r.line or "", r.pipe, f"{r.count:,}", f"{r.cycles:,}", f"{r.cycles / total:.1%}")
         for r in report.path_shares

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ptosim.ground.isa.costs import cost_table
-from tests.accuracy import cross, kernels, monotone, statistics, stored
+from tests.accuracy import cross, fit_rows, kernels, monotone, statistics, stored
 from tests.accuracy.attention import Attention
 from tests.accuracy.kernels import Kernel
 from tests.accuracy.statistics import Errors
@@ -49,6 +49,8 @@ def singles(by_family: bool) -> Table:
         groups = statistics.families(target) if by_family else statistics.classes(target)
         for name, chosen in groups.items():
             add(made, statistics.errors(f"  {target} {name}", chosen))
+    for row in fit_rows.scores()[: None if by_family else 1]:
+        add(made, row)
     add(
         made, statistics.errors("a5, conversions to and from 8 and 4 bits", statistics.narrow("a5"))
     )
@@ -61,16 +63,21 @@ def left_out(by_family: bool) -> Table:
                  "mean", "median", "worst", "worst point")  # fmt: skip
     for target in TARGETS:
         found = cross.families_left_out(target)
-        add(made, cross.pooled(target, found))
+        add(made, cross.pooled(f"{target},", found))
         if target == "a5":
             narrow = {n: e for n, e in found.items() if any(w in n for w in statistics.NARROW)}
-            add(made, cross.pooled("a5, conversions to and from 8 and 4 bits", narrow))
+            add(made, cross.pooled("a5, conversions to and from 8 and 4 bits:", narrow))
         for name, row in found.items():
             if isinstance(row, str):
                 made.add_row(f"  {name}", "", "", "", "", f"only it tells {row}")
             elif by_family:
                 add(made, row)
         add(made, cross.shapes_left_out(target))
+    lines = cross.families_left_out("a2a3", on_line=True)
+    add(made, cross.pooled("a2a3, fitted table:", lines))
+    for row in lines.values():
+        if by_family and not isinstance(row, str):
+            add(made, row)
     return made
 
 

@@ -13,9 +13,10 @@ from functools import cache
 
 import numpy as np
 
-from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.ground.isa.costs import CostTable, cost_entries, cost_table
+from tests.accuracy import fit_rows
 from tests.accuracy.points import Point
-from tests.accuracy.statistics import Errors, errors, families, of_target
+from tests.accuracy.statistics import Errors, errors, grouped, of_target
 
 FACTORS = (0.8, 0.9, 0.95, 0.98, 1.02, 1.05, 1.1, 1.25)
 ROUNDS = 6
@@ -31,7 +32,7 @@ change without two of them."""
 ELSEWHERE: Mapping[tuple[str, str], float] = {
     # a broadcast and a division: the board's 1 r + 24 (vector_dup) and 4.03 r + 31 (vdiv)
     ("a2a3", "instruction.vdivs.start"): 55,
-    # the cost model's table of conversions, and the board's comment
+    # the board's comment
     ("a2a3", "instruction.vconv.start"): 27,
     # twice the bits, twice the time: one from the other
     ("a5", "instruction.vdivx.busy16"): 346.5,
@@ -51,10 +52,17 @@ def value_of(table: CostTable, key: str) -> float:
 
 
 @cache
+def taught(target: str) -> list[Point]:
+    """Return all points that figures are fitted to: profiled ones, then those of fitted lines."""
+    lines = fit_rows.points(fit_rows.TAUGHT) if target == "a2a3" else []
+    return [*of_target(target), *lines]
+
+
+@cache
 def touched(target: str) -> dict[str, frozenset[int]]:
     """Return which points (by position) depend on each fitted number; numbers that none depends on
     are left out."""
-    table, points = cost_table(target), of_target(target)
+    table, points = cost_table(target), taught(target)
     plain = [p.predicted(table).cycles for p in points]
     found: dict[str, frozenset[int]] = {}
     for key in fitted_keys(table):
@@ -71,18 +79,18 @@ def touched(target: str) -> dict[str, frozenset[int]]:
 def fitted(target: str, table: CostTable, keys: Iterable[str], chosen: frozenset[int]) -> CostTable:
     """Return the table with some numbers fitted to some points: each number in turn takes the best
     of a few factors while the sum of the relative errors gets smaller."""
-    points, depends = of_target(target), touched(target)
+    points, depends = taught(target), touched(target)
     keys = list(keys)
     for key in keys:
         table = table.changed(key, value_of(table, key) * START)
-    known = {i: abs(points[i].error(table)) for i in chosen}
+    known = {i: _wrong(points[i], table) for i in chosen}
     for _ in range(ROUNDS):
         before = sum(known.values())
         for key in keys:
             mine = depends[key] & chosen
             for factor in FACTORS:
                 tried = table.changed(key, value_of(table, key) * factor)
-                found = {i: abs(points[i].error(tried)) for i in mine}
+                found = {i: _wrong(points[i], tried) for i in mine}
                 if sum(found.values()) < sum(known[i] for i in mine):
                     known.update(found)
                     table = tried
@@ -91,10 +99,15 @@ def fitted(target: str, table: CostTable, keys: Iterable[str], chosen: frozenset
     return table
 
 
-def without(target: str, *left_out: str) -> Errors | str:
+def _wrong(point: Point, table: CostTable) -> float:
+    return abs(point.error(table)) * point.weight
+
+
+def without(target: str, *left_out: str, on_line: bool = False) -> Errors | str:
     """Return the errors of families with the fitted numbers that they depend on found without them;
-    the names of those that nothing else tells if there are any."""
-    points, table = of_target(target), cost_table(target)
+    the names of those that nothing else tells if there are any. The errors are those of profiled
+    points, or of points on fitted lines."""
+    points, table = taught(target), cost_table(target)
     mine = frozenset(i for i, p in enumerate(points) if p.family in left_out)
     keys, teachers, alone = [], set(), []
     for key, numbers in touched(target).items():
@@ -111,7 +124,8 @@ def without(target: str, *left_out: str) -> Errors | str:
             table = table.changed(key, other)
     if alone:
         return ", ".join(alone)
-    return errors(" and ".join(left_out), [points[i] for i in sorted(mine)],
+    judged = [points[i] for i in sorted(mine) if points[i].on_line == on_line]
+    return errors(" and ".join(left_out), judged,
                   fitted(target, table, keys, frozenset(teachers)))  # fmt: skip
 
 
@@ -128,14 +142,29 @@ def _fallback(target: str, key: str) -> float | None:
     return siblings[0][number] if siblings else None
 
 
-def families_left_out(target: str) -> dict[str, Errors | str]:
-    """Return `without` of every family."""
-    return {name: without(target, name) for name in families(target)}
+@cache
+def families_left_out(target: str, *, on_line: bool = False) -> dict[str, Errors | str]:
+    """Return `without` of every family that has such points."""
+    names = grouped(p for p in taught(target) if p.on_line == on_line)
+    return {name: without(target, name, on_line=on_line) for name in names}
+
+
+def spreads(target: str) -> dict[str, float]:
+    """Return, for each class of operations and for `all`, what 90 % of its points are within if
+    their family is left out of the fit; points of both tables count."""
+    found: dict[str, list[float]] = {"all": []}
+    classes = {p.family: cost_entries()[p.shape.mnemonic].class_.name for p in taught(target)}
+    for on_line in (False, True) if target == "a2a3" else (False,):
+        for family, row in families_left_out(target, on_line=on_line).items():
+            if not isinstance(row, str):
+                found.setdefault(classes[family], []).extend(row.values)
+                found["all"].extend(row.values)
+    return {name: float(np.quantile(values, 0.9)) for name, values in found.items()}
 
 
 def pairs_left_out(target: str) -> dict[str, Errors | str]:
     """Return `without` of all pairs of families that share a fitted number."""
-    points, shared = of_target(target), set[tuple[str, str]]()
+    points, shared = taught(target), set[tuple[str, str]]()
     for numbers in touched(target).values():
         names = sorted({points[i].family for i in numbers})
         if len(names) <= SIBLINGS:
@@ -166,7 +195,7 @@ def pooled(target: str, found: Mapping[str, Errors | str]) -> Errors:
     worst = max(each, key=lambda e: e.worst)
     count = len(all_errors)
     return Errors(
-        f"{target}, families left out of the fit ({len(names)} of {len(found)})", count,
+        f"{target} families left out of the fit ({len(names)} of {len(found)})", count,
         sum(all_errors) / count, all_errors[count // 2], worst.worst, worst.where,
         tuple(all_errors),
     )  # fmt: skip

@@ -26,13 +26,16 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Point:
-    """One published figure: the operation with its shapes, and the cycles."""
+    """One published figure: the operation with its shapes, and the cycles; how much a fit heeds it,
+    and whether it is on a line that somebody fitted."""
 
     target: str
     shape: OpShape
     published: float
     family: str
     label: str
+    weight: float = 1.0
+    on_line: bool = False
 
     def predicted(self, table: CostTable | None = None) -> Cost:
         return estimate(self.shape, table or cost_table(self.target))

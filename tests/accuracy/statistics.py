@@ -43,9 +43,14 @@ def of_target(target: str) -> list[Point]:
 
 
 def families(target: str) -> dict[str, list[Point]]:
-    """Return the points by operation and element type."""
+    """Return the points of a target by operation and element type."""
+    return grouped(of_target(target))
+
+
+def grouped(chosen: Iterable[Point]) -> dict[str, list[Point]]:
+    """Return points by operation and element type."""
     found: dict[str, list[Point]] = {}
-    for point in of_target(target):
+    for point in chosen:
         found.setdefault(point.family, []).append(point)
     return dict(sorted(found.items()))
 

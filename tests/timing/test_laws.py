@@ -149,7 +149,7 @@ def test_operations_have_a_law_or_are_known_not_to():
 @pytest.mark.parametrize("target", BARS)
 @pytest.mark.parametrize("kind", TILE_CLASSES)
 def test_costs_grow_with_rows_and_columns(target, kind):
-    """Over full tiles, and over valid regions of a larger tile."""
+    """Over full tiles, and over valid regions of a larger tile; on A2/A3 whole repeats."""
     compared = list(falling(target, kind))
     assert compared
     assert not [place for place in compared if place]

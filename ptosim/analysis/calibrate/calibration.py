@@ -4,7 +4,7 @@ figures."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -16,6 +16,7 @@ from ptosim.analysis.calibrate.profiler import ProfilerFile, read_profile
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.costs import Accuracy, CostTable
 from ptosim.ground.isa.overlay import Overlay
+from ptosim.ground.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ get new ones only if points that the fit did not see agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ptosim.analysis.calibrate.points import Point, figures_of
 from ptosim.ground.isa.costs import COST_CONFIDENCES, CostTable
+from ptosim.ground.records import dataclass
 
 HELD_OUT = 3
 """Every third point of an operation is kept aside."""

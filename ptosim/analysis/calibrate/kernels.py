@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import mean
 
 from ptosim.analysis.calibrate.points import Point, Prediction
 from ptosim.analysis.calibrate.profiler import TRACE, Reading
 from ptosim.ground.isa.costs import CostTable
+from ptosim.ground.records import dataclass
 from ptosim.run.choices import Choices
 from ptosim.run.program import LoadedProgram
 from ptosim.timing.pipes.steps import PIPES
@@ -22,7 +23,7 @@ time."""
 _MEMORY = 64
 
 
-@dataclass
+@dataclass(slots=True)
 class Kernel:
     """A program with its arguments. Blocks are those of the table unless they are given."""
 

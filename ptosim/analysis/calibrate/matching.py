@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ptosim.analysis.calibrate.kernels import Kernel
 from ptosim.analysis.calibrate.points import Point, joined, operation
@@ -13,6 +12,7 @@ from ptosim.analysis.calibrate.profiler import OP_SUMMARY, TRACE, Reading
 from ptosim.analysis.calibrate.shapes import NoShape, label_of, mnemonic_of, question
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.rows import isa
+from ptosim.ground.records import dataclass
 from ptosim.timing.laws.estimate import estimate
 
 

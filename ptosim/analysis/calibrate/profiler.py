@@ -17,11 +17,12 @@ import io
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
 
 OP_SUMMARY = "op_summary"
 PIPE_UTILIZATION = "PipeUtilization"

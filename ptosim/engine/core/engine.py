@@ -10,35 +10,27 @@ ends for every program: with its results, or where nothing can move any more."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ptosim.engine.core.bound import Bound, Moved, Region, has_zero
+from ptosim.engine.core.binder import Binder
+from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.deadlock import deadlock
+from ptosim.engine.core.fast import Loops, run_fast
 from ptosim.engine.core.meter import UNLIMITED, Meter
-from ptosim.engine.core.observers import Listener, Monitor, Timing, listeners
+from ptosim.engine.core.observers import Listener, Timing, listeners
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runtime import executing
-from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
-from ptosim.ground.errors import Trap
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
-from ptosim.machine.values import GmView
-from ptosim.semantics.base.binding import Binding, OpFault
+from ptosim.semantics.base.binding import OpFault
 from ptosim.semantics.scalar.numbers import ScalarFault
 
-MAX_BOUND = 256
-"""Bindings kept for an instruction; a loop that never repeats its operands must not grow without
-end."""
 
-MAX_TRANSFERS = 4096
-"""Transfers of a core that are kept for windows at other places."""
-
-
-class Engine:
+class Engine(Binder):
     """A program on a machine. `run` executes to the end, `step` one instruction of one core."""
 
     def __init__(
@@ -53,27 +45,20 @@ class Engine:
         in_order: bool = False,
         timing: Timing | None = None,
     ) -> None:
+        super().__init__(program, resolved, machine, profile, sink)
         # In a program without events of its own order comes from the text: what waits holds up the
         # scalar unit.
         self.in_order = in_order
-        self.program = program
-        self.resolved = resolved
-        self.machine = machine
-        self.profile = profile
-        self.sink = sink
         self.executed = 0
         self.issued = 0  # the same without what regions execute when their pipe gets to them
         self.meter = Meter()
-        self.monitor: Monitor | None = None
-        self.prints: list[str] = []
         self._on_issue: tuple[Listener, ...] = listeners(observers, "on_issue")
         self._on_commit: tuple[Listener, ...] = listeners(observers, "on_commit")
         self.timing = timing
         self._issuers = [timing.issuer(core) if timing else None for core in machine.cores]
         self._scalars = [0] * len(machine.cores)  # executed since the last issue, by core
-        self._reported: set[tuple[int, str]] = set()
-        for core in machine.cores:
-            core.bounds = [None] * len(program.insts)
+        observed = bool(self._on_issue or self._on_commit)
+        self._loops = None if observed else Loops(self)
         for observer in observers:
             if hasattr(observer, "on_start"):
                 observer.on_start(self)
@@ -160,79 +145,10 @@ class Engine:
         with executing():
             self._run_fast(core, limit)
 
-    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> bool:  # noqa: C901 - hot loop
+    def _run_fast(self, core: Core, limit: int = UNLIMITED) -> bool:
         """Execute a core until it ends, waits, or has executed `limit` instructions; True if only
         that stopped it. With a timing model each is issued there before it takes effect."""
-        insts, slots, bounds = self.program.insts, core.slots, core.bounds
-        scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
-        region = Kind.REGION
-        queues, timing = core.queues, self.timing
-        issue: Any = self._issuers[core.index]
-        pc = core.pc
-        count = 0
-        goes_on = False
-        counted = -self._scalars[
-            core.index
-        ]  # `count` without scalars that no issue has told of yet
-        inst: Any = None
-        try:
-            while pc >= 0 and count < limit:
-                inst = insts[pc]
-                kind = inst.kind
-                count += 1
-                if kind is vector:
-                    inst.run(core)
-                    counted += 1
-                    pc += 1
-                elif kind is execute:
-                    cache = bounds[pc]
-                    bound = cache.get(inst.getter(slots)) if cache is not None else None
-                    if bound is None:
-                        bound = self.bind(core, inst)
-                    if issue is not None:
-                        step = bound.cost or timing.prepare(core, inst, bound)  # type: ignore[union-attr]
-                        issue(step, count - counted - 1)
-                        counted = count
-                    pc += 1
-                    if bound.guard is None and not queues:
-                        bound.commit()
-                    elif not self._issue(core, inst, bound):
-                        break
-                elif kind is scalar:
-                    inst.run(slots)
-                    pc += 1
-                elif kind is branch:
-                    pc = inst.run(slots)
-                elif kind is region:
-                    if issue is not None:
-                        issue(timing.region(core, inst), count - counted - 1)  # type: ignore[union-attr]
-                        counted = count
-                    pc = self._enter(core, inst)
-                else:
-                    inst.run(core)
-                    if issue is None or timing is None or pc in timing.ends:
-                        counted = count
-                    elif pc in timing.timed:
-                        issue(timing.action(core, inst), count - counted - 1)
-                        counted = count
-                    else:
-                        counted += 1
-                    pc += 1
-            else:
-                goes_on = pc >= 0
-        except BaseException as fault:
-            counted = min(counted + 1, count)  # what did not happen takes no time
-            if isinstance(fault, OpFault | ScalarFault):
-                raise self._trap(inst, fault) from fault
-            raise
-        finally:
-            self.executed += count
-            self.issued += count
-            self._scalars[core.index] = count - counted
-            core.pc = pc
-        if pc < 0 and not queues:
-            core.halted = True
-        return goes_on
+        return run_fast(self, core, limit)
 
     # -- one instruction --------------------------------------------------------------------------
 
@@ -403,73 +319,6 @@ class Engine:
         del core.queues[pipe]
         return True
 
-    # -- binding ----------------------------------------------------------------------------------
-
-    def bound(self, core: Core, inst: Inst) -> Bound:
-        """Return an instruction bound to the present values of its operands."""
-        cache = core.bounds[inst.pc]
-        found = cache.get(inst.getter(core.slots)) if cache is not None else None
-        return found if found is not None else self.bind(core, inst)
-
-    def bind(self, core: Core, inst: Inst) -> Bound:
-        """Bind an instruction to the present values of its operands, and keep the binding."""
-        operands = inst.getter(core.slots)
-        bound = self._elsewhere(core, inst, operands) if inst.window is not None else None
-        keeps = True
-        if bound is None:
-            bound = self._bind(core, inst)
-            keeps = not has_zero(bound.binding)
-            if inst.window is not None and bound.binding.moved is not None and keeps:
-                key, place = _without_place(inst, operands), operands[inst.window].offset
-                _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
-        if self.monitor is not None:
-            self.monitor.bind(core, inst, bound)
-        if keeps:
-            cache = core.bounds[inst.pc]
-            if cache is None:
-                cache = core.bounds[inst.pc] = {}
-            _put(cache, operands, bound, MAX_BOUND)
-        return bound
-
-    def _elsewhere(self, core: Core, inst: Inst, operands: tuple[Any, ...]) -> Bound | None:
-        """Return a transfer that was bound before with its window at another place."""
-        known = core.transfers.get(_without_place(inst, operands))
-        if known is None:
-            return None
-        first, place = known
-        view: GmView = operands[inst.window]  # type: ignore[index]
-        commit = first.binding.moved(view.offset)
-        distance = (view.offset - place) * view.spec.dtype.bits >> 3
-        return Moved(commit, first, view, distance) if commit is not None else None
-
-    def _bind(self, core: Core, inst: Inst) -> Bound:
-        binding = self.binding(core, inst, self.values_of(core, inst))
-        return Bound(inst.semantics(binding), binding)
-
-    def values_of(self, core: Core, inst: Inst) -> dict[str, Any]:
-        """Return the present values of an instruction's operands."""
-        slots = core.slots
-        return {
-            name: tuple(slots[s] for s in slot) if isinstance(slot, tuple) else slots[slot]
-            for name, slot in inst.operands
-        }
-
-    def binding(self, core: Core, inst: Inst, values: Mapping[str, Any]) -> Binding:
-        """Return an operation with values of its operands; nothing is checked yet."""
-        binding = Binding(
-            inst.operation,
-            values,
-            inst.attrs,
-            core,
-            self.machine,
-            self.profile,
-            self.resolved.module.source,
-        )
-        binding.prints = self.prints
-        binding.emit = self.sink.emit
-        binding.slots = self.program.slots
-        return binding
-
     # -- state ------------------------------------------------------------------------------------
 
     def snapshot(self) -> MachineState:
@@ -486,46 +335,3 @@ class Engine:
 
     def restore_time(self, state: Any, *, forget: bool = False) -> None:
         """Go to a state in time of this run; `forget` what came after an earlier one."""
-
-    # -- findings ---------------------------------------------------------------------------------
-
-    def report(self, op: Operation, code: str, message: str, help: str | None = None) -> None:
-        """Report a finding at a scalar operation, once for each place and code."""
-        key = (op.start, code)
-        if key in self._reported:
-            return
-        self._reported.add(key)
-        span = Span(self.resolved.module.source, op.start, op.name_end)
-        self.sink.report(code, f"'{op.name}' {message}", span, help=help)
-
-    def _trap(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Trap:
-        self.sink.emit(self._finding(inst, fault))
-        return Trap(
-            list(self.sink),
-            pc=inst.pc if inst else None,
-            pipe=inst.pipe if inst else None,
-        )
-
-    def _finding(self, inst: Inst | None, fault: OpFault | ScalarFault) -> Diagnostic:
-        op = inst.op if inst is not None else None
-        span = Span(self.resolved.module.source, op.start, op.name_end) if op is not None else None
-        if isinstance(fault, OpFault):
-            if fault.at is not None and span is not None:
-                more = (Label(span, f"in '{op.name}'"),) if op is not None else ()
-                span = fault.at.span(self.resolved.module.source)
-                return finding(fault.code, fault.message, span, more=more, **fault.details)
-            return finding(fault.code, fault.message, span, **fault.details)
-        return finding("PTO6007", f"'{op.name if op else '?'}': {fault}", span)
-
-
-def _put(cache: dict[Any, Any], key: Any, item: Any, most: int) -> None:
-    if len(cache) >= most:
-        cache.clear()
-    cache[key] = item
-
-
-def _without_place(inst: Inst, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The operands of a transfer without the place of its window in the buffer."""
-    at: int = inst.window  # type: ignore[assignment]
-    spec, number, _ = operands[at]
-    return (inst.pc, spec, number, *operands[:at], *operands[at + 1 :])

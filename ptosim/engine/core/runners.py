@@ -1,4 +1,5 @@
-"""What scalar instructions and branches do, as closures over the slots they read and write."""
+"""What scalar instructions and branches do, as closures over the slots they read and write. Most
+have a *form* too, from which loops that run often are compiled (`compiled.py`)."""
 
 from __future__ import annotations
 
@@ -13,6 +14,20 @@ from ptosim.machine.values import GmView
 from ptosim.semantics.base.binding import OpFault
 
 Action = Callable[[Core], None]
+Form = tuple[Any, ...]
+"""What a closure does: `call function sources result`, `copy sources targets`, `start targets` and
+`next variable step sources targets` (of a loop), `for variable upper body after`, `if condition
+then otherwise`, `jump target`; slots and places in the program are numbers."""
+
+
+def form_of(run: Callable[[Any], Any]) -> Form | None:
+    """Return the form of a closure, None if it has none: it is called."""
+    return getattr(run, "form", None)
+
+
+def _formed(run: Callable[[Any], Any], *form: Any) -> Callable[[Any], Any]:
+    run.form = form  # type: ignore[attr-defined]
+    return run
 
 
 def getter(slots: list[int]) -> Callable[[list[Any]], Any]:
@@ -32,7 +47,13 @@ def scalar_runner(
                 slots[slot] = item
 
         return several
-    result = results[0]
+    run = _one_result(function, sources, results[0])
+    return _formed(run, "call", function, tuple(sources), results[0])
+
+
+def _one_result(
+    function: Callable[..., Any], sources: list[int], result: int
+) -> Callable[[list[Any]], None]:
     if len(sources) == 1:
         (only,) = sources
 
@@ -57,6 +78,11 @@ def scalar_runner(
 def copier(sources: list[int], targets: list[int]) -> Callable[[list[Any]], None]:
     """Assign several slots at once, as if in parallel."""
     pairs = list(zip(sources, targets, strict=False))
+    run = _copier(pairs)
+    return _formed(run, "copy", tuple(s for s, _ in pairs), tuple(t for _, t in pairs))
+
+
+def _copier(pairs: list[tuple[int, int]]) -> Callable[[list[Any]], None]:
     if not pairs:
         return lambda slots: None
     if len(pairs) == 1:
@@ -98,10 +124,19 @@ def loop_start(step: int, sources: list[int], targets: list[int]) -> Callable[[l
             raise OpFault("PTO6006", f"the step of scf.for is {slots[step]}; it must be positive")
         copy(slots)
 
-    return start
+    return _formed(start, "start", tuple(targets))
 
 
 def advance(
+    variable: int, step: int, yielded: list[int], carried: list[int]
+) -> Callable[[list[Any]], None]:
+    run = _advance(variable, step, yielded, carried)
+    pairs = list(zip(yielded, carried, strict=False))
+    sources, targets = tuple(s for s, _ in pairs), tuple(t for _, t in pairs)
+    return _formed(run, "next", variable, step, sources, targets)
+
+
+def _advance(
     variable: int, step: int, yielded: list[int], carried: list[int]
 ) -> Callable[[list[Any]], None]:
     if not carried:
@@ -128,15 +163,17 @@ def advance(
 
 
 def loop_test(variable: int, upper: int, body: int, after: int) -> Callable[[list[Any]], int]:
-    return lambda slots: body if slots[variable] < slots[upper] else after
+    run = lambda slots: body if slots[variable] < slots[upper] else after  # noqa: E731
+    return _formed(run, "for", variable, upper, body, after)
 
 
 def branch_test(condition: int, then: int, otherwise: int) -> Callable[[list[Any]], int]:
-    return lambda slots: then if slots[condition] else otherwise
+    run = lambda slots: then if slots[condition] else otherwise  # noqa: E731
+    return _formed(run, "if", condition, then, otherwise)
 
 
 def jump(target: int) -> Callable[[list[Any]], int]:
-    return lambda slots: target
+    return _formed(lambda slots: target, "jump", target)
 
 
 def switch(selector: int, cases: dict[int, int], default: int) -> Callable[[list[Any]], int]:

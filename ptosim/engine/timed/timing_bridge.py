@@ -54,7 +54,8 @@ _STAGE = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 class TimingBridge:
     """Feeds a timing model from the instructions of a program. `is_ordered`: nothing in the program
     synchronises, so data do. `buffers`: how many more buffers every tile has, and how many
-    more events every flag that hands one back."""
+    more events every flag that hands one back; `copies`: how many do the same at the same time as
+    each core, and share its bandwidth."""
 
     def __init__(
         self,
@@ -64,8 +65,8 @@ class TimingBridge:
         table: CostTable,
         *,
         is_ordered: bool,
-        share: int = 1,
         buffers: int = 0,
+        copies: int = 1,
     ) -> None:
         self.program = program
         self.resolved = resolved
@@ -82,9 +83,11 @@ class TimingBridge:
         self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
         self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
-        totals = self._totals(share)
+        totals = self._totals(copies)
         scalar = round(table["machine.scalar"]["cycles"])
-        self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals)
+        self.model = TimingModel(
+            [core_name(core) for core in machine.cores], scalar, totals, copies
+        )
         self._issue = round(table["machine.issue"]["cycles"])
         cores = self.model.cores if is_ordered else ()
         # On A2/A3 a vector operation that depends on the one before waits at a barrier.
@@ -94,15 +97,12 @@ class TimingBridge:
         # Scalar instructions of a region are part of its cost.
         self.ends = frozenset(i.end for i in program.insts if i.kind is Kind.REGION)
 
-    def _totals(self, share: int) -> dict[str, float]:
+    def _totals(self, copies: int) -> dict[str, float]:
         """Total bandwidth, where the cores together could ask for more of it."""
         scale = 1 << 30
         hz = self.table.mhz * 1e6
         totals = {
-            direction: self.table[f"machine.{direction}_total"]["gib_per_second"]
-            * scale
-            / hz
-            / share
+            direction: self.table[f"machine.{direction}_total"]["gib_per_second"] * scale / hz
             for direction in ("read", "write")
         }
         devices = 1 + max((core.rank for core in self.machine.cores), default=0)
@@ -116,7 +116,7 @@ class TimingBridge:
                 self.table.bytes_per_cycle(self.table[f"transfer.{paths[direction][core.kind]}"])
                 for core in self.machine.cores
             )
-            if asked > total * 1.001:
+            if asked * copies > total * 1.001:
                 return totals
         return {}
 

@@ -234,7 +234,8 @@ def lowest_confidence(confidences: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Relative errors of a class of operations (`all`: of all) against profiled points."""
+    """Relative errors of a class of operations (`all`: of all) against profiled points; `spread`
+    is what nine of ten points are within whose family was left out of the fit, None if unknown."""
 
     target: str
     class_name: str
@@ -242,6 +243,7 @@ class Accuracy:
     mean: float
     median: float
     worst: float
+    spread: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,15 @@ def accuracy() -> tuple[tuple[Accuracy, ...], tuple[KernelAccuracy, ...]]:
     """Return what is known about the error of the laws: of operations, and of whole kernels."""
     content = read_toml("costs/accuracy.toml")
     operations = tuple(
-        Accuracy(r["target"], r["class"], r["points"], r["mean"], r["median"], r["worst"])
+        Accuracy(
+            r["target"],
+            r["class"],
+            r["points"],
+            r["mean"],
+            r["median"],
+            r["worst"],
+            r.get("spread"),
+        )
         for r in content["operations"]
     )
     kernels = tuple(KernelAccuracy(**row) for row in content["kernels"])

@@ -46,12 +46,20 @@ def conversion_stage(
     request: Request, name: str, row: CostRow, src: TileShape, dst: TileShape
 ) -> Stage:
     """Return the stage of one conversion of a region."""
-    lanes = lanes_between(src, dst)
-    whole, rest = divmod(src.cols, lanes)
-    repeats = src.rows * whole + (src.rows if rest else 0)
-    pieces = max(-(-whole // MAX_REPEATS), 1)
+    count, repeats = conversions(src, dst)
+    pieces = max(-(-(src.cols // lanes_between(src, dst)) // MAX_REPEATS), 1)
     separate = request.table["repeat.separate"]["cycles"] * (pieces - 1) * src.rows
-    return instruction_stage(name, row, repeats, src, separate)
+    return instruction_stage(name, row, repeats, src, separate, count)
+
+
+def conversions(src: TileShape, dst: TileShape) -> tuple[int, int]:
+    """Return the instructions of a conversion and their repeats: whole repeats row by row, then one
+    masked instruction for what is left over of up to 255 rows."""
+    whole, rest = divmod(src.cols, lanes_between(src, dst))
+    count = src.rows * -(-whole // MAX_REPEATS)
+    if rest:
+        count += -(-src.rows // MAX_REPEATS)
+    return count, src.rows * (whole + bool(rest))
 
 
 def dequantising(request: Request, src: TileShape, dst: TileShape) -> Cost:
@@ -63,16 +71,13 @@ def dequantising(request: Request, src: TileShape, dst: TileShape) -> Cost:
 def dequantising_stage(request: Request, src: TileShape, dst: TileShape) -> Stage:
     """Return the stage of the dequantising conversion."""
     row = request.table["instruction.vconv"]
-    lanes = lanes_between(src, dst)
-    whole, rest = divmod(src.cols, lanes)
-    instructions = src.rows * max(-(-whole // MAX_REPEATS), 1 if whole else 0)
-    if rest:  # what a whole repeat in its place costs bounds the masked one
-        full = src.rows * max(-(-(whole + 1) // MAX_REPEATS), 1)
-        instructions = min(instructions + -(-src.rows // MAX_REPEATS), full)
-    repeats = src.rows * whole + (src.rows if rest else 0)
+    count, repeats = conversions(src, dst)
     around = request.table["machine.barrier"]["cycles"] + request.table["machine.issue"]["cycles"]
-    cycles = row["slope"] * repeats + instructions * (row["start"] + around)
-    return Stage("s32 to f16", cycles, instructions, row.confidence)
+    cycles = row["slope"] * repeats + count * (row["start"] + around)
+    return Stage(
+        "s32 to f16", cycles, count, row.confidence, repeats=repeats,
+        executes="set_deqscale, barrier, vconv",
+    )  # fmt: skip
 
 
 def _chain(request: Request, src: TileShape, dst: TileShape) -> tuple[str, ...]:

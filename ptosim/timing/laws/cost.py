@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from ptosim.ground.records import dataclass
 from ptosim.timing.laws.shapes import VectorWork
+
+if TYPE_CHECKING:
+    from ptosim.timing.laws.request import Request
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A part of an operation: a vector instruction and its repeats, a transfer, a start-up."""
+    """A part of an operation: vector instructions, a transfer, a start-up.
+
+    `count` is how many instructions are executed (of a transfer its bursts); `repeats` is how many
+    repeats of 256 bytes they process in all on A2/A3, and the iterations of their loop on A5; what
+    is no vector instruction has none. `executes` names the instructions, of a loop those of an
+    iteration. The cycles of a stage that is `shared` are its share of one pipelined loop, which it
+    goes through together with the others."""
 
     name: str
     cycles: float
     count: int = 1
     confidence: str = "derived"
+    repeats: int = 0
+    shared: bool = False
+    executes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,7 @@ class Cost:
         "class_name",
         "confidence",
         "cycles",
+        "form",
         "known",
         "latency",
         "moved",
@@ -58,6 +75,7 @@ class Cost:
         known: bool = True,
         cycles: float | None = None,
         region: VectorWork | None = None,
+        form: str = "",
     ) -> None:
         total = sum(s.cycles for s in stages) if cycles is None else cycles
         self.class_name = class_name
@@ -69,6 +87,7 @@ class Cost:
         self.work = work
         self.known = known
         self.region = region  # what a vector region executes
+        self.form = form  # shape and element types of a cast
 
     @property
     def busy(self) -> int:
@@ -77,6 +96,15 @@ class Cost:
 
     def __repr__(self) -> str:
         return f"Cost({self.class_name}, {self.cycles} cycles)"
+
+
+def derived(request: Request, stages: Iterable[Stage], work: int, latency: float = 0) -> Cost:
+    """Return a cost of which nobody has published a measurement: no stage is better than
+    derived."""
+    weaker = [
+        replace(s, confidence="derived" if s.confidence != "assumed" else "assumed") for s in stages
+    ]
+    return request.cost(weaker, latency=latency, work=work)
 
 
 NOTHING = Cost("nothing", (), "documented")

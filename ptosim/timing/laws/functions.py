@@ -219,6 +219,9 @@ def loop_stages(timing: Function, body: Body, nest: Nest, name: str = "") -> lis
             max(body.latency(row) - early, 0) + loop * body.busy(row) / weight,
             nest.total,
             lowest_confidence((row.confidence, shared)),
+            repeats=nest.total,
+            shared=len(rows) > 1,
+            executes=row.name.rpartition("instruction.")[2],
         )
         for instruction, row in rows
     ]

@@ -76,4 +76,14 @@ class Request:
             latency=latency,
             moved=moved,
             work=work,
+            form=self.form,
         )
+
+    @property
+    def form(self) -> str:
+        """Shape and element types of what is cast: `64x128 f32 to i8`; nothing if one is
+        missing."""
+        src, dst = self.shape.tile("src"), self.shape.tile("dst")
+        if src is None or dst is None:
+            return ""
+        return f"{src.rows}x{src.cols} {src.dtype} to {dst.dtype}"

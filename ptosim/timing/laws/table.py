@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptosim.timing.laws import casts as convert
-from ptosim.timing.laws import cube, functions, items, micro, repeats, sequence, transfer
+from ptosim.timing.laws import cube, functions, items, micro, repeats, sequence, spread, transfer
 from ptosim.timing.laws import tquant as quant
 from ptosim.timing.laws.cost import Cost
 from ptosim.timing.laws.request import Request
@@ -38,8 +38,9 @@ LAWS: dict[str, dict[str, Law]] = {
         **_BOTH,
         "tile_tile": repeats.tile_tile,
         "flat": repeats.flat,
+        "scalar": repeats.scalar,
         "by_rows": repeats.by_rows,
-        "row_broadcast": repeats.row_broadcast,
+        "row_broadcast": spread.row_broadcast,
         "rows": repeats.rows,
         "columns": repeats.columns,
         "gather": repeats.gather,

@@ -8,12 +8,11 @@ from html import escape
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.version import __version__
 from ptosim.views import cost_tables
-from ptosim.views.charts.axis import Axis
 from ptosim.views.charts.page import items, page, paragraph, section
 from ptosim.views.diagnostics.render import count_line, render
 from ptosim.views.memory_charts import Clock, level, tile_lanes
 from ptosim.views.report.contents import Contents, Timed
-from ptosim.views.report.pictures import roofline, series_of, timeline
+from ptosim.views.report.pictures import roofline, series_of, time_axis, timeline
 from ptosim.views.signs import DOUBT, FAIL, PASS
 from ptosim.views.table import Part, Table, table
 
@@ -166,8 +165,7 @@ def _roofs(contents: Contents) -> list[str]:
 def _memory(timed: Timed) -> str:
     if timed.memory is None:
         return ""
-    cycles = max(timed.cost.cycles, 1)
-    clock = Clock(Axis("time", 0, cycles, "cycles"), lambda step: float(step - 1))
+    clock = Clock(time_axis(timed.cost), lambda step: float(step - 1))
     parts: list[str] = []
     for space in timed.memory.spaces:
         parts += [paragraph(f"{FAIL} {line}", "bad") for line in space.advice()]

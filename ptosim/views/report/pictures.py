@@ -21,8 +21,8 @@ CORES = 16
 
 
 def time_axis(report: CostReport) -> Axis:
-    """Return the axis of a launch's cycles."""
-    return Axis("time", 0, max(report.cycles, 1), "cycles")
+    """Return the axis of a launch's cycles; of several waves, of one."""
+    return Axis("time", 0, max(report.span, 1), "cycles")
 
 
 def series_of(reports: Sequence[CostReport]) -> dict[str, int]:
@@ -37,7 +37,7 @@ def series_of(reports: Sequence[CostReport]) -> dict[str, int]:
 def timeline(report: CostReport, group: str, series: Mapping[str, int]) -> str:
     """Return lanes for the pipes of each core, equal cores in one, and for the critical path;
     `series` are the colours of operations."""
-    alike = alike_cores(report.model.cores)
+    alike = alike_cores(report)
     rows = [_path(report, series)]
     for each in alike[:CORES]:
         rows += _core(each, series)

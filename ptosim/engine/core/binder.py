@@ -1,0 +1,123 @@
+"""From instructions and the present values of their operands to bindings, which are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ptosim.engine.core.bound import Bound, Moved, has_zero
+from ptosim.engine.core.observers import Monitor
+from ptosim.engine.core.records import DecodedProgram, Inst
+from ptosim.engine.core.reports import Reports
+from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.isa.profiles import Profile
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.values import GmView
+from ptosim.semantics.base.binding import Binding
+
+MAX_BOUND = 256
+"""Bindings kept for an instruction; a loop that never repeats its operands must not grow without
+end."""
+
+MAX_TRANSFERS = 4096
+"""Transfers of a core that are kept for windows at other places."""
+
+
+class Binder(Reports):
+    """Binds the instructions of a program on a machine."""
+
+    def __init__(
+        self,
+        program: DecodedProgram,
+        resolved: ResolvedModule,
+        machine: Machine,
+        profile: Profile,
+        sink: Sink,
+    ) -> None:
+        super().__init__(resolved, sink)
+        self.program = program
+        self.machine = machine
+        self.profile = profile
+        self.monitor: Monitor | None = None
+        self.prints: list[str] = []
+        for core in machine.cores:
+            core.bounds = [None] * len(program.insts)
+
+    def bound(self, core: Core, inst: Inst) -> Bound:
+        """Return an instruction bound to the present values of its operands."""
+        cache = core.bounds[inst.pc]
+        found = cache.get(inst.getter(core.slots)) if cache is not None else None
+        return found if found is not None else self.bind(core, inst)
+
+    def bind(self, core: Core, inst: Inst) -> Bound:
+        """Bind an instruction to the present values of its operands, and keep the binding."""
+        operands = inst.getter(core.slots)
+        bound = self._elsewhere(core, inst, operands) if inst.window is not None else None
+        keeps = True
+        if bound is None:
+            bound = self._bind(core, inst)
+            keeps = not has_zero(bound.binding)
+            if inst.window is not None and bound.binding.moved is not None and keeps:
+                key, place = _without_place(inst, operands), operands[inst.window].offset
+                _put(core.transfers, key, (bound, place), MAX_TRANSFERS)
+        if self.monitor is not None:
+            self.monitor.bind(core, inst, bound)
+        if keeps:
+            cache = core.bounds[inst.pc]
+            if cache is None:
+                cache = core.bounds[inst.pc] = {}
+            _put(cache, operands, bound, MAX_BOUND)
+        return bound
+
+    def _elsewhere(self, core: Core, inst: Inst, operands: tuple[Any, ...]) -> Bound | None:
+        """Return a transfer that was bound before with its window at another place."""
+        known = core.transfers.get(_without_place(inst, operands))
+        if known is None:
+            return None
+        first, place = known
+        view: GmView = operands[inst.window]  # type: ignore[index]
+        commit = first.binding.moved(view.offset)
+        distance = (view.offset - place) * view.spec.dtype.bits >> 3
+        return Moved(commit, first, view, distance) if commit is not None else None
+
+    def _bind(self, core: Core, inst: Inst) -> Bound:
+        binding = self.binding(core, inst, self.values_of(core, inst))
+        return Bound(inst.semantics(binding), binding)
+
+    def values_of(self, core: Core, inst: Inst) -> dict[str, Any]:
+        """Return the present values of an instruction's operands."""
+        slots = core.slots
+        return {
+            name: tuple(slots[s] for s in slot) if isinstance(slot, tuple) else slots[slot]
+            for name, slot in inst.operands
+        }
+
+    def binding(self, core: Core, inst: Inst, values: Mapping[str, Any]) -> Binding:
+        """Return an operation with values of its operands; nothing is checked yet."""
+        binding = Binding(
+            inst.operation,
+            values,
+            inst.attrs,
+            core,
+            self.machine,
+            self.profile,
+            self.resolved.module.source,
+        )
+        binding.prints = self.prints
+        binding.emit = self.sink.emit
+        binding.slots = self.program.slots
+        return binding
+
+
+def _put(cache: dict[Any, Any], key: Any, item: Any, most: int) -> None:
+    if len(cache) >= most:
+        cache.clear()
+    cache[key] = item
+
+
+def _without_place(inst: Inst, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a transfer without the place of its window in the buffer."""
+    at: int = inst.window  # type: ignore[assignment]
+    spec, number, _ = operands[at]
+    return (inst.pc, spec, number, *operands[:at], *operands[at + 1 :])

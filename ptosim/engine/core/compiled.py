@@ -1,0 +1,417 @@
+"""Loops that run often, as Python functions: the same closures and bindings in the same order,
+without fetching, telling apart and looking up every instruction.
+
+A function is written from the instructions of a loop, inner loops and branches included, once for a
+program; each core has an instance on its own bindings. An operation whose operands the loop does
+not change is looked up once, when the loop is entered, and only if it is bound by then: nothing is
+bound, reported or refused at another time than instruction by instruction. Where anything is
+unusual (an operation has to wait, a limit is near, something is not bound yet) the function
+returns, and the engine goes on one instruction at a time. Whoever looks on during a run switches it
+off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+from ptosim.engine.core.records import DecodedProgram, Inst, Kind
+from ptosim.engine.core.runners import form_of
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.records import dataclass
+from ptosim.machine.core import FIRST_SLOT, Core
+
+HOT = 100
+"""Rounds of a loop before it is compiled, which takes about as long."""
+MOST = 800
+"""Instructions in one function; what comes after is left to the engine."""
+
+Loop = Callable[[list[Any], int, int, bool], tuple[int, int, int, bool]]
+"""From slots, the number of instructions that may be executed, the scalar ones that no issue has
+told of, and True if no pipe of any core waits and nobody watches, to the place where the engine
+goes on, what was executed, such scalar ones, and False if the core waits or gives way."""
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Where a line of a function is: the instruction, how many come before it since `n` was counted
+    up, and the scalar instructions before it that no issue has told of: `pending`, and those of `c`
+    if they are `carried`; where the core is if it fails there."""
+
+    inst: Inst
+    before: int
+    carried: bool
+    pending: int
+    following: int
+
+
+@dataclass(slots=True, eq=False)
+class _Path:
+    """What holds at a point of the text: instructions since `n` was counted up, the check that
+    covers them, and scalar instructions since an issue (more than `c` if `carried`)."""
+
+    check: _Check
+    count: int = 0
+    carried: bool = True
+    pending: int = 0
+
+    def copy(self) -> _Path:
+        return _Path(self.check, self.count, self.carried, self.pending)
+
+    def step(self, *, scalar: bool) -> None:
+        self.count += 1
+        self.pending += scalar
+        self.check.most = max(self.check.most, self.count)
+
+    def told(self) -> None:
+        self.carried, self.pending = False, 0
+
+    @property
+    def scalars(self) -> str:
+        """The expression of the scalar instructions since an issue."""
+        if not self.carried:
+            return str(self.pending)
+        return f"c + {self.pending}" if self.pending else "c"
+
+
+@dataclass(slots=True, eq=False)
+class _Check:
+    """A place where the limit is looked at, for the longest way to the next one."""
+
+    pc: int
+    indent: int
+    most: int = 0
+
+    def text(self) -> str:
+        return f"{' ' * self.indent}if n > limit - {self.most}: return {self.pc}, n, c, True"
+
+
+@dataclass(slots=True, eq=False)
+class Compiled:
+    """A loop of a program as a function of what a core has."""
+
+    code: CodeType
+    places: dict[int, Place]
+    names: dict[str, Any]
+    looked_up: list[Inst]
+
+    def instance(self, engine: Any, core: Core) -> Loop:
+        """Return the function on the bindings of a core."""
+        timing = engine.timing
+        names = self.names | {
+            "core": core, "bounds": core.bounds, "bind": engine.bind, "wait": engine._issue,
+            "enter": engine._enter, "issue": engine._issuers[core.index],
+            "prepare": timing.prepare if timing else None,
+            "region": timing.region if timing else None,
+            "action": timing.action if timing else None,
+        }  # fmt: skip
+        exec(self.code, names)
+        return names["loop"]
+
+    def fault(self, trace: TracebackType | None) -> tuple[Place | None, int, int]:
+        """Return, of an exception that came out of the function, where it was, how many
+        instructions were executed with that one, and the scalar ones before it that no issue has
+        told of; None for the place before all."""
+        frame: FrameType | None = None
+        line = 0
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.code.co_filename:
+                frame, line = trace.tb_frame, trace.tb_lineno
+            trace = trace.tb_next
+        at = max((x for x in self.places if x <= line), default=None)
+        if frame is None or at is None:
+            return None, 0, 0
+        place, local = self.places[at], frame.f_locals
+        pending = place.pending + (local["c"] if place.carried else 0)
+        return place, local["n"] + place.before + 1, pending
+
+
+@dataclass(eq=False)
+class _Writer:
+    """Writes the function of the loop that begins at `head`."""
+
+    program: DecodedProgram
+    head: int
+    core: Core
+    timing: Any
+    lines: list[str | _Check] = field(default_factory=list)
+    places: dict[int, Place] = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=dict)
+    used: set[int] = field(default_factory=set)
+    executed: list[Inst] = field(default_factory=list)
+    written: int = 0
+    fixed: set[int] = field(default_factory=set)
+
+    def compile(self) -> Compiled:
+        """Write the loop twice: which operands it leaves alone is known when it is written once."""
+        self._function()
+        changed = self._changed()
+        self.fixed = {i.pc for i in self.executed if self._is_fixed(i, changed)}
+        self.lines, self.places, self.executed, self.written = [], {}, [], 0
+        self._function()
+        text = "\n".join(x if isinstance(x, str) else x.text() for x in self.lines)
+        looked_up = [i for i in self.executed if i.pc in self.fixed]
+        code = compile(text, f"<ptosim loop at {self.head}>", "exec")
+        return Compiled(code, self.places, self.names, looked_up)
+
+    def _function(self) -> None:
+        self._line(0, "def loop(s, limit, c, quick):")
+        self._line(1, "n = 0")
+        for pc in sorted(self.fixed):
+            self._look_up(self.program.insts[pc])
+        self._line(1, "while True:")
+        path = self._check(self.head, 2)
+        self._from(self.head, 2, path, (self.head,))
+
+    # -- what a loop changes ----------------------------------------------------------------------
+
+    def _changed(self) -> set[int]:
+        """The slots that any instruction of the loop writes."""
+        slots = self.program.slots
+        changed = set(range(FIRST_SLOT)) if self._has_state() else set[int]()
+        for pc in self.used:
+            inst = self.program.insts[pc]
+            form = form_of(inst.run)
+            if form is not None and form[0] in ("copy", "start", "next"):
+                changed.update(form[-1])
+            if form is not None and form[0] == "next":
+                changed.add(form[1])
+            if form is not None and form[0] == "call":
+                changed.add(form[3])
+            op = inst.op
+            if isinstance(op, Operation) and not op.regions:
+                changed.update(slots[v] for v in op.results if v in slots)
+        return changed
+
+    def _has_state(self) -> bool:
+        """True if instructions may set modes of the machine, which have slots of their own."""
+        return any(self.program.insts[pc].kind in (Kind.ACTION, Kind.EXEC) for pc in self.used)
+
+    def _is_fixed(self, inst: Inst, changed: set[int]) -> bool:
+        """True if an operation has one binding while the loop runs, and it is there."""
+        if not changed.isdisjoint(_slots_of(inst)):
+            return False
+        cache = self.core.bounds[inst.pc]
+        bound = cache.get(inst.getter(self.core.slots)) if cache is not None else None
+        return bound is not None and (self.timing is None or bool(bound.cost))
+
+    def _look_up(self, inst: Inst) -> None:
+        pc = inst.pc
+        self.names[f"g{pc}"] = inst.getter
+        self._line(1, f"b{pc} = bounds[{pc}]")
+        self._line(1, f"if b{pc} is None: return {self.head}, 0, c, True")
+        self._line(1, f"b{pc} = b{pc}.get(g{pc}(s))")
+        self._line(1, f"if b{pc} is None: return {self.head}, 0, c, True")
+        self._line(1, f"k{pc}, u{pc} = b{pc}.commit, b{pc}.guard")
+        self._line(1, f"q{pc} = quick and b{pc}.at_issue is None")
+        if self.timing is not None:
+            self._line(1, f"t{pc} = b{pc}.cost")
+            self._line(1, f"if not t{pc}: return {self.head}, 0, c, True")
+
+    # -- text -------------------------------------------------------------------------------------
+
+    def _line(self, indent: int, text: str) -> None:
+        self.lines.append(" " * indent + text)
+
+    def _check(self, pc: int, indent: int) -> _Path:
+        check = _Check(pc, indent)
+        self.lines.append(check)
+        return _Path(check)
+
+    def _settle(self, indent: int, path: _Path) -> None:
+        """Count up what was executed, before the function goes elsewhere."""
+        if path.count:
+            self._line(indent, f"n += {path.count}")
+        if self.timing is not None and path.scalars != "c":
+            self._line(indent, f"c = {path.scalars}")
+
+    def _leave(self, indent: int, path: _Path, pc: str | int, *, goes_on: bool = True) -> None:
+        self._settle(indent, path)
+        self._line(indent, f"return {pc}, n, c, {goes_on}")
+
+    def _placed(self, inst: Inst, path: _Path, *, is_issued: bool = False) -> None:
+        """The next line is the one of an instruction."""
+        at, following = len(self.lines) + 1, inst.pc + is_issued
+        self.places[at] = Place(inst, path.count, path.carried, path.pending, following)
+
+    def _from(self, pc: int, indent: int, path: _Path, heads: tuple[int, ...]) -> None:
+        """Write what is executed from a place on, until it leaves or goes back."""
+        while True:
+            inst = self.program.insts[pc] if pc >= 0 else None
+            if inst is None or self.written >= MOST or indent > 40:
+                self._leave(indent, path, pc)
+                return
+            self.written += 1
+            self.used.add(pc)
+            if inst.kind is not Kind.BRANCH:
+                self._instruction(inst, indent, path)
+                pc += 1
+                continue
+            following = self._branch(inst, indent, path, heads)
+            if following is None:
+                return
+            pc = following
+
+    def _branch(self, inst: Inst, indent: int, path: _Path, heads: tuple[int, ...]) -> int | None:
+        """Write a branch; return where the text goes on, None if it has ended."""
+        form: tuple[Any, ...] = form_of(inst.run) or ("",)
+        if form[0] == "jump":
+            path.step(scalar=True)
+            return self._goto(form[1], indent, path, heads)
+        if form[0] == "for":
+            return self._loop(inst, form, indent, path, heads)
+        if form[0] == "if":
+            _, condition, then, otherwise = form
+            self._placed(inst, path)
+            self._line(indent, f"if s[{condition}]:")
+            path.step(scalar=True)
+            inside = path.copy()
+            at = self._goto(then, indent + 1, inside, heads)
+            if at is not None:
+                self._from(at, indent + 1, inside, heads)
+            return self._goto(otherwise, indent, path, heads)
+        self.names[f"r{inst.pc}"] = inst.run
+        self._placed(inst, path)
+        self._line(indent, f"to = r{inst.pc}(s)")
+        path.step(scalar=True)
+        self._leave(indent, path, "to")
+        return None
+
+    def _goto(self, target: int, indent: int, path: _Path, heads: tuple[int, ...]) -> int | None:
+        """Go to a place: on with the text, or back to the head of a loop."""
+        if target not in heads:
+            return target
+        if target == heads[-1]:
+            self._settle(indent, path)
+            self._line(indent, "continue")
+        else:
+            self._leave(indent, path, target)
+        return None
+
+    def _loop(
+        self, inst: Inst, form: tuple[Any, ...], indent: int, path: _Path, heads: tuple[int, ...]
+    ) -> int | None:
+        """Write the test of a loop: of the one that is being written, or of one in it."""
+        _, variable, upper, body, after = form
+        if inst.pc == heads[-1]:
+            self._placed(inst, path)
+            self._line(indent, f"if not s[{variable}] < s[{upper}]:")
+            path.step(scalar=True)
+            leaves = path.copy()
+            if len(heads) > 1:
+                self._settle(indent + 1, leaves)
+                self._line(indent + 1, "break")
+            else:
+                self._leave(indent + 1, leaves, after)
+            return body
+        self._settle(indent, path)
+        self._line(indent, "while True:")
+        self._from(inst.pc, indent + 1, self._check(inst.pc, indent + 1), (*heads, inst.pc))
+        on = self._check(after, indent)
+        path.check, path.count, path.carried, path.pending = on.check, 0, True, 0
+        return after
+
+    # -- instructions -----------------------------------------------------------------------------
+
+    def _instruction(self, inst: Inst, indent: int, path: _Path) -> None:
+        if inst.kind is Kind.EXEC:
+            self.executed.append(inst)
+            self._execute(inst, indent, path)
+            return
+        pc = inst.pc
+        if inst.kind is Kind.SCALAR:
+            text = self._scalar(inst)
+            if text:
+                self._placed(inst, path)
+                self._line(indent, text)
+            path.step(scalar=True)
+            return
+        self.names[f"i{pc}"] = inst
+        if inst.kind is Kind.REGION:
+            self._tell(inst, f"region(core, i{pc})", indent, path)
+            self._placed(inst, path)
+            self._line(indent, f"to = enter(core, i{pc})")
+            path.step(scalar=False)
+            path.told()
+            self._line(indent, f"if to != {pc + 1}:")
+            self._leave(indent + 1, path.copy(), "to")
+            return
+        self.names[f"r{pc}"] = inst.run
+        self._placed(inst, path)
+        self._line(indent, f"r{pc}(core)")
+        if inst.kind is Kind.ACTION and self.timing is not None:
+            if pc in self.timing.timed:
+                self._tell(inst, f"action(core, i{pc})", indent, path)
+            if pc in self.timing.timed or pc in self.timing.ends:
+                path.told()
+        path.step(scalar=False)
+
+    def _scalar(self, inst: Inst) -> str:
+        form: tuple[Any, ...] = form_of(inst.run) or ("",)
+        if form[0] == "call":
+            _, function, sources, result = form
+            self.names[f"f{inst.pc}"] = function
+            return f"s[{result}] = f{inst.pc}({', '.join(f's[{x}]' for x in sources)})"
+        if form[0] == "copy":
+            return _assignment(form[1], form[2])
+        if form[0] == "next":
+            _, variable, step, sources, targets = form
+            copies = _assignment(sources, targets)
+            return f"{copies}{'; ' if copies else ''}s[{variable}] += s[{step}]"
+        self.names[f"r{inst.pc}"] = inst.run
+        return f"r{inst.pc}(s)"
+
+    def _tell(self, inst: Inst, step: str, indent: int, path: _Path) -> None:
+        """Issue an instruction in time."""
+        if self.timing is not None:
+            self._placed(inst, path)
+            self._line(indent, f"issue({step}, {path.scalars})")
+
+    def _execute(self, inst: Inst, indent: int, path: _Path) -> None:
+        pc = inst.pc
+        self.names[f"i{pc}"] = inst
+        if pc in self.fixed:
+            self._tell(inst, f"t{pc}", indent, path)
+        else:
+            self._bind(inst, indent, path)
+        path.told()
+        quick = f"q{pc}" if pc in self.fixed else f"quick and b{pc}.at_issue is None"
+        for text in (
+            f"if u{pc} is None: k{pc}()",
+            f"elif {quick} and u{pc}(): k{pc}()",
+            f"elif not wait(core, i{pc}, b{pc}):",
+        ):
+            self._placed(inst, path, is_issued=True)
+            self._line(indent, text)
+        path.step(scalar=False)
+        self._leave(indent + 1, path.copy(), pc + 1, goes_on=False)
+
+    def _bind(self, inst: Inst, indent: int, path: _Path) -> None:
+        pc = inst.pc
+        self.names[f"g{pc}"] = inst.getter
+        for text in (
+            f"b{pc} = bounds[{pc}]",
+            f"b{pc} = b{pc}.get(g{pc}(s)) if b{pc} is not None else None",
+            f"if b{pc} is None: b{pc} = bind(core, i{pc})",
+        ):
+            self._placed(inst, path)
+            self._line(indent, text)
+        self._tell(inst, f"b{pc}.cost or prepare(core, i{pc}, b{pc})", indent, path)
+        self._line(indent, f"k{pc}, u{pc} = b{pc}.commit, b{pc}.guard")
+
+
+def _slots_of(inst: Inst) -> Iterator[int]:
+    for _, slot in inst.operands:
+        yield from slot if isinstance(slot, tuple) else (slot,)
+
+
+def _assignment(sources: tuple[int, ...], targets: tuple[int, ...]) -> str:
+    if not sources:
+        return ""
+    return ", ".join(f"s[{t}]" for t in targets) + " = " + ", ".join(f"s[{x}]" for x in sources)
+
+
+def compile_loop(program: DecodedProgram, head: int, core: Core, timing: Any) -> Compiled:
+    """Return the loop that begins at `head` as a function, as far as a core has bound it."""
+    return _Writer(program, head, core, timing).compile()

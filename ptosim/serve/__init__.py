@@ -1,0 +1,1 @@
+"""Commands for many callers from one process that has loaded everything already."""

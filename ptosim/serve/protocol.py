@@ -1,0 +1,59 @@
+"""What a caller and the server say to each other: one JSON object a line.
+
+A request has `argv` (the words after `ptosim`) and, as wanted, `id`, `cwd` (relative paths start
+there), `env` (the whole environment of the command), `stdin` (text). The answer has the same `id`,
+`exit` (the exit code) and either `result` (what `--format json` prints, which is asked for where
+the command can do it) or `stdout`, and `stderr` where something was written there. A line with
+`cancel` and an `id` stops a request as Ctrl-C would. The command line itself sends `streams` beside
+its three open files: the command then writes there, and the answer has only `exit`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "PTOSIM_SERVER"
+"""The environment variable that names the socket."""
+LOCAL = frozenset(("serve", "debug", "dap", "lsp"))
+"""Commands that talk to somebody, or go on for ever: they run where they were called."""
+MAX_LINE = 64 * 1024 * 1024
+"""Bytes of a request."""
+
+
+def default_socket() -> Path:
+    """Return where a server listens if nobody says: the user's folder for sockets or for caches."""
+    folder = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(folder) / "ptosim.sock" if folder else Path.home() / ".cache/ptosim/server.sock"
+
+
+def line_of(message: dict[str, Any]) -> bytes:
+    """Return a message as it is sent."""
+    return json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def request_of(line: bytes) -> dict[str, Any]:
+    """Return a request. Raises ValueError with what is wrong with it."""
+    try:
+        message = json.loads(line.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"not a JSON object: {problem}") from problem
+    if not isinstance(message, dict):
+        raise ValueError("a request is a JSON object")
+    if "cancel" in message:
+        return message
+    wanted: dict[str, tuple[type, str]] = {
+        "cwd": (str, "a folder"), "env": (dict, "an object of strings"), "stdin": (str, "a text"),
+        "streams": (dict, "an object"),
+    }  # fmt: skip
+    argv = message.get("argv")
+    if not isinstance(argv, list) or not all(isinstance(a, str) and "\0" not in a for a in argv):
+        raise ValueError("`argv` is the list of the words after `ptosim`")
+    for key, (kind, what) in wanted.items():
+        if key in message and not isinstance(message[key], kind):
+            raise ValueError(f"`{key}` is {what}")
+    if not all(isinstance(v, str) and "\0" not in k + v for k, v in message.get("env", {}).items()):
+        raise ValueError("`env` is an object of strings")
+    return message
