@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from ptosim.cli import assembler, streams
 from ptosim.cli.options import NO_CACHE, add_cache, add_limits, limits_of
-from ptosim.cli.signals import OverLimit, Terminated, orderly
+from ptosim.cli.signals import Terminated, orderly
 from ptosim.cli.terminal import Terminal
 from ptosim.ground import collector
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
@@ -107,13 +107,10 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     lasts = options.command in LASTING or getattr(options, "watch", False)
     if lasts or limits == Limits():
         return command.run(options, terminal)
-    from ptosim.cli.alarm import in_force
+    from ptosim.ground.alarm import in_force
 
-    try:
-        with in_force(limits):
-            return command.run(options, terminal)
-    except OverLimit as over:
-        raise over.reached from None
+    with in_force(limits):
+        return command.run(options, terminal)
 
 
 def understands(argv: Sequence[str]) -> bool:

@@ -53,6 +53,8 @@ def renderables(
     if comparisons:
         parts.append(_comparisons(comparisons))
     parts.append(Text(f"{result.executed} instructions executed"))
+    if result.in_order:
+        parts.append(Text(f"blocks one after the other: {result.in_order}"))
     if result.cost is not None:
         parts += [Text(), *cost_tables.brief(result.cost)]
     return parts
@@ -182,6 +184,7 @@ def to_json(
         "dumps": {d.title: {**summary_of(d.array), "count": d.count} for d in dumps},
         "expected": [c.to_dict() for c in comparisons],
         "executed": result.executed,
+        **({"in_order": result.in_order} if result.in_order else {}),
         "cycles": result.cycles,
         "cost": result.cost.to_dict() if result.cost is not None else None,
         "findings": [d.to_dict() for d in result.findings],
