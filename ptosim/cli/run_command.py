@@ -19,6 +19,7 @@ from ptosim.ground.isa.dtypes import dtype
 from ptosim.run import values
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, compare
+from ptosim.run.farm.wanted import available_cores
 from ptosim.run.results import Result
 from ptosim.run.tolerance import Tolerance
 from ptosim.views import run_report
@@ -42,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(`ptosim help chain`); a path, or `@name` of a shipped one",
     )  # fmt: skip
     launching.add_arguments(group)
+    launching.add_jobs(group)
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
     group.add_argument(
         "--dump", action="append", default=[], metavar="VALUE@OP[=FILE]",
@@ -88,12 +90,14 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
                 entry=entry,
                 observers=[Dumper(dumps)] if dumps else (),
                 in_place=True,  # nobody else has the arrays
-                **choices.run_options(),
+                **{"jobs": available_cores(), **choices.run_options()},
             )
     except Trap as trap:
         if not options.debug_on_error:
             raise
         return _post_mortem(trap, choices, terminal)
+    if options.jobs is None:  # nobody asked for processes
+        result.in_order = ""
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry, terminal)
     if options.trace:

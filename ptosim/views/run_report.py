@@ -62,7 +62,10 @@ def values(
         parts.append(_arrays("dumps", {_dump_name(d): d.array for d in dumps}))
     if comparisons:
         parts.append(_comparisons(comparisons))
-    return [*parts, Text(f"{result.executed} instructions executed")]
+    parts.append(Text(f"{result.executed} instructions executed"))
+    if result.in_order:
+        parts.append(Text(f"blocks one after the other: {result.in_order}"))
+    return parts
 
 
 def _dump_name(dump: Dump) -> str:
@@ -189,6 +192,7 @@ def to_json(
         "dumps": {d.title: {**summary_of(d.array), "count": d.count} for d in dumps},
         "expected": [c.to_dict() for c in comparisons],
         "executed": result.executed,
+        **({"in_order": result.in_order} if result.in_order else {}),
         "cycles": result.cycles,
         "cost": result.cost.to_dict() if result.cost is not None else None,
         "findings": [d.to_dict() for d in result.findings],
