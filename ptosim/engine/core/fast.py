@@ -49,7 +49,7 @@ def run_fast(engine: Engine, core: Core, limit: int) -> bool:  # noqa: C901 - ho
     stopped it."""
     insts, slots, bounds = engine.program.insts, core.slots, core.bounds
     scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
-    queues, timing, loops = core.queues, engine.timing, engine._loops
+    queues, timing, loops = core.queues, engine.timing, engine.loops
     issue: Any = engine._issuers[core.index]
     compiled = loops.of[core.index] if loops is not None else {}
     batches = loops.batches if loops is not None else Batches(engine.program)
