@@ -45,7 +45,6 @@ from ptosim.semantics.base.orders import (
     WaitFlag,
 )
 
-
 Effect = Callable[[], object]
 
 
