@@ -53,7 +53,7 @@ def run_fast(engine: Engine, core: Core, limit: int) -> bool:  # noqa: C901 - ho
     issue: Any = engine._issuers[core.index]
     compiled = loops.of[core.index] if loops is not None else {}
     batches = loops.batches if loops is not None else Batches(engine.program)
-    quick = engine.monitor is None and not any(c.queues for c in engine.machine.cores)
+    quick = not any(c.queues for c in engine.machine.cores)
     pc, count, goes_on = core.pc, 0, False
     counted = -engine._scalars[core.index]  # `count` without scalars that no issue has told of
     inst: Any = None
