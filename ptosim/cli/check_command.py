@@ -114,7 +114,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _again(options: argparse.Namespace, terminal: Terminal) -> int:
-    from ptosim.cli.alarm import in_force
+    from ptosim.ground.alarm import in_force
 
     with in_force(shared.limits_of(options)):
         return _run(options, terminal)

@@ -15,7 +15,7 @@ from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.run.choices import Choices
 from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport
-from ptosim.views import cost_data, cost_page, cost_tables
+from ptosim.views import cost_data, cost_tables
 from ptosim.views.cost_tables import BY, VIEWS
 
 Timed = tuple[LoadedProgram, CostReport]
@@ -128,14 +128,21 @@ def _codes(report: _Report) -> dict[str, str]:
 
 
 def _page(report: _Report) -> str:
-    return cost_page.page_of(report.timed, _codes(report))
+    from ptosim.cli.paging import cost_page
+    from ptosim.timing.report.chains import chains
+    from ptosim.views.cast_chains import page_section
+
+    asked = launching.each_target(report.options, every=True)
+    args = [c.arguments() for c in asked if str(c.target) not in report.rejected]
+    cast = page_section(chains([r for _, r in report.timed]), _codes(report))
+    return cost_page(report.options, report.timed, report.rejected, args, [cast])
 
 
 FORMATS: Formats[_Report] = {
     "text": _text,
     "json": data(lambda r: cost_data.to_json(r.timed, r.rejected, r.what_if)),
-    "html": text(_page),
     "csv": text(lambda r: cost_data.to_csv([report for _, report in r.timed])),
+    "html": text(_page),
 }
 
 

@@ -143,6 +143,13 @@ def from_zero(text: str) -> int:
     return int(text)
 
 
+def from_one(text: str) -> int:
+    """Return a number from 1 on, for argparse."""
+    if not text.isdecimal() or len(text) > 18 or not int(text):
+        raise argparse.ArgumentTypeError(f"takes a number from 1 on, not `{text}`")
+    return int(text)
+
+
 def switches(pairs: Sequence[str]) -> dict[str, str]:
     """Return the switches of `--set key=value` options."""
     chosen: dict[str, str] = {}

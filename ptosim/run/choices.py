@@ -43,6 +43,7 @@ class Choices:
     commit: str | None = None
     uninit: str | None = None
     seed: int | None = None
+    jobs: int | None = None
     max_instructions: int | None = None
     sidecar: Sidecar | None = None
 

@@ -206,6 +206,13 @@ class Monitor:
         if self.chosen.flags:
             self.flags.finish()
 
+    def begin_again(self) -> None:
+        """Another block begins on the same cores; see `again.begin_again`."""
+        self.flags.begin_again()
+        self.control.begin_again()
+        for times in self._times:
+            times[:] = [0] * len(times)
+
     # -- memory -----------------------------------------------------------------------------------
 
     def shadow(self, core: Core, where: Any) -> Shadow:
@@ -320,9 +327,7 @@ class Monitor:
 
     def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
         """A load of the scalar unit is done before the next instruction is issued."""
-        clock = agent.clock.copy()
-        clock[reader.index] = agent.count
-        agent.clock = clock
+        agent.clock = agent.clock.with_(reader.index, agent.count)
 
     def _race(
         self,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ptosim.ground.isa.costs import error_of
 from ptosim.run.program import LoadedProgram
-from ptosim.timing.report.alike import by_core
+from ptosim.timing.report.alike import by_core, of_all
 from ptosim.timing.report.chains import chains
 from ptosim.timing.report.totals import CostReport, PipeUse, Use
 from ptosim.views import cast_chains
@@ -128,11 +128,16 @@ def _error(report: CostReport) -> str:
 
 def brief(report: CostReport) -> list[Part]:
     """Return the totals and the tables that follow the values of a run."""
-    return [*summary([report]), _TABLES["ops"](report, ""), _pipes(report, "")]
+    return [*summary([report]), _TABLES["ops"](report, ""), pipes(report, "")]
 
 
 def _share_of_bound(report: CostReport) -> float:
     return max((p.share for p in report.pipes), default=0.0)
+
+
+def operations(reports: Sequence[CostReport]) -> Table:
+    """Return what each kind of operation costs, on one target or side by side."""
+    return _side_by_side(reports) if len(reports) > 1 else _TABLES["ops"](reports[0], "")
 
 
 def _side_by_side(reports: Sequence[CostReport]) -> Table:
@@ -208,9 +213,11 @@ def pipe_row(use: PipeUse) -> tuple[str, ...]:
     return (use.core, use.pipe, *numbers, waits)
 
 
-def _pipes(report: CostReport, suffix: str) -> Table:
+def pipes(report: CostReport, suffix: str) -> Table:
+    """Return the pipes of each core, equal cores in one row: cycles at work, and what they wait
+    for."""
     alike = by_core(report.pipes, lambda use: use.core, _without_core)
-    rows = [(name, *pipe_row(use)[1:]) for name, use in alike]
+    rows = [(of_all(report, name), *pipe_row(use)[1:]) for name, use in alike]
     return table(
         f"pipes{suffix}", PIPE_COLUMNS, rows, essential=["core", "pipe"], drop=PIPE_DROP,
         shown=SHOWN,
@@ -221,7 +228,7 @@ def _without_core(use: PipeUse) -> tuple[object, ...]:
     return use.pipe, use.operations, use.busy, tuple(sorted(use.stalls.items()))
 
 
-def _path(report: CostReport, suffix: str) -> Table:
+def path(report: CostReport, suffix: str) -> Table:
     """The critical path, joined by instruction, dearest first."""
     columns = ("operation", ">line", "pipe", ">times", ">cycles", ">share")
     total = max(report.span, 1)
@@ -240,8 +247,8 @@ _TABLES: dict[str, Maker] = {
     "stages": _stages,
     "lines": _uses("line", "line", lambda r: r.lines),
     "loops": _uses("loop", "innermost loop", lambda r: r.loops),
-    "pipes": _pipes,
-    "path": _path,
+    "pipes": pipes,
+    "path": path,
     "roofline": roofline,
     "hints": hints,
 }

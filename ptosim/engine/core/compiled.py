@@ -16,6 +16,7 @@ from dataclasses import field
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
+from ptosim.engine.core.batches import Batches
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation
@@ -135,6 +136,7 @@ class _Writer:
     head: int
     core: Core
     timing: Any
+    batches: Batches
     lines: list[str | _Check] = field(default_factory=list)
     places: dict[int, Place] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
@@ -160,6 +162,7 @@ class _Writer:
         self._line(1, "n = 0")
         for pc in sorted(self.fixed):
             self._look_up(self.program.insts[pc])
+        self._batch(self.head, 1)
         self._line(1, "while True:")
         path = self._check(self.head, 2)
         self._from(self.head, 2, path, (self.head,))
@@ -213,6 +216,15 @@ class _Writer:
 
     def _line(self, indent: int, text: str) -> None:
         self.lines.append(" " * indent + text)
+
+    def _batch(self, head: int, indent: int) -> None:
+        """Execute the rounds of a loop at once, as many as may be."""
+        batch = self.batches.at(head)
+        if batch is None:
+            return
+        self.names["batch"] = self.batches.run
+        self._line(indent, f"m = batch(core, {head}, s, limit - n)")
+        self._line(indent, f"n += m * {batch.length}; c += m * {batch.scalars}")
 
     def _check(self, pc: int, indent: int) -> _Path:
         check = _Check(pc, indent)
@@ -306,6 +318,7 @@ class _Writer:
                 self._leave(indent + 1, leaves, after)
             return body
         self._settle(indent, path)
+        self._batch(inst.pc, indent)
         self._line(indent, "while True:")
         self._from(inst.pc, indent + 1, self._check(inst.pc, indent + 1), (*heads, inst.pc))
         on = self._check(after, indent)
@@ -412,6 +425,8 @@ def _assignment(sources: tuple[int, ...], targets: tuple[int, ...]) -> str:
     return ", ".join(f"s[{t}]" for t in targets) + " = " + ", ".join(f"s[{x}]" for x in sources)
 
 
-def compile_loop(program: DecodedProgram, head: int, core: Core, timing: Any) -> Compiled:
+def compile_loop(
+    program: DecodedProgram, head: int, core: Core, timing: Any, batches: Batches
+) -> Compiled:
     """Return the loop that begins at `head` as a function, as far as a core has bound it."""
-    return _Writer(program, head, core, timing).compile()
+    return _Writer(program, head, core, timing, batches).compile()
