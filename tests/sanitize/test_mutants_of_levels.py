@@ -17,7 +17,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("model", CASES)
 def test_a_change_is_a_race_exactly_if_the_bytes_say_so(model) -> None:
     assert model.verdict() == ("ordered", "")
@@ -28,6 +28,7 @@ def test_a_change_is_a_race_exactly_if_the_bytes_say_so(model) -> None:
         assert found == expected, (mutant.what, pair, codes, mutant.model.text())
 
 
+@pytest.mark.slow
 def test_every_verdict_is_among_them() -> None:
     """The sample shows races, deadlocks, misused tokens and changes that do no harm."""
     seen = {
