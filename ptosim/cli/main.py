@@ -29,7 +29,9 @@ COMMANDS = {
     "calibrate": "a board's own figures, from what its profiler wrote",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
+    "lsp": "the language server for editors (diagnostics, hover, completion, ...)",
     "map": "what is where in the memories on chip, and when",
+    "report": "everything about a program as one HTML page",
     "diff": "two programs: findings, values, budget, cycles",
     "port": "one program on two targets: what changes",
     "expand": "a program with its tile operations written as vector instructions",
@@ -47,7 +49,7 @@ EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
 # Commands that go on until the user ends them: their limits hold for each thing that they are told.
-LASTING = ("debug", "dap", "serve")
+LASTING = ("debug", "dap", "lsp", "serve")
 
 _EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values differ; 2 usage;
 3 program rejected; 4 run stopped (trap, deadlock, out of bounds); 5 unsupported; 6 limit
@@ -73,6 +75,7 @@ def main(argv: Sequence[str]) -> int:
     if not getattr(options, "command", None):
         parser.print_help()
         return 2
+    options.argv = list(argv)
     terminal = Terminal(options)
     try:
         wanted_threads()
