@@ -32,8 +32,6 @@ FIRST = 160
 LAST = 64
 """Of them those that say what a further one takes."""
 
-WHY = ("dispatch width", "physical registers", "instruction queue", "operands", "ports")
-
 
 class Execution(NamedTuple):
     """One execution: number of the instruction, iteration, when it is dispatched, when its operands
@@ -50,10 +48,12 @@ class Execution(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """A region out of order: cycles from its start to its end, the first executions, and for each
-    reason the cycles by which it delayed dispatch or start, summed over instructions."""
+    """A region out of order: cycles from its start to its end, its instructions, the first
+    executions, and for each reason the cycles by which it delayed dispatch or start, summed over
+    instructions."""
 
     cycles: float
+    names: tuple[str, ...]
     executions: tuple[Execution, ...]
     delays: dict[str, int]
 
@@ -270,7 +270,8 @@ def out_of_order(steps: Sequence[VectorStep], table: CostTable) -> Executed:
         if rounds > FIRST:
             further += (rounds - FIRST) * (ends[-1] - ends[-1 - LAST]) / LAST
     end = unit.last + further + table["function.drain"]["cycles"]
-    return Executed(end, tuple(executions), dict(unit.delays))
+    names = tuple(step.name for step in steps)
+    return Executed(end, names, tuple(executions), dict(unit.delays))
 
 
 def _loops(steps: Sequence[VectorStep]) -> Iterator[tuple[list[int], int]]:
