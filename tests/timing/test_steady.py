@@ -71,7 +71,7 @@ def test_random_loops(seed):
     made = Loops(seed)
     target, sync = ("a2a3", "a5")[seed % 2], "auto" if made.is_auto else "manual"
     program = ptosim.load(made.text, target=target, sync=sync)
-    both(program, args={"n": 60 + seed % 7 * 20}, block_num=1 + seed % 3)
+    both(program, args={"n": 80 + seed % 7 * 20}, block_num=1 + seed % 3)
 
 
 @pytest.mark.sampled(2)
@@ -79,7 +79,7 @@ def test_random_loops(seed):
 def test_random_fifos(seed):
     """A cube and two vector cores with a FIFO: one way or both, with slow and quick consumers."""
     target, rng = ("a2a3", "a5")[seed % 2], random.Random(seed)
-    count = rng.randrange(60, 200)
+    count = rng.randrange(120, 300)
     if seed % 3:
         pair, entry = one_way(target, count, rng.randrange(1, 9), rng.randrange(3)), "cube_kernel"
     else:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MOST_ROUNDS = 24
 """Rounds of the longest period that is looked for."""
 
-LEAST_LEFT = 24
+LEAST_LEFT = 64
 """Rounds that a loop has to have left for an attempt to pay."""
 
 LEAST_PERIODS = 2
