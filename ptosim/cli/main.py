@@ -31,6 +31,7 @@ COMMANDS = {
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
     "lsp": "the language server for editors (diagnostics, hover, completion, ...)",
     "map": "what is where in the memories on chip, and when",
+    "report": "everything about a program as one HTML page",
     "diff": "two programs: findings, values, budget, cycles",
     "port": "one program on two targets: what changes",
     "expand": "a program with its tile operations written as vector instructions",
@@ -74,6 +75,7 @@ def main(argv: Sequence[str]) -> int:
     if not getattr(options, "command", None):
         parser.print_help()
         return 2
+    options.argv = list(argv)
     terminal = Terminal(options)
     try:
         wanted_threads()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
-from ptosim.cli.formats import Formats, data, findings, tables
+from ptosim.cli.formats import Formats, data, findings, tables, text
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dump, Dumper
@@ -106,7 +106,7 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
     if terminal.format == "text":
         terminal.findings(result.findings)
     if terminal.wants_report:
-        terminal.report(_Report(program, entry, result, comparisons, dumps))
+        terminal.report(_Report(program, entry, result, comparisons, dumps, options, args))
     why = _why_failed(result, comparisons, "warning" if options.strict else options.fail_on)
     if why and terminal.quiet:
         terminal.error(why)
@@ -196,14 +196,24 @@ class _Report(NamedTuple):
     result: Result
     comparisons: list[Comparison]
     dumps: list[Dump]
+    options: argparse.Namespace
+    args: dict[str, Any]
 
     def renderables(self) -> list[Part]:
         """Return the report as rich renderables."""
-        return run_report.renderables(*self)
+        return run_report.renderables(*self[:5])
 
     def to_json(self) -> dict[str, object]:
         """Return the report as JSON data."""
-        return run_report.to_json(*self)
+        return run_report.to_json(*self[:5])
+
+    def to_page(self) -> str:
+        """Return the report as one HTML page."""
+        from ptosim.cli.paging import run_page
+
+        return run_page(
+            self.options, self.program, self.entry, self.result, self.comparisons, self.args
+        )
 
     @property
     def findings(self) -> list[Diagnostic]:
@@ -218,6 +228,8 @@ class _Shown(Protocol):
 
     def to_json(self) -> dict[str, object]: ...
 
+    def to_page(self) -> str: ...
+
     @property
     def findings(self) -> list[Diagnostic]: ...
 
@@ -225,5 +237,6 @@ class _Shown(Protocol):
 FORMATS: Formats[_Shown] = {
     "text": tables(lambda report: report.renderables()),
     "json": data(lambda report: report.to_json()),
+    "html": text(lambda report: report.to_page()),
     **{form: findings(form, lambda r: Findings(r.findings)) for form in ("jsonl", "sarif")},
 }

@@ -46,7 +46,17 @@ def renderables(
             Text("printed by the program:", style="bold"),
             Text("".join(result.prints)),
         ]
-    parts.append(_arrays("outputs", result.outputs))
+    parts += values(result, comparisons, dumps)
+    if result.cost is not None:
+        parts += [Text(), *cost_tables.brief(result.cost)]
+    return parts
+
+
+def values(
+    result: Result, comparisons: Sequence[Comparison], dumps: Sequence[Dump] = ()
+) -> list[Part]:
+    """Return outputs, dumps, and how they compare with what was expected."""
+    parts: list[Part] = [_arrays("outputs", result.outputs)]
     parts += map(Text, _partly_made(result.outputs))
     if dumps:
         parts.append(_arrays("dumps", {_dump_name(d): d.array for d in dumps}))
@@ -55,8 +65,6 @@ def renderables(
     parts.append(Text(f"{result.executed} instructions executed"))
     if result.in_order:
         parts.append(Text(f"blocks one after the other: {result.in_order}"))
-    if result.cost is not None:
-        parts += [Text(), *cost_tables.brief(result.cost)]
     return parts
 
 
