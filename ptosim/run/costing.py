@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.timing.chip import Blocks
 from ptosim.timing.report.totals import CostReport
 
 if TYPE_CHECKING:
     from ptosim.run.launch import Launch
 
 
-def bridge_of(launch: Launch, table: CostTable | None = None, buffers: int = 0) -> TimingBridge:
+def bridge_of(
+    launch: Launch, table: CostTable | None = None, buffers: int = 0, copies: int = 1
+) -> TimingBridge:
     """Return the timing model of a launch, fed from its instructions."""
     return TimingBridge(
         launch.program,
@@ -21,10 +24,20 @@ def bridge_of(launch: Launch, table: CostTable | None = None, buffers: int = 0) 
         table or cost_table(launch.front.chip),
         is_ordered=launch.front.sync == "auto",
         buffers=buffers,
+        copies=copies,
     )
 
 
-def report_of(launch: Launch) -> CostReport:
+def in_waves(launch: Launch, blocks: Blocks) -> None:
+    """Let the blocks of a launch that was started run as many at a time as the chip has room
+    for."""
+    if blocks.timed > blocks.at_once:
+        launch.engine.in_waves(blocks.at_once)  # type: ignore[union-attr]
+
+
+def report_of(
+    launch: Launch, blocks: Blocks | None = None, last_wave: int | None = None
+) -> CostReport:
     """Return the cost of a launch that was executed with timing."""
     bridge = launch.engine.bridge  # type: ignore[union-attr]
-    return CostReport(bridge.model, bridge.table, launch.function.name)
+    return CostReport(bridge.model, bridge.table, launch.function.name, blocks, last_wave)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -44,6 +46,7 @@ from ptosim.sanitize.monitor import Monitor
 
 if TYPE_CHECKING:
     from ptosim.engine.timed.timing_bridge import TimingBridge
+    from ptosim.timing.chip import Blocks
     from ptosim.timing.report.totals import CostReport
 
 
@@ -64,6 +67,7 @@ class Launch(ArgumentBinding):
     function: Function = field(init=False)
     launched: Sequence[Function] = field(init=False)
     roles: Sequence[CoreRole] = field(init=False)
+    functions: Sequence[Function] = field(init=False)
     placement: Placement = field(init=False)
     machine: Machine = field(init=False)
     program: DecodedProgram = field(init=False)
@@ -90,6 +94,7 @@ class Launch(ArgumentBinding):
             self.sink.extend(known.findings)
             self._reject_errors()
         self.launched, self.roles, self.placement = known.launched, known.roles, known.placement
+        self.functions = known.reached
         parts = (self.resolved, self.placement, self.machine, self.profile, self._warn, self.sink)
         self.program = Decoder(*parts, self.depth).run(self.launched)
         self._refuse_unsupported()
@@ -148,14 +153,20 @@ class Launch(ArgumentBinding):
     # -- run --------------------------------------------------------------------------------------
 
     def _make_cores(self) -> None:
-        options = self.options
-        for rank in range(options.ranks):
+        for rank, block in self._clusters():
             current().look()
-            for block in range(options.block_num):
-                cluster = Cluster(block, rank=rank, has_ranks=options.ranks > 1)
-                self.machine.clusters.append(cluster)
-                for role in self.roles:
-                    self.machine.cores.append(self._make_core(cluster, role))
+            cluster = Cluster(block, rank=rank, has_ranks=self.options.ranks > 1)
+            self.machine.clusters.append(cluster)
+            for role in self.roles:
+                self.machine.cores.append(self._make_core(cluster, role))
+
+    def _clusters(self) -> Iterable[tuple[int, int]]:
+        """The clusters that there are cores of: their ranks and blocks."""
+        return product(range(self.options.ranks), range(self._block_count()))
+
+    def _block_count(self) -> int:
+        """Return how many blocks there are to execute."""
+        return self.options.block_num
 
     def _make_core(self, cluster: Cluster, role: CoreRole) -> Core:
         options = self.options
@@ -212,6 +223,10 @@ class Launch(ArgumentBinding):
     def run(self, observers: Sequence[Any] = ()) -> results.Result:
         """Execute and collect."""
         self.start(observers)
+        if self.is_timed:
+            from ptosim.run.costing import in_waves
+
+            in_waves(self, self.blocks)
         monitor = self.sanitizers()
         try:
             self.engine.run(self.options.most_instructions)
@@ -238,12 +253,23 @@ class Launch(ArgumentBinding):
             return None
         from ptosim.run.costing import report_of
 
-        return report_of(self)
+        return report_of(self, self.blocks)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """How the blocks share the cores of the chip: all of them are executed and timed."""
+        from ptosim.run.blocks import all_blocks
+
+        return all_blocks(self)
 
     def sanitizers(self) -> Monitor | None:
         """Attach the sanitizers that the options ask for; None if they ask for none."""
         tiles = (v for v in self.function.args if v.name in self.tile_inputs)
         return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
+
+    def has_values(self) -> bool:
+        """True if tiles or numbers are among what it gives."""
+        return bool(results.output_tiles(self.function) or results.output_values(self.function))
 
     def outputs(self, *, at_end: bool = False) -> Outputs:
         """Return what every pointer argument and output tile holds now, by name."""

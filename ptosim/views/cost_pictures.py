@@ -21,11 +21,11 @@ all."""
 def timeline(report: CostReport, suffix: str, room: int) -> Table:
     """Return a row for each pipe of each core, equal cores in one: when it is busy. The table fits
     into `room` columns."""
-    alike = alike_cores(report.model.cores)
+    alike = alike_cores(report)
     names = max((len(each.name) for each in alike), default=0)
     width = min(max(room - names - 12, NARROW), WIDTH)  # less the pipe, and what is between
     rows = [
-        (each.name, PIPES[pipe], Text(lane(each.of, pipe, report.cycles, width), "cyan"))
+        (each.name, PIPES[pipe], Text(lane(each.of, pipe, report.span, width), "cyan"))
         for each in alike
         for pipe in sorted({step.pipe for step in each.of.steps})
     ]
@@ -34,8 +34,8 @@ def timeline(report: CostReport, suffix: str, room: int) -> Table:
 
 
 def _scale(report: CostReport, width: int) -> str:
-    end = f"{report.cycles:,} cycles"
-    each = f"0, a column is {report.cycles / width:,.0f} cycles"
+    end = f"{report.span:,} cycles"
+    each = f"0, a column is {report.span / width:,.0f} cycles"
     return f"{each}{end:>{max(width - len(each), 1)}}"
 
 

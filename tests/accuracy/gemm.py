@@ -33,9 +33,19 @@ class Gemm:
     n: int
     grid: tuple[int, int]
 
-    def cost(self, what_if: dict[str, float] | None = None, block_num: int = 1) -> CostReport:
-        """Return what the first block costs, or so many of them together."""
+    def cost(
+        self,
+        what_if: dict[str, float] | None = None,
+        block_num: int | None = None,
+        *,
+        each_block: bool = False,
+    ) -> CostReport:
+        """Return what its launch costs, of a block for each place of the grid unless another number
+        is given."""
         program = ptosim.load(PROGRAMS / f"{self.program.name}.pto")
         rows, columns = self.grid
         sizes = {"m": self.m, "k": self.k, "n": self.n, "rows": rows, "columns": columns}
-        return program.cost(args=sizes, what_if=what_if or {}, block_num=block_num)
+        blocks = rows * columns if block_num is None else block_num
+        return program.cost(
+            args=sizes, what_if=what_if or {}, block_num=blocks, each_block=each_block
+        )

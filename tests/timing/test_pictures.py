@@ -118,8 +118,8 @@ def test_a_barrier_at_the_end_costs_nothing(cli):
 
 def test_equal_cores_share_a_hint(cli):
     """Four vector cores with the same barriers: one line, and cycles of one of them."""
-    out = cli("cost", "@cube/flash_attention", "--target", "a2a3", "--format", "json").out
-    report = json.loads(out)
+    args = ("cost", "@cube/flash_attention", "--target", "a2a3", "--format", "json")
+    report = json.loads(cli(*args, "--each-block").out)
     found = [h for h in report["hints"] if h["kind"] == "barrier"]
     assert len(found) == 1
     assert "and 3 more cores" in found[0]["text"]

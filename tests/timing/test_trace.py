@@ -116,7 +116,8 @@ def several_cores():
     yield cost(both_ways("a2a3", 4), "vector_kernel")
     yield ptosim.load(attention.text(attention.Attention(256, 1024, 1))).cost()
     small = gemm.Gemm(gemm.GRID, 512, 1024, 1536, (4, 6))
-    yield small.cost({"bandwidth": 800, "machine.write_total.gib_per_second": 300}, 24)
+    starved = {"bandwidth": 800, "machine.write_total.gib_per_second": 300}
+    yield small.cost(starved, each_block=True)
 
 
 def check_rules(report) -> set[int]:

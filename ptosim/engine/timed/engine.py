@@ -7,6 +7,7 @@ from typing import Any
 
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.meter import UNLIMITED
+from ptosim.engine.timed import waves
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.machine.core import Core
 
@@ -20,10 +21,19 @@ class TimedEngine(Engine):
         assert isinstance(self.timing, TimingBridge)
         return self.timing
 
+    at_once = 0  # blocks that run at a time; 0: all
+
+    def in_waves(self, at_once: int) -> None:
+        """Let only so many blocks run at a time; before anything is executed."""
+        self.at_once = at_once
+        waves.begin(self.bridge, at_once)
+
     def run(self, limit: int = UNLIMITED) -> None:
         """Execute every core to its end, then place what competes for bandwidth."""
         try:
             super().run(limit)
+            if self.at_once:
+                waves.end(self.bridge, self.at_once)
         finally:  # where a run stops, its time until then counts
             self.bridge.model.settle()
             self.bridge.model.drain_retired()

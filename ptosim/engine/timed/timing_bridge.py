@@ -31,7 +31,9 @@ from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.moving import NO_LINE, moves
 from ptosim.machine.tile import TileRef
+from ptosim.machine.unknown import NeedsValue
 from ptosim.passes.verify.checks.unlowered import reason
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
@@ -54,7 +56,8 @@ _STAGE = {"MTE2": 0, "MTE1": 1, "M": 2, "V": 2, "FIX": 3, "MTE3": 3}
 class TimingBridge:
     """Feeds a timing model from the instructions of a program. `is_ordered`: nothing in the program
     synchronises, so data do. `buffers`: how many more buffers every tile has, and how many
-    more events every flag that hands one back."""
+    more events every flag that hands one back; `copies`: how many do the same at the same time as
+    each core, and share its bandwidth."""
 
     def __init__(
         self,
@@ -64,8 +67,8 @@ class TimingBridge:
         table: CostTable,
         *,
         is_ordered: bool,
-        share: int = 1,
         buffers: int = 0,
+        copies: int = 1,
     ) -> None:
         self.program = program
         self.resolved = resolved
@@ -82,27 +85,26 @@ class TimingBridge:
         self._known: dict[tuple[Any, ...], Step] = {}  # by tiles and the form of windows
         self._archive: dict[tuple[int, str], Any] = {}  # records that the way back cut off
         self.is_ordered = is_ordered
-        totals = self._totals(share)
+        totals = self._totals(copies)
         scalar = round(table["machine.scalar"]["cycles"])
-        self.model = TimingModel([core_name(core) for core in machine.cores], scalar, totals)
+        self.model = TimingModel(
+            [core_name(core) for core in machine.cores], scalar, totals, copies
+        )
         self._issue = round(table["machine.issue"]["cycles"])
         cores = self.model.cores if is_ordered else ()
         # On A2/A3 a vector operation that depends on the one before waits at a barrier.
         draining = frozenset((PIPE_INDEX["V"],)) if table.target == "a2a3" else frozenset()
-        self._orders = [DataOrder(t, draining, buffers) for t in cores]
+        self.orders = [DataOrder(t, draining, buffers) for t in cores]
         self.timed = self._timed_actions()
         # Scalar instructions of a region are part of its cost.
         self.ends = frozenset(i.end for i in program.insts if i.kind is Kind.REGION)
 
-    def _totals(self, share: int) -> dict[str, float]:
+    def _totals(self, copies: int) -> dict[str, float]:
         """Total bandwidth, where the cores together could ask for more of it."""
         scale = 1 << 30
         hz = self.table.mhz * 1e6
         totals = {
-            direction: self.table[f"machine.{direction}_total"]["gib_per_second"]
-            * scale
-            / hz
-            / share
+            direction: self.table[f"machine.{direction}_total"]["gib_per_second"] * scale / hz
             for direction in ("read", "write")
         }
         devices = 1 + max((core.rank for core in self.machine.cores), default=0)
@@ -116,7 +118,7 @@ class TimingBridge:
                 self.table.bytes_per_cycle(self.table[f"transfer.{paths[direction][core.kind]}"])
                 for core in self.machine.cores
             )
-            if asked > total * 1.001:
+            if asked * copies > total * 1.001:
                 return totals
         return {}
 
@@ -133,7 +135,7 @@ class TimingBridge:
     def issuer(self, core: Core) -> Any:
         """Return the function of (step, scalar operations before it) that issues on a core."""
         if self.is_ordered:
-            return ordered_issuer(self._orders[core.index])
+            return ordered_issuer(self.orders[core.index])
         return issuer(self.model.cores[core.index])
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Issued:
@@ -176,6 +178,8 @@ class TimingBridge:
             source = self.resolved.module.source
             logical = self._logical(inst, source)
             plan = self._plans[inst.pc] = RegionPlan(self.program, inst, source, logical)
+        if not plan.is_counted and any(map(moves, core.slots)):
+            raise NeedsValue(NO_LINE)  # its instructions would be executed on what moves
         work = plan.work(core.slots)
         cost = self._regions.get(work)
         if cost is None:
@@ -214,7 +218,7 @@ class TimingBridge:
             return step
         if not self.is_ordered:
             return known
-        return self._orders[core.index].placed(known, far_ranges(inst.operation, values))
+        return self.orders[core.index].placed(known, far_ranges(inst.operation, values))
 
     def _launch_step(self, core: Core, inst: Inst, threads: int) -> Issued:
         """The step of a launch of SIMT code, which may touch all of UB."""
@@ -274,7 +278,7 @@ class TimingBridge:
                 carry=self.carry() if gives else 0,
             )
             step.ranges = near
-        return self._orders[core.index].placed(step, ranges) if self.is_ordered else step
+        return self.orders[core.index].placed(step, ranges) if self.is_ordered else step
 
     def carry(self) -> int:
         """Return the cycles that an event takes from one core to another."""
@@ -284,11 +288,11 @@ class TimingBridge:
 
     def save(self) -> Any:
         """Return the state of the model, for `restore`."""
-        return saved.save(self.model, self._orders)
+        return saved.save(self.model, self.orders)
 
     def restore(self, state: Any, *, forget: bool = False) -> None:
         """Take the model to another state of this run; `forget` what came after it."""
-        saved.restore(self.model, self._orders, state, None if forget else self._archive)
+        saved.restore(self.model, self.orders, state, None if forget else self._archive)
 
     # -- costs -------------------------------------------------------------------------------------
 

@@ -30,12 +30,16 @@ class TimingModel:
     """
 
     def __init__(
-        self, names: list[str], scalar_cycles: int = 1, totals: dict[str, float] | None = None
+        self,
+        names: list[str],
+        scalar_cycles: int = 1,
+        totals: dict[str, float] | None = None,
+        copies: int = 1,
     ) -> None:
         self.scalar_cycles = scalar_cycles
         self.cores = [CoreTimer(self, index, name) for index, name in enumerate(names)]
         self.flags: dict[Any, Flag] = {}
-        self.pools = Pools(totals or {})
+        self.pools = Pools(totals or {}, copies)
         self.shares = bool(totals)
         self.retired: Callable[[int, Step, int], None] | None = None
         self.ready: deque[Flag] = deque()

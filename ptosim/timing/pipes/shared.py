@@ -50,7 +50,8 @@ class Pool:
 class Pools:
     """Every pool, and the transfers that wait for their start."""
 
-    def __init__(self, totals: dict[str, float]) -> None:
+    def __init__(self, totals: dict[str, float], copies: int = 1) -> None:
+        self.copies = copies  # of every transfer at the same time: blocks that do the same
         self.pools = {name: Pool(total) for name, total in totals.items()}
         self.pending: list[tuple[int, int, Any, int, int]] = []
         self._count = 0
@@ -85,7 +86,7 @@ class Pools:
         name, demand = step.shared
         pool = self.pools[name]
         pool.advance(max(start, pool.time))
-        scaled = round(demand * PARTS)
+        scaled = round(demand * PARTS) * self.copies
         pool.demand += scaled
         end = pool.progress + step.busy * PARTS
         heappush(pool.active, (end, order, core, record, issued, scaled))

@@ -71,7 +71,7 @@ def _bursts(report: CostReport) -> list[Hint]:
             continue
         cycles = step.cost.busy * count
         known = found.get(step.site.line)
-        if cycles < LEAST * report.cycles or (known is not None and known.cycles >= cycles):
+        if cycles < LEAST * report.span or (known is not None and known.cycles >= cycles):
             continue
         text = (
             f"{step.site.mnemonic} moves {count} x {moved.runs} bursts of {moved.run_bytes} bytes; "
@@ -94,19 +94,19 @@ def _serial(report: CostReport) -> list[Hint]:
     )
     if busiest is None:
         return []
-    gain = report.cycles - busiest.busy
+    gain = report.span - busiest.busy
     mine = [p for p in report.pipes if p.core == busiest.core and p.pipe != PIPES[S]]
     waited = max(
         sum(n for why, n in p.stalls.items() if why == "data" or why.startswith("flag"))
         for p in mine
     )
-    if len(mine) < 2 or gain < IDLE * report.cycles or waited < gain / 2:
+    if len(mine) < 2 or gain < IDLE * report.span or waited < gain / 2:
         return []
     alike = [p for p in report.pipes if (p.pipe, p.busy) == (busiest.pipe, busiest.busy)]
     where = busiest.core if len(alike) < 2 else f"{busiest.core} and {len(alike) - 1} more cores"
     text = (
         f"{where}: pipes wait for each other; the busiest, {busiest.pipe}, works "
-        f"{busiest.busy:,} of {report.cycles:,} cycles"
+        f"{busiest.busy:,} of {report.span:,} cycles"
     )
     again = any(count > 1 for _, count, _ in report.executed)
     return [Hint("serial", 0, gain, text, _TWICE if again else _PIECES)]
@@ -131,7 +131,7 @@ def _waits(report: CostReport) -> list[Hint]:
     for use in report.pipes:
         for reason, (text, cure) in _WAITS.items():
             cycles = use.stalls.get(reason, 0)
-            if use.pipe != PIPES[S] and cycles >= LEAST * report.cycles:
+            if use.pipe != PIPES[S] and cycles >= LEAST * report.span:
                 hint = Hint(reason, 0, cycles, text.format(cycles=f"{cycles:,}"), cure)
                 found.append((f"{use.core} {use.pipe}", hint))
     return _of_cores(found)
@@ -152,7 +152,7 @@ def _starts(report: CostReport) -> list[Hint]:
             row[2] += count
     dearest = max(cores.values(), key=lambda c: sum(r[0] for r in c.values()), default={})
     cycles = round(sum(row[0] for row in dearest.values()))
-    if not dearest or cycles < LEAST * report.cycles:
+    if not dearest or cycles < LEAST * report.span:
         return []
     names = sorted(dearest, key=lambda n: -dearest[n][0])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

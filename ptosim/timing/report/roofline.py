@@ -48,7 +48,7 @@ def rooflines(report: CostReport) -> list[Roof]:
             step.cost.work * count for step, count, _ in report.executed if step.pipe == number
         )
         if work:
-            found.append(_roof(unit, work, moved, sum(rates), bandwidth, max(report.cycles, 1)))
+            found.append(_roof(unit, work, moved, sum(rates), bandwidth, max(report.span, 1)))
     return found
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
 from ptosim.ground.records import dataclass
+from ptosim.timing.chip import Blocks
 from ptosim.timing.laws.cost import Cost, Movement
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.steps import PIPES, Step
 from ptosim.timing.report.chains import chains
 from ptosim.timing.report.hints import Hint, hints
 from ptosim.timing.report.path import PathPart, PathShare, critical_path, path_shares
+from ptosim.timing.report.repeated import Repeated, repeated
 from ptosim.timing.report.roofline import Roof, rooflines
 from ptosim.timing.report.timeline import RegionUse, region_uses
 
@@ -61,12 +63,26 @@ class StageUse:
 class CostReport:
     """Cycles of a launch and their parts; everything is computed when it is asked for."""
 
-    def __init__(self, model: TimingModel, table: CostTable, entry: str) -> None:
+    def __init__(
+        self,
+        model: TimingModel,
+        table: CostTable,
+        entry: str,
+        blocks: Blocks | None = None,
+        last_wave: int | None = None,
+    ) -> None:
         self.model = model
         self.table = table
         self.entry = entry
-        self.cycles = model.makespan
+        self.blocks = blocks or Blocks()
+        self.span = model.makespan  # cycles of what was timed: all tables are of that
+        self.cycles = self.span
+        if self.blocks.is_one_for_all:
+            rest = self.span if last_wave is None else last_wave
+            self.cycles = self.span * (self.blocks.waves - 1) + rest
         self.on_values = False  # data decide the path: it was run on those that were given
+        self.in_full: dict[int, str] = {}
+        """Lines of long loops whose rounds were executed one by one (0: all), and why."""
 
     @property
     def target(self) -> str:
@@ -113,7 +129,7 @@ class CostReport:
     def pipes(self) -> list[PipeUse]:
         """Every pipe that executed something or waited."""
         found = []
-        total = max(self.cycles, 1)
+        total = max(self.span, 1)
         for core in self.model.cores:
             count, busy = core.work()
             for pipe, name in enumerate(PIPES):
@@ -165,6 +181,11 @@ class CostReport:
             StageUse(op, stage, count, round(cycles, 1), cycles / total, lowest_confidence(sure))
             for (op, stage), (count, cycles, sure) in together
         ]
+
+    @cached_property
+    def repeats(self) -> list[Repeated]:
+        """The rounds of loops that are like those before them."""
+        return repeated(self.model.cores)
 
     # -- judgements -------------------------------------------------------------------------------
 
@@ -225,10 +246,11 @@ class CostReport:
         return hints(self)
 
     def moved(self) -> dict[str, int]:
-        """Return the bytes of global memory read and written."""
+        """Return the bytes of global memory read and written, of all blocks."""
         total = {"read": 0, "write": 0}
+        times = self.blocks.count if self.blocks.is_one_for_all else 1
         for movement, count in self.movements():
-            total[movement.direction] += movement.bytes * count
+            total[movement.direction] += movement.bytes * count * times
         return total
 
     def movements(self) -> Iterable[tuple[Movement, int]]:
@@ -255,7 +277,10 @@ class CostReport:
             "chip": self.chip,
             "entry": self.entry,
             "cycles": self.cycles,
+            "blocks": self.blocks.to_dict(),
             "on_values": self.on_values,
+            "repeats": [asdict(r) for r in self.repeats],
+            "in_full": [{"line": n, "why": why} for n, why in self.in_full.items()],
             "costs": self.table.overlay.to_dict() if self.table.overlay is not None else None,
             "mhz": self.mhz,
             "microseconds": round(self.microseconds, 3),

@@ -1,0 +1,248 @@
+"""Whether all blocks of a launch do the same, only at other places of global memory.
+
+Numbers that come from the number of the block are followed through the text. They may be anything
+that is only an address in global memory: an offset of a window, of a pointer. Where one decides a
+path, a trip count, a shape, a place on chip or an event, blocks differ. A loop between two such
+numbers is the same in all blocks if their difference is: a part of a grid begins and ends elsewhere
+in every block and has as many rows in each.
+
+What is followed is a sum of terms, each a term that the block decides times a whole number. A
+number that no sum describes is a term of its own, named by the operation and its operands, so that
+the same computation gives the same term. The proof is one-sided: "not the same" may mean "not
+known".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ptosim.ground.ir.core import Operand, Operation, Value
+from ptosim.ground.ir.program import Function
+from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, ViewType
+
+Form = tuple[tuple[Any, int], ...]
+"""What of a number the block decides: terms with their factors, none twice; empty: nothing."""
+
+NOTHING: Form = ()
+_OF_LAUNCH = ("get_block_num", "get_subblock_idx", "get_subblock_num")
+_SUMS = {"arith.addi": 1, "arith.subi": -1, "index.add": 1, "index.sub": -1}
+_KEPT = ("arith.index_cast", "arith.extsi", "arith.extui", "arith.index_castui")
+_BETWEEN_BLOCKS = frozenset(("handshake", "publishes", "collective"))
+_BETWEEN_NAMES = ("syncall", "cross_block")
+
+
+class _Differs(Exception):
+    """Blocks may differ; the text says where."""
+
+
+def difference(functions: Iterable[Function], *, by_data: bool) -> str | None:
+    """Return why blocks may differ, or None: they do the same. `functions` are all that a block
+    executes; `by_data`: data order its operations, global memory among them."""
+    try:
+        for function in functions:
+            _Follow(function, by_data=by_data).run()
+    except _Differs as found:
+        return str(found)
+    return None
+
+
+class _Follow:
+    """What the block decides of each value of a function. Values that a loop carries are followed
+    until nothing changes."""
+
+    def __init__(self, function: Function, *, by_data: bool) -> None:
+        self.function = function
+        self.by_data = by_data
+        self.forms: dict[int, Form] = {}
+        self.carried: set[int] = set()  # values of loops and branches that the block decides
+
+    def run(self) -> None:
+        """Follow to the end. Raises _Differs."""
+        ops = self.function.ops[1:]
+        while True:
+            before = len(self.carried)
+            self.forms = {number: ((("carried", number), 1),) for number in self.carried}
+            for op in ops:
+                self._follow(op)
+            if len(self.carried) == before:
+                break
+        if self.by_data:
+            _check_order(ops)
+
+    def of(self, value: Value | None) -> Form:
+        """Return what the block decides of a value."""
+        return NOTHING if value is None else self.forms.get(id(value), NOTHING)
+
+    def _follow(self, op: Operation) -> None:
+        if not op.traits.isdisjoint(_BETWEEN_BLOCKS) or any(w in op.name for w in _BETWEEN_NAMES):
+            raise _Differs(f"'{op.name}' orders blocks")
+        if op.has("tells_core"):
+            if not op.name.endswith(_OF_LAUNCH):
+                self._set(op.results, (("block", op.name),))
+            return
+        if op.has("reads_memory"):
+            self._set(op.results, ("read", id(op)))
+            self._only_addresses(op)
+            return
+        moved = [v for v in op.operand_values() if self.of(v)]
+        if op.has("yields"):
+            self._yields(op)
+        elif op.has("counted"):
+            self._counted(op)
+        elif moved:
+            self._moved(op)
+
+    def _moved(self, op: Operation) -> None:
+        """An operation with an operand that the block decides."""
+        if op.has("pure") or op.name.partition(".")[0] in ("arith", "index", "math"):
+            self._computed(op)
+        elif op.has("window"):
+            self._needs_none(op, "sizes")
+            self._address(op, "offsets", "source")
+        elif op.has("view"):
+            self._needs_none(op, "shape", "strides")
+            self._address(op, "ptr")
+        elif op.has("points_into"):
+            self._address(op, "ptr", "offset")
+        elif op.has("carries"):
+            raise _Differs(f"the block decides what '{op.name}' does")
+        else:
+            self._only_addresses(op)
+            self._set(op.results, ("of", id(op)))
+
+    def _set(self, results: Sequence[Value], term: Any) -> None:
+        for number, value in enumerate(results):
+            self.forms[id(value)] = (((term, number), 1),)
+
+    # -- numbers ---------------------------------------------------------------------------------
+
+    def _computed(self, op: Operation) -> None:
+        forms = [self.of(value) for value in op.operand_values()]
+        if op.name in _SUMS and len(forms) == 2:
+            found = _sum(forms[0], forms[1], _SUMS[op.name])
+        elif op.name in _KEPT and len(forms) == 1:
+            found = forms[0]
+        elif op.name == "arith.cmpi" and len(forms) == 2 and forms[0] == forms[1]:
+            found = NOTHING
+        elif op.name == "arith.muli" and len(forms) == 2 and not (forms[0] and forms[1]):
+            found = self._product(op, forms)
+        else:
+            found = (((op.name, *map(self._word, op.operand_values())), 1),)
+        for value in op.results:
+            self.forms[id(value)] = found
+
+    def _product(self, op: Operation, forms: Sequence[Form]) -> Form:
+        """A number of the block times one that is the same in all."""
+        values = op.operand_values()
+        form, other = (forms[0], values[1]) if forms[0] else (forms[1], values[0])
+        if isinstance(other.const, int) and not isinstance(other.const, bool):
+            return tuple((term, factor * other.const) for term, factor in form if other.const)
+        return tuple((("times", term, id(other)), factor) for term, factor in form)
+
+    def _word(self, value: Value) -> Any:
+        """A value as a part of a term: with what the block decides, and which value it is."""
+        return id(value), self.of(value)
+
+    # -- what it may be used for -----------------------------------------------------------------
+
+    def _needs_none(self, op: Operation, *names: str) -> None:
+        for name, operand in op.operands():
+            if name in names and self.of(operand.value):
+                raise _Differs(f"the block decides `{name}` of '{op.name}'")
+
+    def _address(self, op: Operation, *names: str) -> None:
+        """The result is a place in global memory that the block decides."""
+        for name, operand in op.operands():
+            if name not in names and self.of(operand.value):
+                raise _Differs(f"the block decides `{name}` of '{op.name}'")
+        if not all(_is_global(value) for value in op.results):
+            raise _Differs(f"the block decides a place on chip, of '{op.name}'")
+        self._set(op.results, ("at", id(op)))
+
+    def _only_addresses(self, op: Operation) -> None:
+        for name, operand in op.operands():
+            if self.of(operand.value) and not _is_global(operand.value):
+                raise _Differs(f"the block decides `{name}` of '{op.name}'")
+
+    # -- control flow ----------------------------------------------------------------------------
+
+    def _counted(self, op: Operation) -> None:
+        """A loop of as many rounds in every block; its counter begins where the block says."""
+        lower, upper, step = (_operand(op, name) for name in ("lower", "upper", "step"))
+        if self.of(lower) != self.of(upper) or self.of(step):
+            raise _Differs(f"the block decides how often '{op.name}' runs")
+        values = op.regions[0].blocks[0].values
+        if values:
+            self.forms[id(values[0])] = self.of(lower)
+        init = [o.value for o in op.bound.get("init") or ()]
+        for number, value in enumerate(init):
+            if self.of(value):
+                self._carry(op, number)
+
+    def _yields(self, op: Operation) -> None:
+        parent = op.parent
+        if parent is None:
+            return
+        for number, value in enumerate(op.operand_values()):
+            if self.of(value):
+                self._carry(parent, number)
+
+    def _carry(self, op: Operation, number: int) -> None:
+        """What a loop or a branch hands on in a place is the block's."""
+        held = list(op.results[number : number + 1])
+        if op.has("counted"):
+            held += op.regions[0].blocks[0].values[1 + number : 2 + number]
+        elif op.has("loop"):
+            raise _Differs(f"the block decides what '{op.name}' hands on")
+        self.carried.update(id(value) for value in held)
+
+
+def _operand(op: Operation, name: str) -> Value | None:
+    bound = op.bound.get(name)
+    return bound.value if isinstance(bound, Operand) else None
+
+
+def _sum(a: Form, b: Form, sign: int) -> Form:
+    total: dict[Any, int] = dict(a)
+    for term, factor in b:
+        total[term] = total.get(term, 0) + sign * factor
+    return tuple(sorted(((t, f) for t, f in total.items() if f), key=repr))
+
+
+def _is_global(value: Value | None) -> bool:
+    type_ = value.type if value is not None else None
+    if isinstance(type_, PtrType):
+        return type_.space == "gm"
+    if isinstance(type_, MemRefType):
+        return getattr(type_, "space", "gm") in ("gm", None)
+    return isinstance(type_, ViewType)
+
+
+def _check_order(ops: Sequence[Operation]) -> None:
+    """Where data order operations, a buffer that is read and written orders them by its addresses,
+    which the block may decide."""
+    roots = _roots(ops)
+    used: dict[int, set[str]] = {}
+    for op in ops:
+        if op.has("handle") or op.has("window") or op.has("view") or op.has("points_into"):
+            continue
+        outs = {o.name for o in op.variant.outs} if op.variant is not None else set()
+        for name, operand in op.operands():
+            value = operand.value
+            if value is not None and _is_global(value):
+                kind = "w" if name in outs else "r"
+                used.setdefault(id(roots.get(id(value), value)), set()).add(kind)
+    if any(len(kinds) > 1 for kinds in used.values()):
+        raise _Differs("a buffer is read and written, and data order that")
+
+
+def _roots(ops: Sequence[Operation]) -> Mapping[int, Value]:
+    """The pointer that each view or pointer was made of."""
+    found: dict[int, Value] = {}
+    for op in ops:
+        places = [v for v in op.operand_values() if _is_global(v)]
+        for value in op.results:
+            if places and not isinstance(value.type, ScalarType) and _is_global(value):
+                found[id(value)] = found.get(id(places[0]), places[0])
+    return found

@@ -1,0 +1,153 @@
+"""Blocks share the cores of a chip: waves, and one block timed for all that do the same."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import ptosim
+from ptosim.passes.same_blocks import difference
+from ptosim.timing.chip import Blocks, at_once
+
+GRID = {"m": 1536, "k": 512, "n": 1536, "rows": 4, "columns": 6}
+
+
+def program(name: str, target: str | None = None):
+    return ptosim.load(f"programs/{name}.pto", target=target)
+
+
+@pytest.mark.parametrize(
+    ("cores", "kinds", "pipes", "expected"),
+    [
+        ((24, 48), ["cube", "vector", "vector"], ["M", "V"], 24),
+        ((24, 48), ["vector"], ["V"], 48),
+        ((24, 48), ["cube"], ["M"], 24),
+        ((20, 40), ["any"], ["V", "MTE2"], 40),
+        ((20, 40), ["any"], ["V", "MTE1"], 20),
+        ((24, 48), [], [], 1),
+    ],
+)
+def test_blocks_that_run_at_a_time(cores, kinds, pipes, expected):
+    assert at_once(cores, kinds, pipes) == expected
+
+
+def test_a_thousand_blocks_on_24_cores_are_42_waves():
+    one = program("cube/gemm_grid").cost(args=GRID)
+    many = program("cube/gemm_grid").cost(args=GRID, block_num=1000)
+    assert many.blocks.waves == 42
+    assert many.blocks.at_once == 24
+    assert many.cycles == 42 * one.cycles
+    assert many.moved()["read"] == 1000 * one.moved()["read"]
+
+
+@pytest.mark.parametrize("blocks", [2, 25, 48, 49, 100])
+@pytest.mark.parametrize("bandwidth", [None, 1500])
+def test_one_block_timed_for_all_is_exact(blocks, bandwidth):
+    """Also where they share bandwidth: equal blocks that begin together stay together."""
+    what_if = {"bandwidth": bandwidth} if bandwidth else None
+    one = program("basics/vadd").cost(block_num=blocks, what_if=what_if)
+    assert one.blocks.is_one_for_all
+    each = program("basics/vadd").cost(block_num=blocks, what_if=what_if, each_block=True)
+    assert each.blocks.timed == blocks
+    assert one.cycles == each.cycles
+
+
+@pytest.mark.parametrize("name", ["micro/flash_attention", "cube/swiglu", "quant/int8_sym"])
+def test_one_block_of_several_cores_is_exact(name):
+    entry = "cube_kernel" if name == "cube/swiglu" else None
+    one = program(name).cost(block_num=50, entry=entry)
+    assert one.blocks.is_one_for_all
+    each = program(name).cost(block_num=50, entry=entry, each_block=True)
+    assert each.cycles == one.cycles
+
+
+TEXT = """module attributes {{pto.target_arch = "a3"}} {{
+func.func @f(%x: !pto.ptr<f32>, %n: index) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c64 = arith.constant 64 : index
+  %id64 = pto.get_block_idx
+  %id = arith.index_cast %id64 : i64 to index
+  %v = pto.make_tensor_view %x, shape = [%n, %c64], strides = [%c64, %c1] : !pto.tensor_view<?x?xf32>
+  %t = pto.alloc_tile : !pto.tile_buf<vec, 8x64xf32>
+  {body}
+  return
+}}
+}}"""
+LOAD = """%p = pto.partition_view %v, offsets = [{at}, %c0], sizes = [%c8, %c64] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<8x64xf32>
+  pto.tload ins(%p : !pto.partition_tensor_view<8x64xf32>) outs(%t : !pto.tile_buf<vec, 8x64xf32>)"""
+SAME = {
+    "an offset": "%at = arith.muli %id, %c8 : index\n" + LOAD.format(at="%at"),
+    "a part of a grid": "%a = arith.divui %id, %n : index\n%b = arith.muli %a, %n : index\n"
+    "%e = arith.addi %b, %n : index\nscf.for %i = %b to %e step %c8 {\n" + LOAD.format(at="%i") + "\n}",
+    "a difference": "%a = arith.addi %id, %n : index\n%d = arith.subi %a, %id : index\n"
+    "scf.for %i = %c0 to %d step %c8 {\n" + LOAD.format(at="%i") + "\n}",
+}  # fmt: skip
+DIFFER = {
+    "a trip count": "scf.for %i = %id to %n step %c8 {\n" + LOAD.format(at="%i") + "\n}",
+    "a path": "%q = arith.cmpi eq, %id, %c0 : index\nscf.if %q {\n" + LOAD.format(at="%c0") + "\n}",
+    "what a loop carries": "%s = scf.for %i = %c0 to %n step %c8 iter_args(%k = %c0) -> (index) {\n"
+    "%m = arith.addi %k, %id : index\nscf.yield %m : index\n}\n"
+    "scf.for %j = %c0 to %s step %c1 {\n" + LOAD.format(at="%c0") + "\n}",
+    "a product of two": "%a = arith.muli %id, %id : index\n%b = arith.addi %a, %id : index\n"
+    "scf.for %i = %a to %b step %c1 {\n" + LOAD.format(at="%i") + "\n}",
+}  # fmt: skip
+
+
+def told(body: str, *, by_data: bool = False) -> str | None:
+    front = ptosim.load(TEXT.format(body=body)).front
+    return difference(front.plans["f"].reached, by_data=by_data)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_blocks_that_only_differ_in_addresses_are_the_same(name):
+    assert told(SAME[name]) is None
+
+
+@pytest.mark.parametrize("name", DIFFER)
+def test_blocks_that_may_differ_are_timed_each(name):
+    assert told(DIFFER[name])
+
+
+def test_data_order_by_addresses_that_the_block_decides():
+    both = SAME["an offset"] + (
+        "\npto.tstore ins(%t : !pto.tile_buf<vec, 8x64xf32>) "
+        "outs(%p : !pto.partition_tensor_view<8x64xf32>)"
+    )
+    assert told(both) is None
+    assert "read and written" in (told(both, by_data=True) or "")
+
+
+def test_blocks_that_differ_wait_for_a_free_core():
+    """Block b does b rounds: with as many cores as the chip has, blocks 48 and 49 follow 0 and 1."""
+    body = (
+        "%b = arith.addi %id, %c1 : index\nscf.for %i = %c0 to %b step %c1 {\n"
+        + LOAD.format(at="%c0") + "\n}"
+    )  # fmt: skip
+    made = ptosim.load(TEXT.format(body=body))
+    report = made.cost(args={"n": 4096}, block_num=50, what_if={"bandwidth": 1e6})
+    assert report.blocks == Blocks(50, 48, 50, report.blocks.differ)
+    cores = report.model.cores
+    ends = [max(core.dones) for core in cores]
+    assert [min(cores[b].starts) < ends[0] for b in (1, 47)] == [True, True]
+    assert min(cores[48].starts) >= ends[0]
+    assert min(cores[49].starts) >= ends[1]
+    assert report.cycles == max(ends)
+
+
+def test_a_run_on_values_has_waves_too():
+    run = program("basics/vadd").run(block_num=49)
+    assert run.cost is not None
+    assert run.cost.blocks.waves == 2
+    assert run.cycles == program("basics/vadd").cost(block_num=49).cycles
+
+
+def test_the_report_says_how_blocks_were_counted(cli):
+    out = cli("cost", "@basics/vadd", "--block-num", "100", "--target", "a2a3").out
+    assert "100 blocks, 48 at a time: 3 waves; they do the same: one was timed" in out
+    data = json.loads(cli("cost", "@basics/vadd", "--block-num", "100", "--format", "json",
+                          "--target", "910b4").out)  # fmt: skip
+    assert data["blocks"]["at_once"] == 40
+    assert data["blocks"]["identical"] is True
