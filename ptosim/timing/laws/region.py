@@ -41,7 +41,7 @@ def region_cost(work: VectorWork, table: CostTable) -> Cost:
     stages = (
         Stage("start and drain", frame, 1, frame_stage(timing).confidence),
         Stage("latency of one iteration", chain, 1, confidence),
-        Stage(f"further iterations: {name}", further, loops[0].count if loops else 1, confidence),
+        Stage(f"further iterations: {name}", further, loops[0].total if loops else 1, confidence),
     )
     executed = sum(s.times for s, t in zip(work.steps, found, strict=True) if not t.memory)
     return Cost("region", stages, confidence, work=executed * 64, region=work)
@@ -59,7 +59,7 @@ class Loop(NamedTuple):
     cast: str = ""  # the class of its conversions, if it has nothing else and that has a law
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """Iterations in all."""
         return self.nest.total
 
@@ -89,7 +89,9 @@ def _loop(group: Sequence[tuple[VectorStep, Timed]]) -> Loop:
     count = sum(innermost.values())
     rows = max(step.rows for step, _ in group)
     run = any(step.run for step, _ in group)
-    nest = Nest(count / rows, rows, True) if 1 < rows < count else Nest(count, 1, not run and count > 1)
+    nest = Nest(count, 1, not run and count > 1)
+    if 1 < rows < count:
+        nest = Nest(count / rows, rows, True)
 
     def each(of: Callable[[VectorStep, Timed], float]) -> float:
         return sum(of(s, t) for s, t in group) / count
@@ -136,10 +138,10 @@ def _bounds(
     loop = timing.figure("loop")
     rounds = max((s.times for s in steps), default=1)
     carried = max((c * steps[i].times for i, c in recurrences(steps, found)), default=0)
-    many = [one for one in loops if one.count > 1]
+    many = [one for one in loops if one.total > 1]
     return {
         "execution ports": sum(
-            timing.port_cycles(one.busy, one.instructions, one.count) + loop for one in many
+            timing.port_cycles(one.busy, one.instructions, one.total) + loop for one in many
         ),
         "loads and stores": sum(
             timing.access_cycles(one.loads, one.stores, one.nest) for one in many
