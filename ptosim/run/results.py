@@ -41,9 +41,10 @@ class Result:
         """`generated`, by its earlier name."""
         return self.generated
 
-    def trace(self) -> list[dict[str, Any]]:
-        """Return the run as Chrome trace events; none if timing was off."""
-        return self.cost.trace() if self.cost is not None else []
+    def trace(self, unit: str = "cycles") -> list[dict[str, Any]]:
+        """Return the run as Chrome trace events, a cycle as a nanosecond or (`us`) in microseconds
+        of the target's clock; none if timing was off."""
+        return self.cost.trace(unit) if self.cost is not None else []
 
 
 def is_scale(function: Function, value: Value) -> bool:

@@ -256,11 +256,12 @@ class CostReport:
         """Arithmetic operations executed."""
         return sum(step.cost.work * count for step, count, _ in self.executed)
 
-    def trace(self) -> list[dict[str, Any]]:
-        """Return the run as Chrome trace events."""
+    def trace(self, unit: str = "cycles") -> list[dict[str, Any]]:
+        """Return the run as Chrome trace events, a cycle as a nanosecond; with the unit `us` in
+        microseconds of the target's clock."""
         from ptosim.timing.report.trace import trace_events
 
-        return trace_events(self)
+        return trace_events(self, unit)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data."""
