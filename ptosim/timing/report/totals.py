@@ -10,6 +10,7 @@ from typing import Any
 
 from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
 from ptosim.ground.records import dataclass
+from ptosim.ground.shown import Shown
 from ptosim.timing.chip import Blocks
 from ptosim.timing.laws.cost import Cost, Movement
 from ptosim.timing.pipes.model import TimingModel
@@ -59,7 +60,7 @@ class StageUse:
     confidence: str
 
 
-class CostReport:
+class CostReport(Shown):
     """Cycles of a launch and their parts; everything is computed when it is asked for."""
 
     def __init__(
@@ -80,6 +81,12 @@ class CostReport:
             rest = self.span if last_wave is None else last_wave
             self.cycles = self.span * (self.blocks.waves - 1) + rest
         self.on_values = False  # data decide the path: it was run on those that were given
+
+    def __repr__(self) -> str:
+        return (
+            f"<CostReport: @{self.entry} on {self.label}, {self.cycles:,} cycles, "
+            f"{self.microseconds:,.2f} us, figures at least {self.confidence}>"
+        )
 
     @property
     def target(self) -> str:
