@@ -34,6 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     launching.add_inputs(group, "time")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
     group.add_argument(
+        "--every-round", action="store_true", help="execute loops that repeat in full, too"
+    )
+    group.add_argument(
         "--each-block", action="store_true", help="time every block, also those that do the same"
     )
     group.add_argument("--ranks", type=int, metavar="N", help="devices to launch, in one memory")
@@ -83,6 +86,7 @@ def _time(choices: Choices, what_if: dict[str, float], options: argparse.Namespa
         what_if=what_if,
         costs=options.costs,
         each_block=options.each_block,
+        steady=not options.every_round,
         **choices.run_options("block_num", "ranks", "max_instructions"),
     )
     return program, report

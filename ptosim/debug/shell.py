@@ -122,7 +122,7 @@ class Shell:
     def script(self, path: Path) -> None:
         """Execute the lines of a file, echoing them. Raises UsageError at the first that fails."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except OSError as problem:
             raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
         except UnicodeDecodeError as problem:

@@ -58,6 +58,7 @@ class Agent:
     clock: Clock
     in_order: bool
     count: int = 0
+    scalar: Agent = field(init=False)  # the scalar unit of its core
     seen: Clock | None = None  # the scalar unit's clock that it joined last
     pending: deque[Clock] = field(default_factory=deque)  # clocks of issue in its queue
 
@@ -87,6 +88,7 @@ class Clocks:
                 self.by_index.append(agent)
         for agent in self.agents.values():
             agent.clock = self.fresh(agent)
+            agent.scalar = self.agents[agent.core.index, SCALAR]
         self.messages: dict[Any, deque[Clock]] = {}
 
     def fresh(self, agent: Agent) -> Clock:
@@ -109,11 +111,7 @@ class Clocks:
 
     def begin(self, agent: Agent) -> None:
         """An operation of a pipe takes effect."""
-        known = (
-            agent.pending.popleft()
-            if agent.pending
-            else self.agents[agent.core.index, SCALAR].clock
-        )
+        known = agent.pending.popleft() if agent.pending else agent.scalar.clock
         if known is not agent.seen and agent.pipe != SCALAR:
             agent.learn(known)
             agent.seen = known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -24,6 +24,9 @@ VIEWS = (
     "chain", "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline",
     "hints", "vector",
 )  # fmt: skip
+MOST_LOOPS = 4
+"""Loops of which the summary says that they repeat."""
+
 DEFAULT_VIEWS = (
     "chain",
     "summary",
@@ -96,6 +99,7 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
         parts.append(Text("data decide its path: timed on the values that its arguments have"))
     parts += [Text(_blocks(r)) for r in reports if r.blocks.count > 1]
     for report in reports:
+        parts += map(Text, _rounds(report, f" on {report.label}" if len(reports) > 1 else ""))
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
             parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
@@ -110,6 +114,22 @@ def _blocks(report: CostReport) -> str:
     if b.is_one_for_all:
         return f"{said}; they do the same: one was timed, and the tables are of one"
     return f"{said}; each was timed" + (f": {b.differ}" if b.differ else "")
+
+
+def _rounds(report: CostReport, where: str) -> Iterator[str]:
+    """Say which rounds of loops were not executed because they repeat, and which were though they
+    are many."""
+    for r in report.repeats[:MOST_LOOPS]:
+        each = f"each {r.rounds}" if r.rounds > 1 else "each"
+        yield (
+            f"loop at line {r.line}{where}: rounds {r.first:,} to {r.last:,} repeat, "
+            f"{each} takes {r.cycles:,} cycles"
+        )
+    if len(report.repeats) > MOST_LOOPS:
+        yield f"and {len(report.repeats) - MOST_LOOPS:,} more stretches of loops{where}"
+    for line, why in report.in_full.items():
+        loop = f"loop at line {line}" if line else "loops"
+        yield f"PTO7560: {loop}{where}: every round was executed: {why}"
 
 
 def _error(report: CostReport) -> str:

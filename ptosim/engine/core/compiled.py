@@ -17,6 +17,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from ptosim.engine.core.batches import Batches
+from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation
@@ -27,11 +28,13 @@ HOT = 100
 """Rounds of a loop before it is compiled, which takes about as long."""
 MOST = 800
 """Instructions in one function; what comes after is left to the engine."""
+DEEPEST = 15
+"""Loops in one another in a function; Python takes twenty."""
 
 Loop = Callable[[list[Any], int, int, bool], tuple[int, int, int, bool]]
 """From slots, the number of instructions that may be executed, the scalar ones that no issue has
-told of, and True if no pipe of any core waits and nobody watches, to the place where the engine
-goes on, what was executed, such scalar ones, and False if the core waits or gives way."""
+told of, and True if no pipe of any core waits, to the place where the engine goes on, what was
+executed, such scalar ones, and False if the core waits or gives way."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +104,8 @@ class Compiled:
         """Return the function on the bindings of a core."""
         timing = engine.timing
         names = self.names | {
-            "core": core, "bounds": core.bounds, "bind": engine.bind, "wait": engine._issue,
+            "at_once": _at_once, "core": core, "bounds": core.bounds, "bind": engine.bind,
+            "wait": engine._issue,
             "enter": engine._enter, "issue": engine._issuers[core.index],
             "prepare": timing.prepare if timing else None,
             "region": timing.region if timing else None,
@@ -207,7 +211,7 @@ class _Writer:
         self._line(1, f"b{pc} = b{pc}.get(g{pc}(s))")
         self._line(1, f"if b{pc} is None: return {self.head}, 0, c, True")
         self._line(1, f"k{pc}, u{pc} = b{pc}.commit, b{pc}.guard")
-        self._line(1, f"q{pc} = quick and b{pc}.at_issue is None")
+        self._line(1, f"q{pc} = quick and at_once(b{pc})")
         if self.timing is not None:
             self._line(1, f"t{pc} = b{pc}.cost")
             self._line(1, f"if not t{pc}: return {self.head}, 0, c, True")
@@ -317,6 +321,9 @@ class _Writer:
             else:
                 self._leave(indent + 1, leaves, after)
             return body
+        if len(heads) >= DEEPEST:
+            self._leave(indent, path, inst.pc)
+            return None
         self._settle(indent, path)
         self._batch(inst.pc, indent)
         self._line(indent, "while True:")
@@ -389,7 +396,7 @@ class _Writer:
         else:
             self._bind(inst, indent, path)
         path.told()
-        quick = f"q{pc}" if pc in self.fixed else f"quick and b{pc}.at_issue is None"
+        quick = f"q{pc}" if pc in self.fixed else f"quick and at_once(b{pc})"
         for text in (
             f"if u{pc} is None: k{pc}()",
             f"elif {quick} and u{pc}(): k{pc}()",
@@ -412,6 +419,14 @@ class _Writer:
             self._line(indent, text)
         self._tell(inst, f"b{pc}.cost or prepare(core, i{pc}, b{pc})", indent, path)
         self._line(indent, f"k{pc}, u{pc} = b{pc}.commit, b{pc}.guard")
+
+
+def _at_once(bound: Bound) -> bool:
+    """True for an operation that waits, of which nobody need know before its event has come."""
+    if bound.at_issue is not None:
+        return False
+    binding = bound.binding
+    return not (binding.signals and binding.awaits)
 
 
 def _slots_of(inst: Inst) -> Iterator[int]:

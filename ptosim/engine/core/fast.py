@@ -49,11 +49,11 @@ def run_fast(engine: Engine, core: Core, limit: int) -> bool:  # noqa: C901 - ho
     stopped it."""
     insts, slots, bounds = engine.program.insts, core.slots, core.bounds
     scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
-    queues, timing, loops = core.queues, engine.timing, engine._loops
+    queues, timing, loops = core.queues, engine.timing, engine.loops
     issue: Any = engine._issuers[core.index]
     compiled = loops.of[core.index] if loops is not None else {}
     batches = loops.batches if loops is not None else Batches(engine.program)
-    quick = engine.monitor is None and not any(c.queues for c in engine.machine.cores)
+    quick = not any(c.queues for c in engine.machine.cores)
     pc, count, goes_on = core.pc, 0, False
     counted = -engine._scalars[core.index]  # `count` without scalars that no issue has told of
     inst: Any = None

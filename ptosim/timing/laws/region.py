@@ -13,12 +13,15 @@ from ptosim.timing.laws.cost import NO_LAW, Cost, Stage
 from ptosim.timing.laws.functions import Function, frame_stage
 from ptosim.timing.laws.instructions import Timed, timed
 from ptosim.timing.laws.shapes import VectorStep, VectorWork
+from ptosim.timing.laws.window import out_of_order
 
 
 def region_cost(work: VectorWork, table: CostTable) -> Cost:
     """Return what a region costs; one on a target without such regions has no law."""
     if "function.start" not in table.rows:
         return NO_LAW
+    if table["window.switch"]["value"]:
+        return _out_of_order(work, table)
     timing = Function(table)
     found = [timed(step, table) for step in work.steps]
     chain = max(chains(work.steps, found), default=0)
@@ -34,6 +37,16 @@ def region_cost(work: VectorWork, table: CostTable) -> Cost:
         Stage("latency of one iteration", chain, 1, confidence),
         Stage(f"further iterations: {name}", further, rounds, confidence),
     )
+    executed = sum(s.times for s, t in zip(work.steps, found, strict=True) if not t.memory)
+    return Cost("region", stages, confidence, work=executed * 64, region=work)
+
+
+def _out_of_order(work: VectorWork, table: CostTable) -> Cost:
+    """What a region costs where the issue window is modelled."""
+    found = [timed(step, table) for step in work.steps]
+    sure = ["derived" if work.exact else "assumed", *(t.confidence for t in found)]
+    confidence = lowest_confidence(sure)
+    stages = (Stage("out of order", out_of_order(work.steps, table).cycles, 1, confidence),)
     executed = sum(s.times for s, t in zip(work.steps, found, strict=True) if not t.memory)
     return Cost("region", stages, confidence, work=executed * 64, region=work)
 
