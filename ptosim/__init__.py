@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ptosim.ground.diagnostics.model import Diagnostic, Severity
     from ptosim.ground.errors import (
         DescriptionError,
+        FindingsError,
         InternalError,
         IsaDataError,
         LimitError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ptosim.run.chain.chain import Chain
     from ptosim.run.chain.runner import ChainResult
     from ptosim.run.results import Result
+    from ptosim.testing.kernel import assert_clean, kernel
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
 _PUBLIC = {
@@ -51,6 +53,8 @@ _PUBLIC = {
     "ChainResult": "ptosim.run.chain.runner",
     "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
+    "kernel": "ptosim.testing.kernel",
+    "assert_clean": "ptosim.testing.kernel",
     "Diagnostic": "ptosim.ground.diagnostics.model",
     "Severity": "ptosim.ground.diagnostics.model",
     "PtosimError": "ptosim.ground.errors",
@@ -58,6 +62,7 @@ _PUBLIC = {
     "Trap": "ptosim.ground.errors",
     "UnsupportedError": "ptosim.ground.errors",
     "UsageError": "ptosim.ground.errors",
+    "FindingsError": "ptosim.ground.errors",
     "DescriptionError": "ptosim.ground.errors",
     "LimitError": "ptosim.ground.errors",
     "IsaDataError": "ptosim.ground.errors",
@@ -71,6 +76,7 @@ __all__ = [
     "ChainResult",
     "DescriptionError",
     "Diagnostic",
+    "FindingsError",
     "FixedPoint",
     "InternalError",
     "IsaDataError",
@@ -83,8 +89,10 @@ __all__ = [
     "Trap",
     "UnsupportedError",
     "UsageError",
+    "assert_clean",
     "check",
     "dequantize",
+    "kernel",
     "load",
     "load_chain",
     "quantize",
