@@ -20,6 +20,7 @@ from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.isa.targets import SpaceDef, machine
 from ptosim.ground.records import dataclass
+from ptosim.ground.shown import Shown
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
@@ -146,7 +147,7 @@ def _relation(one: Buffer, two: Buffer) -> str:
 
 
 @dataclass(slots=True)
-class MemoryMap:
+class MemoryMap(Shown):
     """The map of an entry. `source` says where the times come from."""
 
     entry: str
@@ -154,6 +155,12 @@ class MemoryMap:
     chip: str
     source: str
     spaces: list[SpaceMap]
+
+    def __repr__(self) -> str:
+        spaces = ", ".join(
+            f"{s.space.alias} {s.high_water:,} of {s.space.bytes:,} bytes" for s in self.spaces
+        )
+        return f"<MemoryMap: @{self.entry} on {self.target}, {spaces or 'no tiles on chip'}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map as JSON data."""
