@@ -64,5 +64,7 @@ def memory() -> list[Figure]:
     )
     return [
         Figure("peak memory, cost of 10^9 rounds", f"{rounds:.0f} MB", "", "", "as of 100"),
-        Figure("peak memory, cost of attention, 24 blocks", f"{attention:.0f} MB", "", "", "< 100 MB"),
+        Figure(
+            "peak memory, cost of attention, 24 blocks", f"{attention:.0f} MB", "", "", "< 100 MB"
+        ),
     ]
