@@ -247,13 +247,31 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Relative errors of a class of operations, each point predicted with figures fitted without
+    its family: the mean, what nine of ten are within, and the worst."""
+
+    target: str
+    class_name: str
+    points: int
+    mean: float
+    nine_of_ten: float
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
 class KernelAccuracy:
-    """A whole kernel: measured and predicted microseconds, launch included."""
+    """A whole kernel: measured and predicted microseconds, launch included; `apart` is predicted
+    without its family in any fit. `program` is the shipped one of that structure, if there is
+    one."""
 
     target: str
     name: str
     published: float
     predicted: float
+    family: str = ""
+    apart: float = 0.0
+    program: str = ""
 
     @property
     def error(self) -> float:
@@ -279,6 +297,24 @@ def accuracy() -> tuple[tuple[Accuracy, ...], tuple[KernelAccuracy, ...]]:
     )
     kernels = tuple(KernelAccuracy(**row) for row in content["kernels"])
     return operations, kernels
+
+
+@lru_cache(maxsize=1)
+def spreads() -> Mapping[str, float]:
+    """Return how far off figures of a confidence may be, relative."""
+    return read_toml("costs/spread.toml")["spread"]
+
+
+@lru_cache(maxsize=64)
+def left_out(target: str, class_name: str) -> LeftOut | None:
+    """Return the error of a class on points that the fit did not see; None if there are too few."""
+    least = read_toml("costs/spread.toml")["least"]["points"]
+    for row in read_toml("costs/accuracy.toml").get("left_out", ()):
+        if (row["target"], row["class"]) == (target, class_name) and row["points"] >= least:
+            return LeftOut(
+                target, class_name, row["points"], row["mean"], row["nine_of_ten"], row["worst"]
+            )
+    return None
 
 
 def error_of(target: str, class_name: str) -> Accuracy | None:

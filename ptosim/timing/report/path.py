@@ -47,7 +47,7 @@ def critical_path(model: TimingModel) -> list[PathPart]:
     is one part, "earlier operations"."""
     parts: list[PathPart] = []
     count, first = 0, model.makespan
-    for core, record, start, end in _back(model):
+    for core, record, start, end in walk(model):
         if len(parts) < MAX_PARTS:
             _add(parts, core, record, start, end)
             count, first = 0, start
@@ -64,7 +64,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
     """Return the whole path joined by instruction and pipe, dearest first."""
     shares: dict[tuple[str, int, int], PathShare] = {}
     first = model.makespan
-    for core, record, start, end in _back(model):
+    for core, record, start, end in walk(model):
         step = core.step(record)
         key = step.site.mnemonic, step.site.line, step.pipe
         share = shares.get(key)
@@ -79,7 +79,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
     return sorted(found, key=lambda share: -share.cycles)
 
 
-def _back(model: TimingModel) -> Iterator[tuple[CoreTimer, int, int, int]]:
+def walk(model: TimingModel) -> Iterator[tuple[CoreTimer, int, int, int]]:
     """Yield the records of the path from the last one on: core, record, start, and the start of the
     one after it."""
     place = _last(model)

@@ -15,6 +15,7 @@ from ptosim.timing.laws.cost import Cost, Movement
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.steps import PIPES, Step
 from ptosim.timing.report.chains import chains
+from ptosim.timing.report.error_bar import ErrorBar, error_bar, launch_range
 from ptosim.timing.report.hints import Hint, hints
 from ptosim.timing.report.path import PathPart, PathShare, critical_path, path_shares
 from ptosim.timing.report.roofline import Roof, rooflines
@@ -237,6 +238,11 @@ class CostReport:
         """What may not have to take its time, dearest first."""
         return hints(self)
 
+    @cached_property
+    def error_bar(self) -> ErrorBar:
+        """Between which cycles the total is expected, and why."""
+        return error_bar(self)
+
     def moved(self) -> dict[str, int]:
         """Return the bytes of global memory read and written, of all blocks."""
         total = {"read": 0, "write": 0}
@@ -269,12 +275,16 @@ class CostReport:
             "chip": self.chip,
             "entry": self.entry,
             "cycles": self.cycles,
+            "error_bar": self.error_bar.to_dict(),
             "blocks": self.blocks.to_dict(),
             "on_values": self.on_values,
             "costs": self.table.overlay.to_dict() if self.table.overlay is not None else None,
             "mhz": self.mhz,
             "microseconds": round(self.microseconds, 3),
             "launch_microseconds": self.launch_microseconds,
+            "launch_range_microseconds": [
+                round(us, 2) for us in launch_range(self.table, self.blocks.count)
+            ],
             "bound": self.bound,
             "confidence": self.confidence,
             "unknown": self.unknown,
