@@ -22,6 +22,7 @@ SHORT_KEYS = {
     "clock": "machine.clock.mhz",
     "bandwidth": "machine.read_total.gib_per_second",
     "launch": "machine.launch.us",
+    "barriers": "machine.drain.waits",
 }
 """Names for the figures that are changed most."""
 
@@ -45,7 +46,7 @@ def changed_table(
     for an unknown key or a value that makes no sense."""
     table, buffers = chosen_table(chip, costs), 0
     for key, value in what_if.items():
-        if value < 0 or (value == 0 and key in SHORT_KEYS):
+        if value < 0 or (value == 0 and key in SHORT_KEYS and key != "barriers"):
             raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give a positive number")
         if key == BUFFERS:
             buffers = int(value)

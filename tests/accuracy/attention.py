@@ -3,7 +3,7 @@
 A core takes blocks of 128 rows of Q, `cores` apart, and walks over K and V in chunks of 256: the cube
 computes Q K^T two chunks ahead and hands it over through global memory, its two vector cores (64 rows
 each, in slices that fit) do the online softmax and hand P back, the cube multiplies by V, and the vector cores correct and
-add the result of the chunk before. Signals between cores say that a chunk is there."""
+add the result of the chunk two before. Signals between cores say that a chunk is there."""
 
 from __future__ import annotations
 
@@ -204,11 +204,13 @@ def _vector(a: Attention) -> list[str]:
         ]
     out += [
         *_softmax("first"),
-        f"scf.for %j = %c1 to %c{chunks} step %c1 {{",
+        *_softmax("second"),
+        f"scf.for %j = %c2 to %c{chunks} step %c1 {{",
         *_softmax("x"),
         *_add("x"),
         "}",
         *_add("last"),
+        *_add("last2"),
     ]
     for i in each:
         out += [
@@ -246,7 +248,7 @@ def _softmax(tag: str) -> list[str]:
 
 
 def _add(tag: str) -> list[str]:
-    """The result of the chunk before is corrected and added."""
+    """The result of the chunk two before is corrected and added."""
     to = (SLICE, HEAD, "f32")
     out = [f"pto.sync.wait <PIPE_MTE2>, {PV}"]
     for i in range(SLICES):
