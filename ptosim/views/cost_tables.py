@@ -106,9 +106,9 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
 
 
 def _launch(report: CostReport) -> str:
-    low, high = launch_range(report.table, report.blocks.count)
-    between = f" ({low:.0f} to {high:.0f})" if low < high else ""
-    return f"{report.launch_microseconds:g} us{between}"
+    low, high = launch_range(report.table, report.blocks.at_once)
+    between = f" ({low:.1f} to {high:.1f})" if low < high else ""
+    return f"{report.launch_microseconds:.1f} us{between}"
 
 
 def _blocks(report: CostReport) -> str:

@@ -9,7 +9,6 @@ where only that is known, and so has the launch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import hypot
 from typing import TYPE_CHECKING, Any
 
@@ -157,12 +156,9 @@ def _stem(file: str) -> str:
 
 
 def launch_range(table: CostTable, blocks: int) -> tuple[float, float]:
-    """Return between which microseconds the launch of so many blocks is: published figures give a
-    start and a part for each block, and whole kernels less."""
+    """Return between which microseconds the launch of so many blocks is: public figures of a board
+    give a start and more for each block than published kernels leave."""
     row = table["machine.launch"]
-    values: Mapping[str, float] = row.values
-    if "low_cycles" not in values:
-        return row["us"], row["us"]
-    low = values["low_cycles"] / table.mhz
-    high = (values["low_cycles"] + values["per_block"] * blocks) / table.mhz
-    return min(low, row["us"]), max(high, row["us"])
+    us = row["us"] + row.get("us_per_block") * blocks
+    start = row.get("low_cycles") / table.mhz
+    return min(start or us, us), max(start + row.get("per_block") * blocks / table.mhz, us)

@@ -109,8 +109,10 @@ class CostReport:
 
     @property
     def launch_microseconds(self) -> float:
-        """What a launch costs on top of the makespan."""
-        return self.table["machine.launch"]["us"]
+        """What a launch costs on top of the makespan: a start, and a part for each block of the
+        first wave."""
+        row = self.table["machine.launch"]
+        return row["us"] + row.get("us_per_block") * self.blocks.at_once
 
     @cached_property
     def executed(self) -> list[tuple[Step, int, int]]:
@@ -281,9 +283,9 @@ class CostReport:
             "costs": self.table.overlay.to_dict() if self.table.overlay is not None else None,
             "mhz": self.mhz,
             "microseconds": round(self.microseconds, 3),
-            "launch_microseconds": self.launch_microseconds,
+            "launch_microseconds": round(self.launch_microseconds, 3),
             "launch_range_microseconds": [
-                round(us, 2) for us in launch_range(self.table, self.blocks.count)
+                round(us, 2) for us in launch_range(self.table, self.blocks.at_once)
             ],
             "bound": self.bound,
             "confidence": self.confidence,
