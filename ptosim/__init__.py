@@ -7,11 +7,13 @@ result.outputs["y"]
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from ptosim.ground.version import __version__ as __version__
 
+TYPE_CHECKING = False  # as type checkers know it: `typing` would load `re` and `functools`
+
 if TYPE_CHECKING:
+    from typing import Any
+
     from ptosim.api import check, load, load_chain, run_chain
     from ptosim.debug.program import Program
     from ptosim.ground.diagnostics.model import Diagnostic, Severity

@@ -29,7 +29,7 @@ def _space(found: SpaceMap, report: CostReport) -> SpaceMap:
         break
     for buffer in buffers:
         buffer.live = _united(buffer.live)
-    return SpaceMap(found.space, buffers, max(report.cycles, 1))
+    return SpaceMap(found.space, buffers, max(report.span, 1))
 
 
 def _around(place: Place, buffers: list[Buffer]) -> Buffer | None:

@@ -20,6 +20,7 @@ from ptosim.run.chain.file import ChainFile, read_chain
 from ptosim.run.chain.runner import ChainResult, run_chain
 from ptosim.run.compare import Comparison
 from ptosim.views import chain_report
+from ptosim.views.chain_page import chain_page
 from ptosim.views.diagnostics.render import count_line
 from ptosim.views.table import Part
 
@@ -40,6 +41,10 @@ class ChainReport(NamedTuple):
     def to_json(self) -> dict[str, object]:
         """Return the report as JSON data."""
         return chain_report.to_json(*self)
+
+    def to_page(self) -> str:
+        """Return the report as one HTML page."""
+        return chain_page(self.chain, self.results, self.findings)
 
     @property
     def findings(self) -> list[Diagnostic]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, findings
 from ptosim.cli.terminal import Terminal
 from ptosim.cli.watching import watch
+from ptosim.ground.collector import keep
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
 from ptosim.ground.errors import UsageError, rejected
@@ -114,14 +114,14 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _again(options: argparse.Namespace, terminal: Terminal) -> int:
-    from ptosim.cli.alarm import in_force
+    from ptosim.ground.alarm import in_force
 
     with in_force(shared.limits_of(options)):
         return _run(options, terminal)
 
 
 def _run(options: argparse.Namespace, terminal: Terminal) -> int:
-    gc.freeze()  # what was imported stays; the collector need not go through it for every file
+    keep()  # what was imported stays
     shared.switches(options.set)
     chosen = selection(options.select, options.ignore)
     reports: list[_File] = []

@@ -15,7 +15,7 @@ from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.run.choices import Choices
 from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.totals import CostReport
-from ptosim.views import cost_data, cost_page, cost_tables
+from ptosim.views import cost_data, cost_tables
 from ptosim.views.cost_tables import BY, VIEWS
 
 Timed = tuple[LoadedProgram, CostReport]
@@ -33,6 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cost")
     launching.add_inputs(group, "time")
     group.add_argument("--block-num", type=int, metavar="N", help="blocks to launch")
+    group.add_argument(
+        "--every-round", action="store_true", help="execute loops that repeat in full, too"
+    )
     group.add_argument(
         "--each-block", action="store_true", help="time every block, also those that do the same"
     )
@@ -83,6 +86,7 @@ def _time(choices: Choices, what_if: dict[str, float], options: argparse.Namespa
         what_if=what_if,
         costs=options.costs,
         each_block=options.each_block,
+        steady=not options.every_round,
         **choices.run_options("block_num", "ranks", "max_instructions"),
     )
     return program, report
@@ -128,14 +132,21 @@ def _codes(report: _Report) -> dict[str, str]:
 
 
 def _page(report: _Report) -> str:
-    return cost_page.page_of(report.timed, _codes(report))
+    from ptosim.cli.paging import cost_page
+    from ptosim.timing.report.chains import chains
+    from ptosim.views.cast_chains import page_section
+
+    asked = launching.each_target(report.options, every=True)
+    args = [c.arguments() for c in asked if str(c.target) not in report.rejected]
+    cast = page_section(chains([r for _, r in report.timed]), _codes(report))
+    return cost_page(report.options, report.timed, report.rejected, args, [cast])
 
 
 FORMATS: Formats[_Report] = {
     "text": _text,
     "json": data(lambda r: cost_data.to_json(r.timed, r.rejected, r.what_if)),
-    "html": text(_page),
     "csv": text(lambda r: cost_data.to_csv([report for _, report in r.timed])),
+    "html": text(_page),
 }
 
 

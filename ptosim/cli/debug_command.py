@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
-from ptosim.ground.errors import Trap, UsageError
+from ptosim.ground.alarm import in_force
+from ptosim.ground.errors import LimitError, Trap, UsageError
 
 if TYPE_CHECKING:
     from ptosim.debug.session import Debugger
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 _EPILOG = """Commands come from the init file ($PTOSIM_DEBUG_INIT, else ptosim/debuginit in
 $XDG_CONFIG_HOME), then from -x and -ex in the order given, then from the prompt. `help` there
-lists them. Scripted commands are echoed. With --batch the exit code is 4 if the run is where it
-cannot go on, 2 if a command failed, else 0."""
+lists them. Scripted commands are echoed. The limits hold for each command. With --batch the exit
+code is 2 if a command failed, 6 if one reached a limit, 4 if the run is where it cannot go on, else
+0."""
 
 
 class _Ordered(argparse.Action):
@@ -59,7 +61,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Debug the program on the first target asked for."""
     from ptosim.debug.session import session_of
 
-    session = session_of(launching.each_target(options)[0])
+    limits = shared.limits_of(options)
+    with in_force(limits):
+        session = session_of(launching.each_target(options)[0])
+    session.limits = limits
     if options.tui:
         return _full_screen(session)
     return converse(session, terminal, None, options)
@@ -150,4 +155,6 @@ def _exit_code(shell: Shell, batch: bool) -> int:
         return 0
     if shell.failures:
         return UsageError.exit_code
+    if shell.limited:
+        return LimitError.exit_code
     return Trap.exit_code if shell.session.walker.trap is not None else 0

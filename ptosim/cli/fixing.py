@@ -35,19 +35,24 @@ def fix(
     if options.diff:
         return source
     path = source_path(name)
-    _refuse_changed(path, source)
-    write_file(path, repaired.source.whole)
+    mark = byte_order_mark(path, source)
+    write_file(path, mark + repaired.source.whole)
     count = len(repaired.fixed)
     terminal.remark(f"{source.label}: {count} fix-it{'s' if count != 1 else ''} applied")
     return repaired.source
 
 
-def _refuse_changed(path: Path, source: Source) -> None:
-    if path.read_bytes().decode("utf-8", "replace") != source.whole:
+def byte_order_mark(path: Path, source: Source) -> str:
+    """Return the mark that a file begins with, mostly none. Raises UsageError for a file that
+    changed meanwhile."""
+    text = path.read_bytes().decode("utf-8", "replace")
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    if text.removeprefix(mark) != source.whole:
         raise UsageError(
-            f"{path} changed while it was checked: its fix-its no longer apply",
+            f"{path} changed while it was checked: nothing of it holds any more",
             help="nothing was written; run the command again",
         )
+    return mark
 
 
 def _diff(before: Source, after: Source) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 from pathlib import Path
 
 from ptosim.cli import options as shared
+from ptosim.cli.fixing import byte_order_mark
 from ptosim.cli.formats import Formats, text
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.diagnostics.model import Diagnostic, Sink
@@ -70,19 +72,29 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     for name in options.files:
         source = open_file(name)
         text = by_part(source, lambda part: _made_of(part, options, terminal, lost))
-        changed += text != source.own
+        kept = _with_ends_of(source, text)
+        changed += kept != source.own
         if options.diff:
-            texts.append(_diff(source, text))
+            texts.append(_diff(source, kept))
         elif options.in_place:
-            if text != source.own:
-                before, after = source.around
-                write_file(source_path(name), f"{before}{text}{after}")
+            if kept != source.own:
+                _rewrite(source_path(name), source, kept)
         elif options.check:
-            texts.append(f"{source.label}: not canonical\n" if text != source.own else "")
+            texts.append(f"{source.label}: not canonical\n" if kept != source.own else "")
         else:
             texts.append(text)
     terminal.report(texts)
     return 1 if lost or (changed and options.check) else 0
+
+
+def _with_ends_of(source: Source, text: str) -> str:
+    """The text with the line ends of a file: those of Windows are as canonical as others."""
+    return re.sub(r"\r?\n", "\r\n", text) if "\r\n" in source.own else text
+
+
+def _rewrite(path: Path, source: Source, text: str) -> None:
+    before, after = source.around
+    write_file(path, f"{byte_order_mark(path, source)}{before}{text}{after}")
 
 
 def _made_of(

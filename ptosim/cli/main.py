@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ptosim.cli import assembler, streams
-from ptosim.cli.options import add_limits, limits_of
-from ptosim.cli.signals import OverLimit, Terminated, orderly
+from ptosim.cli.options import NO_CACHE, add_cache, add_limits, limits_of
+from ptosim.cli.signals import Terminated, orderly
 from ptosim.cli.terminal import Terminal
 from ptosim.ground import collector
 from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
@@ -29,7 +29,9 @@ COMMANDS = {
     "calibrate": "a board's own figures, from what its profiler wrote",
     "debug": "step through a program, forwards and backwards",
     "dap": "the debugger for editors (Debug Adapter Protocol on standard input and output)",
+    "lsp": "the language server for editors (diagnostics, hover, completion, ...)",
     "map": "what is where in the memories on chip, and when",
+    "report": "everything about a program as one HTML page",
     "diff": "two programs: findings, values, budget, cycles",
     "port": "one program on two targets: what changes",
     "expand": "a program with its tile operations written as vector instructions",
@@ -47,7 +49,7 @@ EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
 # Commands that go on until the user ends them: their limits hold for each thing that they are told.
-LASTING = ("debug", "dap", "serve")
+LASTING = ("debug", "dap", "lsp", "serve")
 
 _EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values differ; 2 usage;
 3 program rejected; 4 run stopped (trap, deadlock, out of bounds); 5 unsupported; 6 limit
@@ -73,6 +75,7 @@ def main(argv: Sequence[str]) -> int:
     if not getattr(options, "command", None):
         parser.print_help()
         return 2
+    options.argv = list(argv)
     terminal = Terminal(options)
     try:
         wanted_threads()
@@ -106,13 +109,10 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     lasts = options.command in LASTING or getattr(options, "watch", False)
     if lasts or limits == Limits():
         return command.run(options, terminal)
-    from ptosim.cli.alarm import in_force
+    from ptosim.ground.alarm import in_force
 
-    try:
-        with in_force(limits):
-            return command.run(options, terminal)
-    except OverLimit as over:
-        raise over.reached from None
+    with in_force(limits):
+        return command.run(options, terminal)
 
 
 def understands(argv: Sequence[str]) -> bool:
@@ -168,6 +168,8 @@ def _similar(word: str, known: Sequence[str]) -> str:
 
 
 def _parser(argv: Sequence[str]) -> _Parser:
+    if NO_CACHE in argv:  # loading a command reads tables already
+        os.environ["PTOSIM_CACHE_DIR"] = ""
     parser = _Parser(
         prog="ptosim",
         description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend).",
@@ -191,6 +193,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
             _command(name).configure(sub)
             if name != "quant":  # has commands of its own
                 add_limits(sub)
+                add_cache(sub)
             parser.known = list(sub._option_string_actions)
     return parser
 

@@ -12,6 +12,7 @@ from ptosim.ground.isa.dates import DATES, DEFAULT_DATE
 from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits
 from ptosim.passes.targets import check_target_word
 
+NO_CACHE = "--no-cache"
 _UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 THRESHOLDS = {"error": Severity.ERROR, "warning": Severity.WARNING, "never": None}
 
@@ -100,6 +101,13 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Option that leaves the cache alone; `main` looks for it before anything is read."""
+    parser.add_argument(
+        NO_CACHE, action="store_true", help="neither read nor write the cache of the ISA's tables"
+    )
+
+
 def limits_of(options: argparse.Namespace) -> Limits:
     """Return the limits that the options ask for."""
     names = ("max_instructions", "max_seconds", "max_memory")
@@ -132,6 +140,13 @@ def from_zero(text: str) -> int:
     """Return a number from 0 on, for argparse."""
     if not text.isdecimal() or len(text) > 18:
         raise argparse.ArgumentTypeError(f"takes a number from 0 on, not `{text}`")
+    return int(text)
+
+
+def from_one(text: str) -> int:
+    """Return a number from 1 on, for argparse."""
+    if not text.isdecimal() or len(text) > 18 or not int(text):
+        raise argparse.ArgumentTypeError(f"takes a number from 1 on, not `{text}`")
     return int(text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-from ptosim.cli.options import add_limits
+from ptosim.cli.options import add_cache, add_limits
 from ptosim.cli.terminal import Terminal
 
 # Subcommand -> what it does; the module `ptosim.cli.quant_<name>` has `configure` and `run`.
@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
         _module(name).configure(sub)
         add_limits(sub)
+        add_cache(sub)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:

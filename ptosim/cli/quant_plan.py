@@ -93,7 +93,7 @@ def _code(found: Plan, fail_on: str) -> int:
 def _read(options: argparse.Namespace) -> None:
     """Take options from the file; those of the command line were parsed before and are replaced."""
     try:
-        table = tomllib.loads(Path(options.task).read_text(encoding="utf-8"))
+        table = tomllib.loads(Path(options.task).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as problem:  # ValueError: no TOML, or a number of many digits
         raise UsageError(f"{options.task}: {problem}") from problem
     known = {k.replace("_", "-") for k in vars(options)} - {"task", "subcommand", "command"}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
-from ptosim.cli.formats import Formats, data, findings, tables
+from ptosim.cli.formats import Formats, data, findings, tables, text
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dump, Dumper
@@ -19,6 +19,7 @@ from ptosim.ground.isa.dtypes import dtype
 from ptosim.run import values
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, compare
+from ptosim.run.farm.wanted import available_cores
 from ptosim.run.results import Result
 from ptosim.run.tolerance import Tolerance
 from ptosim.views import run_report
@@ -42,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(`ptosim help chain`); a path, or `@name` of a shipped one",
     )  # fmt: skip
     launching.add_arguments(group)
+    launching.add_jobs(group)
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
     group.add_argument(
         "--dump", action="append", default=[], metavar="VALUE@OP[=FILE]",
@@ -88,12 +90,14 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
                 entry=entry,
                 observers=[Dumper(dumps)] if dumps else (),
                 in_place=True,  # nobody else has the arrays
-                **choices.run_options(),
+                **{"jobs": available_cores(), **choices.run_options()},
             )
     except Trap as trap:
         if not options.debug_on_error:
             raise
         return _post_mortem(trap, choices, terminal)
+    if options.jobs is None:  # nobody asked for processes
+        result.in_order = ""
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry, terminal)
     if options.trace:
@@ -102,7 +106,7 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
     if terminal.format == "text":
         terminal.findings(result.findings)
     if terminal.wants_report:
-        terminal.report(_Report(program, entry, result, comparisons, dumps))
+        terminal.report(_Report(program, entry, result, comparisons, dumps, options, args))
     why = _why_failed(result, comparisons, "warning" if options.strict else options.fail_on)
     if why and terminal.quiet:
         terminal.error(why)
@@ -192,14 +196,24 @@ class _Report(NamedTuple):
     result: Result
     comparisons: list[Comparison]
     dumps: list[Dump]
+    options: argparse.Namespace
+    args: dict[str, Any]
 
     def renderables(self) -> list[Part]:
         """Return the report as rich renderables."""
-        return run_report.renderables(*self)
+        return run_report.renderables(*self[:5])
 
     def to_json(self) -> dict[str, object]:
         """Return the report as JSON data."""
-        return run_report.to_json(*self)
+        return run_report.to_json(*self[:5])
+
+    def to_page(self) -> str:
+        """Return the report as one HTML page."""
+        from ptosim.cli.paging import run_page
+
+        return run_page(
+            self.options, self.program, self.entry, self.result, self.comparisons, self.args
+        )
 
     @property
     def findings(self) -> list[Diagnostic]:
@@ -214,6 +228,8 @@ class _Shown(Protocol):
 
     def to_json(self) -> dict[str, object]: ...
 
+    def to_page(self) -> str: ...
+
     @property
     def findings(self) -> list[Diagnostic]: ...
 
@@ -221,5 +237,6 @@ class _Shown(Protocol):
 FORMATS: Formats[_Shown] = {
     "text": tables(lambda report: report.renderables()),
     "json": data(lambda report: report.to_json()),
+    "html": text(lambda report: report.to_page()),
     **{form: findings(form, lambda r: Findings(r.findings)) for form in ("jsonl", "sarif")},
 }

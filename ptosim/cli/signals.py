@@ -9,17 +9,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from ptosim.ground.errors import LimitError
-
-
-class OverLimit(BaseException):
-    """A command is beyond its limits. Not an Exception: nobody on the way may take it for a fault
-    of the program and go on."""
-
-    def __init__(self, reached: LimitError) -> None:
-        super().__init__(str(reached))
-        self.reached = reached
-
 
 class Terminated(BaseException):
     """SIGTERM came. Not a KeyboardInterrupt: at a prompt that would only break off the line."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import builtins
+import keyword
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ptosim.debug.guarded import STEPS, guarded, numpy_names
 from ptosim.ground.errors import UsageError
 
 _VALUE, _KNOWN = "ƒ", "ß"  # letters in place of % and $ in Python text, one for one
@@ -28,9 +30,13 @@ _FUNCTIONS: dict[str, Any] = {
             "isinf", "isnan", "log2", "max", "mean", "min", "nan", "sqrt", "sum", "where",
         )
     },
-    "np": np,
-    "numpy": np,
+    **dict.fromkeys(("np", "numpy"), numpy_names()),
+    **STEPS,
 }  # fmt: skip
+
+
+# NumPy imports parts of itself when they are used, in the name of who calls it.
+_BUILTINS = {"__import__": __import__, **_FUNCTIONS}
 
 
 class Unavailable(UsageError):
@@ -47,9 +53,12 @@ class Expression:
         self._python = _translated(self.text)
         try:
             self.tree = ast.parse(self._python, mode="eval")
+            code = guarded(ast.parse(self._python, mode="eval"))
+            self._code = compile(code, "<expression>", "eval")
         except SyntaxError as problem:
             raise UsageError(_pointed(self.text, problem.offset, problem.msg)) from None
-        self._code = compile(self.tree, "<expression>", "eval")
+        except (ValueError, RecursionError, MemoryError) as problem:  # NUL, deep nesting
+            raise UsageError(f"no expression: {_plain(str(problem))}") from None
 
     @property
     def is_condition(self) -> bool:
@@ -70,7 +79,7 @@ class Expression:
         names = _Names(value, known)
         try:
             with np.errstate(all="ignore"):
-                return eval(self._code, {}, names)
+                return eval(self._code, names)  # as globals, so that comprehensions have them
         except UsageError:
             raise
         except Exception as problem:
@@ -81,7 +90,7 @@ class _Names(dict[str, Any]):
     """Names while an expression is evaluated; `eval` asks for each one that is missing."""
 
     def __init__(self, value: Callable[[str], Any], known: Mapping[str, Any]) -> None:
-        super().__init__()
+        super().__init__(__builtins__=_BUILTINS)
         self._value, self._known = value, known
 
     def __missing__(self, name: str) -> Any:
@@ -113,11 +122,19 @@ def fingerprint(value: object) -> object:
     return repr(value)
 
 
+def _is_operand(before: str) -> bool:
+    """True if text ends with something that has a remainder."""
+    word = re.search(r"\w*$", before)
+    if word is not None and keyword.iskeyword(word.group()):
+        return False
+    return before[-1:].isalnum() or before[-1:] in (")", "]", "_")
+
+
 def _translated(text: str) -> str:
     def one(match: re.Match[str]) -> str:
         sign, name = match.groups()
         before = text[: match.start()].rstrip()
-        if sign == "%" and before and (before[-1].isalnum() or before[-1] in ")]_"):
+        if sign == "%" and _is_operand(before):
             return match.group(0)  # the remainder of a division
         return (_VALUE if sign == "%" else _KNOWN) + name
 

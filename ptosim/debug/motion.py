@@ -194,9 +194,7 @@ class Motion:
             if hit is not None or (wanted is not None and wanted()):
                 found = here, hit
             walker.step()
-            if walker.interrupted:
-                walker.interrupted = False
-                raise Interrupted
+            walker.breathe()
             change = self._changed() if points.watching else None
             findings = walker.findings_at(walker.position) if not points.is_empty else []
             change = change or points.reported(findings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ptosim.ground.limits import Limits, within
 from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
 from ptosim.run.program import LoadedProgram
@@ -15,10 +16,23 @@ if TYPE_CHECKING:
 class Program(LoadedProgram):
     """A program that was parsed and checked. Made by `ptosim.load`."""
 
-    def debug(self, args: Args = None, *, entry: str | None = None, **options: Any) -> Debugger:
-        """Return a debugger before the first operation of a run; `options` are those of `run`.
-        Raises what `run` raises before its first operation."""
+    def debug(
+        self,
+        args: Args = None,
+        *,
+        entry: str | None = None,
+        max_instructions: int | None = None,
+        max_seconds: float | None = None,
+        max_memory: int | None = None,
+        **options: Any,
+    ) -> Debugger:
+        """Return a debugger before the first operation of a run; `options` are those of `run`, and
+        the limits hold for each of its commands. Raises what `run` raises before its first
+        operation."""
         from ptosim.debug.session import Debugger  # a run does without
 
+        limits = Limits(max_instructions, max_seconds, max_memory)
         chosen = RunOptions(**options)
-        return Debugger(Launch(self.front, self.profile, chosen).prepare(self.entry(entry), args))
+        with within(limits):
+            launch = Launch(self.front, self.profile, chosen)
+            return Debugger(launch.prepare(self.entry(entry), args), limits)

@@ -10,6 +10,7 @@ session.reverse_step()
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.dtypes import dtypes
+from ptosim.ground.limits import NO_LIMITS, Limits, within
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
@@ -61,10 +63,12 @@ def session_of(choices: Choices) -> Debugger:
 class Debugger:
     """A run that is stopped at a position, before an instruction.
 
-    `position` counts instructions executed by all cores. Commands that move return a `Stop`."""
+    `position` counts instructions executed by all cores. Commands that move return a `Stop`; each
+    has the `limits`, and raises LimitError, at a whole state, where it would go beyond them."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, limits: Limits = NO_LIMITS) -> None:
         self.launch = launch
+        self.limits = limits
         self.walker = Walker(launch)
         self.names = Names(launch.program, launch.resolved)
         self.motion = Motion(self.walker, lambda e: truth(self.evaluate(e)))
@@ -110,7 +114,7 @@ class Debugger:
     @property
     def findings(self) -> list[Diagnostic]:
         """What the checks and the run have found so far."""
-        return [*self.launch.front.sink, *self.launch.sink]
+        return [*self.launch.front.sink, *self.walker.findings()]
 
     def focus(self, index: int) -> Core:
         """Look at another core. Raises UsageError if there is none of that number."""
@@ -194,7 +198,8 @@ class Debugger:
         wanted = number(text, "position")
         if wanted < 0:
             raise UsageError("the run begins at #0")
-        self.walker.goto(wanted)
+        with self._moving():
+            self.walker.goto(wanted)
         if self.position < wanted:
             return self._arrive(self.motion.forward(None, missed=True))
         return self._arrive(Stop("goto", self.position))
@@ -245,10 +250,17 @@ class Debugger:
         return stop
 
     def _forward(self, arrived: Callable[[], bool] | None, *, missed: bool = False) -> Stop:
-        return self._arrive(self.motion.forward(arrived, missed=missed))
+        with self._moving():
+            return self._arrive(self.motion.forward(arrived, missed=missed))
 
     def _backward(self, wanted: Callable[[], bool] | None) -> Stop:
-        return self._arrive(self.motion.backward(wanted))
+        with self._moving():
+            return self._arrive(self.motion.backward(wanted))
+
+    def _moving(self) -> AbstractContextManager[object]:
+        """The limits of one movement."""
+        self.walker.begin()
+        return within(self.limits)
 
     def _arrive(self, stop: Stop) -> Stop:
         turn = self.walker.turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,17 @@ from ptosim.debug.sheet import Part, Sheet, Unbroken
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables import code
 from ptosim.debug.walker import Interrupted
-from ptosim.ground.errors import UsageError
+from ptosim.ground.alarm import in_force
+from ptosim.ground.errors import LimitError, UsageError
+from ptosim.ground.limits import Limits, within
 from ptosim.views import json_text
 
 PROMPT = "(ptosim) "
 # Commands in which Ctrl-C is Python's own: they may run code of the user.
 _STILL = frozenset(("python", "print", "commands"))
+
+EXPRESSION_SECONDS = 10.0
+"""What an expression may take, if the caller does not say less."""
 
 Output = Callable[[list[Part]], None]
 
@@ -47,6 +52,7 @@ class Shell:
         self.leaving = False
         self.last = ""
         self.failures = 0
+        self.limited = 0  # commands that reached a limit
         self._json = False
         self._depth = 0
 
@@ -60,12 +66,17 @@ class Shell:
             self.failures += 1
             self.fail(problem)
             return False
+        except LimitError as problem:
+            self.limited += 1
+            self.fail(problem)
+            self.where()
+            return False
         except Interrupted:
             self.say("interrupted")
             self.where()
         return True
 
-    def fail(self, problem: UsageError) -> None:
+    def fail(self, problem: UsageError | LimitError) -> None:
         """Say why a command was not executed."""
         self.say(Text(f"error: {problem}", style="red"))
         if problem.help:
@@ -87,9 +98,19 @@ class Shell:
         walker = self.session.walker
         walker.moving = made.name not in _STILL
         try:
-            made.function(self, args.strip())
+            with self._limits_of(made.name):
+                made.function(self, args.strip())
         finally:
             walker.moving = walker.interrupted = False
+
+    def _limits_of(self, name: str) -> AbstractContextManager[object]:
+        """The limits of one command. One that moves the run looks at them between instructions, so
+        that it stops at a whole state; an expression is stopped by a clock."""
+        limits = self.session.limits
+        self.session.walker.begin()
+        if name == "print":
+            return expression_limits(limits)
+        return in_force(limits) if name in _STILL else within(limits)
 
     @staticmethod
     def _find(word: str) -> tuple[Command, bool]:
@@ -101,7 +122,7 @@ class Shell:
     def script(self, path: Path) -> None:
         """Execute the lines of a file, echoing them. Raises UsageError at the first that fails."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except OSError as problem:
             raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
         except UnicodeDecodeError as problem:
@@ -189,3 +210,9 @@ class Shell:
             except UsageError as problem:
                 value = f"({problem})"
             self.say(f"{number}: {text} = {value}")
+
+
+def expression_limits(limits: Limits) -> AbstractContextManager[None]:
+    """Let limits hold for an expression, where those of a command are `limits`."""
+    seconds = min(limits.seconds or EXPRESSION_SECONDS, EXPRESSION_SECONDS)
+    return in_force(Limits(limits.instructions, seconds, limits.memory))

@@ -16,7 +16,8 @@ from ptosim.debug.checkpoints import Checkpoint, Checkpoints, make_checkpoint
 from ptosim.engine.core.bound import Bound, Region
 from ptosim.engine.core.records import Inst
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import Trap
+from ptosim.ground.errors import BudgetError, Trap
+from ptosim.ground.limits import current, unlimited
 from ptosim.machine.core import Core
 from ptosim.run.launch import Launch
 from ptosim.semantics.base.binding import Binding
@@ -25,6 +26,8 @@ CHUNK = 2048
 """Instructions between two looks at the clock and at the interrupt flag."""
 PAUSE = 20
 """A checkpoint is made when the run has taken so many times longer than making one,"""
+LOOK = 0.05
+"""Seconds between two looks at the limits."""
 LONGEST = 0.25
 """or so many seconds, as long as making one takes less than a fifth of them."""
 
@@ -83,11 +86,13 @@ class Walker:
         self.interrupted = False
         self.moving = False  # true while a command executes instructions
         self._faults: dict[int, Trap] = {}
+        self._fatal: dict[int, list[Diagnostic]] = {}  # the findings of those
         self._found: dict[int, list[Diagnostic]] = {}
         # Sanitizers watch a run once: they have seen it up to here.
         self._watched = 0
-        self._clock = time.perf_counter()
+        self._clock = self._looked = time.perf_counter()
         self._pause = 0.0
+        self._executed = 0  # by the present command, in whichever direction
         self._settle()
         self._save()
 
@@ -110,6 +115,17 @@ class Walker:
         """Return what was found when the run first came to a position."""
         return self._found.get(position, [])
 
+    def findings(self) -> list[Diagnostic]:
+        """Return what was found up to here; not what the run found before it went back."""
+        later = {
+            id(found)
+            for table in (self._found, self._fatal)
+            for position, several in table.items()
+            if position > self.position
+            for found in several
+        }
+        return [found for found in self.launch.sink if id(found) not in later]
+
     def upcoming(self) -> Inst | None:
         """Return the instruction that the next step executes; None at the end."""
         if self.turn is None:
@@ -127,13 +143,28 @@ class Walker:
         before, known = self.position, len(self.launch.sink)
         assert self.turn is not None
         self._watch(before)
-        try:
-            self.engine.step(self.turn)
-        except Trap as trap:
-            self._fault(before, trap)
-            return
+        with self._whole(before):
+            try:
+                self.engine.step(self.turn)
+            except Trap as trap:
+                self._fatal[before] = self.launch.sink.diagnostics[known:]
+                self._fault(before, trap)
+                return
+        self._executed += 1
         self._settle()
         self._seen(known)
+
+    @contextmanager
+    def _whole(self, position: int) -> Iterator[None]:
+        """If what happens inside is broken off in the middle of an instruction, go back to a
+        position before it."""
+        try:
+            yield
+        except (BudgetError, KeyboardInterrupt):
+            with unlimited():
+                self._restore(self.checkpoints.before(position))
+                self.run_to(position)
+            raise
 
     def run_to(self, position: int) -> None:
         """Execute without looking until a position is reached or the run stops. Raises Interrupted
@@ -146,11 +177,14 @@ class Walker:
             self._recorder.events.clear()
             assert self.turn is not None
             self._watch(before)
-            try:
-                self.engine.advance(self.turn, limit)
-            except Trap as trap:
-                self._fault(self.position - 1, trap)
-                return
+            with self._whole(before):
+                try:
+                    self.engine.advance(self.turn, limit)
+                except Trap as trap:
+                    self._fatal[self.position - 1] = self.launch.sink.diagnostics[known:]
+                    self._fault(self.position - 1, trap)
+                    return
+            self._executed += self.position - before
             self._settle()
             self._seen(known)
             self.breathe()
@@ -177,12 +211,35 @@ class Walker:
         self.trap = trap
 
     def breathe(self) -> None:
-        """Make a checkpoint if one is due; raise Interrupted if the user asked to stop."""
-        if time.perf_counter() - self._clock > self._pause:
+        """Make a checkpoint if one is due; raise Interrupted if the user asked to stop, LimitError
+        if the limits of the command are reached."""
+        now = time.perf_counter()
+        if now - self._clock > self._pause:
             self._save()
+        if now - self._looked > LOOK:
+            self._looked = now
+            current().look(self.place)
+        most = current().instructions
+        if most is not None and self._executed > most:
+            where = self.place()
+            raise BudgetError(
+                f"PTO0014: not there after {most:,} instructions{where and f', at {where}'}",
+                help="raise --max-instructions",
+            )
         if self.interrupted:
             self.interrupted = False
             raise Interrupted
+
+    def begin(self) -> None:
+        """A new command begins: its limits count from here."""
+        self._executed = 0
+
+    def place(self) -> str:
+        """Return the place of the next instruction in the program; '' at the end."""
+        inst = self.upcoming()
+        if inst is None or inst.op is None:
+            return ""
+        return str(inst.op.span(self.launch.resolved.module.source))
 
     def _faulty(self) -> bool:
         """True if the next instruction is known to trap."""

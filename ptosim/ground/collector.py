@@ -17,3 +17,14 @@ def seldom() -> tuple[int, int, int]:
     if 0 < before[0] < NEW_OBJECTS:
         gc.set_threshold(NEW_OBJECTS, *before[1:])
     return before
+
+
+_frozen: list[bool] = []
+
+
+def keep() -> None:
+    """Keep the collector off what there is, which lives as long as the process: modules, and the
+    first program. Once: what a process that loads many programs is done with has to go."""
+    if not _frozen:
+        _frozen.append(True)
+        gc.freeze()

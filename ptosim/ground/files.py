@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
 from pathlib import Path
 
 from ptosim.ground.errors import UsageError
+
+_LONGEST = 200
+"""Bytes of a file's name in that of its temporary file; a name has 255."""
 
 
 def write_file(path: Path, data: str | bytes) -> None:
@@ -16,26 +20,31 @@ def write_file(path: Path, data: str | bytes) -> None:
     A link stays a link, an existing file keeps its permissions, and what is no file at all (a pipe,
     a device) is written to, never replaced.
     """
-    raw = data.encode("utf-8") if isinstance(data, str) else data
+    raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     try:
         found = path.stat().st_mode if path.exists() else None
         if found is not None and not stat.S_ISREG(found) and not stat.S_ISDIR(found):
             with path.open("wb", buffering=0) as stream:
                 stream.write(raw)
             return
+        if found is not None and not os.access(path, os.W_OK):  # a new file would get around that
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         _replace(path.resolve(), raw, found)
     except OSError as problem:
         raise UsageError(f"cannot write {path}: {problem.strerror}") from problem
+    except (RuntimeError, ValueError) as problem:  # links in a circle, a NUL in the name
+        raise UsageError(f"cannot write {path}: {problem}") from problem
 
 
 def _replace(path: Path, raw: bytes, mode: int | None) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    name = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(raw)
         Path(temporary).chmod(stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
         Path(temporary).replace(path)
-    except OSError:
+    except BaseException:  # an interrupt too
         Path(temporary).unlink(missing_ok=True)
         raise
 

@@ -119,7 +119,8 @@ def _at(place: Callable[[], str]) -> str:
     return f"; it stopped at {where}" if where else ""
 
 
-_NONE = Budget(Limits())
+NO_LIMITS = Limits()
+_NONE = Budget(NO_LIMITS)
 _current: ContextVar[Budget] = ContextVar("limits", default=_NONE)
 
 
@@ -135,6 +136,16 @@ def within(limits: Limits) -> Iterator[Budget]:
     token = _current.set(budget)
     try:
         yield budget
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def unlimited() -> Iterator[None]:
+    """Let no limits hold: for what has to come to its end."""
+    token = _current.set(_NONE)
+    try:
+        yield
     finally:
         _current.reset(token)
 

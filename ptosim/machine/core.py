@@ -79,6 +79,11 @@ class Core:
     # of their window.
     bounds: list[Any] = field(default_factory=list)
     transfers: dict[Any, Any] = field(default_factory=dict)
+    # Its number among all cores of the launch; its index, unless several blocks use one core.
+    number: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.number = self.index
 
     @property
     def block(self) -> int:
@@ -113,7 +118,7 @@ class Core:
         if space is None:
             made = self.machine_def
             size = made.side.get(name) or made.spaces[name].bytes
-            seed = self.seed * 1000 + self.index
+            seed = self.seed * 1000 + self.number
             current().reserve(size, f"memory `{name}` of core {self.index}")
             space = self.spaces[name] = MemorySpace(name, size, self.uninit, seed)
         return space
@@ -176,8 +181,8 @@ class MachineState:
     global_counters: dict[Any, int]
 
 
-def snapshot(machine: Machine) -> MachineState:
-    """Return a copy of the state of a machine."""
+def snapshot(machine: Machine, *, with_buffers: bool = True) -> MachineState:
+    """Return a copy of the state of a machine, with or without its global memory."""
     cores = tuple(
         CoreState(
             core.pc,
@@ -196,7 +201,7 @@ def snapshot(machine: Machine) -> MachineState:
     )
     return MachineState(
         cores,
-        tuple(b.data.tobytes() for b in machine.buffers),
+        tuple(b.data.tobytes() for b in machine.buffers) if with_buffers else (),
         tuple((dict(c.counters), c.fifos.copy()) for c in machine.clusters),
         dict(machine.global_counters),
     )
@@ -223,12 +228,12 @@ def restore(machine: Machine, state: MachineState) -> None:
             core.ub.log_again(saved.log)
         for name in core.spaces.keys() - saved.spaces.keys():
             fresh = MemorySpace(
-                name, core.spaces[name].size, core.uninit, core.seed * 1000 + core.index
+                name, core.spaces[name].size, core.uninit, core.seed * 1000 + core.number
             )
-            core.spaces[name].restore(fresh.snapshot())
+            core.spaces[name].restore(fresh.data)
         for name, data in saved.spaces.items():
             core.space(name).restore(data)
-    for buffer, data in zip(machine.buffers, state.buffers, strict=True):
+    for buffer, data in zip(machine.buffers, state.buffers, strict=bool(state.buffers)):
         buffer.data[:] = memoryview(data)
     for cluster, (counters, fifos) in zip(machine.clusters, state.clusters, strict=True):
         cluster.counters.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -27,6 +27,8 @@ class GmBuffer:
     shape: tuple[int, ...]
     made_up: bool = False
     pages: Pages | None = field(default=None)
+    watch: Callable[[int, int], None] | None = None
+    """Is told of bytes that operations reach which their accounts do not have: slots of FIFOs."""
 
     @classmethod
     def copy_of(

@@ -184,7 +184,10 @@ class Moving:
     __floor__ = __ceil__ = __array__ = __len__ = __iter__ = _needed
 
     def __repr__(self) -> str:
-        return f"<{self.value}, {self.step:+} a period>"
+        return str(self.value)  # as findings about this round say it
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
 
 
 class Blurred(Unknown):

@@ -27,6 +27,6 @@ class MemorySpace:
         """Return a copy of the bytes."""
         return bytes(self.data)
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, data: bytes | bytearray) -> None:
         """Put a snapshot back."""
         self.data[:] = data

@@ -35,6 +35,12 @@ def sqnr(x: np.ndarray, approximation: np.ndarray) -> float:
     finite = np.isfinite(signal) & np.isfinite(noise)
     power = float(np.sum(signal[finite] ** 2))
     lost = float(np.sum(noise[finite] ** 2))
+    return decibels(power, lost)
+
+
+def decibels(power: float, lost: float) -> float:
+    """Return the ratio of two sums of squares, of a signal and of its noise, in dB: inf if there is
+    no noise, NaN if there is no signal either."""
     if power == 0:
         return math.nan if lost == 0 else -math.inf
     return math.inf if lost == 0 else 10 * math.log10(power / lost)

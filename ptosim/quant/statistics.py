@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.quant.fake_quant import fake_quant_type
-from ptosim.quant.granularity import normal_axis
+from ptosim.quant.granularity import PIECE, normal_axis, pieces
 from ptosim.quant.mlir.floats import float_text
 from ptosim.quant.mlir.types import UniformType
 from ptosim.quant.storage import Storage
@@ -96,17 +98,33 @@ def _list(values: np.ndarray) -> str:
 
 def amax(x: np.ndarray, axis: int | None = None, block: int | None = None) -> np.ndarray:
     """Return the largest finite magnitude, in the shape that scales of this granularity have."""
-    size = np.abs(np.where(np.isfinite(x), x, 0).astype(np.float64))
     if axis is None:
-        return np.asarray(size.max(initial=0))
+        flat = np.ascontiguousarray(x).reshape(-1)
+        tops = [_sizes(flat[i : i + PIECE]).max() for i in range(0, flat.size, PIECE)]
+        return np.asarray(max(tops, default=0.0))
     where = normal_axis(axis, x.ndim)
+    before, length, after = x.shape[:where], x.shape[where], x.shape[where + 1 :]
+    rows = x.reshape(math.prod(before), length, math.prod(after))
     if not block:
-        return size.max(axis=tuple(i for i in range(x.ndim) if i != where), initial=0)
-    length = x.shape[where]
-    count = -(-length // block)
-    padded = np.pad(size, [(0, count * block - length if i == where else 0) for i in range(x.ndim)])
-    shape = (*x.shape[:where], count, block, *x.shape[where + 1 :])
-    return padded.reshape(shape).max(axis=where + 1, initial=0)
+        tops = np.zeros(length)
+        for index in pieces(rows.shape) if x.size else ():
+            part = _sizes(rows[index]).max(axis=(0, 2))
+            along = (*index, slice(None))[1]
+            tops[along] = np.maximum(tops[along], part)
+        return tops
+    shape = len(rows), -(-length // block), rows.shape[2]
+    tops = np.zeros(shape)
+    for index in pieces(shape, max(PIECE // block, 1)) if x.size else ():
+        outer, which, inner = (*index, slice(None), slice(None))[:3]
+        low, high, _ = which.indices(shape[1])  # type: ignore[union-attr]  # slices, all of them
+        size = _sizes(rows[outer, low * block : high * block, inner])
+        starts = np.arange(0, size.shape[1], block)
+        tops[index] = np.maximum.reduceat(size, starts, axis=1)
+    return tops.reshape(*before, shape[1], *after)
+
+
+def _sizes(x: np.ndarray) -> np.ndarray:
+    return np.abs(np.where(np.isfinite(x), x, 0).astype(np.float64))
 
 
 def symmetric_scale(

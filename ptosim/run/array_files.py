@@ -126,7 +126,7 @@ def _array(file: IO[bytes], size: int, where: str, *, is_packed: bool = False) -
 
 def _fill(file: IO[bytes], content: np.ndarray) -> int:
     """Read as many bytes as there is room for; return how many came."""
-    room, at = memoryview(content), 0
+    room, at = content.data, 0
     while at < len(room):
         part = file.read(min(1 << 22, len(room) - at))
         if not part:

@@ -102,11 +102,14 @@ class ArgumentBinding:
     def _needed(self, given: Mapping[str, Any]) -> dict[str, Needed]:
         """What the functions that are launched together reach of each pointer: the most of them."""
         found: dict[str, Needed] = {}
+        open_: set[str] = set()  # of which one of them does not say how much it reaches
         for function in self.launched:
-            for name, needed in needed_elements(function, given).items():
+            reached = needed_elements(function, given)
+            open_ |= {v.name for v in function.args if isinstance(v.type, PtrType)} - set(reached)
+            for name, needed in reached.items():
                 if name not in found or needed.elements > found[name].elements:
                     found[name] = needed
-        return found
+        return {n: r for n, r in found.items() if r.elements or n not in open_}
 
     def _key(self, name: str, rank: int) -> str:
         return f"{name}@{rank}" if self.options.ranks > 1 else name
@@ -128,6 +131,7 @@ class ArgumentBinding:
             if isinstance(type_, ScalarType):
                 slots[slot] = self._scalar(value, type_, given)
             elif isinstance(type_, (PtrType, MemRefType)):
+                _refuse_on_chip(value, type_)
                 # Of an array that is given only what the text alone fixes is asked for: that a view
                 # whose extents are values reaches beyond it is what the program does.
                 known = fixed if value.name in given else reached
@@ -386,6 +390,13 @@ def _whole(type_: PtrType | MemRefType) -> Needed | None:
     view = memref_view(type_, 0)
     elements = view.offset + view.spec.high + 1
     return Needed(elements, dims if elements == math.prod(dims) else (elements,))
+
+
+def _refuse_on_chip(value: Value, type_: PtrType | MemRefType) -> None:
+    if isinstance(type_, MemRefType) and type_.space not in (None, "gm"):
+        raise UsageError(
+            f"argument `{value.name}` is a buffer in {type_.space}: nothing on chip can be passed"
+        )
 
 
 def _why_not_launched(value: Value) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from typing import Any
 
+from ptosim.ground.collector import keep
 from ptosim.ground.records import dataclass
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.case import kept_arguments, kept_expectations
@@ -43,6 +43,7 @@ class Choices:
     commit: str | None = None
     uninit: str | None = None
     seed: int | None = None
+    jobs: int | None = None
     max_instructions: int | None = None
     sidecar: Sidecar | None = None
 
@@ -77,7 +78,7 @@ class Choices:
         again; with thousands of operations each time would take a tenth of a second.
         """
         program = LoadedProgram.of(self.front(), self.profile or "hw", self.switches, self.sidecar)
-        gc.freeze()
+        keep()
         return program
 
     def arguments(self) -> dict[str, Any]:

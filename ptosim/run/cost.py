@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from ptosim.engine.core.observers import Observer
 from ptosim.engine.core.records import Depth
 from ptosim.engine.core.symbolic import Undecided
+from ptosim.engine.timed.steady import Unsteady
 from ptosim.engine.timed.symbolic import TimedSymbolicEngine
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.ground.errors import InternalError, UsageError
@@ -30,7 +31,11 @@ from ptosim.run.options import Args, RunOptions
 from ptosim.run.symbolic import SymbolicLaunch
 from ptosim.run.what_if import Costs, changed_table
 from ptosim.timing.chip import Blocks
+from ptosim.timing.pipes.last_uses import Forgotten
 from ptosim.timing.report.totals import CostReport
+
+MANY = 50_000
+"""Instructions after which a report says why loops were executed in full."""
 
 
 @dataclass(eq=False)
@@ -38,12 +43,15 @@ class TimedLaunch(SymbolicLaunch):
     """A launch of which only the time is asked for."""
 
     depth = Depth.SHAPES
+    engine: TimedSymbolicEngine = field(init=False)  # type: ignore[assignment]
 
     figures: tuple[CostTable, int]
     each: bool = False
     """Time every block, also of those that do the same."""
     active: int | None = None
     """Blocks that run at the same time as one that is timed for all; None: as many as can."""
+    steady: bool = True
+    """Execute a period of a loop that repeats once."""
 
     @cached_property
     def blocks(self) -> Blocks:
@@ -58,10 +66,12 @@ class TimedLaunch(SymbolicLaunch):
         copies = 1
         if self.blocks.is_one_for_all:
             copies = self.blocks.at_once if self.active is None else self.active
-        self.engine = TimedSymbolicEngine(
+        engine = self.engine = TimedSymbolicEngine(
             *self.parts(), observers, timing=bridge_of(self, *self.figures, copies)
         )
         in_waves(self, self.blocks)
+        if self.steady:
+            engine.watch_loops()
 
     def _not_given(self, value: Value) -> Unknown:
         return Unknown(f"the scalar argument `{value.name}`", value.name)
@@ -99,14 +109,15 @@ def cost_of(
     costs: Costs = None,
     *,
     each_block: bool = False,
+    steady: bool = True,
 ) -> CostReport:
     """Return what an entry costs; see `Program.cost`. Where data decide its path and every array is
     given, it is run on them. Raises Trap for a deadlock, UsageError for a scalar that is needed and
     not known, InternalError if time stops where the program goes on."""
     figures = changed_table(front.chip, what_if or {}, costs)
-    launch = TimedLaunch(front, profile, options, figures, each_block).prepare(entry, args)
+    launch = TimedLaunch(front, profile, options, figures, each_block, steady=steady)
     try:
-        _execute(launch)
+        launch = _execute(launch, entry, args)
     except Undecided as open_:
         if open_.unknown.argument or not _has_arrays(launch, args):
             raise _asked(open_) from open_
@@ -115,12 +126,20 @@ def cost_of(
     stuck = ", ".join(core.name for core in report.model.stuck())
     if stuck:
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
+    if steady and launch.engine.executed > MANY:
+        report.in_full = dict(launch.engine.in_full)
     return report
 
 
-def _execute(launch: TimedLaunch) -> TimedLaunch:
-    launch.start()
-    launch.engine.run(launch.options.most_instructions)
+def _execute(launch: TimedLaunch, entry: str, args: Args) -> TimedLaunch:
+    """Execute a launch; where something depends on rounds of a loop that were left out, once more
+    with all of them."""
+    launch.prepare(entry, args).start()
+    try:
+        launch.engine.run(launch.options.most_instructions)
+    except (Forgotten, Unsteady) as problem:
+        launch = _execute(replace(launch, steady=False), entry, args)
+        launch.engine.in_full[0] = str(problem)
     return launch
 
 
@@ -131,8 +150,11 @@ def _last_wave(launch: TimedLaunch, entry: str, args: Args) -> int | None:
     rest = blocks.count % blocks.at_once
     if not blocks.is_one_for_all or not rest or not report_of(launch).model.shares:
         return None
-    last = TimedLaunch(launch.front, launch.profile, launch.options, launch.figures, False, rest)
-    return report_of(_execute(last.prepare(entry, args))).span
+    last = TimedLaunch(
+        launch.front, launch.profile, launch.options, launch.figures,
+        active=rest, steady=launch.steady,
+    )  # fmt: skip
+    return report_of(_execute(last, entry, args)).span
 
 
 def _has_arrays(launch: Launch, args: Args) -> bool:

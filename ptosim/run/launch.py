@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -152,14 +153,16 @@ class Launch(ArgumentBinding):
     # -- run --------------------------------------------------------------------------------------
 
     def _make_cores(self) -> None:
-        options = self.options
-        for rank in range(options.ranks):
+        for rank, block in self._clusters():
             current().look()
-            for block in range(self._block_count()):
-                cluster = Cluster(block, rank=rank, has_ranks=options.ranks > 1)
-                self.machine.clusters.append(cluster)
-                for role in self.roles:
-                    self.machine.cores.append(self._make_core(cluster, role))
+            cluster = Cluster(block, rank=rank, has_ranks=self.options.ranks > 1)
+            self.machine.clusters.append(cluster)
+            for role in self.roles:
+                self.machine.cores.append(self._make_core(cluster, role))
+
+    def _clusters(self) -> Iterable[tuple[int, int]]:
+        """The clusters that there are cores of: their ranks and blocks."""
+        return product(range(self.options.ranks), range(self._block_count()))
 
     def _block_count(self) -> int:
         """Return how many blocks there are to execute."""
@@ -263,6 +266,10 @@ class Launch(ArgumentBinding):
         """Attach the sanitizers that the options ask for; None if they ask for none."""
         tiles = (v for v in self.function.args if v.name in self.tile_inputs)
         return attach(self.engine, self.options.sanitize, self.front.sync, tiles)
+
+    def has_values(self) -> bool:
+        """True if tiles or numbers are among what it gives."""
+        return bool(results.output_tiles(self.function) or results.output_values(self.function))
 
     def outputs(self, *, at_end: bool = False) -> Outputs:
         """Return what every pointer argument and output tile holds now, by name."""

@@ -25,6 +25,8 @@ class RunOptions:
     ranks: int = 1
     in_place: bool = False
     """The arrays of arguments are the run's: it works in them, and outputs are these arrays."""
+    jobs: int = 1
+    """Processes in which independent blocks may be executed."""
 
     def __post_init__(self) -> None:
         for name, value, allowed in (

@@ -17,6 +17,7 @@ from ptosim.passes.targets import check_target_word
 from ptosim.run import arguments
 from ptosim.run.arguments import Arg
 from ptosim.run.case import kept_arguments, kept_expectations
+from ptosim.run.farm.wanted import wants
 from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
 from ptosim.run.results import Result
@@ -133,6 +134,7 @@ class LoadedProgram:
         max_memory: int | None = None,
         ranks: int | None = None,
         in_place: bool = False,
+        jobs: int = 1,
         observers: Sequence[Any] = (),
     ) -> Result:
         """Run an entry on arguments and return the result; the caller's arrays are not changed,
@@ -162,10 +164,26 @@ class LoadedProgram:
         options = RunOptions(
             1 if block_num is None else block_num, sanitize, timing, commit, uninit,
             0 if seed is None else seed, max_instructions, 1 if ranks is None else ranks, in_place,
+            jobs,
         )  # fmt: skip
         with within(Limits(max_instructions, max_seconds, max_memory)):
-            launch = Launch(self.front, self.profile, options).prepare(self.entry(entry), args)
-            return launch.run(observers)
+            return self._launched(self.entry(entry), args, options, observers)
+
+    def _launched(
+        self, entry: str, args: Args, options: RunOptions, observers: Sequence[Any]
+    ) -> Result:
+        """Execute blocks independently where that is worth trying and holds, else in order."""
+        why = ""
+        if wants(options, observers):
+            from ptosim.run.farm.attempt import attempt  # brings processes and the laws of time
+
+            outcome = attempt(self.front, self.profile, options, entry, args)
+            if isinstance(outcome, Result):
+                return outcome
+            why = outcome if options.jobs > 1 else ""
+        result = Launch(self.front, self.profile, options).prepare(entry, args).run(observers)
+        result.in_order = why
+        return result
 
     def expected(self) -> dict[str, tuple[Any, Tolerance]]:
         """Return what the sidecar expects of a run with its own arguments: values and tolerance by
@@ -186,11 +204,13 @@ class LoadedProgram:
         ranks: int = 1,
         costs: Costs = None,
         each_block: bool = False,
+        steady: bool = True,
     ) -> CostReport:
         """Return what an entry costs, without values: only scalars that decide a path, a trip
         count or a shape are needed. `what_if` changes figures of the target by name; `costs` is a
         file of a board's own figures (`ptosim calibrate`). Of blocks that do the same one is timed
-        for all, unless `each_block` is to be seen.
+        for all, unless `each_block` is to be seen. Of a loop that repeats one period is executed,
+        with the same cycles; without `steady` every round.
 
         Raises UsageError for an argument that is needed and not given, or an unknown figure,
         ProgramError if the program cannot be placed (or is wrong for `target`), LimitError beyond
@@ -204,7 +224,7 @@ class LoadedProgram:
             name = program.entry(entry)
             return cost_of(
                 program.front, program.profile, name, args, options, what_if, costs,
-                each_block=each_block,
+                each_block=each_block, steady=steady,
             )  # fmt: skip
 
     def on_target(self, target: str | None) -> Self:

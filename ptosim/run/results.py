@@ -32,6 +32,9 @@ class Result:
     cycles: int | None = None
     cost: Any = None
     executed: int = 0
+    in_order: str = ""
+    """Why the blocks were executed one after the other though several processes were allowed; ""
+    where they were not, or nobody asked."""
 
     @property
     def made_up(self) -> dict[str, str]:

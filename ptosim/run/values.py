@@ -8,6 +8,7 @@ SPEC is `file.npy`, `file.npz:key`, `file.bin:dtype:RxC`, `zeros:dtype:RxC`, `on
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from ptosim.run.arguments import by_chunks
 from ptosim.run.array_files import load_npy, load_npz
 from ptosim.run.made_up import LazyArray, Make, is_lazy
 from ptosim.run.sharing import parse_alias
+
+_IN_FILE = re.compile(r"(?P<name>.+?\.(?:npy|npz|bin))(?::(?P<rest>.*))?", re.DOTALL)
+"""`file.npz:key`; `C:\\data\\file.npz:key` too."""
 
 
 def split(pair: str, option: str) -> tuple[str, str]:
@@ -156,7 +160,8 @@ _MAKERS = {
 
 
 def _file(spec: str, base: Path | None) -> np.ndarray:
-    name, _, rest = spec.partition(":")
+    match = _IN_FILE.fullmatch(spec)
+    name, rest = (match["name"], match["rest"] or "") if match else (spec, "")
     path = Path(name) if base is None else base / name
     if name.endswith(".npz"):
         return load_npz(path, rest)

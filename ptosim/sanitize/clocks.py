@@ -20,48 +20,82 @@ READS = "S reads"
 """The scalar unit's loads: done before the next instruction is issued."""
 
 
+class Clock(dict[int, int]):
+    """What is known of each agent: how many of its operations are done. Of an agent that is not
+    among the keys nothing is known; so a clock has the size of what an agent has heard of, however
+    many cores there are."""
+
+    __slots__ = ()
+
+    def __missing__(self, agent: int) -> int:
+        return 0
+
+    def with_(self, agent: int, count: int) -> Clock:
+        """Return a copy that knows so much of an agent."""
+        clock = Clock(self)
+        clock[agent] = count
+        return clock
+
+    def join(self, other: Clock) -> Clock:
+        """Return what both know together."""
+        clock = Clock(self)
+        get = clock.get
+        for agent, count in other.items():
+            if count > get(agent, 0):
+                clock[agent] = count
+        return clock
+
+
 @dataclass(slots=True, eq=False)
 class Agent:
-    """A pipe of a core. `count` is what it has done; `clock[i]` what it knows of agent i.
+    """A pipe of a core. `count` is what it has done; `clock[i]` what it knows of agent i. Clocks
+    are shared, with operations that wait and with messages: they are never changed in place.
     Operations of a pipe that is `in_order` are done in the order of their issue."""
 
     index: int
     core: Core
     pipe: str
-    clock: list[int]
+    clock: Clock
     in_order: bool
     count: int = 0
-    seen: list[int] | None = None  # the scalar unit's clock that it joined last
-    pending: deque[list[int]] = field(default_factory=deque)  # clocks of issue in its queue
+    scalar: Agent = field(init=False)  # the scalar unit of its core
+    seen: Clock | None = None  # the scalar unit's clock that it joined last
+    pending: deque[Clock] = field(default_factory=deque)  # clocks of issue in its queue
 
-    def message(self) -> list[int]:
+    def message(self) -> Clock:
         """What an event says that fires when everything issued to the pipe is done."""
-        clock = self.clock.copy()
-        clock[self.index] = self.count
-        return clock
+        return self.clock.with_(self.index, self.count)
 
-    def learn(self, clock: list[int]) -> None:
-        """Take over what another clock knows. Makes a new list: the scalar unit's clock is shared
-        with operations that wait."""
-        self.clock = [a if a > b else b for a, b in zip(self.clock, clock, strict=True)]
+    def learn(self, clock: Clock) -> None:
+        """Take over what another clock knows."""
+        self.clock = self.clock.join(clock)
 
 
 class Clocks:
-    """The agents of a run and the messages that are under way between them."""
+    """The agents of a run and the messages that are under way between them. Agent 0 represents
+    everything before the run."""
 
     def __init__(self, cores: list[Core], pipes: Iterable[str], target: str) -> None:
         names = [SCALAR, READS, *sorted(set(pipes) - {SCALAR})]
-        total = len(cores) * len(names) + 1  # agent 0 represents everything before the run
+        self.pipes = names
         self.agents: dict[tuple[int, str], Agent] = {}
         self.by_index: list[Agent | None] = [None]
         for core in cores:
             for name in names:
                 in_order = not (target == "a2a3" and name == "V")
-                agent = Agent(len(self.by_index), core, name, [0] * total, in_order)
+                agent = Agent(len(self.by_index), core, name, Clock(), in_order)
                 self.agents[core.index, name] = agent
                 self.by_index.append(agent)
-        self.pipes = names
-        self.messages: dict[Any, deque[list[int]]] = {}
+        for agent in self.agents.values():
+            agent.clock = self.fresh(agent)
+            agent.scalar = self.agents[agent.core.index, SCALAR]
+        self.messages: dict[Any, deque[Clock]] = {}
+
+    def fresh(self, agent: Agent) -> Clock:
+        """Return the clock of an agent at the beginning. It has the pipes of its core as keys: they
+        are asked for all the time."""
+        own = (self.agents[agent.core.index, name].index for name in self.pipes)
+        return Clock.fromkeys((0, *own), 0)  # type: ignore[return-value]
 
     def agent(self, core: Core, pipe: str) -> Agent:
         """Return the agent of a pipe; one that no instruction names is the scalar unit's."""
@@ -77,11 +111,7 @@ class Clocks:
 
     def begin(self, agent: Agent) -> None:
         """An operation of a pipe takes effect."""
-        known = (
-            agent.pending.popleft()
-            if agent.pending
-            else self.agents[agent.core.index, SCALAR].clock
-        )
+        known = agent.pending.popleft() if agent.pending else agent.scalar.clock
         if known is not agent.seen and agent.pipe != SCALAR:
             agent.learn(known)
             agent.seen = known
@@ -101,9 +131,7 @@ class Clocks:
         """A token is given back: whoever takes it knows everything that its holders did."""
         held = self.messages.get(key)
         message = agent.message()
-        if held:
-            message = [max(a, b) for a, b in zip(message, held[0], strict=True)]
-        self.messages[key] = deque((message,))
+        self.messages[key] = deque((message.join(held[0]) if held else message,))
 
     def acquire(self, agent: Agent, key: Any) -> None:
         """A token is taken."""
@@ -115,9 +143,7 @@ class Clocks:
         """A signal gets a value; what is added to one tells what the value `before` told, too."""
         message = agent.message()
         held = self.messages.get(before)
-        if held:
-            message = [max(a, b) for a, b in zip(message, held[0], strict=True)]
-        self.messages[key] = deque((message,))
+        self.messages[key] = deque((message.join(held[0]) if held else message,))
 
     def barrier(self, core: Core) -> None:
         """The scalar unit has waited until every pipe of its core is done."""
@@ -133,4 +159,4 @@ class Clocks:
 
     def settle(self, agent: Agent) -> None:
         """A barrier of one pipe: what it did so far is done."""
-        agent.clock[agent.index] = agent.count
+        agent.clock = agent.message()

@@ -49,6 +49,11 @@ class ControlBook:
             return (lambda: self._use(core, inst)), commit
         return None, commit
 
+    def begin_again(self) -> None:
+        """No mode is set, as at first."""
+        self._setters.clear()
+        self._lost.clear()
+
     def _sets(self, inst: Inst) -> bool:
         entry = access_entry(inst.op, "ctrl", self._target) if inst.op is not None else None
         return entry is not None and entry.get("sets", False)

@@ -44,6 +44,10 @@ class FlagBook:
             if pending and self._is_new("left", key[1:], pending[-1].pc):
                 self._report.left_set(pending[-1], key, len(pending))
 
+    def begin_again(self) -> None:
+        """No flag is set, as at first."""
+        self._pending.clear()
+
     def _is_new(self, *key: Any) -> bool:
         if key in self._seen:
             return False

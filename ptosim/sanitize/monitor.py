@@ -17,13 +17,12 @@ from ptosim.effects.account import (
     reached_by,
 )
 from ptosim.effects.actions import acts_on_memory, effects_of_action
-from ptosim.effects.row import library_events, source_pipe
+from ptosim.effects.row import source_pipe
 from ptosim.engine.core.bound import Bound, Moved
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.machine import signals
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Pointer
@@ -34,26 +33,22 @@ from ptosim.sanitize.control import ControlBook
 from ptosim.sanitize.copies import copier
 from ptosim.sanitize.flags import FlagBook
 from ptosim.sanitize.options import Sanitize
+from ptosim.sanitize.ordering import Ordering
 from ptosim.sanitize.overlaps import Overlaps
 from ptosim.sanitize.report import Reporter
 from ptosim.sanitize.shadow import Atom, Entry, Footprint, Shadow, shadow_of
 from ptosim.sanitize.vector import VectorWatch
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import (
-    Barrier,
-    Fence,
-    GetToken,
-    Notify,
     Push,
-    ReleaseToken,
     SetFlag,
-    Signals,
-    Sync,
     WaitFlag,
 )
 
+Effect = Callable[[], object]
 
-class Monitor:
+
+class Monitor(Ordering):
     """The sanitizers of one run."""
 
     def __init__(
@@ -65,19 +60,15 @@ class Monitor:
         chosen: Sanitize,
     ) -> None:
         self.program = program
-        self.machine = machine
-        self.target = resolved.target
-        self.chosen = chosen
         pipes = {i.pipe for i in program.insts if i.kind in (Kind.EXEC, Kind.REGION)}
-        self.clocks = Clocks(machine.cores, pipes, self.target)
-        self.report = Reporter(resolved, machine, sink, self.clocks)
-        self.flags = FlagBook(self.report)
+        clocks = Clocks(machine.cores, pipes, resolved.target)
+        self.report = Reporter(resolved, machine, sink, clocks)
+        super().__init__(machine, clocks, FlagBook(self.report), chosen, resolved.target)
         self.overlaps = Overlaps(self.report, self.target)
         self.control = ControlBook(self.report, program, self.target)
         self.shadows: dict[tuple[int, Any], Shadow] = {}
         self._times = [[0] * len(program.insts) for _ in machine.cores]
         self._seen: set[tuple[Any, ...]] = set()
-        self.is_on = True  # off while a debugger executes again what was watched already
         self.inputs: set[Value] = set()  # tiles that have values from the start
         self.vector = VectorWatch(self)
         for core in machine.cores:
@@ -92,18 +83,7 @@ class Monitor:
         binding = first.binding
         commit, agent = bound.commit, self.clocks.agent(core, inst.pipe)
         if binding.sync is not None or binding.signals or binding.awaits:
-            check = self._pushed(core, inst, agent, binding)
-
-            def ordered() -> None:
-                if self.is_on:
-                    check()
-                    self._synchronise(core, inst, agent, binding)
-                commit()
-                self._define_made(binding)
-                if binding.made and self.is_on and agent.pipe != SCALAR:
-                    self._copied(core, inst, agent, binding)
-
-            bound.commit = ordered
+            bound.commit = self._ordering(core, inst, agent, binding, commit)
             return
         if binding.done is not None:
             bound.commit = self._afterwards(core, inst, agent, binding, commit)
@@ -112,7 +92,7 @@ class Monitor:
         check = self._check(agent, access, inst)
         spreads = copier(binding.touches, self.shadow)
         numbers = quant.check_of(binding) if self.chosen.quant else None
-        touches = self._library_events(core, inst)
+        touches = self.library_events(core, inst)
         mode, commit = self.control.around(core, inst, commit)
         others = tuple(c for c in (numbers, touches, spreads, mode) if c is not None)
 
@@ -127,14 +107,36 @@ class Monitor:
 
         bound.commit = watched
 
+    def _ordering(
+        self, core: Core, inst: Inst, agent: Agent, binding: Binding, commit: Effect
+    ) -> Effect:
+        """The effect of an operation that orders others."""
+        if isinstance(binding.sync, (SetFlag, WaitFlag)) and agent.pipe != SCALAR:
+            times = self._times[core.index]
+            return self.flagged((core, inst, agent), binding.sync, commit, times)
+        check = self._pushed(core, inst, agent, binding)
+
+        def ordered() -> None:
+            if self.is_on:
+                check()
+                self.synchronise(core, inst, agent, binding)
+            commit()
+            self._define_made(binding)
+            if binding.made and self.is_on and agent.pipe != SCALAR:
+                self._copied(core, inst, agent, binding)
+
+        return ordered
+
+    def _pushed(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> Callable[[], None]:
+        """What begins an operation that orders others: a push reads its tile first."""
+        access = Access(core, inst)
+        if isinstance(binding.sync, Push):
+            access = access_of(core, inst, binding, self.shadow)
+        return self._check(agent, access, inst)
+
     def _afterwards(
-        self,
-        core: Core,
-        inst: Inst,
-        agent: Agent,
-        binding: Binding,
-        commit: Callable[[], object],
-    ) -> Callable[[], None]:
+        self, core: Core, inst: Inst, agent: Agent, binding: Binding, commit: Effect
+    ) -> Effect:
         """The effect of an operation that says what it reached when it is done."""
 
         def watched() -> None:
@@ -206,6 +208,13 @@ class Monitor:
         if self.chosen.flags:
             self.flags.finish()
 
+    def begin_again(self) -> None:
+        """Another block begins on the same cores; see `again.begin_again`."""
+        self.flags.begin_again()
+        self.control.begin_again()
+        for times in self._times:
+            times[:] = [0] * len(times)
+
     # -- memory -----------------------------------------------------------------------------------
 
     def shadow(self, core: Core, where: Any) -> Shadow:
@@ -231,7 +240,7 @@ class Monitor:
 
     def _check(self, agent: Agent, access: Access, inst: Inst) -> Callable[[], None]:
         """Return the check of one binding; everything it needs is at hand."""
-        clocks, index, pc = self.clocks, agent.index, inst.pc
+        clocks, scalar, index, pc = self.clocks, agent.scalar, agent.index, inst.pc
         reads, found, spoils = access.reads, access.found, access.spoils
         writes = tuple((p, DEFINED) for p in access.writes) + spoils
         times = self._times[access.core.index]
@@ -241,7 +250,10 @@ class Monitor:
         source = clocks.agent(access.core, loader) if loader is not None else None
 
         def check() -> None:
-            clocks.begin(agent)
+            if agent.pending or agent.seen is not scalar.clock:
+                clocks.begin(agent)
+            else:  # it knows already what the scalar unit knows
+                agent.count += 1
             times[pc] += 1
             entry = (index, agent.count, access, times[pc])
             if source is not None:
@@ -320,9 +332,7 @@ class Monitor:
 
     def _scalar_reads(self, agent: Agent, reader: Agent) -> None:
         """A load of the scalar unit is done before the next instruction is issued."""
-        clock = agent.clock.copy()
-        clock[reader.index] = agent.count
-        agent.clock = clock
+        agent.clock = agent.clock.with_(reader.index, agent.count)
 
     def _race(
         self,
@@ -415,80 +425,6 @@ class Monitor:
                 self._check(self.clocks.agent(core, inst.pipe), access, inst)()
 
         return watched
-
-    # -- synchronisation --------------------------------------------------------------------------
-
-    def _synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> None:
-        clocks = self.clocks
-        sync = binding.sync
-        if isinstance(sync, (SetFlag, WaitFlag)):
-            self._flag(core, inst, agent, sync)
-        elif isinstance(sync, Barrier):
-            if sync.pipe == "ALL":
-                clocks.barrier(core)
-            else:
-                clocks.settle(clocks.agent(core, sync.pipe))
-        elif sync is not None:
-            self._token(core, agent, sync)
-        if binding.signals and not binding.awaits:
-            for key in binding.signals:
-                clocks.give(agent, key)
-        for key in binding.awaits:
-            clocks.take(agent, key)
-
-    def _pushed(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> Callable[[], None]:
-        """What begins an operation that orders others: a push reads its tile first."""
-        access = Access(core, inst)
-        if isinstance(binding.sync, Push):
-            access = access_of(core, inst, binding, self.shadow)
-        return self._check(agent, access, inst)
-
-    def _token(self, core: Core, agent: Agent, sync: Sync) -> None:
-        """What can be taken more often than it was given: buffer tokens, signals in memory; and
-        fences."""
-        if isinstance(sync, GetToken):
-            self.clocks.acquire(agent, ("token", core.index, sync.number))
-        elif isinstance(sync, ReleaseToken):
-            self.clocks.release(agent, ("token", core.index, sync.number))
-        elif isinstance(sync, Signals):
-            self._seen_signals(core, agent, sync)
-        elif isinstance(sync, Notify):
-            self.clocks.settled(core, sync.pipes)
-            for cell in sync.cells:
-                entry = signals.latest(self.machine, sync.number, cell)
-                key = ("signal", sync.number, cell)
-                self.clocks.publish(agent, (*key, entry + 1), (*key, entry) if sync.adds else None)
-        elif isinstance(sync, Fence):
-            self.clocks.settled(core, sync.pipes)
-
-    def _seen_signals(self, core: Core, agent: Agent, sync: Signals) -> None:
-        """Who is let go by a signal knows what the notification of that value knew, no later one.
-        A question that is answered with no says nothing."""
-        values = [signals.value_of(self.machine, sync.number, cell) for cell in sync.cells]
-        if all(value is None or sync.comparison(value, sync.value) for value in values):
-            for cell, entry in signals.seen(self.machine, core, sync):
-                self.clocks.acquire(agent, ("signal", sync.number, cell, entry))
-
-    def _flag(self, core: Core, inst: Inst, agent: Agent, flag: SetFlag | WaitFlag) -> None:
-        if flag.source == flag.target:
-            return
-        key = (core.index, flag.source, flag.target, flag.event)
-        if isinstance(flag, SetFlag):
-            self.clocks.give(agent, key)
-            if self.chosen.flags:
-                self.flags.set(core, inst, key)
-        else:
-            self.clocks.take(agent, key)
-            if self.chosen.flags:
-                self.flags.wait(core, inst, key)
-
-    def _library_events(self, core: Core, inst: Inst) -> Callable[[], None] | None:
-        """The library's code for some operations sets and waits for events of its own."""
-        pairs = library_events(inst.op, self.target) if inst.op is not None else ()
-        if not pairs or not self.chosen.flags:
-            return None
-        keys = [(core.index, source, end, 0) for source, end in pairs]
-        return lambda: self.flags.library(core, inst, keys)
 
 
 def _place_of(held: Any) -> tuple[int, int | None] | None:

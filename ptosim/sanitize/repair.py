@@ -129,8 +129,9 @@ class Repairs:
         return Fix(Span(self._source, start, start), f"{self._indent(op)}{line}\n")
 
     def _after(self, op: Operation, line: str) -> Fix:
-        end = self._source.text.find("\n", op.end)
-        end = len(self._source.text) if end < 0 else end
+        text = self._source.text
+        end = text.find("\n", op.end)
+        end = len(text) if end < 0 else end - (text[end - 1] == "\r")
         return Fix(Span(self._source, end, end), f"\n{self._indent(op)}{line}")
 
     def _start_of_line(self, op: Operation) -> int:

@@ -59,17 +59,26 @@ class Atom:
 class Shadow:
     """The atoms of one memory: a space of a core, or a buffer of global memory."""
 
-    __slots__ = ("atoms", "bytes", "is_global", "labels", "name", "unit", "version")
+    __slots__ = ("at_first", "atoms", "bytes", "is_global", "labels", "name", "unit", "version")
 
     def __init__(self, name: str, size: int, defined: int) -> None:
         self.name = name
         self.bytes = size
+        self.at_first = defined
         self.unit = UNIT
         units = -(-size // self.unit)
         self.labels = np.zeros(units, np.int32)
         self.atoms = [Atom(0, units, defined)]
         self.version = 0
         self.is_global = False
+
+    def forget(self) -> None:
+        """Be one atom again, as at first."""
+        self.unit = UNIT
+        units = -(-self.bytes // UNIT)
+        self.labels = np.zeros(units, np.int32)
+        self.atoms = [Atom(0, units, self.at_first)]
+        self.version += 1
 
     def resolve(self, parts: tuple[Strided, ...]) -> tuple[Atom, ...]:
         """Return the atoms of some bytes, cutting those that cross the border."""
@@ -146,6 +155,12 @@ class WideShadow(Shadow):
         self.bytes = size
         self._defined = defined
         self._regions: dict[int, Shadow] = {}
+
+    def forget(self) -> None:
+        """Have no region any more, as at first."""
+        self._defined = self.at_first
+        self._regions.clear()
+        self.version += 1
 
     def _region(self, number: int) -> Shadow:
         found = self._regions.get(number)

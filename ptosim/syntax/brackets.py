@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_plain = re.compile(r'<[^<>%{}"=\-]*>').match
+_plain = re.compile(r'<(?!=)[^<>%{}"]*(?<![-=])>(?!\s*=)').match
 """The usual case: nothing inside that needs a closer look."""
 _marks = re.compile(r'->|[<>]=(?=\s*[\w(\-])|[<>%{}]|"(?:[^"\\\n]|\\.)*"').finditer
 _ANGLES = {"<": 1, ">": -1}

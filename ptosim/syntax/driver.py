@@ -19,6 +19,7 @@ VALUE = "a value (`%name`)"
 """The word for a value among those of `Recovery.names`."""
 _OPENING = frozenset(("LPAR", "LSQB", "LBRACE", "REGION_OPEN"))
 _CLOSING = frozenset(("RPAR", "RSQB", "RBRACE"))
+_BRACKETS = _OPENING | _CLOSING
 
 
 class TreeBuilder(Protocol):
@@ -27,7 +28,9 @@ class TreeBuilder(Protocol):
     end: int
 
 
-Reduction = tuple[int, Callable[[list[Any]], Any], str]
+Reduction = tuple[int, Callable[[list[Any]], Any] | None, str]
+"""How many symbols a rule has, what makes its value of theirs (None: a list of the only one), and
+the symbol that it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,12 @@ class Driver:
             action = row.get(kind)
             while action.__class__ is tuple:
                 size, reduce, origin = action  # type: ignore[misc]
+                if reduce is None:  # half of all reductions only put one value into a list
+                    values[-1] = [values[-1]]
+                    states[-1] = state = gotos[states[-2]][origin]
+                    row = actions[state]
+                    action = row.get(kind)
+                    continue
                 if size:
                     arguments = values[-size:]
                     del values[-size:]
@@ -101,13 +110,14 @@ class Driver:
                     return None, run.skipped
                 row = actions[states[-1]]
                 continue
-            if kind in _OPENING:
-                run.open.append(start)
-                if len(run.open) > MAX_DEPTH:
-                    sink.emit(_too_deep(source, start))
-                    return None, run.skipped
-            elif kind in _CLOSING and run.open:
-                run.open.pop()
+            if kind in _BRACKETS:
+                if kind in _OPENING:
+                    run.open.append(start)
+                    if len(run.open) > MAX_DEPTH:
+                        sink.emit(_too_deep(source, start))
+                        return None, run.skipped
+                elif run.open:
+                    run.open.pop()
             values.append(token)
             states.append(action)  # type: ignore[arg-type]
             row = actions[action]  # type: ignore[index]
@@ -176,7 +186,7 @@ class _Run:
             arguments = self.values[len(self.values) - size :]
             del self.values[len(self.values) - size :]
             del self.states[len(self.states) - size :]
-            self.values.append(reduce(arguments))
+            self.values.append(arguments if reduce is None else reduce(arguments))
             self.states.append(self._gotos[self.states[-1]][origin])
 
     def _drop_statement(self) -> None:
@@ -292,9 +302,12 @@ class _Run:
             states.append(state)
 
 
-def _reducer(rule: Rule, builder: TreeBuilder) -> Callable[[list[Any]], Any]:
-    """Return the function that makes a rule's value from the values of its symbols."""
+def _reducer(rule: Rule, builder: TreeBuilder) -> Callable[[list[Any]], Any] | None:
+    """Return the function that makes a rule's value from the values of its symbols; None if that is
+    a list of the only one."""
     kept = rule.kept
+    if rule.callback is None and rule.size == 1 and kept == ((0, False),):
+        return None
     if rule.callback is None and kept and kept[0][1]:
         return _extender(kept)
     select = _selector(kept, rule.size)

@@ -73,7 +73,7 @@ class ProgramScanner:
         self._special = group("DENSE", "ARRAY", "AFFINE", "TYPE")
         self._value = re.compile(tables.patterns["SSA"]).match
         self._angle = group("TRIPLE_OPEN", "TYPE", "ANGLE_ENUM", "LESSTHAN")
-        self._by_first = {
+        by_first = {
             **dict.fromkeys("0123456789-", numbers),
             "%": group("RESULTS", "SSA"),
             ">": group("TRIPLE_CLOSE", "MORETHAN"),
@@ -85,7 +85,8 @@ class ProgramScanner:
             "^": group("BLOCK_ID"),
             "/": group("COMMENT"),
         }
-        self._punctuation = {c: n for c, n in PUNCTUATION.items() if c not in ("<", ">", "{", "->")}
+        punctuation = {c: n for c, n in PUNCTUATION.items() if c not in ("<", ">", "{", "->")}
+        self._matcher, self._punctuation = by_first.get, punctuation.get
 
     def scan(  # noqa: C901 - hot loop
         self, text: str, at: int, acceptable: Container[str]
@@ -93,16 +94,19 @@ class ProgramScanner:
         """Return the next terminal; `acceptable` are the terminals the parser could take."""
         while True:
             first = text[at : at + 1]
+            if first == " ":  # one blank is what there is nearly always
+                at += 1
+                first = text[at : at + 1]
             if first in _BLANK:
                 at = _skip_blank(text, at).end()
                 first = text[at : at + 1]
             if not first:
                 return END, None, at, at
-            kind = self._punctuation.get(first)
+            kind = self._punctuation(first)
             if kind is not None:
                 token = Tok(kind, first, at) if kind == "COLON" else None
                 return kind, token, at, at + 1
-            matcher = self._by_first.get(first)
+            matcher = self._matcher(first)
             if matcher is None:
                 return (self._scan_angle if first == "<" else self._scan_word)(text, at, acceptable)
             found = matcher(text, at)

@@ -21,7 +21,7 @@ all."""
 def timeline(report: CostReport, suffix: str, room: int) -> Table:
     """Return a row for each pipe of each core, equal cores in one: when it is busy. The table fits
     into `room` columns."""
-    alike = alike_cores(report.model.cores)
+    alike = alike_cores(report)
     names = max((len(each.name) for each in alike), default=0)
     width = min(max(room - names - 12, NARROW), WIDTH)  # less the pipe, and what is between
     rows = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ptosim.ground.isa.costs import error_of
 from ptosim.run.program import LoadedProgram
-from ptosim.timing.report.alike import by_core
+from ptosim.timing.report.alike import by_core, of_all
 from ptosim.timing.report.chains import chains
 from ptosim.timing.report.error_bar import launch_range
 from ptosim.timing.report.totals import CostReport, PipeUse, Use
@@ -25,6 +25,9 @@ VIEWS = (
     "chain", "summary", "ops", "stages", "lines", "loops", "pipes", "timeline", "path", "roofline",
     "hints", "vector",
 )  # fmt: skip
+MOST_LOOPS = 4
+"""Loops of which the summary says that they repeat."""
+
 DEFAULT_VIEWS = (
     "chain",
     "summary",
@@ -99,6 +102,7 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
         parts.append(Text("data decide its path: timed on the values that its arguments have"))
     parts += [Text(_blocks(r)) for r in reports if r.blocks.count > 1]
     for report in reports:
+        parts += map(Text, _rounds(report, f" on {report.label}" if len(reports) > 1 else ""))
         if report.unknown:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
             parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
@@ -121,6 +125,22 @@ def _blocks(report: CostReport) -> str:
     return f"{said}; each was timed" + (f": {b.differ}" if b.differ else "")
 
 
+def _rounds(report: CostReport, where: str) -> Iterator[str]:
+    """Say which rounds of loops were not executed because they repeat, and which were though they
+    are many."""
+    for r in report.repeats[:MOST_LOOPS]:
+        each = f"each {r.rounds}" if r.rounds > 1 else "each"
+        yield (
+            f"loop at line {r.line}{where}: rounds {r.first:,} to {r.last:,} repeat, "
+            f"{each} takes {r.cycles:,} cycles"
+        )
+    if len(report.repeats) > MOST_LOOPS:
+        yield f"and {len(report.repeats) - MOST_LOOPS:,} more stretches of loops{where}"
+    for line, why in report.in_full.items():
+        loop = f"loop at line {line}" if line else "loops"
+        yield f"PTO7560: {loop}{where}: every round was executed: {why}"
+
+
 def _error(report: CostReport) -> str:
     """The mean error of the classes of operations that were executed, weighted by their cycles."""
     known = total = weighted = 0.0
@@ -137,11 +157,16 @@ def _error(report: CostReport) -> str:
 
 def brief(report: CostReport) -> list[Part]:
     """Return the totals and the tables that follow the values of a run."""
-    return [*summary([report]), _TABLES["ops"](report, ""), _pipes(report, "")]
+    return [*summary([report]), _TABLES["ops"](report, ""), pipes(report, "")]
 
 
 def _share_of_bound(report: CostReport) -> float:
     return max((p.share for p in report.pipes), default=0.0)
+
+
+def operations(reports: Sequence[CostReport]) -> Table:
+    """Return what each kind of operation costs, on one target or side by side."""
+    return _side_by_side(reports) if len(reports) > 1 else _TABLES["ops"](reports[0], "")
 
 
 def _side_by_side(reports: Sequence[CostReport]) -> Table:
@@ -217,9 +242,11 @@ def pipe_row(use: PipeUse) -> tuple[str, ...]:
     return (use.core, use.pipe, *numbers, waits)
 
 
-def _pipes(report: CostReport, suffix: str) -> Table:
+def pipes(report: CostReport, suffix: str) -> Table:
+    """Return the pipes of each core, equal cores in one row: cycles at work, and what they wait
+    for."""
     alike = by_core(report.pipes, lambda use: use.core, _without_core)
-    rows = [(name, *pipe_row(use)[1:]) for name, use in alike]
+    rows = [(of_all(report, name), *pipe_row(use)[1:]) for name, use in alike]
     return table(
         f"pipes{suffix}", PIPE_COLUMNS, rows, essential=["core", "pipe"], drop=PIPE_DROP,
         shown=SHOWN,
@@ -230,7 +257,7 @@ def _without_core(use: PipeUse) -> tuple[object, ...]:
     return use.pipe, use.operations, use.busy, tuple(sorted(use.stalls.items()))
 
 
-def _path(report: CostReport, suffix: str) -> Table:
+def path(report: CostReport, suffix: str) -> Table:
     """The critical path, joined by instruction, dearest first."""
     columns = ("operation", ">line", "pipe", ">times", ">cycles", ">share")
     total = max(report.span, 1)
@@ -249,8 +276,8 @@ _TABLES: dict[str, Maker] = {
     "stages": _stages,
     "lines": _uses("line", "line", lambda r: r.lines),
     "loops": _uses("loop", "innermost loop", lambda r: r.loops),
-    "pipes": _pipes,
-    "path": _path,
+    "pipes": pipes,
+    "path": path,
     "roofline": roofline,
     "hints": hints,
 }

@@ -46,8 +46,8 @@ def level(found: SpaceMap, clock: Clock) -> str:
     for number, (value, words) in enumerate(sorted(joined.items())):
         name = f"{' and '.join(words)} {bytes_text(value)} ({_headroom(value - most)})"
         marks.append(Rule(name, value, dash=("6 3", "2 3", "")[number]))
-    at = clock.begins(step)
-    told = f"peak {bytes_text(most)} ({most:,} bytes) at {clock.axis.label} {at:,.0f}"
+    at, word = clock.begins(step), clock.axis.unit.removesuffix("s")
+    told = f"peak {bytes_text(most)} ({most:,} bytes) at {word} {at:,.0f}"
     marks.append(Points(told, [Point(at, most, told)], series=1, glyph="▼"))
     top = max(*limits.values(), found.high_water) * 1.04
     title = f"{found.space.alias}: bytes in use"

@@ -46,15 +46,25 @@ def renderables(
             Text("printed by the program:", style="bold"),
             Text("".join(result.prints)),
         ]
-    parts.append(_arrays("outputs", result.outputs))
+    parts += values(result, comparisons, dumps)
+    if result.cost is not None:
+        parts += [Text(), *cost_tables.brief(result.cost)]
+    return parts
+
+
+def values(
+    result: Result, comparisons: Sequence[Comparison], dumps: Sequence[Dump] = ()
+) -> list[Part]:
+    """Return outputs, dumps, and how they compare with what was expected."""
+    parts: list[Part] = [_arrays("outputs", result.outputs)]
     parts += map(Text, _partly_made(result.outputs))
     if dumps:
         parts.append(_arrays("dumps", {_dump_name(d): d.array for d in dumps}))
     if comparisons:
         parts.append(_comparisons(comparisons))
     parts.append(Text(f"{result.executed} instructions executed"))
-    if result.cost is not None:
-        parts += [Text(), *cost_tables.brief(result.cost)]
+    if result.in_order:
+        parts.append(Text(f"blocks one after the other: {result.in_order}"))
     return parts
 
 
@@ -182,6 +192,7 @@ def to_json(
         "dumps": {d.title: {**summary_of(d.array), "count": d.count} for d in dumps},
         "expected": [c.to_dict() for c in comparisons],
         "executed": result.executed,
+        **({"in_order": result.in_order} if result.in_order else {}),
         "cycles": result.cycles,
         "cost": result.cost.to_dict() if result.cost is not None else None,
         "findings": [d.to_dict() for d in result.findings],

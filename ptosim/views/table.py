@@ -141,7 +141,8 @@ class Table:
         from ptosim.views.charts.page import html_table
 
         rows = [[cell.plain for cell in row] for row in self.rows]
-        more = [[f"… and {self.omitted} more"]] if self.omitted else []
+        blank = [""] * (len(self.columns) - 1)
+        more = [[f"… and {self.omitted} more", *blank]] if self.omitted else []
         return html_table(self.columns, [*rows, *more], drop=self.drop, title=self.title)
 
 

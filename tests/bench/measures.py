@@ -16,6 +16,7 @@ from ptosim.run.sources import open_source
 from ptosim.syntax.parser import parse
 from tests.bench import clock, cube, quant, simt
 from tests.bench.debugger import debugger
+from tests.bench.editor import edits
 from tests.bench.programs import (
     add_loop,
     check_kernel,
@@ -192,5 +193,6 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "timing_memory": clock.memory,
     "debugger": debugger,
     "walk": walk,
+    "editor": edits,
     "simt": simt.threads,
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import ptosim
+from ptosim.run.values import parse_spec
 
 PROGRAM = "%y = pto.tneg %x : !pto.tile<16x64xf32> -> !pto.tile<16x64xf32>\n"
 
@@ -133,3 +136,45 @@ def test_archives_and_files_of_objects(cli, program, tmp_path):
     refused = cli("run", program, "--arg", f"x={objects}")
     assert refused.code == 2
     assert "allow_pickle" not in refused.err
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "mark"])
+def test_formatting_keeps_marks_and_line_ends(cli, tmp_path, mark):
+    """A file of Windows stays one: only what is between the line ends changes, and once."""
+    path = tmp_path / "neg.pto"
+    path.write_bytes(
+        mark + b"// why\r\n" + PROGRAM.replace(" = ", "  =  ").strip().encode() + b"\r\n"
+    )
+    assert cli("fmt", "--check", path).code == 1
+    assert cli("fmt", "-i", path).code == 0
+    kept = path.read_bytes()
+    assert kept.startswith(mark)
+    assert kept.count(b"\r\n") == kept.count(b"\n") == 2
+    assert b"%y = pto.tneg" in kept
+    assert cli("fmt", "--check", path).code == 0
+
+
+def test_arrays_in_folders_of_windows(tmp_path, monkeypatch):
+    """The colon of a drive is not that in front of the name of an array."""
+    read = []
+    monkeypatch.setattr("ptosim.run.values.load_npz", lambda path, key: read.append((path, key)))
+    monkeypatch.setattr("ptosim.run.values.load_npy", lambda path: read.append((path, "")))
+    for spec in (r"C:\data\x.npz:a:b", r"C:\data\x.npz", "C:/data/x.npy", "x.npz/y.npy"):
+        parse_spec(spec)
+    assert read == [
+        (Path(r"C:\data\x.npz"), "a:b"),
+        (Path(r"C:\data\x.npz"), ""),
+        (Path("C:/data/x.npy"), ""),
+        (Path("x.npz/y.npy"), ""),
+    ]
+    with pytest.raises(ptosim.UsageError, match="cannot read"):
+        parse_spec(rf"{tmp_path}\x.bin:f32:2x2")
+
+
+def test_a_script_of_the_debugger_as_windows_writes_it(cli, tmp_path):
+    """With a mark and its line ends."""
+    script = tmp_path / "script.dbg"
+    script.write_bytes(b"\xef\xbb\xbfprint 6*7\r\ninfo line\r\n")
+    outcome = cli("debug", "@basics/vadd", "-nx", "--batch", "-x", script)
+    assert outcome.code == 0
+    assert "\n42\n" in outcome.out

@@ -62,6 +62,7 @@ SAMPLES = {
     "cost": "@basics/vadd",
     "calibrate": "--from {folder}/op_summary.csv --check",
     "map": "@basics/vadd",
+    "report": "@basics/vadd",
     "diff": "@basics/vadd @basics/vadd",
     "port": "@basics/vadd --from a2a3 --to a5",
     "expand": "@basics/vadd --target a5",

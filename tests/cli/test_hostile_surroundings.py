@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,29 @@ def test_a_dictionary_in_front_of_a_list_is_read() -> None:
     """`parts[0]` of a list may be the attributes of an operation; a check never raises."""
     text = 'func.func @f() {\n  pto.wait_flag[ {a = 1}"PIPE_V", "PIPE_MTE3", "EVENT_ID0"]\n  return\n}\n'
     assert isinstance(ptosim.check(text), list)
+
+
+def test_the_cache_forgets_what_nobody_uses_and_keeps_to_its_size(tmp_path: Path, monkeypatch):
+    """Unused for a month, or the longest unused beyond the limit; files of others are left alone."""
+    monkeypatch.setenv("PTOSIM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "LARGEST", 3000)
+    ages = {"old-" + "0" * 24 + ".bin": 40, "b-" + "1" * 24 + ".bin": 3, "c-" + "2" * 24 + ".bin": 2,
+            "ptosim-unfinished-x1": 31, "letter.txt": 400}  # fmt: skip
+    for name, days in ages.items():
+        (tmp_path / name).write_bytes(bytes(1800))
+        used = time.time() - days * 24 * 3600
+        os.utime(tmp_path / name, (used, used))
+    cache.cached("new", b"in", lambda: {"a": 1})
+    left = sorted(p.name.partition("-")[0] for p in tmp_path.iterdir())
+    assert left == ["c", "letter.txt", "new"]
+
+
+def test_no_cache_neither_reads_nor_writes(tmp_path: Path):
+    """The folder stays as it is, and the answer is the same."""
+    environment = os.environ | {"PTOSIM_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "ptosim", "check", "-q", "--no-cache", "@basics/vadd"]
+    assert subprocess.run(command, env=environment, timeout=60).returncode == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cached_file_that_was_changed_is_made_anew(tmp_path: Path, monkeypatch) -> None:

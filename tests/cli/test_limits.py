@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.cli import alarm
-from ptosim.cli.signals import OverLimit
+from ptosim.ground import alarm
+from ptosim.ground.alarm import OverLimit
 from ptosim.ground.limits import Limits, within
 
 PROGRAMS = Path(__file__).parents[2] / "programs"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import resource
 import signal
 from collections.abc import Iterator
@@ -49,30 +48,29 @@ def time_limit() -> Iterator[None]:
 
 
 class Memory:
-    """Watches the highest amount of memory in use (Linux only; elsewhere it sees nothing)."""
+    """Watches the memory in use (Linux only; elsewhere it sees nothing)."""
 
     def __init__(self) -> None:
-        self._most = self._peak() + GROWTH
+        self._before = 0
+
+    def begin(self) -> None:
+        """A case begins: what is in use now is not its own."""
+        with contextlib.suppress(OSError):
+            _RESET.write_text("5", encoding="ascii")  # the highest point is that of now
+        self._before = in_use("VmRSS:")
 
     def exceeded(self) -> int:
-        """Return the bytes in use at the highest point if those were too many, else 0; begins
-        anew after that, from what is in use then."""
-        peak = self._peak()
-        if peak <= self._most:
-            return 0
-        gc.collect()
-        self._forget()
-        self._most = self._peak() + GROWTH
-        return peak
+        """Return the bytes that the case had in use at its highest point if those were too many,
+        else 0."""
+        more = in_use("VmHWM:") - self._before
+        return more if more > GROWTH else 0
 
-    def _peak(self) -> int:
-        try:
-            text = _STATUS.read_text(encoding="ascii", errors="replace")
-        except OSError:
-            return 0
-        line = text.partition("VmHWM:")[2].partition("kB")[0].strip()
-        return int(line) * 1024 if line.isdigit() else 0
 
-    def _forget(self) -> None:
-        with contextlib.suppress(OSError):
-            _RESET.write_text("5", encoding="ascii")
+def in_use(key: str) -> int:
+    """Return a line of the system's account of this process in bytes; 0 where there is none."""
+    try:
+        text = _STATUS.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    line = text.partition(key)[2].partition("kB")[0].strip()
+    return int(line) * 1024 if line.isdigit() else 0

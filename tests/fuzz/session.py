@@ -15,7 +15,7 @@ from tests.fuzz.corpus import Seed
 from tests.fuzz.files import RUNNERS
 from tests.fuzz.generated import generated
 from tests.fuzz.kinds import SUFFIXES, made
-from tests.fuzz.limits import Memory
+from tests.fuzz.limits import Memory, in_use
 from tests.fuzz.minimise import minimised
 from tests.fuzz.mutations import mutated, nudged, thinned
 
@@ -115,6 +115,7 @@ class Session:
         return names
 
     def _run(self, command: str, case: Case) -> int | None:
+        self.memory.begin()
         result = outcome(command, case, self.work)
         peak = self.memory.exceeded()
         if isinstance(result, int) and peak:
@@ -153,6 +154,7 @@ class Session:
             print("processor   ", *Path("/proc/loadavg").read_text().split()[:1])
         known = set(isa().names())
         count, share = sum(self.inputs.values()), 100 / max(self.programs, 1)
+        print(f"memory      {in_use('VmRSS:') / 2**20:.0f} MiB in use")
         print(f"inputs      {count} in {seconds:.0f} s, {count / max(seconds, 1):.0f} a second")
         kinds = (f"{kind} {number}" for kind, number in self.inputs.most_common())
         print(f"            {', '.join(kinds)}")

@@ -9,7 +9,7 @@ before it, on the A2/A3 vector pipe without waiting for its end; the scalar unit
 goes on after its own waits, its loads and barriers of all pipes; a flag, between pipes or between
 cores, fires when everything that its pipe was given before is done; so does the data of a FIFO, and
 the release of a buffer token, for which the next holder waits; all cores that meet know what each had
-done. Slots that come back order nothing here."""
+done; a notification in memory waits for the stores of its core, on MTE3 and FIX. Slots that come back order nothing here."""
 
 from __future__ import annotations
 
@@ -117,6 +117,8 @@ class Ordering:
             return bool(self._sets.get(event.flag))
         if event.token is not None and event.sync[0] == "get" and event.token in self._held:
             return False
+        if event.sync == ("notify",) and any(self._lanes.get(lane) for lane in _stores(event)):
+            return False
         if event.sync == ("barrier", "ALL"):
             mine = (
                 q for (core, lane), q in self._lanes.items() if core == event.core and lane != "S"
@@ -143,6 +145,9 @@ class Ordering:
         if event.sync == ("barrier", "ALL"):
             for lane, issued in self._issued.items():
                 before |= issued if lane[0] == event.core else 0
+        if event.sync == ("notify",):
+            for lane in _stores(event):
+                before |= self._issued.get(lane, 0)
         return before
 
     def _finish(self, lane: tuple[int, str], number: int) -> None:
@@ -180,6 +185,10 @@ class Ordering:
         self.misused = self.misused or token not in self._held
         self._held.discard(token)
         self._released[token] = self._released.get(token, 0) | self.done[number]
+
+
+def _stores(event: Event) -> tuple[tuple[int, str], ...]:
+    return (event.core, "MTE3"), (event.core, "FIX")
 
 
 @dataclass(frozen=True)

@@ -278,3 +278,32 @@ def test_scalar_operations_of_a_region_are_the_vector_units():
     lines = [*UB, ZERO, FILL, *region(*ALL, scalar_load("p"), scalar_store("q")), TAKE]
     text = kernel(f"%g: {GM}, %o: {GM}", "\n".join(["%z = arith.constant 0 : index", *lines]))
     assert inserted(text, "g", "o") == [*pair("MTE2", "V"), *pair("V", "MTE3")]
+
+
+def test_a_signal_to_other_cores_follows_the_work_of_every_pipe():
+    """What a signal on FIX tells is done includes what MTE1 reads of L1."""
+    square = "!pto.tile_buf<mat, 16x16xf16, blayout=col_major, slayout=row_major>"
+    left = square.replace("mat", "left")
+    view, part = "!pto.tensor_view<16x16xf16>", "!pto.partition_tensor_view<16x16xf16>"
+    text = f"""module attributes {{pto.target_arch = "a5"}} {{
+  func.func @k(%x: !pto.ptr<f16>) attributes {{pto.kernel_kind = #pto.kernel_kind<cube>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %v = pto.make_tensor_view %x, shape = [%c16, %c16], strides = [%c16, %c1] : {view}
+    %p = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c16, %c16] : {view} -> {part}
+    %m = pto.alloc_tile : {square}
+    %l = pto.alloc_tile : {left}
+    scf.for %i = %c0 to %c16 step %c1 {{
+      pto.tload ins(%p : {part}) outs(%m : {square})
+      pto.tmov ins(%m : {square}) outs(%l : {left})
+      pto.sync.set <PIPE_FIX>, 6
+    }}
+    return
+  }}
+}}
+"""
+    flagged, _ = rewritten(Source("k", text), FrontOptions(), plan=False, insert_sync=True)
+    body = flagged[flagged.index("pto.tmov") : flagged.index("pto.sync.set")]
+    assert flag("set", "MTE1", "FIX") in body
+    assert flag("wait", "MTE1", "FIX") in body

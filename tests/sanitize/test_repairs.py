@@ -12,6 +12,7 @@ import pytest
 
 import ptosim
 from ptosim.api import check_source
+from ptosim.cli.main import main
 from ptosim.ground.diagnostics.fix import repair
 from ptosim.ground.source import Source
 from tests.property.test_mutations import canonical, generated, synchronised
@@ -94,3 +95,40 @@ def test_quoted_pipes_count_as_used():
         d for d in findings(Source("k", program(f"{quoted}\nLOAD\nSTORE")), "a5") if d.code in RACES
     ]
     assert flag("set", "MTE2", "MTE3", 1) in race.help
+
+
+SQUARE = "!pto.tile_buf<mat, 16x16xf16, blayout=col_major, slayout=row_major>"
+LEFT = "!pto.tile_buf<left, 16x16xf16, blayout=col_major, slayout=row_major>"
+MOVE = f"pto.tmov ins(%m : {SQUARE}) outs(%l : {LEFT})"
+TAKE = f"pto.tload ins(%pm : !pto.partition_tensor_view<16x16xf16>) outs(%m : {SQUARE})"
+HEAD = f"""%vm = pto.make_tensor_view %h, shape = [%c16, %c16], strides = [%c16, %c1] : !pto.tensor_view<16x16xf16>
+%pm = pto.partition_view %vm, offsets = [%c0, %c0], sizes = [%c16, %c16] : !pto.tensor_view<16x16xf16> -> !pto.partition_tensor_view<16x16xf16>
+%m = pto.alloc_tile : {SQUARE}
+%l = pto.alloc_tile : {LEFT}"""
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_two_races_of_one_message_are_two(target):
+    """The load of the loop may overtake the move before the loop, and that of the round before: the
+    same words twice, and a flag for each of them."""
+    there = pair("MTE2", "MTE1")
+    lines = f"{HEAD}\n{TAKE}\n{there}\n{MOVE}\n{loop(f'{TAKE}{chr(10)}{there}{chr(10)}{MOVE}')}"
+    text = program(lines, target, args=", %h: !pto.ptr<f16>")
+    assert "PTO5202" in [d.code for d in findings(Source("k", text), target)]
+    mended, codes = repaired(text, target)
+    assert not {*RACES, *HYGIENE} & set(codes), mended
+    assert mended.count("set_flag[<PIPE_MTE1>, <PIPE_MTE2>") >= 2
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "with a byte order mark"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_a_file_keeps_its_mark_and_its_line_ends(mark, end, tmp_path, capsys):
+    text = program("LOAD\nSTORE").replace("\n", end)
+    path = tmp_path / "k.pto"
+    path.write_bytes(f"{mark}{text}".encode())
+    assert main(["check", "--fix", str(path), "--sync", "manual"]) == 0
+    mended = path.read_bytes().decode()
+    assert mended.startswith(f"{mark}module")
+    lines = [flag("set", "MTE2", "MTE3"), flag("wait", "MTE2", "MTE3")]
+    assert end + end.join(lines) + end in mended
+    assert mended.count("\n") == mended.count(end) == text.count(end) + 2

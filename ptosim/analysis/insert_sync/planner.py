@@ -2,19 +2,21 @@
 
 The rules are the assembler's: a flag right after the producer and right before the consumer where
 pipes differ, a barrier where an A2/A3 vector operation follows one that it depends on, nothing
-where an earlier flag orders the two already. A dependence on something inside a loop or branch is
-one on the loop or branch itself, so that every flag is set and waited for equally often.
+where an earlier flag orders the two already. A signal to other cores tells that what is before it
+is done, so its pipe waits for every other one with work. A dependence on something inside a loop or
+branch is one on the loop or branch itself, so that every flag is set and waited for equally often.
 Dependences from one iteration to the next set the flag once before the loop and wait once after
 it. Every function ends with a barrier of all pipes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from ptosim.analysis.insert_sync.accesses import Accesses, Touch
 from ptosim.ground.ir.core import Block, Operation
 from ptosim.ground.records import dataclass
+from ptosim.passes.place.sides import pipe_of
 
 
 @dataclass(slots=True, eq=False)
@@ -43,11 +45,13 @@ class Plan:
 
 @dataclass(slots=True, eq=False)
 class _Item:
-    """An operation of a block with all that it, or anything inside it, touches."""
+    """An operation of a block with all that it, or anything inside it, touches, and the pipes on
+    which it signals to other cores."""
 
     op: Operation
     touches: list[Touch]
     is_wall: bool = False
+    signals: frozenset[str] = frozenset()
 
 
 Knowledge = dict[str, dict[str, int]]
@@ -81,7 +85,7 @@ class Planner:
     # -- blocks -----------------------------------------------------------------------------------
 
     def _block(self, ops: Sequence[Operation], loop: Operation | None) -> None:
-        items = [i for i in map(self._item, ops) if i.touches or i.is_wall]
+        items = [i for i in map(self._item, ops) if i.touches or i.is_wall or i.signals]
         scan = _Scan(self, loop)
         for index, item in enumerate(items):
             scan.step(index, item, first=True)
@@ -103,7 +107,15 @@ class Planner:
     def _item(self, op: Operation) -> _Item:
         is_call = op.has("call") and self.accesses.helper(op) is None
         is_wall = is_call or op.has("launches")
-        return _Item(op, self._all_touches(op), is_wall)
+        return _Item(op, self._all_touches(op), is_wall, frozenset(self._signals(op)))
+
+    def _signals(self, op: Operation) -> Iterator[str]:
+        """The pipes on which an operation, or one inside it, signals to other cores."""
+        if op.has("cross_core") and op.has("signals"):
+            yield pipe_of(op, self.accesses.target)
+        for block in (block for region in op.regions for block in region.blocks):
+            for inner in block.ops:
+                yield from self._signals(inner)
 
     def _all_touches(self, op: Operation, *, in_region: bool = False) -> list[Touch]:
         found = self._inside.get(op)
@@ -141,6 +153,7 @@ class _Scan:
             self._repeat(index, item)
             self._same_pipe(index, item)
             self._other_pipes(index, item, first)
+            self._before_signals(index, item, first)
         snapshot = {pipe: dict(known) for pipe, known in self.known.items()}
         self.history.append((item, snapshot))
 
@@ -190,6 +203,15 @@ class _Scan:
                 if at is not None:
                     self._flag(source, target, at, item, first)
 
+    def _before_signals(self, index: int, item: _Item, first: bool) -> None:
+        for target in sorted(item.signals):
+            worked = {
+                t.pipe: at for at, (before, _) in enumerate(self.history) for t in before.touches
+            }
+            for source, at in sorted(worked.items(), key=lambda found: -found[1]):
+                if source != target and at > self._known(source, target):
+                    self._flag(source, target, at, item, first)
+
     def _flag(self, source: str, target: str, at: int, item: _Item, first: bool) -> None:
         between = not first and at < self.count
         flag = Flag(source, target, self.history[at][0].op, item.op, self.loop if between else None)
@@ -206,16 +228,18 @@ class _Scan:
             known[pipe] = max(known.get(pipe, -1), upto)
         known[source] = max(known.get(source, -1), at)
 
+    def _known(self, source: str, target: str) -> int:
+        """Up to which item the work of a pipe is known to be done by another one."""
+        scalar = self.known.get("S", {})
+        return max(
+            self.known.get(target, {}).get(source, -1), scalar.get(source, -1), scalar.get("*", -1)
+        )
+
     def _latest(self, index: int, item: _Item, source: str, target: str) -> int | None:
         """The last earlier item whose work on `source` meets what `item` does on `target`, if that
         is not known to be done."""
         mine = [t for t in item.touches if t.pipe == target]
-        known = max(
-            self.known.get(target, {}).get(source, -1),
-            self.known.get("S", {}).get(source, -1),
-            self.known.get("S", {}).get("*", -1),
-        )
-        for at in range(index - 1, known, -1):
+        for at in range(index - 1, self._known(source, target), -1):
             theirs = (t for t in self.history[at][0].touches if t.pipe == source)
             if any(_depends(t, m, source == target) for t in theirs for m in mine):
                 return at

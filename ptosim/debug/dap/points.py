@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.debug.dap.wire import Message
 from ptosim.debug.filters import catch
+from ptosim.debug.shell import expression_limits
 from ptosim.debug.stops import Breakpoint
 from ptosim.ground.errors import UsageError
 
@@ -124,7 +125,8 @@ class PointRequests:
         if reference:
             name = run.variables.expression(int(reference), name)
         try:
-            run.session.evaluate(name)
+            with expression_limits(run.session.limits):
+                run.session.evaluate(name)
         except UsageError as problem:
             return {"dataId": None, "description": str(problem)}
         return {"dataId": name, "description": name, "accessTypes": ["write"], "canPersist": True}

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import traceback
 from collections.abc import Callable
 from typing import BinaryIO
 
+from ptosim.debug.dap.breaker import Breaker, Cancelled
+from ptosim.debug.dap.fields import check_fields, present
 from ptosim.debug.dap.points import PointRequests
 from ptosim.debug.dap.start import Launched, launch
 from ptosim.debug.dap.state import StateRequests
-from ptosim.debug.dap.wire import BrokenMessage, Message, MessageWriter, read_message
+from ptosim.debug.dap.wire import BrokenMessage, Message, MessageWriter, Pieces, read_message
 from ptosim.debug.filters import FILTERS
 from ptosim.debug.session import Debugger
 from ptosim.debug.stops import Stop
-from ptosim.ground.errors import ProgramError, PtosimError, UsageError
+from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.limits import NO_LIMITS, Limits
 
 CAPABILITIES = {
     "supportsConfigurationDoneRequest": True,
@@ -33,6 +37,7 @@ CAPABILITIES = {
     "supportsCompletionsRequest": True,
     "supportsExceptionInfoRequest": True,
     "supportsValueFormattingOptions": True,
+    "supportsCancelRequest": True,
 }
 _REASONS = {
     "watchpoint": "data breakpoint",
@@ -49,13 +54,15 @@ TRAPPED = 4
 class Server:
     """Serves one editor until it leaves. `serve` returns the exit code."""
 
-    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+    def __init__(self, source: BinaryIO | Pieces, sink: BinaryIO, limits: Limits = NO_LIMITS):
         self.source = source
+        self.limits = limits
         self.writer = MessageWriter(sink)
         self.launched: Launched | None = None
         self.leaving = False
         self._inbox: queue.Queue[Message | None] = queue.Queue()
         self._after: Callable[[], None] | None = None
+        self._breaker = Breaker()
         self.points = PointRequests(self)
         self.state = StateRequests(self)
         self._handlers: dict[str, Callable[[Message], Message | None]] = {
@@ -70,6 +77,7 @@ class Server:
             "stepBack": lambda a: self._step(a, "reverse_next"),
             "reverseContinue": lambda a: self._move(a, lambda s: s.reverse_continue()),
             "pause": self._pause,
+            "cancel": self._cancel,
             "disconnect": self._leave,
             "terminate": self._terminate,
             **self.points.handlers(),
@@ -85,7 +93,8 @@ class Server:
             message = self._inbox.get()
             if message is None:
                 break
-            self._answer(message)
+            with self._breaker.whole():
+                self._answer(message)
         return 0
 
     def _listen(self) -> None:
@@ -94,12 +103,19 @@ class Server:
             try:
                 message = read_message(self.source)
             except BrokenMessage as problem:
-                self.say(f"{problem}\n", "stderr")
+                with contextlib.suppress(OSError):
+                    self.say(f"{problem}\n", "stderr")
                 continue
+            except OSError:
+                message = None
+            if message is not None and message.get("command") == "cancel":
+                self._breaker.cancel(message)
             self._inbox.put(message)
             if self.launched is not None and _stops(message):
                 walker = self.launched.session.walker
                 walker.interrupted = walker.moving
+                if not walker.moving:
+                    self._breaker.stop()
             if message is None:
                 return
 
@@ -114,10 +130,15 @@ class Server:
             if handler is None:
                 raise UsageError(f"the request `{command}` is not supported")
             arguments = message.get("arguments")
-            body = handler(arguments if isinstance(arguments, dict) else {})
+            arguments = present(arguments) if isinstance(arguments, dict) else {}
+            check_fields(arguments, f"`{command}`")
+            with self._breaker.breaking(number):
+                body = handler(arguments)
+        except Cancelled:
+            self._refuse(reply, "cancelled")
         except KeyError as problem:
             self._refuse(reply, f"the request `{command}` lacks {problem}")
-        except (PtosimError, TypeError, ValueError) as problem:
+        except (PtosimError, TypeError, ValueError, OverflowError, RecursionError) as problem:
             self._refuse(reply, _words(problem))
         except Exception as problem:
             self.say(traceback.format_exc(), "stderr")
@@ -152,7 +173,7 @@ class Server:
 
     def _launch(self, arguments: Message) -> None:
         try:
-            self.launched = launch(arguments, self._output)
+            self.launched = launch(arguments, self._output, self.limits)
         except ProgramError as problem:
             from ptosim.views.diagnostics.render import render_all
 
@@ -180,6 +201,9 @@ class Server:
         if not self.run.paused:
             self._after = lambda: self._stopped(Stop("interrupt", walker.position, "paused"))
         self.run.paused = False
+
+    def _cancel(self, arguments: Message) -> None:
+        """The listener has done it, if there was anything to be broken off."""
 
     def _leave(self, arguments: Message) -> None:
         self.leaving = True
@@ -217,6 +241,8 @@ class Server:
         was_stuck = walker.trap is not None
         try:
             stop = action(run.session)
+        except LimitError as reached:
+            stop = Stop("interrupt", walker.position, str(reached))
         finally:
             walker.moving = walker.interrupted = False
         for text in walker.engine.prints[printed:]:

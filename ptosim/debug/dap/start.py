@@ -11,7 +11,9 @@ from ptosim.debug.screen import rendered
 from ptosim.debug.session import Debugger, session_of
 from ptosim.debug.shell import Shell
 from ptosim.debug.stops import Stop
+from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import UsageError
+from ptosim.ground.limits import Limits
 from ptosim.ground.records import dataclass
 from ptosim.run.choices import Choices
 
@@ -22,7 +24,8 @@ _CHOICES = {
     "uninit": "uninit", "sanitize": "sanitize", "set": "switches", "timing": "timing",
 }  # fmt: skip
 """Attributes of a launch, and the choices that they are."""
-_KNOWN = frozenset((*_CHOICES, "stopOnEntry", "stopOnExit"))
+_LIMITS = ("maxInstructions", "maxSeconds", "maxMemory")
+_KNOWN = frozenset((*_CHOICES, *_LIMITS, "stopOnEntry", "stopOnExit"))
 # What editors add themselves.
 _EDITOR = frozenset(
     ("name", "type", "request", "noDebug", "__restart", "__sessionId", "presentation", "cwd",
@@ -45,11 +48,12 @@ class Launched:
     ids: dict[str, list[int]] = field(default_factory=dict)  # breakpoints by request and source
 
 
-def launch(arguments: Message, output: Callable[[str], None]) -> Launched:
+def launch(arguments: Message, output: Callable[[str], None], limits: Limits) -> Launched:
     """Load the program and stop before its first operation. Attributes are those of the command
     line: `program` (a path or `@name`), `target`, `level`, `entry`, `profile`, `sync`, `set`,
-    `args` (name to SPEC), `blockNum`, `seed`, `uninit`, `stopOnEntry`, `stopOnExit`. Raises
-    UsageError for others."""
+    `args` (name to SPEC), `blockNum`, `seed`, `uninit`, `stopOnEntry`, `stopOnExit`; and of each
+    request, in the place of those of the server, `maxInstructions`, `maxSeconds`, `maxMemory`.
+    Raises UsageError for others."""
     unknown = sorted(set(arguments) - _KNOWN - _EDITOR)
     if unknown:
         raise UsageError(
@@ -60,7 +64,12 @@ def launch(arguments: Message, output: Callable[[str], None]) -> Launched:
     given = {ours: arguments[name] for name, ours in _CHOICES.items() if name in arguments}
     for name in ("switches", "args"):
         given[name] = {k: str(v) for k, v in dict(given.get(name, {})).items()}
-    session = session_of(Choices(**given).completed())
+    asked = [arguments.get(name) for name in _LIMITS]
+    if asked != [None] * len(asked):
+        limits = Limits(*asked)
+    with in_force(limits):
+        session = session_of(Choices(**given).completed())
+    session.limits = limits
     shell = Shell(session, lambda parts: output(rendered(parts, WIDTH, color=False)), lambda: WIDTH)
     return Launched(
         session,

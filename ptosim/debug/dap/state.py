@@ -14,6 +14,7 @@ from ptosim.debug.names import brief, callers
 from ptosim.debug.prompt import completions
 from ptosim.debug.screen import rendered
 from ptosim.debug.sheet import Part
+from ptosim.debug.shell import expression_limits
 from ptosim.debug.tables.memory import core_name
 from ptosim.ground.errors import UsageError
 
@@ -92,7 +93,8 @@ class StateRequests:
             entry = run.variables.describe(name, run.session.reading(name))
             entry["result"] = entry.pop("value")
             return {k: v for k, v in entry.items() if k not in ("name", "evaluateName")}
-        return {"result": text_of(run.session.evaluate(text)), "variablesReference": 0}
+        with expression_limits(run.session.limits):
+            return {"result": text_of(run.session.evaluate(text)), "variablesReference": 0}
 
     def _command(self, text: str) -> str:
         run = self.server.run

@@ -16,6 +16,8 @@ from dataclasses import field
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
+from ptosim.engine.core.batches import Batches
+from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Operation
@@ -29,8 +31,8 @@ MOST = 800
 
 Loop = Callable[[list[Any], int, int, bool], tuple[int, int, int, bool]]
 """From slots, the number of instructions that may be executed, the scalar ones that no issue has
-told of, and True if no pipe of any core waits and nobody watches, to the place where the engine
-goes on, what was executed, such scalar ones, and False if the core waits or gives way."""
+told of, and True if no pipe of any core waits, to the place where the engine goes on, what was
+executed, such scalar ones, and False if the core waits or gives way."""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +102,8 @@ class Compiled:
         """Return the function on the bindings of a core."""
         timing = engine.timing
         names = self.names | {
-            "core": core, "bounds": core.bounds, "bind": engine.bind, "wait": engine._issue,
+            "at_once": _at_once, "core": core, "bounds": core.bounds, "bind": engine.bind,
+            "wait": engine._issue,
             "enter": engine._enter, "issue": engine._issuers[core.index],
             "prepare": timing.prepare if timing else None,
             "region": timing.region if timing else None,
@@ -135,6 +138,7 @@ class _Writer:
     head: int
     core: Core
     timing: Any
+    batches: Batches
     lines: list[str | _Check] = field(default_factory=list)
     places: dict[int, Place] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
@@ -160,6 +164,7 @@ class _Writer:
         self._line(1, "n = 0")
         for pc in sorted(self.fixed):
             self._look_up(self.program.insts[pc])
+        self._batch(self.head, 1)
         self._line(1, "while True:")
         path = self._check(self.head, 2)
         self._from(self.head, 2, path, (self.head,))
@@ -204,7 +209,7 @@ class _Writer:
         self._line(1, f"b{pc} = b{pc}.get(g{pc}(s))")
         self._line(1, f"if b{pc} is None: return {self.head}, 0, c, True")
         self._line(1, f"k{pc}, u{pc} = b{pc}.commit, b{pc}.guard")
-        self._line(1, f"q{pc} = quick and b{pc}.at_issue is None")
+        self._line(1, f"q{pc} = quick and at_once(b{pc})")
         if self.timing is not None:
             self._line(1, f"t{pc} = b{pc}.cost")
             self._line(1, f"if not t{pc}: return {self.head}, 0, c, True")
@@ -213,6 +218,15 @@ class _Writer:
 
     def _line(self, indent: int, text: str) -> None:
         self.lines.append(" " * indent + text)
+
+    def _batch(self, head: int, indent: int) -> None:
+        """Execute the rounds of a loop at once, as many as may be."""
+        batch = self.batches.at(head)
+        if batch is None:
+            return
+        self.names["batch"] = self.batches.run
+        self._line(indent, f"m = batch(core, {head}, s, limit - n)")
+        self._line(indent, f"n += m * {batch.length}; c += m * {batch.scalars}")
 
     def _check(self, pc: int, indent: int) -> _Path:
         check = _Check(pc, indent)
@@ -306,6 +320,7 @@ class _Writer:
                 self._leave(indent + 1, leaves, after)
             return body
         self._settle(indent, path)
+        self._batch(inst.pc, indent)
         self._line(indent, "while True:")
         self._from(inst.pc, indent + 1, self._check(inst.pc, indent + 1), (*heads, inst.pc))
         on = self._check(after, indent)
@@ -376,7 +391,7 @@ class _Writer:
         else:
             self._bind(inst, indent, path)
         path.told()
-        quick = f"q{pc}" if pc in self.fixed else f"quick and b{pc}.at_issue is None"
+        quick = f"q{pc}" if pc in self.fixed else f"quick and at_once(b{pc})"
         for text in (
             f"if u{pc} is None: k{pc}()",
             f"elif {quick} and u{pc}(): k{pc}()",
@@ -401,6 +416,14 @@ class _Writer:
         self._line(indent, f"k{pc}, u{pc} = b{pc}.commit, b{pc}.guard")
 
 
+def _at_once(bound: Bound) -> bool:
+    """True for an operation that waits, of which nobody need know before its event has come."""
+    if bound.at_issue is not None:
+        return False
+    binding = bound.binding
+    return not (binding.signals and binding.awaits)
+
+
 def _slots_of(inst: Inst) -> Iterator[int]:
     for _, slot in inst.operands:
         yield from slot if isinstance(slot, tuple) else (slot,)
@@ -412,6 +435,8 @@ def _assignment(sources: tuple[int, ...], targets: tuple[int, ...]) -> str:
     return ", ".join(f"s[{t}]" for t in targets) + " = " + ", ".join(f"s[{x}]" for x in sources)
 
 
-def compile_loop(program: DecodedProgram, head: int, core: Core, timing: Any) -> Compiled:
+def compile_loop(
+    program: DecodedProgram, head: int, core: Core, timing: Any, batches: Batches
+) -> Compiled:
     """Return the loop that begins at `head` as a function, as far as a core has bound it."""
-    return _Writer(program, head, core, timing).compile()
+    return _Writer(program, head, core, timing, batches).compile()

@@ -58,7 +58,7 @@ class Engine(Binder):
         self._issuers = [timing.issuer(core) if timing else None for core in machine.cores]
         self._scalars = [0] * len(machine.cores)  # executed since the last issue, by core
         observed = bool(self._on_issue or self._on_commit)
-        self._loops = None if observed else Loops(self)
+        self.loops = None if observed else Loops(self)
         for observer in observers:
             if hasattr(observer, "on_start"):
                 observer.on_start(self)

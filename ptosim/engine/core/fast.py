@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ptosim.engine.core.batches import Batches
 from ptosim.engine.core.compiled import HOT, Compiled, Loop, compile_loop
 from ptosim.engine.core.records import Kind
 from ptosim.machine.core import Core
@@ -22,6 +23,7 @@ class Loops:
         self._engine = engine
         self._rounds: dict[int, int] = {}
         self._compiled: dict[int, Compiled] = {}
+        self.batches = Batches(engine.program)
         self.of: list[dict[int, Loop]] = [{} for _ in engine.machine.cores]
 
     def round(self, core: Core, head: int) -> Loop | None:
@@ -32,7 +34,7 @@ class Loops:
         made = self._compiled.get(head)
         if made is None:
             engine = self._engine
-            made = compile_loop(engine.program, head, core, engine.timing)
+            made = compile_loop(engine.program, head, core, engine.timing, self.batches)
             self._compiled[head] = made
         loop = self.of[core.index][head] = made.instance(self._engine, core)
         return loop
@@ -47,10 +49,11 @@ def run_fast(engine: Engine, core: Core, limit: int) -> bool:  # noqa: C901 - ho
     stopped it."""
     insts, slots, bounds = engine.program.insts, core.slots, core.bounds
     scalar, vector, branch, execute = Kind.SCALAR, Kind.VECTOR, Kind.BRANCH, Kind.EXEC
-    queues, timing, loops = core.queues, engine.timing, engine._loops
+    queues, timing, loops = core.queues, engine.timing, engine.loops
     issue: Any = engine._issuers[core.index]
     compiled = loops.of[core.index] if loops is not None else {}
-    quick = engine.monitor is None and not any(c.queues for c in engine.machine.cores)
+    batches = loops.batches if loops is not None else Batches(engine.program)
+    quick = not any(c.queues for c in engine.machine.cores)
     pc, count, goes_on = core.pc, 0, False
     counted = -engine._scalars[core.index]  # `count` without scalars that no issue has told of
     inst: Any = None
@@ -81,7 +84,14 @@ def run_fast(engine: Engine, core: Core, limit: int) -> bool:  # noqa: C901 - ho
                 before, pc = pc, inst.run(slots)
                 if pc > before or pc < 0 or loops is None or queues:
                     continue
-                loop = compiled.get(pc) or loops.round(core, pc)
+                loop = compiled.get(pc)
+                if loop is None and (batch := batches.at(pc)) is not None:
+                    rounds = batches.run(core, pc, slots, limit - count)
+                    count += rounds * batch.length
+                    counted += rounds * (batch.length - batch.scalars)
+                    if rounds:
+                        continue
+                loop = loop or loops.round(core, pc)
                 if loop is None:
                     continue
                 head = pc

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.simt.blocks import Choose, Part, Way, in_order, run_parts, used_elsewhere
-from ptosim.engine.simt.flow import Flow, Ways, copier
+from ptosim.engine.simt.flow import Flow, Ways, copier, nothing
 from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.isa.profiles import Profile
@@ -278,14 +278,14 @@ def _if(code: Compiler, op: Operation) -> Run:
     results = [code.slot(v) for v in op.results]
     ways = [_way(code, region) for region in op.regions]
     if len(ways) < 2:
-        ways.append(Ways(lambda frame: None, []))
+        ways.append(Ways(nothing, []))
     return Flow(op).branch(condition, ways[0], ways[1], results)
 
 
 def _way(code: Compiler, region: Region) -> Ways:
     block = region.blocks[0] if region.blocks else None
     if block is None:
-        return Ways(lambda frame: None, [])
+        return Ways(nothing, [])
     run = code.block(block)
     return Ways(run, code.yielded(block))
 

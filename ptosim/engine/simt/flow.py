@@ -25,6 +25,10 @@ class Ways(NamedTuple):
     values: list[int]
 
 
+def nothing(frame: Frame) -> None:
+    """A way that is not there."""
+
+
 def copier(sources: Sequence[int], targets: Sequence[int]) -> Run:
     """Assign several slots at once, as if in parallel."""
     pairs = list(zip(sources, targets, strict=False))
@@ -200,14 +204,16 @@ def _apart(
 ) -> None:
     """Execute both ways, each with the threads that take it."""
     mask = frame.mask
+    taken = frame.one_mask(taken)
     frame.divergences.append(Divergence(op, taken, mask))
     if frame.recorder is not None:
         frame.recorder.parted(frame, op, taken)
     frame.mask = taken
     then.run(frame)
     one = [frame.values[s] for s in then.values]
-    frame.mask = ~taken if mask is None else mask & ~taken
-    other.run(frame)
+    if other.run is not nothing:
+        frame.mask = frame.one_mask(~taken if mask is None else mask & ~taken)
+        other.run(frame)
     two = [frame.values[s] for s in other.values]
     frame.mask = mask
     frame.divergences.pop()

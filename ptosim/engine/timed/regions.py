@@ -44,6 +44,11 @@ class RegionPlan:
         self._bounds = _bounds(program, region.op)
         self._known: dict[tuple[Any, ...], VectorWork] = {}
 
+    @property
+    def is_counted(self) -> bool:
+        """True if the bounds of its loops say how often everything is executed."""
+        return self._bounds is not None
+
     def work(self, slots: list[Any]) -> VectorWork:
         """Return what the region executes on these values. Where control flow depends on vector
         data, every instruction counts once and the result says that it is not exact."""

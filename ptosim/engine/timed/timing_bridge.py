@@ -31,7 +31,9 @@ from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.source import Source
 from ptosim.machine.core import Core, Machine
+from ptosim.machine.moving import NO_LINE, moves
 from ptosim.machine.tile import TileRef
+from ptosim.machine.unknown import NeedsValue
 from ptosim.passes.verify.checks.unlowered import reason
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
@@ -93,7 +95,7 @@ class TimingBridge:
         # On A2/A3 a vector operation that depends on the one before waits at a barrier.
         waits = table["machine.drain"]["waits"]
         draining = frozenset((PIPE_INDEX["V"],)) if waits else frozenset()
-        self._orders = [DataOrder(t, draining, buffers) for t in cores]
+        self.orders = [DataOrder(t, draining, buffers) for t in cores]
         self.timed = self._timed_actions()
         # Scalar instructions of a region are part of its cost.
         self.ends = frozenset(i.end for i in program.insts if i.kind is Kind.REGION)
@@ -134,7 +136,7 @@ class TimingBridge:
     def issuer(self, core: Core) -> Any:
         """Return the function of (step, scalar operations before it) that issues on a core."""
         if self.is_ordered:
-            return ordered_issuer(self._orders[core.index])
+            return ordered_issuer(self.orders[core.index])
         return issuer(self.model.cores[core.index])
 
     def prepare(self, core: Core, inst: Inst, bound: Any) -> Issued:
@@ -177,6 +179,8 @@ class TimingBridge:
             source = self.resolved.module.source
             logical = self._logical(inst, source)
             plan = self._plans[inst.pc] = RegionPlan(self.program, inst, source, logical)
+        if not plan.is_counted and any(map(moves, core.slots)):
+            raise NeedsValue(NO_LINE)  # its instructions would be executed on what moves
         work = plan.work(core.slots)
         cost = self._regions.get(work)
         if cost is None:
@@ -215,7 +219,7 @@ class TimingBridge:
             return step
         if not self.is_ordered:
             return known
-        return self._orders[core.index].placed(known, far_ranges(inst.operation, values))
+        return self.orders[core.index].placed(known, far_ranges(inst.operation, values))
 
     def _launch_step(self, core: Core, inst: Inst, threads: int) -> Issued:
         """The step of a launch of SIMT code, which may touch all of UB."""
@@ -275,7 +279,7 @@ class TimingBridge:
                 carry=self.carry() if gives else 0,
             )
             step.ranges = near
-        return self._orders[core.index].placed(step, ranges) if self.is_ordered else step
+        return self.orders[core.index].placed(step, ranges) if self.is_ordered else step
 
     def carry(self) -> int:
         """Return the cycles that an event takes from one core to another."""
@@ -285,11 +289,11 @@ class TimingBridge:
 
     def save(self) -> Any:
         """Return the state of the model, for `restore`."""
-        return saved.save(self.model, self._orders)
+        return saved.save(self.model, self.orders)
 
     def restore(self, state: Any, *, forget: bool = False) -> None:
         """Take the model to another state of this run; `forget` what came after it."""
-        saved.restore(self.model, self._orders, state, None if forget else self._archive)
+        saved.restore(self.model, self.orders, state, None if forget else self._archive)
 
     # -- costs -------------------------------------------------------------------------------------
 

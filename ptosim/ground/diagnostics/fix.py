@@ -14,7 +14,8 @@ MAX_ROUNDS = 200
 _SYNC = "PTO5"
 
 Check = Callable[[Source], Sequence[Diagnostic]]
-Key = tuple[str, str]
+Key = tuple[str, str, tuple[int, ...]]
+"""Code, message and places: two executions of one operation may race with one message."""
 
 
 @dataclass(slots=True)
@@ -29,8 +30,9 @@ class Repaired:
 def applied(text: str, fixes: Sequence[Fix]) -> str | None:
     """Return the text with every fix in it, None if two of them change the same characters.
 
-    Insertions at one place come in the order of the list; equal ones are made once."""
-    edits = list(dict.fromkeys((f.span.start, f.span.end, f.replacement) for f in fixes))
+    Insertions at one place come in the order of the list; equal ones are made once. What is
+    inserted has the line ends of the text."""
+    edits = _edits(text, fixes)
     order = sorted(range(len(edits)), key=lambda i: (edits[i][0], edits[i][1], i))
     parts: list[str] = []
     at = 0
@@ -41,6 +43,13 @@ def applied(text: str, fixes: Sequence[Fix]) -> str | None:
         parts += [text[at:start], replacement]
         at = end
     return "".join((*parts, text[at:]))
+
+
+def _edits(text: str, fixes: Sequence[Fix]) -> list[tuple[int, int, str]]:
+    """Return start, end and replacement of each edit once."""
+    ends = "\r\n" if "\r\n" in text else "\n"
+    edits = ((f.span.start, f.span.end, f.replacement.replace("\n", ends)) for f in fixes)
+    return list(dict.fromkeys(edits))
 
 
 def repair(source: Source, check: Check) -> Repaired:
@@ -64,6 +73,8 @@ def repair(source: Source, check: Check) -> Repaired:
             left_out.add(_key(batch[0]))
             result.stuck.append((batch[0], _reason(batch[0])))
             continue
+        edits = _edits(result.source.text, [fix for d in batch for fix in d.fixes])
+        left_out = {_moved(key, edits) for key in left_out}
         result.source, findings = step
         result.fixed += batch
     return result
@@ -86,14 +97,15 @@ def _step(
     source: Source, before: Sequence[Diagnostic], batch: list[Diagnostic], check: Check
 ) -> tuple[Source, list[Diagnostic]] | None:
     """The text with a batch applied and its findings; None if that mends nothing."""
-    text = applied(source.text, [fix for finding in batch for fix in finding.fixes])
+    fixes = [fix for finding in batch for fix in finding.fixes]
+    text, edits = applied(source.text, fixes), _edits(source.text, fixes)
     if text is None or text == source.text:
         return None
     changed = source.changed(text)
     after = list(check(changed))
-    counts = Counter(map(_key, before))
+    counts = Counter(_moved(_key(d), edits) for d in before)
     counts.subtract(Counter(map(_key, after)))
-    if any(counts[_key(d)] <= 0 for d in batch):
+    if any(counts[_moved(_key(d), edits)] <= 0 for d in batch):
         return None
     return (changed, after) if _rejections(after) <= _rejections(before) else None
 
@@ -110,4 +122,12 @@ def _reason(finding: Diagnostic) -> str:
 
 
 def _key(finding: Diagnostic) -> Key:
-    return finding.code, finding.message
+    spans = (finding.span, *(label.span for label in finding.labels))
+    return finding.code, finding.message, tuple(span.start for span in spans if span is not None)
+
+
+def _moved(key: Key, edits: Sequence[tuple[int, int, str]]) -> Key:
+    """Return the key of a finding after edits that it survives: its places are further down."""
+    code, message, places = key
+    grown = [(end, len(new) - (end - start)) for start, end, new in edits]
+    return code, message, tuple(at + sum(n for end, n in grown if end <= at) for at in places)

@@ -9,8 +9,10 @@ import contextlib
 import hashlib
 import marshal
 import os
+import re
 import stat
 import sys
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +22,14 @@ from ptosim.ground.version import __version__
 
 Data = TypeVar("Data")
 
+LARGEST = 32 * 1024 * 1024
+"""Bytes that the folder may hold; the data of one version are 1.5 MB."""
+UNUSED_DAYS = 30
+"""Days after which a file that nobody used is removed."""
+
+_TEMPORARY = "ptosim-unfinished-"
+_NAME = re.compile(rf".+-[0-9a-f]{{24}}\.bin|{_TEMPORARY}\w+")
+"""Files of the cache: whatever else is in the folder is somebody's own."""
 _FORMAT = "digest, marshal"
 """What a file holds; other formats have other names."""
 
@@ -72,7 +82,7 @@ def cached(kind: str, inputs: bytes, derive: Callable[[], Data]) -> Data:
     with contextlib.suppress(OSError):
         plain = marshal.dumps(data)
         _write_atomically(folder, path, hashlib.sha256(plain).digest() + plain)
-        _drop_older(folder, kind, path)
+        _tidy(folder, path)
     return data
 
 
@@ -88,18 +98,26 @@ def _verified(content: bytes) -> bytes:
 def _write_atomically(folder: Path, path: Path, data: bytes) -> None:
     import tempfile  # loads five modules, and nearly every command only reads the cache
 
-    handle, temporary = tempfile.mkstemp(dir=folder)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=_TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         Path(temporary).replace(path)
-    except OSError:
+    except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def _drop_older(folder: Path, kind: str, keep: Path) -> None:
-    versions = sorted(folder.glob(f"{kind}-*.bin"), key=lambda p: p.stat().st_mtime)
-    for old in versions[:-4]:
-        if old != keep:
-            old.unlink(missing_ok=True)
+def _tidy(folder: Path, keep: Path) -> None:
+    """Remove what nobody has used for `UNUSED_DAYS`, then the longest unused beyond `LARGEST`, and
+    with it what a killed process left."""
+    oldest = time.time() - UNUSED_DAYS * 24 * 3600
+    ours = (p for p in folder.iterdir() if p != keep and _NAME.fullmatch(p.name))
+    files = [(p, p.stat()) for p in ours]
+    used = sorted((max(s.st_atime, s.st_mtime), s.st_size, p) for p, s in files)
+    room = LARGEST - sum(size for _, size, _ in used)
+    for last_use, size, path in used:
+        if last_use >= oldest and room >= 0:
+            return
+        path.unlink(missing_ok=True)
+        room += size

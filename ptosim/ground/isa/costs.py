@@ -247,19 +247,6 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Relative errors of a class of operations, each point predicted with figures fitted without
-    its family: the mean, what nine of ten are within, and the worst."""
-
-    target: str
-    class_name: str
-    points: int
-    mean: float
-    nine_of_ten: float
-    worst: float
-
-
-@dataclass(frozen=True, slots=True)
 class KernelAccuracy:
     """A whole kernel: measured and predicted microseconds, launch included; `apart` is predicted
     without its family in any fit. `program` is the shipped one of that structure, if there is
@@ -305,16 +292,9 @@ def spreads() -> Mapping[str, float]:
     return read_toml("costs/spread.toml")["spread"]
 
 
-@lru_cache(maxsize=64)
-def left_out(target: str, class_name: str) -> LeftOut | None:
-    """Return the error of a class on points that the fit did not see; None if there are too few."""
-    least = read_toml("costs/spread.toml")["least"]["points"]
-    for row in read_toml("costs/accuracy.toml").get("left_out", ()):
-        if (row["target"], row["class"]) == (target, class_name) and row["points"] >= least:
-            return LeftOut(
-                target, class_name, row["points"], row["mean"], row["nine_of_ten"], row["worst"]
-            )
-    return None
+def least_points() -> int:
+    """Return how many points a class needs for their scatter to be trusted alone."""
+    return read_toml("costs/spread.toml")["least"]["points"]
 
 
 def error_of(target: str, class_name: str) -> Accuracy | None:

@@ -124,8 +124,7 @@ class NamedBinder:
         if isinstance(written, list) and written and isinstance(written[0], WrittenClause):
             if len(written) > 1:
                 self._sink.emit(self._repeated(definition, written[1].tok))
-                return None
-            written = [v for clause in written for v in clause.values]
+            written = written[0].values
         wants_list = "list" in definition.kinds
         if isinstance(written, list) and not wants_list and len(written) == 1:
             written = written[0]

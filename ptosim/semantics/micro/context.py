@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,45 @@ from ptosim.semantics.micro.hazards import RegionPlace
 Run = Callable[[Core], None]
 Function = Callable[..., np.ndarray]
 Inactive = Callable[[Mask], "np.ndarray | None"]
+
+
+class LaneWise(NamedTuple):
+    """What an instruction does that computes lane by lane: what happens in front of it, the
+    function of the registers in slots, which takes those of many rounds too, as rows of arrays, and
+    the slot of the result; the slot of the mask, and the bytes of its lanes."""
+
+    before: tuple[Run, ...]
+    function: Function
+    sources: tuple[int, ...]
+    target: int
+    mask: int | None
+    width: int
+
+
+class WholeAccess(NamedTuple):
+    """What a load or a store of a whole register does: the function of its address, the slot of the
+    register, its lanes, the slot of the mask and the bytes of its lanes, the place among the
+    instructions of its region; the slots that the address is made of."""
+
+    at: Callable[[list], int]
+    register: int
+    lanes: np.dtype
+    mask: int | None
+    width: int
+    place: RegionPlace
+    reads: tuple[int, ...]
+
+
+def as_rows(run: Run) -> LaneWise | WholeAccess | None:
+    """Return what an instruction does to the registers of many rounds at once; None for one that
+    is executed round by round."""
+    return getattr(run, "rows", None)
+
+
+def with_rows(run: Run, rows: LaneWise | WholeAccess) -> Run:
+    """Return the instruction with what it does to many rounds at once."""
+    run.rows = rows  # type: ignore[attr-defined]
+    return run
 
 
 @dataclass(slots=True, eq=False)
@@ -175,7 +214,12 @@ class VectorContext:
         are 0. `lanes` is how the operands are seen, by default as the first one's type says."""
         lanes = lanes or self.lanes(names[0])
         sources = [self.register(name, lanes) for name in names]
-        return self.masked(function, sources, lanes, result)
+        wanted = self.lanes(result)
+        seen = _seen_as(function, wanted) if wanted != lanes else function
+        mask, target = self.slots.get("mask"), self.slots[result]
+        before = tuple(self._before)
+        rows = LaneWise(before, seen, tuple(sources), target, mask, wanted.itemsize)
+        return with_rows(self.masked(function, sources, lanes, result), rows)
 
     def masked(
         self, function: Function, sources: list[int], lanes: np.dtype, result: str = "dst"

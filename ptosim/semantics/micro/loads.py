@@ -25,7 +25,7 @@ from ptosim.semantics.micro.access import (
     element_bytes,
     loader,
 )
-from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.micro.context import Run, VectorContext, WholeAccess, with_rows
 from ptosim.semantics.micro.hazards import STORE_LOAD, loads
 
 Load = Callable[[Core, int], bytearray]
@@ -130,7 +130,8 @@ def _whole(ctx: VectorContext, at: Address) -> Run:
             report(*STORE_LOAD)
         slots[target] = make(ub.data[start:end], lanes)
 
-    return run
+    reads = tuple(ctx[n] for n in ("src", "offset") if ctx.has(n))
+    return with_rows(run, WholeAccess(at, target, lanes, None, 1, ctx.place, reads))
 
 
 @vector("pto.vldsx2")

@@ -34,7 +34,8 @@ def vdup(ctx: VectorContext) -> Run:
     if getattr(ctx.op.variant, "name", "") == "scalar":
         return ctx.lane_wise(np.copy, "src", lanes=lanes)
     lane = count - 1 if ctx.word("position") == "HIGHEST" else 0
-    return ctx.lane_wise(lambda values: np.full(count, values[lane], lanes), "src", lanes=lanes)
+    sources = [ctx.register("src", lanes)]
+    return ctx.masked(lambda values: np.full(count, values[lane], lanes), sources, lanes)
 
 
 @vector("pto.vci")

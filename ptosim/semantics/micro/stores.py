@@ -18,7 +18,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.base.functions import vector
 from ptosim.semantics.micro.access import address, check, write
-from ptosim.semantics.micro.context import Run, VectorContext
+from ptosim.semantics.micro.context import Run, VectorContext, WholeAccess, with_rows
 from ptosim.semantics.micro.loads import BLOCK, block_addresses, lane_addresses
 
 Narrow = Callable[[np.ndarray], np.ndarray]
@@ -73,7 +73,9 @@ def _store(ctx: VectorContext, width: int) -> Run:
             units = slots[value].view(f"V{width}")
             store_units(ctx, ub, start, units, active(slots[mask]))
 
-    return run
+    reads = tuple(ctx[n] for n in ("base", "offset") if ctx.has(n))
+    rows = WholeAccess(at, value, ctx.lanes("value"), mask, width, ctx.place, reads)
+    return with_rows(run, rows)
 
 
 def _store_narrow(ctx: VectorContext, width: int, narrow: Narrow) -> Run:

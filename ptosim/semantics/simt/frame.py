@@ -80,6 +80,7 @@ class Frame:
     recorder: Any = None  # notes what every thread does, for the debugger
     divergences: list[Divergence] = field(default_factory=list)
     _active: dict[int, tuple[Lanes, Lanes]] = field(default_factory=dict)
+    _masks: dict[bytes, Lanes] = field(default_factory=dict)
     _seen: set[Any] = field(default_factory=set)
     _made: dict[str, Lanes] = field(default_factory=dict)
 
@@ -121,6 +122,17 @@ class Frame:
             found = self._active[id(mask)] = (mask, np.flatnonzero(mask))
         return found[1]
 
+    def one_mask(self, mask: Lanes) -> Lanes:
+        """Return the one array of a mask that comes again and again, as in a loop: what is known of
+        who executes is found by it."""
+        key = mask.tobytes()
+        found = self._masks.get(key)
+        if found is None:
+            if len(self._masks) > _MOST_MASKS:
+                self._masks.clear()
+            found = self._masks[key] = mask
+        return found
+
     def full(self, value: Lanes) -> Lanes:
         """Return a value with a lane for each thread."""
         if value.shape[-1] == self.threads:
@@ -130,7 +142,7 @@ class Frame:
     def chosen(self, value: Lanes, ids: Lanes | None) -> Lanes:
         """Return the lanes of some threads (None: of all)."""
         value = self.full(value)
-        return value if ids is None else value[..., ids]
+        return value if ids is None else value.take(ids, axis=-1)
 
     def spread(self, lanes: Lanes, ids: Lanes | None) -> Lanes:
         """Return a value that has `lanes` in the lanes of some threads (None: of all)."""

@@ -84,6 +84,8 @@ class LaneMemory:
         self.history = History(frame.clock, self.race)
         self._views: dict[Any, np.ndarray] = {}
         self._runs: dict[tuple[int, int], _Run] = {}
+        # What was found for values; these are kept, so that their identities stay theirs.
+        self._spots: dict[tuple[int, ...], tuple[Spot, tuple[Any, ...]]] = {}
 
     # -- places -----------------------------------------------------------------------------------
 
@@ -133,11 +135,29 @@ class LaneMemory:
         return view, byte >> (size.bit_length() - 1)
 
     def spot(self, op: Operation, pointer: LanePtr, offset: Lanes | None, element: Element) -> Spot:
-        """Return the elements that the threads which execute mean. Raises OpFault for a place
-        outside the memory."""
+        """Return the elements that the threads which execute mean. Values never change, so that
+        these are found once where a loop does not move them. Raises OpFault for a place outside
+        the memory."""
+        ids = None if self.frame.mask is None else self.frame.active()
+        key = id(pointer), id(offset), id(ids), id(element)
+        found = self._spots.get(key)
+        if found is None:
+            if len(self._spots) > _MOST_RUNS:
+                self._spots.clear()
+            made = self._spot(op, pointer, offset, element, ids)
+            found = self._spots[key] = made, (pointer, offset, ids, element)
+        return found[0]
+
+    def _spot(
+        self,
+        op: Operation,
+        pointer: LanePtr,
+        offset: Lanes | None,
+        element: Element,
+        ids: Ids | None,
+    ) -> Spot:
         frame = self.frame
         byte, size = pointer.byte, element.size
-        ids = None if frame.mask is None else frame.active()
         if offset is not None and len(byte) == 1:
             start = byte.item(0)
             if not start % size:
@@ -147,7 +167,7 @@ class LaneMemory:
         view, index = self.place(op, pointer, offset, element)
         is_one = len(index) == 1 and frame.threads > 1
         if ids is not None and not is_one:
-            index = index[ids]
+            index = index.take(ids)
         step = view.strides[0]
         reach = int(index.min()) * step, int(index.max()) * step + size
         return Spot(view, run_of(index, frame.ids), reach, ids, is_one)
@@ -181,7 +201,7 @@ class LaneMemory:
         if known is None:
             if len(self._runs) > _MOST_RUNS:
                 self._runs.clear()
-            lanes = offset if ids is None else offset[ids]
+            lanes = offset if ids is None else offset.take(ids)
             known = self._runs[key] = self._measured(lanes, (offset, ids))
         return known
 

@@ -16,6 +16,7 @@ ATOMIC = 1 << 11
 MANY = 1 << 12  # several threads read it
 _WARPS = 1 << 13  # of several warps
 _SHIFT = 14
+_MOST_KEPT = 16
 
 Ids = np.ndarray
 Where = np.ndarray | slice
@@ -41,22 +42,33 @@ class Clock:
         self.warps = np.zeros(-(-threads // 32), np.int64)  # the same for each warp
         self.ids = np.arange(threads, dtype=np.int64)
         self._own = self.ids + self.floor
+        self._some: dict[int, tuple[Ids, np.ndarray]] = {}
 
     def barrier(self) -> None:
         """Every thread has come to a barrier."""
         self.now += 1
         self.floor = self.now << _SHIFT
         self._own = self.ids + self.floor
+        self._some.clear()
 
     def collective(self, warps: np.ndarray | slice) -> None:
         """Lanes of some warps have met."""
         self.now += 1
         self.warps[warps] = self.now << _SHIFT
         self._own = self.ids + (self.now << _SHIFT)
+        self._some.clear()
 
     def stamps(self, ids: Ids | None) -> np.ndarray:
-        """Return the stamps of an access by some threads (None: by all) now."""
-        return self._own if ids is None else self._own[ids]
+        """Return the stamps of an access by some threads (None: by all) now; arrays of ids never
+        change."""
+        if ids is None:
+            return self._own
+        found = self._some.get(id(ids))
+        if found is None:
+            if len(self._some) > _MOST_KEPT:
+                self._some.clear()
+            found = self._some[id(ids)] = (ids, self._own.take(ids))
+        return found[1]
 
     def conflicting(self, stamps: np.ndarray, ids: Ids, same: int) -> np.ndarray:
         """Return which stamps are of other threads, and not ordered before these ones; `same` is

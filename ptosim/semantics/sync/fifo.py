@@ -129,6 +129,8 @@ def _slot(
             f"which has {buffer.size}",
             help=f"pass a buffer of {len(end.local) * end.slot_num * end.slot_size} bytes",
         )
+    if buffer.watch is not None:
+        buffer.watch(start, last)
     return buffer.array(shape, dtype, start, strides)
 
 

@@ -136,7 +136,7 @@ def _quantisation(op: Binding, mode: Mode, axis: int, places: Places | Zigzag) -
         if stochastic:
             counter = core.registers.get("noise", 0)
             core.registers["noise"] = counter + 1
-            words = noise(core.seed + (core.index << 64), counter, values.shape)
+            words = noise(core.seed + (core.number << 64), counter, values.shape)
             places.store(quantize(values, words))
         else:
             places.store(quantize(values))

@@ -198,6 +198,50 @@ class Spans:
         self.firsts = self.firsts[::2]
 
 
+class Forgotten(Exception):
+    """Somebody has to wait for a use of which a loop that repeats kept no time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """Uses of a buffer by one pipe that repeat: after the one of a stretch `count` more, each
+    `moved` bytes farther on, `later` cycles later and so many `records`. A time that was not known
+    is HELD: then nobody may have to wait for one of them."""
+
+    pipe: int
+    writes: bool
+    first: int
+    end: int
+    given: Given
+    moved: int
+    later: int
+    records: int
+    count: int
+
+    @property
+    def latest(self) -> int:
+        """When the last one is done."""
+        return self.given[0] + self.later * self.count
+
+    def last(self, first: int, end: int) -> Given | None:
+        """Return the last use that overlaps a stretch. Raises Forgotten if its time is not
+        known."""
+        low, high = 1, self.count
+        if not self.moved:
+            high = high if first < self.end and end > self.first else 0
+        elif self.moved > 0:
+            low = max(low, (first - self.end) // self.moved + 1)
+            high = min(high, (end - self.first - 1) // self.moved)
+        else:
+            low = max(low, (self.first - end) // -self.moved + 1)
+            high = min(high, (self.end - first - 1) // -self.moved)
+        if low > high:
+            return None
+        if self.given[0] >= HELD:
+            raise Forgotten
+        return self.given[0] + self.later * high, self.given[1] + self.records * high
+
+
 @dataclass(slots=True, eq=False)
 class Far:
     """A buffer of global memory: by pipe and by whether it writes, the last use of each stretch.
@@ -209,6 +253,7 @@ class Far:
     spans: dict[tuple[int, bool], Spans] = field(default_factory=dict)
     used: list[int] = field(default_factory=lambda: [0, 0])
     fresh: list[tuple[int, int, int, Given, bool]] = field(default_factory=list)
+    series: list[Series] = field(default_factory=list)
 
     def set(self, saved: Far) -> None:
         """Take over the uses of another one."""
@@ -247,6 +292,12 @@ class Far:
                     if event[0] > after:
                         best = event
                         after = event[0]
+        for series in self.series:
+            if series.pipe != pipe and (series.writes or writes) and series.latest > after:
+                last = series.last(first, end)
+                if last is not None and last[0] > after:
+                    best = last
+                    after = last[0]
         return best
 
     def before(self, first: int, end: int, *, writes: bool) -> list[tuple[int, Given]]:
@@ -257,6 +308,10 @@ class Far:
         for (pipe, wrote), spans in self.spans.items():
             if wrote or writes:
                 found += [(pipe, given) for given in spans.over(first, end)]
+        for series in self.series:
+            if series.writes or writes:
+                last = series.last(first, end)
+                found += [(series.pipe, last)] if last is not None else []
         return found
 
     def is_own(self, pipe: int, first: int, end: int, *, writes: bool) -> bool:

@@ -65,8 +65,8 @@ class DataOrder:
         self.draining = draining
         self.buffers = buffers
         self.version = 0  # of the cells: what a step found out about its own holds until it changes
-        self._near: dict[Memory, Cells] = {}
-        self._far: dict[Any, Far] = {}
+        self.near: dict[Memory, Cells] = {}
+        self.far: dict[Any, Far] = {}
 
     # -- what a step touches -----------------------------------------------------------------------
 
@@ -92,9 +92,9 @@ class DataOrder:
         return Placed(step, *far[0])
 
     def _buffer(self, number: Any) -> Far:
-        far = self._far.get(number)
+        far = self.far.get(number)
         if far is None:
-            far = self._far[number] = Far()
+            far = self.far[number] = Far()
         return far
 
     def reach(self, step: Step) -> Reach:
@@ -115,14 +115,14 @@ class DataOrder:
     def _touch(self, place: Range) -> None:
         """Let cells begin and end where an operand does."""
         name, first, end = place
-        memory = self._near.setdefault(name, Cells())
+        memory = self.near.setdefault(name, Cells())
         before = memory.cuts
         memory.of(first, end)
         if memory.cuts != before:
             self.version += 1
 
     def _cells(self, places: Iterable[Range]) -> list[Cell]:
-        return [cell for name, first, end in places for cell in self._near[name].of(first, end)]
+        return [cell for name, first, end in places for cell in self.near[name].of(first, end)]
 
     def _join(self, step: Step, reach: Reach) -> None:
         """Find the uses that a step waits for, and let others know of its own."""
@@ -268,25 +268,25 @@ class DataOrder:
 
     def save(self) -> Saved:
         """Return who used which bytes, as it is now, for `restore`."""
-        near = {name: [c.copy(c.first, c.end) for c in m.cells] for name, m in self._near.items()}
-        return near, {number: far.copy() for number, far in self._far.items()}
+        near = {name: [c.copy(c.first, c.end) for c in m.cells] for name, m in self.near.items()}
+        return near, {number: far.copy() for number, far in self.far.items()}
 
     def restore(self, saved: Saved) -> None:
         """Go back to a state of this run; steps have to find out anew what they touch. Buffers of
         global memory keep their identity, because executions refer to them."""
         self.version += 1
         near, far = saved
-        self._near = {n: Cells(c.copy(c.first, c.end) for c in m) for n, m in near.items()}
-        for number, buffer in self._far.items():
+        self.near = {n: Cells(c.copy(c.first, c.end) for c in m) for n, m in near.items()}
+        for number, buffer in self.far.items():
             buffer.set(far.get(number) or Far())
 
     def events(self) -> Iterator[Flag]:
         """Yield the events that represent operations which are not placed in time yet."""
-        for memory in self._near.values():
+        for memory in self.near.values():
             for cell in memory.cells:
                 for filling in (cell.filling(), *cell.past):
                     yield from _held(filling.values())
-        for far in self._far.values():
+        for far in self.far.values():
             yield from _held(far.everything())
 
     # -- waiting -----------------------------------------------------------------------------------

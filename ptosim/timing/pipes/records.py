@@ -23,8 +23,9 @@ class Repeat:
     """A period of the records of a core that repeats: the number of its first record and its place
     in the columns, its records, how many further periods there are that no record is kept of, by
     how much start and cause of each record move in a period, and the records that all repeats until
-    the end of this one leave out. `loop` is the line of the loop, `rounds` its rounds in a period,
-    `first_round` the round that the period begins with."""
+    the end of this one leave out. `line` is that of the loop, `rounds` its rounds in a period,
+    `first_round` the round that the period begins with; cores that repeat together have one
+    `jump`."""
 
     first: int
     place: int
@@ -36,6 +37,7 @@ class Repeat:
     line: int
     rounds: int
     first_round: int
+    jump: int
 
     @property
     def last_round(self) -> int:

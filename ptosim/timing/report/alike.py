@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ptosim.ground.records import dataclass
 from ptosim.timing.pipes.timers import CoreTimer
+
+if TYPE_CHECKING:
+    from ptosim.timing.report.totals import CostReport
 
 T = TypeVar("T")
 _NAME = re.compile(r"(?P<of>(?:rank \d+ )?)block (?P<block>\d+) (?P<unit>\w+)")
@@ -23,11 +26,20 @@ class Alike(Generic[T]):
     of: T
 
 
-def alike_cores(cores: Iterable[CoreTimer]) -> list[Alike[CoreTimer]]:
+def alike_cores(report: CostReport) -> list[Alike[CoreTimer]]:
     """Return the cores that execute something; those that execute the same operations in the same
-    cycles are one."""
-    working = [core for core in cores if core.steps]
-    return joined([(core.name, _conduct(core), core) for core in working])
+    cycles are one. Where one block was timed for all its cores have the names of all."""
+    working = [core for core in report.model.cores if core.steps]
+    found = joined([(core.name, _conduct(core), core) for core in working])
+    blocks = report.blocks.count if report.blocks.is_one_for_all else 1
+    return [Alike(of_all(report, each.name), each.count * blocks, each.of) for each in found]
+
+
+def of_all(report: CostReport, name: str) -> str:
+    """Return the name of cores of the block that was timed as that of all blocks it stands for."""
+    if not report.blocks.is_one_for_all or report.blocks.count < 2:
+        return name
+    return name.replace("block 0", f"blocks 0-{report.blocks.count - 1}", 1)
 
 
 def _conduct(core: CoreTimer) -> Hashable:

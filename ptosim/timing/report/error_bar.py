@@ -17,7 +17,8 @@ from ptosim.ground.isa.costs import (
     CostTable,
     KernelAccuracy,
     accuracy,
-    left_out,
+    error_of,
+    least_points,
     spreads,
 )
 from ptosim.ground.records import dataclass
@@ -110,14 +111,16 @@ def _classes(report: CostReport) -> tuple[dict[str, int], dict[str, str], int]:
     cycles: dict[str, int] = {}
     sure: dict[str, str] = {}
     hops, after, first = 0, None, report.span
-    for core, record, start, end in walk(report.model):
-        cost = core.step(record).cost
-        name = cost.class_name if cost.known else "no law"
-        cycles[name] = cycles.get(name, 0) + end - start
-        known = sure.setdefault(name, cost.confidence)
-        sure[name] = max(known, cost.confidence, key=COST_CONFIDENCES.index)
-        hops += after is not None and after is not core
-        after, first = core, start
+    for items, times, again in walk(report.model):
+        for core, record, start, end in items:
+            cost = core.step(record).cost
+            name = cost.class_name if cost.known else "no law"
+            cycles[name] = cycles.get(name, 0) + (end - start) * times
+            known = sure.setdefault(name, cost.confidence)
+            sure[name] = max(known, cost.confidence, key=COST_CONFIDENCES.index)
+            hops += times * (after is not None and after is not core)
+            after = core
+        first = items[-1].start - again * (times - 1)
     if first > 0:
         cycles["scalar unit"], sure["scalar unit"] = first, "assumed"
     return cycles, sure, hops
@@ -139,8 +142,9 @@ def _of_board(table: CostTable, name: str) -> tuple[float, str] | None:
 
 
 def _of_points(table: CostTable, name: str) -> tuple[float, str] | None:
-    row = left_out(table.target, name)
-    return (row.nine_of_ten, LEFT_OUT) if row is not None else None
+    row = error_of(table.target, name)
+    known = row is not None and row.spread is not None and row.points >= least_points()
+    return (row.spread, LEFT_OUT) if row is not None and row.spread and known else None
 
 
 def _published(report: CostReport) -> tuple[KernelAccuracy, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ptosim.ground.records import dataclass
 from ptosim.timing.pipes.model import TimingModel
@@ -39,6 +40,24 @@ class PathShare:
     cycles: int
 
 
+class Item(NamedTuple):
+    """A record of the path: its core, its number, its start, and the start of the one after it."""
+
+    core: CoreTimer
+    record: int
+    start: int
+    end: int
+
+
+class Again(NamedTuple):
+    """A stretch of the path, from the last record back, that comes so many times, each so many
+    cycles before the one after it."""
+
+    items: Sequence[Item]
+    times: int
+    cycles: int
+
+
 def critical_path(model: TimingModel) -> list[PathPart]:
     """Return the path back from the operation that is done last, in the order of time.
 
@@ -47,12 +66,13 @@ def critical_path(model: TimingModel) -> list[PathPart]:
     is one part, "earlier operations"."""
     parts: list[PathPart] = []
     count, first = 0, model.makespan
-    for core, record, start, end in walk(model):
-        if len(parts) < MAX_PARTS:
-            _add(parts, core, record, start, end)
-            count, first = 0, start
-        else:
-            count += 1
+    for items, times, cycles in walk(model):
+        for number, one in enumerate(_each(items, times, cycles)):
+            if len(parts) >= MAX_PARTS:
+                count += len(items) * times - number
+                break
+            _add(parts, one)
+            count, first = 0, one[0].start
     if count:
         parts.append(PathPart("", "", "earlier operations", 0, count, 0, first))
     elif first > 0:
@@ -60,38 +80,107 @@ def critical_path(model: TimingModel) -> list[PathPart]:
     return parts[::-1]
 
 
+def _each(items: Sequence[Item], times: int, cycles: int) -> Iterator[tuple[Item, int]]:
+    """Yield the records of a stretch that comes several times, each with how many of it there are:
+    one, or all if they are executions of one instruction."""
+    if len({_place(item) for item in items}) == 1:
+        start = items[-1].start - cycles * (times - 1)
+        yield items[0]._replace(start=start), len(items) * times
+        return
+    for number in range(times):
+        for item in items:
+            back = number * cycles
+            yield item._replace(start=item.start - back, end=item.end - back), 1
+
+
 def path_shares(model: TimingModel) -> list[PathShare]:
     """Return the whole path joined by instruction and pipe, dearest first."""
     shares: dict[tuple[str, int, int], PathShare] = {}
     first = model.makespan
-    for core, record, start, end in walk(model):
-        step = core.step(record)
-        key = step.site.mnemonic, step.site.line, step.pipe
-        share = shares.get(key)
-        if share is None:
-            share = shares[key] = PathShare(key[0], key[1], PIPES[step.pipe], 0, 0)
-        share.count += 1
-        share.cycles += end - start
-        first = start
+    for items, times, cycles in walk(model):
+        for core, record, start, end in items:
+            step = core.step(record)
+            key = step.site.mnemonic, step.site.line, step.pipe
+            share = shares.get(key)
+            if share is None:
+                share = shares[key] = PathShare(key[0], key[1], PIPES[step.pipe], 0, 0)
+            share.count += times
+            share.cycles += (end - start) * times
+        first = items[-1].start - cycles * (times - 1)
     found = list(shares.values())
     if first > 0:
         found.append(PathShare("scalar unit", 0, "S", 1, first))
     return sorted(found, key=lambda share: -share.cycles)
 
 
-def walk(model: TimingModel) -> Iterator[tuple[CoreTimer, int, int, int]]:
-    """Yield the records of the path from the last one on: core, record, start, and the start of the
-    one after it."""
+def walk(model: TimingModel) -> Iterator[Again]:
+    """Yield the records of the path from the last one on; where it goes through periods that
+    repeat, those that it goes through in the same way at once."""
     place = _last(model)
     end = model.makespan
+    trail = _Trail()
     while place is not None:
         core, record = model.cores[place[0]], place[1]
+        again = trail.again(core, record)
+        if again is not None:
+            yield again
+            record -= trail.left_out
+            end -= again.cycles * again.times
         start = core.start(record)
-        yield core, record, start, end
+        item = Item(core, record, start, end)
+        trail.items.append(item)
+        yield Again((item,), 1, 0)
         end = start
         place = cause_of(core.cause(record), core.index)
         if place is not None and model.cores[place[0]].start(place[1]) > end:
             return
+
+
+class _Trail:
+    """The way back through the periods that repeat: where it came through the same record before.
+    `left_out` is by how much the number of a record is lower after periods that were passed
+    over."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.left_out = 0
+        self._jump = -1
+        self._seen: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def again(self, core: CoreTimer, record: int) -> Again | None:
+        """Return what comes again, if the way is at a record that it came through some periods
+        later, and could go on like that for several more."""
+        place, period, repeat = core.at(record)
+        jump = repeat.jump if repeat is not None else -1
+        if repeat is None or jump != self._jump:
+            self._forget(jump)
+            if repeat is None:
+                return None
+        known = self._seen.get((core.index, place))
+        self._seen[core.index, place] = period, len(self.items)
+        if known is None or known[0] <= period:
+            return None
+        lag, items = known[0] - period, self.items[known[1] :]
+        cycles = {lag * _moved(item) for item in items}
+        times = min(item.core.at(item.record)[1] for item in items) // lag - 1
+        if len(cycles) > 1 or times < 1:
+            return None
+        (back,) = cycles
+        self._forget(jump)
+        self.left_out = times * lag * repeat.length
+        first = [item._replace(start=item.start - back, end=item.end - back) for item in items]
+        return Again(first, times, back)
+
+    def _forget(self, jump: int) -> None:
+        self._jump = jump
+        self._seen.clear()
+        self.items.clear()
+
+
+def _moved(item: Item) -> int:
+    """By how many cycles the start of a record moves in a period."""
+    place, _, repeat = item.core.at(item.record)
+    return repeat.starts[place - repeat.place] if repeat is not None else 0
 
 
 def _last(model: TimingModel) -> tuple[int, int] | None:
@@ -103,15 +192,17 @@ def _last(model: TimingModel) -> tuple[int, int] | None:
     return best[1:] if best is not None else None
 
 
-def _add(parts: list[PathPart], core: CoreTimer, record: int, start: int, end: int) -> None:
-    step = core.step(record)
-    site = step.site
+def _place(item: Item) -> tuple[str, str, int, str]:
+    step = item.core.step(item.record)
+    return item.core.name, PIPES[step.pipe], step.site.line, step.site.mnemonic
+
+
+def _add(parts: list[PathPart], one: tuple[Item, int]) -> None:
+    item, count = one
+    core, pipe, line, mnemonic = _place(item)
     last = parts[-1] if parts else None
-    pipe = PIPES[step.pipe]
-    if last is not None and (last.core, last.pipe, last.line, last.op) == (
-        core.name, pipe, site.line, site.mnemonic,
-    ):  # fmt: skip
-        last.start = start
-        last.count += 1
+    if last is not None and (last.core, last.pipe, last.line, last.op) == _place(item):
+        last.start = item.start
+        last.count += count
         return
-    parts.append(PathPart(core.name, pipe, site.mnemonic, site.line, 1, start, end))
+    parts.append(PathPart(core, pipe, mnemonic, line, count, item.start, item.end))

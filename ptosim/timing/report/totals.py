@@ -18,6 +18,7 @@ from ptosim.timing.report.chains import chains
 from ptosim.timing.report.error_bar import ErrorBar, error_bar, launch_range
 from ptosim.timing.report.hints import Hint, hints
 from ptosim.timing.report.path import PathPart, PathShare, critical_path, path_shares
+from ptosim.timing.report.repeated import Repeated, repeated
 from ptosim.timing.report.roofline import Roof, rooflines
 from ptosim.timing.report.timeline import RegionUse, region_uses
 
@@ -81,6 +82,8 @@ class CostReport:
             rest = self.span if last_wave is None else last_wave
             self.cycles = self.span * (self.blocks.waves - 1) + rest
         self.on_values = False  # data decide the path: it was run on those that were given
+        self.in_full: dict[int, str] = {}
+        """Lines of long loops whose rounds were executed one by one (0: all), and why."""
 
     @property
     def target(self) -> str:
@@ -182,6 +185,11 @@ class CostReport:
             for (op, stage), (count, cycles, sure) in together
         ]
 
+    @cached_property
+    def repeats(self) -> list[Repeated]:
+        """The rounds of loops that are like those before them."""
+        return repeated(self.model.cores)
+
     # -- judgements -------------------------------------------------------------------------------
 
     @cached_property
@@ -280,6 +288,8 @@ class CostReport:
             "error_bar": self.error_bar.to_dict(),
             "blocks": self.blocks.to_dict(),
             "on_values": self.on_values,
+            "repeats": [asdict(r) for r in self.repeats],
+            "in_full": [{"line": n, "why": why} for n, why in self.in_full.items()],
             "costs": self.table.overlay.to_dict() if self.table.overlay is not None else None,
             "mhz": self.mhz,
             "microseconds": round(self.microseconds, 3),

@@ -172,6 +172,9 @@ class Points:
         return Drawn("", html, (Key(self.sign, paint, self.name),) if self.name else ())
 
 
+_DASHES = {"6 3": "┄", "2 3": "┈"}
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A line over the whole chart at a value of one axis: a limit, the peak. Its text, with the
@@ -188,7 +191,7 @@ class Rule:
         path = f"M0 {_y(y, self.value)}H{SIDE}" if self.across else f"M{_x(x, self.value)} 0V{SIDE}"
         paint = colour(self.series)
         svg = f'<path class="line" d="{path}" stroke="{paint}" stroke-dasharray="{self.dash}"/>'
-        sign = ("┄" if self.dash else "─") if self.across else "┆"
+        sign = _DASHES.get(self.dash, "─") if self.across else "┆"
         return Drawn(svg, keys=(Key(sign, paint, self.name),))
 
 

@@ -10,6 +10,10 @@ from pathlib import Path
 _HERE = Path(__file__).resolve().parent
 
 
+LONG = 16
+"""Rows of a table above which it is scrolled by itself on a screen; on paper it is whole."""
+
+
 @lru_cache(maxsize=2)
 def _asset(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
@@ -65,9 +69,10 @@ def html_table(
         f"<tr>{''.join(f'<td{m}>{_cell(c)}</td>' for m, c in zip(marks, row, strict=True))}</tr>\n"
         for row in rows
     )
+    kind = "scroll long" if body.count("<tr>") > LONG else "scroll"
     caption = f"<caption>{escape(title)}</caption>" if title else ""
     return (
-        f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{body}'
+        f'<div class="{kind}"><table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{body}'
         "</tbody></table></div>\n"
     )
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from ptosim.cli.signals import OverLimit
 from ptosim.ground.errors import LimitError
 from ptosim.ground.limits import Budget, Limits, within
 
@@ -21,17 +20,29 @@ INTERVAL = 0.25
 """Seconds between two looks; a limit that is passed at two of them in a row stops the command."""
 
 
+class OverLimit(BaseException):
+    """A command is beyond its limits. Not an Exception: nobody on the way may take it for a fault
+    of the program and go on."""
+
+    def __init__(self, reached: LimitError) -> None:
+        super().__init__(str(reached))
+        self.reached = reached
+
+
 @contextmanager
 def in_force(limits: Limits) -> Iterator[None]:
-    """Let limits hold for what happens inside, whether it looks at them or not. Raises LimitError
-    or OverLimit."""
+    """Let limits hold for what happens inside, whether it looks at them or not. Raises
+    LimitError."""
     with within(limits) as budget:
         is_main = threading.current_thread() is threading.main_thread()
         if not budget.is_limited or not is_main:  # only the main thread can be interrupted
             yield
             return
-        with _signalled(budget) if hasattr(signal, "setitimer") else _watched(budget):
-            yield
+        try:
+            with _signalled(budget) if hasattr(signal, "setitimer") else _watched(budget):
+                yield
+        except OverLimit as over:
+            raise over.reached from None
 
 
 class _Look:

@@ -1,0 +1,184 @@
+"""What each name in a text is: values, functions and aliases, where they are made and used.
+
+Names are found in the text and joined with what was resolved by the regions they are in, so that a
+half-typed statement costs only what is in it: a value whose statement cannot be read is still known
+by the beginning of its line.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from functools import cached_property
+
+from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.program import ResolvedModule
+from ptosim.ground.records import dataclass
+
+_WORD = re.compile(
+    r'(?P<skipped>//[^\n]*|"(?:\\.|[^"\\\n])*"|#(?=[ \t#!\r\n]|$)[^\n]*)'
+    r"|(?P<value>%[\w$.-]+)(?:\#\d+)?|(?P<function>@[\w$.-]+)|(?P<alias>![A-Za-z_]\w*(?![\w.<]))"
+    r"|(?P<block>\^\w+)",
+    re.MULTILINE,
+)
+_MADE_HERE = re.compile(
+    r"^[ \t]*(%[\w$.-]+(?::\d+)?(?:\s*,\s*%[\w$.-]+(?::\d+)?)*)\s*=", re.MULTILINE
+)
+_ONE = re.compile(r"%[\w$.-]+")
+_ALIAS_MADE = re.compile(r"^[ \t]*(![A-Za-z_]\w*)\s*=", re.MULTILINE)
+
+
+class Kind(StrEnum):
+    """What a name names."""
+
+    VALUE = "value"
+    FUNCTION = "function"
+    ALIAS = "alias"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name in the text: its first character is its sign (`%`, `@`, `!`, `^`)."""
+
+    kind: Kind
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Offset after the last character."""
+        return self.start + len(self.text)
+
+
+@dataclass(slots=True, eq=False)
+class Made:
+    """Where a name is made, and from where to where it can be used. `value` is what was resolved,
+    None for a statement that cannot be read, and for what is no value."""
+
+    word: Word
+    begin: int
+    end: int
+    value: Value | None = None
+    op: Operation | None = None
+
+
+class Names:
+    """The names of a text, by what was resolved of it."""
+
+    def __init__(self, text: str, resolved: ResolvedModule) -> None:
+        self.text = text
+        self.resolved = resolved
+
+    @cached_property
+    def words(self) -> list[Word]:
+        """Every name outside comments and strings, in the order of the text."""
+        found = (m for m in _WORD.finditer(self.text) if m.lastgroup not in (None, "skipped"))
+        return [Word(Kind(m.lastgroup or ""), m[m.lastgroup or 0], m.start()) for m in found]
+
+    def at(self, offset: int) -> Word | None:
+        """Return the name at an offset; one that ends there is meant too."""
+        place = bisect_right(self.words, offset, key=lambda w: w.start) - 1
+        if place < 0 or self.words[place].end < offset:
+            return None
+        return self.words[place]
+
+    @cached_property
+    def made(self) -> dict[tuple[Kind, str], list[Made]]:
+        """The places where each name is made."""
+        found: dict[tuple[Kind, str], list[Made]] = {}
+        for one in (*self._values(), *self._functions(), *self._aliases()):
+            found.setdefault((one.word.kind, one.word.text), []).append(one)
+        for one in self._unread(found):
+            found.setdefault((one.word.kind, one.word.text), []).append(one)
+        return found
+
+    def definition(self, word: Word) -> Made | None:
+        """Return where what a name names is made: of several the innermost one around it."""
+        around = [
+            m for m in self.made.get((word.kind, word.text), ()) if m.begin <= word.start < m.end
+        ]
+        return max(around, key=lambda m: m.word.start, default=None)
+
+    def uses(self, made: Made) -> list[Word]:
+        """Return every word that names what is made there, its own included."""
+        same = (w for w in self.words if w.kind is made.word.kind and w.text == made.word.text)
+        return [w for w in same if self.definition(w) is made]
+
+    def visible(self, offset: int) -> list[Made]:
+        """Return the values that can be named at an offset, the last ones first."""
+        values = (
+            m for (kind, _), places in self.made.items() if kind is Kind.VALUE for m in places
+        )
+        known = {m.word.text: m for m in sorted(values, key=lambda m: m.word.start)
+                 if m.begin <= offset < m.end and m.word.end <= offset}  # fmt: skip
+        return sorted(known.values(), key=lambda m: -m.word.start)
+
+    def _values(self) -> Iterator[Made]:
+        """What operations and blocks make, as far as they could be read."""
+        for function in self.resolved.functions.values():
+            for argument in function.args:
+                yield self._value(argument, function.op.start, function.op.end, function.op)
+        for op in self.resolved.ops:
+            end = self._end_of_home(op)
+            for result in op.results:
+                yield self._value(result, op.start, end, op)
+            for region in op.regions:
+                for block in region.blocks:
+                    for value in block.values:
+                        yield self._value(value, op.start, region.end or op.end, op)
+
+    def _value(self, value: Value, begin: int, end: int, op: Operation) -> Made:
+        name = value.name.partition("#")[0]
+        return Made(Word(Kind.VALUE, f"%{name}", value.start), begin, end, value, op)
+
+    def _end_of_home(self, op: Operation) -> int:
+        """Where the region that an operation is in ends."""
+        if op.parent is None:
+            return len(self.text)
+        ends = (r.end for r in op.parent.regions if r.end > op.start)
+        return min(ends, default=op.parent.end)
+
+    def _functions(self) -> Iterator[Made]:
+        for function in self.resolved.functions.values():
+            if function.implicit:
+                continue
+            head = self.text.find(f"@{function.symbol}", function.op.start)
+            if head >= 0:
+                word = Word(Kind.FUNCTION, f"@{function.symbol}", head)
+                yield Made(word, 0, len(self.text) + 1, op=function.op)
+
+    def _aliases(self) -> Iterator[Made]:
+        for found in _ALIAS_MADE.finditer(self.text):
+            yield Made(Word(Kind.ALIAS, found[1], found.start(1)), 0, len(self.text) + 1)
+
+    def _unread(self, known: dict[tuple[Kind, str], list[Made]]) -> Iterator[Made]:
+        """Values at the beginning of statements that could not be read."""
+        places = {
+            m.word.start for (kind, _), all_ in known.items() if kind is Kind.VALUE for m in all_
+        }
+        for line in _MADE_HERE.finditer(self.text):
+            for one in _ONE.finditer(line[1]):
+                start = line.start(1) + one.start()
+                if start not in places:
+                    end = self._enclosing_end(start)
+                    yield Made(Word(Kind.VALUE, one[0], start), start, end)
+
+    def _enclosing_end(self, offset: int) -> int:
+        """Where the innermost region around an offset ends."""
+        ends = [
+            r.end
+            for op in self.resolved.ops
+            if op.regions and op.start < offset < op.end
+            for r in op.regions
+            if r.end > offset
+        ]
+        return min(ends, default=len(self.text))
+
+
+def innermost(ops: Iterable[Operation], offset: int) -> Operation | None:
+    """Return the operation whose text an offset is in, of several the innermost."""
+    around = [op for op in ops if op.start <= offset <= op.end]
+    return max(around, key=lambda op: op.start, default=None)

@@ -1,0 +1,165 @@
+"""The protocol: an editor's requests become questions to a document, offsets become positions.
+
+Texts are checked a moment after the last key; a text at rest is followed and priced in a thread of
+its own. Built on pygls, which the extra `ptosim[lsp]` brings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.version import __version__
+from ptosim.lsp.document import Document, Settings
+from ptosim.lsp.places import Places
+
+TYPING = 0.05
+"""Seconds after a key before the text is checked: the next key may come first."""
+RESTING = 0.6
+"""Seconds after a check before the text is followed and priced."""
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.NOTE: types.DiagnosticSeverity.Information,
+}
+
+
+class PtoServer(LanguageServer):
+    """The texts of one editor, and what is known of each."""
+
+    def __init__(self) -> None:
+        super().__init__("ptosim", __version__)
+        self.settings = Settings()
+        self._documents: dict[str, tuple[int | None, Document]] = {}
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+
+    def document(self, uri: str) -> Document:
+        """Return what is known of the present text at a URI."""
+        text = self.workspace.get_text_document(uri)
+        known = self._documents.get(uri)
+        if known is None or known[0] != text.version or known[1].text != text.source:
+            known = (text.version, Document(_name(uri), text.source, self.settings))
+            self._documents[uri] = known
+        return known[1]
+
+    def places(self, uri: str) -> Places:
+        """Return what turns offsets of a text into positions."""
+        text = self.workspace.get_text_document(uri)
+        return Places(self.document(uri).source, text)
+
+    def configure(self, given: Any) -> None:
+        """Take an editor's settings; what is unknown among them is left alone."""
+        own = given.get("ptosim", given) if isinstance(given, dict) else {}
+        names = {f.name for f in fields(Settings)}
+        self.settings = Settings(**{k: v for k, v in own.items() if k in names})
+        self._documents.clear()
+
+    def changed(self, uri: str, wait: float) -> None:
+        """Check a text after a moment, and measure it when it rests."""
+        before = self._waiting.pop(uri, None)
+        if before is not None:
+            before.cancel()
+        self._waiting[uri] = asyncio.get_running_loop().create_task(self._checked(uri, wait))
+
+    def forget(self, uri: str) -> None:
+        """A text was closed."""
+        before = self._waiting.pop(uri, None)
+        if before is not None:
+            before.cancel()
+        self._documents.pop(uri, None)
+        self._publish(uri, [])
+
+    async def _checked(self, uri: str, wait: float) -> None:
+        await asyncio.sleep(wait)
+        document = self.document(uri)
+        self._publish(uri, document.findings)
+        await asyncio.sleep(RESTING)
+        measured = await asyncio.to_thread(document.measure)
+        if self._documents.get(uri, (None, None))[1] is not document:
+            return
+        document.measured = measured
+        self._publish(uri, document.findings)
+        if self.client_capabilities.workspace and self.client_capabilities.workspace.inlay_hint:
+            self.workspace_inlay_hint_refresh(None)
+
+    def _publish(self, uri: str, findings: Sequence[Diagnostic]) -> None:
+        known = self._documents.get(uri)
+        made = [diagnostic(f, self.places(uri), uri) for f in findings] if known else []
+        version = known[0] if known else None
+        self.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(uri=uri, diagnostics=made, version=version)
+        )
+
+
+def _name(uri: str) -> str:
+    return Path(unquote(urlparse(uri).path)).name or uri
+
+
+def diagnostic(found: Diagnostic, places: Places, uri: str) -> types.Diagnostic:
+    span = found.span
+    begin, end = (span.start, max(span.end, span.start + 1)) if span is not None else (0, 1)
+    others = [
+        types.DiagnosticRelatedInformation(
+            types.Location(uri, places.range(label.span.start, label.span.end)), label.text
+        )
+        for label in found.labels[1:]
+        if label.text
+    ]
+    first = found.labels[0].text if found.labels else ""
+    told = [found.message, *([first] if first and first != found.message else []), *found.notes]
+    return types.Diagnostic(
+        range=places.range(begin, end),
+        message="\n".join([*told, *([f"help: {found.help}"] if found.help else [])]),
+        severity=_SEVERITIES[found.severity],
+        code=found.code,
+        source=f"ptosim ({found.origin.value})",
+        related_information=others,
+    )
+
+
+def make_server() -> PtoServer:
+    """Return a server with every request registered."""
+    from ptosim.lsp.requests import REQUESTS
+
+    server = PtoServer()
+    for method, answer, options in (*_EVENTS, *REQUESTS):
+        server.feature(method, options)(answer)
+    return server
+
+
+def configured(ls: PtoServer, params: types.DidChangeConfigurationParams) -> None:
+    """Other settings: every text is checked anew."""
+    ls.configure(params.settings)
+    for uri in ls.workspace.text_documents:
+        ls.changed(uri, 0)
+
+
+async def opened(ls: PtoServer, params: types.DidOpenTextDocumentParams) -> None:
+    """A text was opened."""
+    ls.changed(params.text_document.uri, 0)
+
+
+async def changed(ls: PtoServer, params: types.DidChangeTextDocumentParams) -> None:
+    """A text was changed."""
+    ls.changed(params.text_document.uri, TYPING)
+
+
+def closed(ls: PtoServer, params: types.DidCloseTextDocumentParams) -> None:
+    """A text was closed."""
+    ls.forget(params.text_document.uri)
+
+
+_EVENTS: tuple[tuple[str, Any, Any], ...] = (
+    (types.WORKSPACE_DID_CHANGE_CONFIGURATION, configured, None),
+    (types.TEXT_DOCUMENT_DID_OPEN, opened, None),
+    (types.TEXT_DOCUMENT_DID_CHANGE, changed, None),
+    (types.TEXT_DOCUMENT_DID_CLOSE, closed, None),
+)

@@ -1,0 +1,136 @@
+"""What operations that order others say to the race detector and to the book of flags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptosim.effects.row import library_events
+from ptosim.engine.core.records import Inst
+from ptosim.machine import signals
+from ptosim.machine.core import Core, Machine
+from ptosim.sanitize.clocks import Agent, Clocks
+from ptosim.sanitize.flags import FlagBook
+from ptosim.sanitize.options import Sanitize
+from ptosim.semantics.base.binding import Binding
+from ptosim.semantics.base.orders import (
+    Barrier,
+    Fence,
+    GetToken,
+    Notify,
+    ReleaseToken,
+    SetFlag,
+    Signals,
+    Sync,
+    WaitFlag,
+)
+
+
+class Ordering:
+    """The clocks and flags of a run, and what events do to them."""
+
+    def __init__(
+        self, machine: Machine, clocks: Clocks, flags: FlagBook, chosen: Sanitize, target: str
+    ) -> None:
+        self.machine = machine
+        self.clocks = clocks
+        self.flags = flags
+        self.chosen = chosen
+        self.target = target
+        self.is_on = True  # off while a debugger executes again what was watched already
+
+    def flagged(
+        self,
+        what: tuple[Core, Inst, Agent],
+        flag: SetFlag | WaitFlag,
+        commit: Callable[[], object],
+        times: list[int],
+    ) -> Callable[[], None]:
+        """The effect of a flag between two pipes, which programs set and wait for all the time.
+        `times` counts the executions of each instruction."""
+        core, inst, agent = what
+        clocks, pc, scalar = self.clocks, inst.pc, agent.scalar
+        key = (core.index, flag.source, flag.target, flag.event)
+        is_set = isinstance(flag, SetFlag)
+        tell = clocks.give if is_set else clocks.take
+        note = (self.flags.set if is_set else self.flags.wait) if self.chosen.flags else None
+        is_between = flag.source != flag.target
+
+        def watched() -> None:
+            if self.is_on:
+                if agent.pending or agent.seen is not scalar.clock:
+                    clocks.begin(agent)
+                else:  # it knows already what the scalar unit knows
+                    agent.count += 1
+                times[pc] += 1
+                if is_between:
+                    tell(agent, key)
+                    if note is not None:
+                        note(core, inst, key)
+            commit()
+
+        return watched
+
+    def synchronise(self, core: Core, inst: Inst, agent: Agent, binding: Binding) -> None:
+        clocks = self.clocks
+        sync = binding.sync
+        if isinstance(sync, (SetFlag, WaitFlag)):
+            self._flag(core, inst, agent, sync)  # of the scalar unit
+        elif isinstance(sync, Barrier):
+            if sync.pipe == "ALL":
+                clocks.barrier(core)
+            else:
+                clocks.settle(clocks.agent(core, sync.pipe))
+        elif sync is not None:
+            self._token(core, agent, sync)
+        if binding.signals and not binding.awaits:
+            for key in binding.signals:
+                clocks.give(agent, key)
+        for key in binding.awaits:
+            clocks.take(agent, key)
+
+    def _token(self, core: Core, agent: Agent, sync: Sync) -> None:
+        """What can be taken more often than it was given: buffer tokens, signals in memory; and
+        fences."""
+        if isinstance(sync, GetToken):
+            self.clocks.acquire(agent, ("token", core.index, sync.number))
+        elif isinstance(sync, ReleaseToken):
+            self.clocks.release(agent, ("token", core.index, sync.number))
+        elif isinstance(sync, Signals):
+            self._seen_signals(core, agent, sync)
+        elif isinstance(sync, Notify):
+            self.clocks.settled(core, sync.pipes)
+            for cell in sync.cells:
+                entry = signals.latest(self.machine, sync.number, cell)
+                key = ("signal", sync.number, cell)
+                self.clocks.publish(agent, (*key, entry + 1), (*key, entry) if sync.adds else None)
+        elif isinstance(sync, Fence):
+            self.clocks.settled(core, sync.pipes)
+
+    def _seen_signals(self, core: Core, agent: Agent, sync: Signals) -> None:
+        """Who is let go by a signal knows what the notification of that value knew, no later one.
+        A question that is answered with no says nothing."""
+        values = [signals.value_of(self.machine, sync.number, cell) for cell in sync.cells]
+        if all(value is None or sync.comparison(value, sync.value) for value in values):
+            for cell, entry in signals.seen(self.machine, core, sync):
+                self.clocks.acquire(agent, ("signal", sync.number, cell, entry))
+
+    def _flag(self, core: Core, inst: Inst, agent: Agent, flag: SetFlag | WaitFlag) -> None:
+        if flag.source == flag.target:
+            return
+        key = (core.index, flag.source, flag.target, flag.event)
+        if isinstance(flag, SetFlag):
+            self.clocks.give(agent, key)
+            if self.chosen.flags:
+                self.flags.set(core, inst, key)
+        else:
+            self.clocks.take(agent, key)
+            if self.chosen.flags:
+                self.flags.wait(core, inst, key)
+
+    def library_events(self, core: Core, inst: Inst) -> Callable[[], None] | None:
+        """The library's code for some operations sets and waits for events of its own."""
+        pairs = library_events(inst.op, self.target) if inst.op is not None else ()
+        if not pairs or not self.chosen.flags:
+            return None
+        keys = [(core.index, source, end, 0) for source, end in pairs]
+        return lambda: self.flags.library(core, inst, keys)

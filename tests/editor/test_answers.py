@@ -1,0 +1,199 @@
+"""What an editor is told of a program, asked without a protocol: on whole texts and on broken ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptosim.lsp import completion, edits, hints, hover, outline, tokens
+from ptosim.lsp.document import Document, Price, Settings
+from ptosim.lsp.names import Kind
+from ptosim.run.sources import open_source, shipped_names
+
+TEXT = """// Adds two tiles.
+!tile = !pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, slayout=none_box, fractal=512, pad=0>
+func.func private @helper(%a: index) -> index {
+  %b = arith.addi %a, %a : index
+  return %b : index
+}
+func.func @main() attributes {pto.entry} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %x = pto.alloc_tile : !tile
+  %y = pto.alloc_tile : !tile
+  scf.for %i = %c0 to %c1 step %c1 {
+    %n = arith.addi %i, %c1 : index
+    pto.tadd ins(%x, %x : !tile, !tile) outs(%y : !tile)
+  }
+  scf.for %i = %c0 to %c1 step %c1 {
+    pto.tmul ins(%y, %x : !tile, !tile) outs(%y : !tile)
+  }
+  return
+}
+"""
+
+
+def document(text: str = TEXT) -> Document:
+    return Document("t.pto", text, Settings(target="a5"))
+
+
+def at(text: str, words: str, within: str) -> int:
+    """Offset of `within` in the first place where `words` are."""
+    return text.index(words) + words.index(within) + 1
+
+
+def test_a_name_is_the_one_of_the_region_it_is_in():
+    doc = document()
+    first, second = (
+        w for w in doc.names.words if w.text == "%i" and doc.names.definition(w).word == w
+    )
+    uses = [w.start for w in doc.names.uses(doc.names.definition(first))]
+    assert uses == [first.start, TEXT.index("%i, %c1 : index")]
+    assert [w.start for w in doc.names.uses(doc.names.definition(second))] == [second.start]
+
+
+def test_functions_and_types_have_definitions_and_uses():
+    doc = document()
+    word = doc.names.at(at(TEXT, "alloc_tile : !tile", "!tile"))
+    assert word.kind is Kind.ALIAS
+    made = doc.names.definition(word)
+    assert TEXT[made.word.start :].startswith("!tile = ")
+    assert len(doc.names.uses(made)) == TEXT.count("!tile")
+    assert doc.names.definition(doc.names.at(at(TEXT, "@main", "@"))).op.name == "func.func"
+
+
+def test_hover_tells_type_address_and_lifetime_of_a_tile():
+    text, begin, end = hover.hover(document(), at(TEXT, "outs(%y", "%"))
+    assert TEXT[begin:end] == "%y"
+    assert "rows=16, cols=64" in text
+    assert "vec 0x1000 to 0x2000 (4,096 bytes)" in text
+    assert "made on line 11, last used on line 17" in text
+
+
+def test_hover_of_an_operation_is_its_card_with_pipe_and_cycles():
+    doc = document()
+    doc.measured = doc.measure()
+    text, _, _ = hover.hover(doc, at(TEXT, "pto.tadd", "t"))
+    assert "pipe V" in text
+    assert "a2a3" in text
+    assert "cycles" in text
+    assert "ins(%src0" in text
+
+
+def test_hints_are_addresses_pipes_and_cycles_and_only_in_the_range():
+    doc = document()
+    doc.measured = doc.measure()
+    doc.measured.lines = {"a5": {14: Price(60, 3, "documented")}}
+    found = dict(hints.hints(doc, 0, len(TEXT)))
+    assert found[TEXT.index("%y = ") + 2] == " vec 0x1000"
+    assert found[TEXT.index("\n", TEXT.index("pto.tadd"))] == "  V · a5 20 cycles"
+    assert hints.hints(doc, 0, 20) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "first"),
+    [
+        ("    pto.tad", "pto.tadd"),
+        ("    pto.tadd ins(%", "%i"),
+        ("    func.call @", "@helper"),
+        ("    %z = pto.alloc_tile : !t", "!tile"),
+        ("    pto.barrier #pto.pipe<PIPE_", "PIPE_MTE2"),
+        ("    %z = pto.tci {desc", "descending"),
+    ],
+)
+def test_completion_in_the_middle_of_a_half_typed_statement(before, first):
+    cut = TEXT.index("    pto.tmul")
+    text = TEXT[:cut] + before + "\n" + TEXT[cut:]
+    offers = completion.offers(document(text), cut + len(before))
+    assert first in [o.label for o in offers]
+    assert all(o.start <= cut + len(before) for o in offers)
+
+
+def test_values_of_other_regions_are_not_offered():
+    cut = TEXT.index("    pto.tmul")
+    line = "    pto.tmul ins(%"
+    labels = [
+        o.label
+        for o in completion.offers(document(TEXT[:cut] + line + "\n" + TEXT[cut:]), cut + len(line))
+    ]
+    assert "%n" not in labels
+    assert "%b" not in labels
+    assert {"%i", "%x", "%y", "%c0"} <= set(labels)
+
+
+def test_a_value_of_a_statement_that_cannot_be_read_is_still_known():
+    broken = TEXT.replace("%x = pto.alloc_tile : !tile", "%x = pto.alloc_tile : (")
+    doc = document(broken)
+    made = doc.names.definition(doc.names.at(at(broken, "ins(%x", "%")))
+    assert made is not None
+    assert made.value is None
+    assert broken[made.word.start :].startswith("%x = ")
+
+
+def test_rename_takes_every_use_and_no_other_name():
+    doc = document()
+    made = edits.renamed(doc, at(TEXT, "ins(%x", "%"), "%source")
+    text = TEXT
+    for begin, end, new in sorted(made, reverse=True):
+        text = text[:begin] + new + text[end:]
+    assert text == TEXT.replace("%x", "%source")
+    with pytest.raises(Exception, match="the name of something else"):
+        edits.renamed(doc, at(TEXT, "ins(%x", "%"), "y")
+    with pytest.raises(Exception, match="is no name"):
+        edits.renamed(doc, at(TEXT, "ins(%x", "%"), "a b")
+
+
+def test_the_outline_and_what_folds():
+    doc = document()
+    assert [(s.name, s.detail) for s in outline.symbols(doc)] == [
+        ("@helper", ""),
+        ("@main", "entry"),
+    ]
+    assert "%y" in [c.name for c in outline.symbols(doc)[1].children]
+    assert [(a, b) for a, b, _ in outline.folds(doc)] == [(2, 4), (6, 18), (11, 13), (15, 16)]
+    assert [lens.title for lens in outline.lenses(doc)] == ["run", "debug", "cost"]
+
+
+def test_words_have_kinds_and_do_not_overlap():
+    found = tokens.tokens(document())
+    kinds = {TEXT[start : start + length]: kind for start, length, kind, _ in found}
+    assert kinds["pto.tadd"] == "macro"
+    assert kinds["scf.for"] == "keyword"
+    assert kinds["%x"] == "variable"
+    assert kinds["@main"] == "function"
+    assert kinds["// Adds two tiles."] == "comment"
+    ends = [start + length for start, length, _, _ in found]
+    assert all(end <= nxt[0] for end, nxt in zip(ends, found[1:], strict=False))
+
+
+def test_a_finding_with_a_cure_is_an_edit_that_cures_it():
+    old = "%w = pto.subset %x[%c0, %c0] sizes [16, 32] : !tile\n    pto.tadd ins"
+    text = TEXT.replace("pto.tadd ins", old)
+    doc = document(text)
+    made = [change for _, changes in edits.fixes(doc, 0, len(text)) for change in changes]
+    assert made
+    for begin, end, new in sorted(made, reverse=True):
+        text = text[:begin] + new + text[end:]
+    assert len(document(text).findings) < len(doc.findings)
+
+
+def test_formatting_is_the_canonical_form_and_a_broken_text_has_none():
+    assert edits.formatted(document(TEXT + "\n\n")) is not None
+    assert edits.formatted(document(TEXT + "func.func @")) is None
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", shipped_names())
+@pytest.mark.parametrize("kept", [1.0, 0.61, 0.3])
+def test_every_question_has_an_answer_on_texts_of_all_levels_cut_anywhere(name, kept):
+    whole = open_source(f"@{name}").text
+    text = whole[: int(len(whole) * kept)]
+    doc = Document("t.pto", text, Settings())
+    for offset in range(0, len(text), max(len(text) // 40, 1)):
+        hover.hover(doc, offset)
+        completion.offers(doc, offset)
+        word = doc.names.at(offset)
+        if word is not None and (made := doc.names.definition(word)) is not None:
+            assert word in doc.names.uses(made)
+    for ask in (outline.symbols, outline.folds, outline.lenses, tokens.tokens, edits.formatted):
+        ask(doc)
+    hints.hints(doc, 0, len(text))

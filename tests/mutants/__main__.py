@@ -1,0 +1,59 @@
+"""`python -m tests.mutants [LEVEL …] [--programs N] [--twice N]`: every mutant of every level.
+
+Each line of synchronisation of each program is dropped, doubled, moved up and down, and renumbered;
+with `--twice` N random pairs of such changes for each program, too. `check` must report a race, a
+deadlock or a token that nobody holds exactly if the graph of `tests/oracle/ordering.py` has one for
+the bytes written down in `levels.py`. Exit code 1 if the two ever differ."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+from tests.mutants.levels import LEVELS, models
+from tests.mutants.model import Model, Mutant, mutants
+from tests.mutants.verdicts import told
+
+
+def tried(model: Model, twice: int) -> Iterator[Mutant]:
+    """Yield the mutants of a program, and some with two changes."""
+    yield from mutants(model)
+    rng = Random(model.name)
+    for _ in range(twice):
+        first = rng.choice(list(mutants(model)))
+        second = rng.choice(list(mutants(first.model)) or [first])
+        yield Mutant(f"{first.what}; {second.what}", second.model)
+
+
+def main() -> int:
+    """Try all, and print a line for each level."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("level", nargs="*", choices=[*LEVELS, []])
+    parser.add_argument("--programs", type=int, help="of each level and target; default: all")
+    parser.add_argument("--twice", type=int, default=0)
+    options = parser.parse_args()
+    differences, start = 0, time.monotonic()
+    for level in options.level or LEVELS:
+        counts: Counter[str] = Counter()
+        for model in models(level, options.programs):
+            for mutant in (Mutant("as it is", model), *tried(model, options.twice)):
+                expected, pair = mutant.model.verdict()
+                found, codes = told(mutant.model)
+                counts[expected] += 1
+                if expected != found:
+                    differences += 1
+                    print(
+                        f"{model.name} {model.target}: {mutant.what}: {expected} {pair}, not {codes}"
+                    )
+        shown = ", ".join(f"{word} {n}" for word, n in sorted(counts.items()))
+        print(f"{level:10} {sum(counts.values()):6} programs: {shown}", flush=True)
+    print(f"{differences} differences in {time.monotonic() - start:.0f} s")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

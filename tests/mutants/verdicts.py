@@ -1,0 +1,38 @@
+"""The two verdicts on a program: the product's, and the graph's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import ptosim
+from tests.mutants.model import Model
+
+RACES = frozenset(("PTO5201", "PTO5202", "PTO5203", "PTO5204", "PTO5205", "PTO5206"))
+
+
+def told(model: Model) -> tuple[str, list[str]]:
+    """Return what the product says of a model, in the graph's words, and its codes: of a check, or
+    of a run where values decide who goes on."""
+    codes = _of_run(model) if model.needs_values else _of_check(model)
+    if "PTO5004" in codes:
+        return "misused", codes
+    if "PTO5006" in codes:
+        return "stuck", codes
+    return ("race" if RACES & set(codes) else "ordered"), codes
+
+
+def _of_check(model: Model) -> list[str]:
+    found = ptosim.check(model.text(), sync="manual", target=model.target)
+    rejected = [d for d in found if d.is_rejection]
+    assert not rejected, (rejected[0].message, model.text())
+    return [d.code for d in found]
+
+
+def _of_run(model: Model) -> list[str]:
+    loaded = ptosim.load(model.text(), sync="manual", target=model.target)
+    given = {"x": np.ones((8, 64), np.float32), "y": np.ones((8, 64), np.float32)}
+    cells = {name: np.zeros(1, np.int32) for name in ("sa", "sb")}
+    try:
+        return [d.code for d in loaded.run({**given, **cells}, timing=False).findings]
+    except ptosim.Trap as stopped:
+        return [d.code for d in stopped.diagnostics]

@@ -1,0 +1,147 @@
+"""Every page in a real browser: three widths, light and dark. Without a browser the tests say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptosim.cli.main import main
+from tests.support.browser import Page, browser, executable
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        executable() is None, reason="no Chromium on this machine: pages not looked at"
+    ),
+]
+
+PAGES = {
+    "report": "report @cube/flash_attention",
+    "report of a rejected program": "report @broken/over_budget --target a2a3",
+    "report of a wrong value": "report @broken/overlapping_parameters",
+    "run": "run @basics/softmax --target a5",
+    "cost": "cost @quant/int8_asym --target a2a3,a5",
+    "cost with a cast chain": "cost @quant/mxfp8_nd --target a5",
+    "map": "map @basics/rmsnorm",
+    "chain": "run --chain @model/mlp",
+    "explore": "quant explore randn:f32:64x128:3",
+}
+WIDTHS = (420, 900, 1600)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    found = {}
+    for number, (name, words) in enumerate(PAGES.items()):
+        found[name] = folder / f"{number}.html"
+        assert main([*words.split(), "-o", str(found[name]), "-q"]) in (0, 1, 3)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tab():
+    with browser() as page:
+        yield page
+
+
+OVERLAPS = """(() => {
+  const found = [];
+  for (const figure of document.querySelectorAll("figure")) {
+    const labels = [...figure.querySelectorAll(".tick, .label, .name, .axis, figcaption, .legend li")]
+      .map((e) => [e.textContent, e.getBoundingClientRect()]).filter(([, r]) => r.width && r.height);
+    for (let i = 0; i < labels.length; i++)
+      for (let j = i + 1; j < labels.length; j++) {
+        const [a, p] = labels[i], [b, q] = labels[j];
+        if (p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 2 && q.top < p.bottom - 2)
+          found.push(`${a} / ${b}`);
+      }
+  }
+  return found;
+})()"""
+OUTSIDE = """[...document.querySelectorAll("body *")].filter((e) => {
+  const r = e.getBoundingClientRect();
+  return r.width && !e.closest("svg, .scroll > *, pre > *") && (r.left < -0.5 || r.right > innerWidth + 0.5);
+}).map((e) => e.tagName + " " + e.textContent.slice(0, 40))"""
+FAINT = """(() => {
+  const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+    .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const paper = light(getComputedStyle(document.body).backgroundColor);
+  return [...document.querySelectorAll("p, td, th, li, .tick, .label, .name, pre")].filter((e) => {
+    const ink = light(getComputedStyle(e).color);
+    return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05) < 4.5;
+  }).map((e) => e.textContent.slice(0, 40));
+})()"""
+SMALL = """[...document.querySelectorAll("figure *, td, p")].filter((e) => e.textContent.trim() &&
+  !e.closest("svg, script") && parseFloat(getComputedStyle(e).fontSize) < 11)
+  .map((e) => e.textContent.slice(0, 40))"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_can_be_read(files, tab: Page, name, width, dark):
+    """Nothing is wider than the window, no label covers another one, text is dark on light or light on
+    dark (contrast 4.5, as WCAG asks for) and no smaller than 11 pixels."""
+    tab.open(files[name], width, dark=dark)
+    assert tab.value("getComputedStyle(document.body).backgroundColor") == (
+        "rgb(21, 24, 28)" if dark else "rgb(255, 255, 255)"
+    )
+    assert tab.value(OVERLAPS) == []
+    assert tab.value(OUTSIDE) == []
+    assert tab.value(FAINT) == []
+    assert tab.value(SMALL) == []
+
+
+def test_the_measures_find_what_they_look_for(tab: Page, tmp_path):
+    path = tmp_path / "bad.html"
+    path.write_text(
+        "<!DOCTYPE html><body style='background:#fff;color:#eee'><figure style='width:2000px'>"
+        "<span class=tick style='position:absolute;font-size:8px'>one</span>"
+        "<span class=tick style='position:absolute'>two</span></figure><p>faint</p>"
+    )
+    tab.open(path, 420, dark=False)
+    assert tab.value(OUTSIDE) == ["FIGURE onetwo"]
+    assert tab.value(OVERLAPS) == ["one / two"]
+    assert "faint" in tab.value(FAINT)
+    assert "one" in tab.value(SMALL)
+
+
+def test_a_page_asks_for_nothing_from_outside(files, tab: Page):
+    for name, path in files.items():
+        tab.open(path, 900, dark=False)
+        assert tab.value("performance.getEntriesByType('resource').length") == 0, name
+
+
+def test_timelines_zoom_move_and_tell_together(files, tab: Page):
+    """The button + shows half of the time in every figure of a target, pipes and tiles alike."""
+    tab.open(files["report"], 900, dark=False)
+    boxes = "[...document.querySelectorAll('figure[data-group=\"cycles-a5\"] svg')].map((s) => s.getAttribute('viewBox'))"
+    whole = set(tab.value(boxes))
+    assert len(whole) == 1
+    tab.value("document.querySelector('figure[data-group=\"cycles-a5\"] [data-do=in]').click()")
+    (near,) = set(tab.value(boxes))
+    assert float(near.split()[2]) == pytest.approx(float(whole.pop().split()[2]) / 2)
+    other = (
+        "document.querySelector('figure[data-group=\"cycles-a2a3\"] svg').getAttribute('viewBox')"
+    )
+    assert tab.value(other).startswith("0 ")
+    assert tab.value(OVERLAPS) == []
+    told = tab.value("""(() => {
+      const figure = document.querySelector('figure[data-group="cycles-a5"]');
+      const svg = figure.querySelectorAll(".bar-of svg")[0], box = svg.getBoundingClientRect();
+      const at = { clientX: box.left + box.width / 2, clientY: box.top + 3, bubbles: true };
+      svg.dispatchEvent(new PointerEvent("pointermove", at));
+      return figure.querySelector(".told").textContent;
+    })()""")
+    assert " · from " in told
+
+
+def test_paper_has_no_buttons_and_whole_tables(files, tab: Page):
+    tab.open(files["report"], 900, dark=False)
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    assert tab.value("getComputedStyle(document.querySelector('.tools')).display") == "none"
+    assert tab.value("getComputedStyle(document.querySelector('.long')).overflowY") == "visible"
+    tab.call("Emulation.setEmulatedMedia", media="")
