@@ -197,7 +197,6 @@ class _Follow:
             raise _Differs(f"the block decides what '{op.name}' hands on")
         self.carried.update(id(value) for value in held)
 
-
     def _check_order(self, ops: Sequence[Operation]) -> None:
         """Where data order operations, a buffer that is read and written orders them by its
         addresses: blocks differ if the block decides one of these."""

@@ -1,9 +1,9 @@
-"""Whole kernels that were measured, against our own programs of the same structure, each at its real
-number of blocks.
+"""Whole kernels that were measured, against our own programs of the same structure, each at its
+real number of blocks.
 
-Two figures of a target are fitted to them: the bandwidth of a core's way to global memory (the total
-of the chip is that of all its cores) and what a block adds to the launch. `apart` is what a row is
-predicted to take with both fitted to the rows of all other families."""
+Two figures of a target are fitted to them: the bandwidth of a core's way to global memory (the
+total of the chip is that of all its cores) and what a block adds to the launch. `apart` is what a
+row is predicted to take with both fitted to the rows of all other families."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.accuracy.gemm import GRID, MXFP8, Gemm
 from tests.conformance.data import document
 
 _PIPES = {"cube_pct": "M", "textract_pct": "MTE1", "tload_pct": "MTE2", "tstore_pct": "FIX"}
-FACTORS = (0.94, 0.97, 1.0, 1.03, 1.06)
+FACTORS = (0.95, 1.0, 1.05)
 """What the bandwidth is multiplied by where it is fitted."""
 
 WITHOUT = {"a2a3": (135.0, 0.0), "a5": (135.0, 0.0)}
@@ -116,7 +116,7 @@ def _row(
     return Row(name, family, target, published, blocks, timed, program, shares)
 
 
-# -- products -------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 def _gemms() -> Iterable[Row]:
@@ -156,8 +156,8 @@ REDUCE = {"910B2": (368.1, 24), "950PR": (323.2, 32)}
 
 
 def _reduces() -> Iterable[Row]:
-    """The compute part of GEMM-all-reduce: block b takes tiles b, b + blocks, …; the time is that of
-    a block with most of them."""
+    """The compute part of GEMM-all-reduce: block b takes tiles b, b + blocks, …; the time is that
+    of a block with most of them."""
     for target, (us, blocks) in REDUCE.items():
         most = -(-TILES[0] * TILES[1] // blocks)
         gemm = Gemm(GRID, 128 * most, 6144, 256, (1, 1))
@@ -171,7 +171,7 @@ def _reduces() -> Iterable[Row]:
                    cost, total=blocks, program="gemm_grid")  # fmt: skip
 
 
-# -- vectors --------------------------------------------------------------------------------------------
+# -- vectors ---------------------------------------------------------------------------------------
 
 VECTOR_CORES = 48
 
@@ -206,8 +206,8 @@ RECIPE = {"buffers": 1, "barriers": 0}
 
 
 def _attentions() -> Iterable[Row]:
-    """Flash attention: the clean rows of few cores, and the tables of 24 cores. The published kernel
-    keeps its scores in global memory between cores, as ours does."""
+    """Flash attention: the clean rows of few cores, and the tables of 24 cores. The published
+    kernel keeps its scores in global memory between cores, as ours does."""
     for row in document("cost/attention_910b2.json")["rows"]:
         us = sum(row["us"]) / len(row["us"])
         yield _attention("910B2", row["queries"], row["keys"], row["cores"], us, "few cores")
@@ -223,32 +223,35 @@ def _attentions() -> Iterable[Row]:
         yield _attention(target, size["s0"], size["s1"], 24, row["time_us"], kind)
 
 
-def _attention(
-    target: str, queries: int, keys: int, cores: int, us: float, kind: str
-) -> Row:
-    """Cores take blocks of 128 rows of Q in rounds; in the last one some may have none."""
-    blocks = queries // attention.ROWS
-    full, rest = divmod(blocks, cores)
-    launches = [(full * cores * attention.ROWS, cores)] if full else []
-    launches += [(rest * attention.ROWS, rest)] if rest else []
+def _attention(target: str, queries: int, keys: int, cores: int, us: float, kind: str) -> Row:
+    """Cores take blocks of 128 rows of Q in rounds; in the last one some may have none. Rounds are
+    alike: of many the second counts for all after it."""
+    full, rest = divmod(queries // attention.ROWS, cores)
 
     @cache
     def timed(gib: float) -> tuple[float, CostReport]:
         changed = {**what_if(target, gib, 24), **RECIPE}
-        reports = [
-            ptosim.load(attention.text(Attention(q, keys, n)), target=target).cost(
-                what_if=changed, block_num=n
-            )
-            for q, n in launches
-        ]
-        return sum(r.microseconds for r in reports), reports[0]
 
-    name = f"flash attention {queries}x{keys}, {min(cores, blocks)} cores, {target}"
-    family = f"flash attention, {kind}"
-    return Row(name, family, target, us, min(cores, blocks), timed)
+        def rounds(count: int, active: int) -> CostReport:
+            size = Attention(count * active * attention.ROWS, keys, active)
+            program = ptosim.load(attention.text(size), target=target)
+            return program.cost(what_if=changed, block_num=active)
+
+        reports = [rounds(count, cores) for count in range(1, min(full, 2) + 1)]
+        total = reports[-1].microseconds if reports else 0.0
+        if full > 2:
+            total += (full - 2) * (reports[1].microseconds - reports[0].microseconds)
+        if rest:
+            reports.append(rounds(1, rest))
+            total += reports[-1].microseconds
+        return total, reports[0]
+
+    blocks = min(cores, queries // attention.ROWS)
+    name = f"flash attention {queries}x{keys}, {blocks} cores, {target}"
+    return Row(name, f"flash attention, {kind}", target, us, blocks, timed)
 
 
-# -- the fit --------------------------------------------------------------------------------------------
+# -- the fit ---------------------------------------------------------------------------------------
 
 
 @cache
@@ -310,6 +313,36 @@ def _kernel(row: Row, apart: tuple[float, float] | None) -> Kernel:
         row.name, row.family, _architecture(row.target), row.published, predicted, left, shares,
         row.program, row.blocks,
     )  # fmt: skip
+
+
+FEW = "flash attention, few cores"
+GOAL_MEAN, GOAL_WORST, GOAL_FEW = 0.06, 0.12, 0.15
+
+REASONS = {
+    "flash attention 2048x8192, 16 cores, 910B2": "a chunk of 256 keys takes 2.9 us in this row, 1.9 "
+    "in those of one and of 8 cores, and 2.4 with 24 cores in the tables; no bandwidth that all cores "
+    "share gives that order",
+    "flash attention 2048x2048, 16 cores, 910C": "the same shape takes 32.5 us with the other "
+    "published kernel",
+}
+"""Why rows miss their goal."""
+
+
+def missed(found: Iterable[Kernel]) -> list[str]:
+    """Return a line for each goal that is missed, and for each row that misses its own."""
+    found, lines = list(found), []
+    rest = [k for k in found if k.family != FEW]
+    mean = sum(abs(k.apart_error) for k in rest) / len(rest)
+    if mean > GOAL_MEAN:
+        lines.append(
+            f"missed: kernels left out of the fit {mean:.1%} in the mean, {GOAL_MEAN:.0%} wanted"
+        )
+    for k in found:
+        goal = GOAL_FEW if k.family == FEW else GOAL_WORST
+        if abs(k.apart_error) > goal:
+            why = REASONS.get(k.name, "no reason known")
+            lines.append(f"missed: {k.name}: {k.apart_error:+.1%}, {goal:.0%} wanted: {why}")
+    return lines
 
 
 NOT_COMPARED = {

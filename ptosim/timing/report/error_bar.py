@@ -1,10 +1,10 @@
 """How far a total may be off: an interval, from what is known of its parts.
 
 The total is what its critical path consists of. Parts of one class of operations have one law, so
-their errors add up; those of different classes are taken as independent. What a class is off is what
-nine of ten published points are off that its fit did not see; without points it follows from the
-confidence of its figures (`isa/costs/spread.toml`). Signals between cores have a range of their own
-where only that is known, and so has the launch.
+their errors add up; those of different classes are taken as independent. What a class is off is
+what nine of ten published points are off that its fit did not see; without points it follows from
+the confidence of its figures (`isa/costs/spread.toml`). Signals between cores have a range of their
+own where only that is known, and so has the launch.
 """
 
 from __future__ import annotations
