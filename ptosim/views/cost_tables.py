@@ -93,7 +93,7 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
         ("busiest pipe", lambda r: f"{r.bound} ({_share_of_bound(r):.0%})" if r.bound else "none"),
         ("lowest confidence", lambda r: confidence(r.confidence)),
         ("model error", lambda r: r.error_bar.verdict),
-        ("error of its operations", _error),
+        ("of its operations", _error),
     ]
     columns = ["", *(f">{r.label}" for r in reports)]
     cells = [(label, *(text(r) for r in reports)) for label, text in rows]
