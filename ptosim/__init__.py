@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # as type checkers know it: `typing` would load `re` and 
 if TYPE_CHECKING:
     from typing import Any
 
+    from ptosim.analysis.memory_map import MemoryMap
     from ptosim.api import check, load, load_chain, run_chain
     from ptosim.debug.program import Program
     from ptosim.ground.diagnostics.model import Diagnostic, Severity
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ptosim.run.chain.chain import Chain
     from ptosim.run.chain.runner import ChainResult
     from ptosim.run.results import Result
+    from ptosim.timing.report.totals import CostReport
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
 _PUBLIC = {
@@ -51,6 +53,9 @@ _PUBLIC = {
     "ChainResult": "ptosim.run.chain.runner",
     "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
+    "CostReport": "ptosim.timing.report.totals",
+    "MemoryMap": "ptosim.analysis.memory_map",
+    "load_ipython_extension": "ptosim.cli.magic",
     "Diagnostic": "ptosim.ground.diagnostics.model",
     "Severity": "ptosim.ground.diagnostics.model",
     "PtosimError": "ptosim.ground.errors",
@@ -69,12 +74,14 @@ __all__ = [
     "Arg",
     "Chain",
     "ChainResult",
+    "CostReport",
     "DescriptionError",
     "Diagnostic",
     "FixedPoint",
     "InternalError",
     "IsaDataError",
     "LimitError",
+    "MemoryMap",
     "Program",
     "ProgramError",
     "PtosimError",
@@ -90,6 +97,11 @@ __all__ = [
     "quantize",
     "run_chain",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return every public name, those not loaded yet among them."""
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:

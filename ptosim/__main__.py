@@ -6,6 +6,7 @@ before that: `signal` would bring `enum`, `functools` and `collections`."""
 
 import _signal  # pyright: ignore[reportMissingImports]
 import os
+import sys
 
 INTERRUPTED = 130
 
@@ -19,9 +20,20 @@ def console() -> None:
     for number in (_signal.SIGINT, _signal.SIGTERM):
         if _signal.getsignal(number) is not _signal.SIG_IGN:  # as with `nohup`
             _signal.signal(number, _leave)
+    server = os.environ.get("PTOSIM_SERVER")
+    if server and (code := _served(server)) is not None:
+        sys.exit(code)
     from ptosim.cli.main import console as command
 
     command()
+
+
+def _served(path: str) -> int | None:
+    """Have a server run the command; None where it has to run here."""
+    from ptosim.cli.served import handed_over
+
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)  # the server is told of it
+    return handed_over(sys.argv[1:], path)
 
 
 if __name__ == "__main__":

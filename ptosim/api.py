@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.expand.logical.spills import spills
+from ptosim.ground.diagnostics.findings import Findings
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.limits import Limits, within
@@ -234,7 +235,7 @@ def check(
     UsageError for options, an entry or arguments that mean nothing, LimitError beyond one of the
     limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
     all."""
-    found: list[Diagnostic] = []
+    found = Findings()
     with within(Limits(max_instructions, max_seconds, max_memory)):
         for text in parts(read_source(source, filename)):
             found += check_source(

@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--costs", metavar="FILE", help="figures of your own board (`ptosim calibrate -o FILE`)"
     )
-    group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace")
+    launching.add_trace(group)
     shared.add_fail_on(parser)
     shared.add_output(parser, FORMATS)
 
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if terminal.wants_report:
         terminal.report(_Report(timed, rejected, what_if, options))
     if options.trace:
-        _write_trace(options.trace, timed)
+        _write_trace(options.trace, timed, options.trace_unit)
     return max((problem.exit_code for problem in rejected.values()), default=0)
 
 
@@ -150,10 +150,10 @@ FORMATS: Formats[_Report] = {
 }
 
 
-def _write_trace(path: str, timed: list[Timed]) -> None:
+def _write_trace(path: str, timed: list[Timed], unit: str) -> None:
     """One file for each target; the target goes into the name if there are several."""
     for _, report in timed:
         file = Path(path)
         if len(timed) > 1:
             file = file.with_stem(f"{file.stem}.{report.label}")
-        write_file(file, trace_text(report.trace()))
+        write_file(file, trace_text(report.trace(unit)))

@@ -49,6 +49,15 @@ def add_inputs(group: argparse._ArgumentGroup, verb: str) -> None:
                        help="an argument; SPEC: see `ptosim run --help`")  # fmt: skip
 
 
+def add_trace(group: argparse._ArgumentGroup) -> None:
+    """Options on a trace for a viewer."""
+    group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace")
+    group.add_argument(
+        "--trace-unit", choices=("cycles", "us"), default="cycles",
+        help="its time: a cycle as 1 ns (default), or microseconds of the target's clock",
+    )  # fmt: skip
+
+
 def add_tolerance(group: argparse._ArgumentGroup, of: str) -> None:
     """Options on how far values may be from others."""
     group.add_argument("--rtol", type=float, help=f"relative tolerance of {of}")

@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="open the debugger at the operation that stops the run",
     )
-    group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace of the run")
+    launching.add_trace(group)
     shared.add_fail_on(parser)
     shared.add_output(parser, FORMATS)
 
@@ -101,7 +101,7 @@ def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> i
     comparisons = [_compared(result, name, *e) for name, e in expected.items()]
     _write_outputs(result, wanted, program, entry, terminal)
     if options.trace:
-        write_file(Path(options.trace), trace_text(result.trace()))
+        write_file(Path(options.trace), trace_text(result.trace(options.trace_unit)))
     dumping.write(dumps)
     if terminal.format == "text":
         terminal.findings(result.findings)

@@ -43,10 +43,12 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError("`serve` needs a system that forks processes (Linux, macOS)")
     if options.jobs < 1:
         raise UsageError("--jobs must be at least 1")
+    from ptosim.cli.main import main, understands
     from ptosim.serve.server import Server
+    from ptosim.serve.work import Commands
 
     _warm_up()
-    server = Server(options.jobs)
+    server = Server(Commands(main, understands), options.jobs)
     if options.stdio:
         server.talk(0, os.dup(1))
         return 0

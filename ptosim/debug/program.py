@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.limits import Limits, within
+from ptosim.run.case import kept_arguments
 from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
 from ptosim.run.program import LoadedProgram
 
 if TYPE_CHECKING:
+    from ptosim.analysis.memory_map import MemoryMap
     from ptosim.debug.session import Debugger
 
 
@@ -36,3 +39,12 @@ class Program(LoadedProgram):
         with within(limits):
             launch = Launch(self.front, self.profile, chosen)
             return Debugger(launch.prepare(self.entry(entry), args), limits)
+
+    def map(self, args: Mapping[str, Any] | None = None, *, entry: str | None = None) -> MemoryMap:
+        """Return what is where in the memories on chip, and when; `args` are scalars that decide a
+        path. Raises UsageError for arguments that do not fit."""
+        from ptosim.analysis.memory_map import memory_map
+
+        if args is None and self.sidecar is not None:
+            args = kept_arguments(self.sidecar)
+        return memory_map(self.front, self.profile, self.entry(entry), args or {})

@@ -77,15 +77,17 @@ def register_type(name: str) -> str:
 
 
 def _each(out: Writer, source: TileUse, target: TileUse, request: Request) -> None:
-    """Loops over rows and registers of a row."""
+    """Loops over rows and registers of a row; one loop where both tiles are runs of memory."""
     src, dst = request.src, request.dst
     rows, cols = valid(source)
+    if source.type.cols == cols == target.type.cols:
+        rows, cols = min(rows, 1), rows * cols
     wide = 64 in (bits(src), bits(dst))
     load = "UNPK_B32" if wide and bits(src) == 32 else _LOADS[bits(src)]
     reads = f"ui{bits(src)}" if src in _CODES else source.elem
     writes = f"ui{bits(dst)}" if dst in _CODES else target.elem
     here, there = source.pointer(out, reads), target.pointer(out, writes)
-    with out.loop(rows) as row:
+    with out.rows(rows) as row:
         for column, count in out.columns(cols, 32 if wide else 64):
             at = out.place((row, source.type.cols), (column, 1))
             given = out.load(here, reads, at, load, register_type(src))
@@ -178,7 +180,7 @@ def _four_bits(out: Writer, source: TileUse, target: TileUse, request: Request) 
         raise NotExpandable("an odd width, or a tile with padding, which the library clears")
     reads, writes = ("bf16", "ui8") if to_code else ("ui8", "bf16")
     here, there = source.pointer(out, reads), target.pointer(out, writes)
-    with out.loop(rows) as row:
+    with out.rows(rows) as row:
         for column, count in out.columns(cols, 64):
             at = out.place((row, source.type.cols), (column, 1))
             goes_to = out.place((row, target.type.cols), (column, 1))

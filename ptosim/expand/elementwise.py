@@ -101,18 +101,21 @@ def _scalar(op: Operation, elem: str) -> tuple[str, str]:
 
 
 def _each(out: Writer, sources: list[TileUse], target: TileUse, body: Body) -> None:
-    """Loops over rows and registers of a row; the mask cuts the last one."""
+    """Loops over rows and registers of a row, one loop where all tiles are runs of memory (as in
+    the library); the mask cuts the last register."""
     row_major(*sources, target)
     rows, cols = valid(target)
     if any(valid(use) != (rows, cols) for use in sources):
         raise NotExpandable("the valid shapes of the tiles differ")
     if rows == 0 or cols == 0:
         return
+    if all(use.type.cols == cols for use in (*sources, target)):
+        rows, cols = 1, rows * cols
     elem = target.elem
     width = bits(elem)
     pointers = [use.pointer(out) for use in sources]
     result = target.pointer(out)
-    with out.loop(rows) as row:
+    with out.rows(rows) as row:
         for column, count in out.columns(cols, 2048 // width):
             mask = out.first(count, width)
             registers = [

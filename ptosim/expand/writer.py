@@ -116,6 +116,15 @@ class Writer:
             yield variable
         self.line("}")
 
+    @contextmanager
+    def rows(self, count: int) -> Iterator[str]:
+        """As `loop`, but without one for a single row."""
+        if count == 1:
+            yield self.index(0)
+            return
+        with self.loop(count) as row:
+            yield row
+
     def fold(self, count: int, start: str, elem: str, body: Callable[[str, str], str]) -> str:
         """A loop that carries a register; `body` makes the next from the variable and the last.
         Return the name of the final one."""
@@ -141,9 +150,10 @@ class Writer:
 
     def columns(self, count: int, lanes: int) -> Iterator[tuple[str, int]]:
         """Give the first column and the number of columns of each register of a row: a loop over
-        the full ones, then the rest."""
+        the full ones, then the rest. One full register with a rest is a loop, too: in the library
+        a row of several registers is one, and costs what such a row costs."""
         full = count // lanes
-        if full > 1:
+        if full > 1 or (full and count % lanes):
             with self.loop(full * lanes, lanes) as column:
                 yield column, lanes
         elif full:

@@ -63,6 +63,16 @@ class Document:
         return self.source.text
 
     @property
+    def begin(self) -> int:
+        """Where the program begins: what is before is blank."""
+        return len(self.text) - len(self.text.lstrip())
+
+    @property
+    def end(self) -> int:
+        """Where the program ends."""
+        return len(self.text.rstrip())
+
+    @property
     def resolved(self) -> ResolvedModule:
         """The module as far as it could be read."""
         return self.checked.front.resolved

@@ -32,7 +32,7 @@ _OFFERS = {
 
 def _asked(ls: PtoServer, params: Any) -> tuple[Document, Places]:
     uri = params.text_document.uri
-    return ls.document(uri), ls.places(uri)
+    return ls.document(uri, getattr(params, "position", None)), ls.places(uri)
 
 
 def hover(ls: PtoServer, params: types.HoverParams) -> types.Hover | None:

@@ -17,8 +17,10 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.lsp.document import Document, Settings
+from ptosim.lsp.embedded import texts
 from ptosim.lsp.places import Places
 
 TYPING = 0.05
@@ -38,22 +40,33 @@ class PtoServer(LanguageServer):
     def __init__(self) -> None:
         super().__init__("ptosim", __version__)
         self.settings = Settings()
-        self._documents: dict[str, tuple[int | None, Document]] = {}
+        self._documents: dict[str, tuple[int | None, str, list[Document]]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
 
-    def document(self, uri: str) -> Document:
-        """Return what is known of the present text at a URI."""
+    def documents(self, uri: str) -> list[Document]:
+        """Return what is known of the programs in the present text at a URI; none in a file of
+        another language that has none."""
         text = self.workspace.get_text_document(uri)
         known = self._documents.get(uri)
-        if known is None or known[0] != text.version or known[1].text != text.source:
-            known = (text.version, Document(_name(uri), text.source, self.settings))
+        if known is None or known[0] != text.version or known[1] != text.source:
+            programs = texts(_name(uri), text.source)
+            made = [Document(_name(uri), program, self.settings) for program in programs]
+            known = (text.version, text.source, made)
             self._documents[uri] = known
-        return known[1]
+        return known[2]
+
+    def document(self, uri: str, position: types.Position | None = None) -> Document:
+        """Return the program at a position, or the only one; an empty one where there is none."""
+        found = self.documents(uri)
+        if len(found) > 1 and position is not None:
+            offset = self.workspace.get_text_document(uri).offset_at_position(position)
+            found = [d for d in found if d.begin <= offset <= d.end]
+        return found[0] if len(found) == 1 else Document(_name(uri), "", self.settings)
 
     def places(self, uri: str) -> Places:
         """Return what turns offsets of a text into positions."""
         text = self.workspace.get_text_document(uri)
-        return Places(self.document(uri).source, text)
+        return Places(Source(_name(uri), text.source), text)
 
     def configure(self, given: Any) -> None:
         """Take an editor's settings; what is unknown among them is left alone."""
@@ -79,21 +92,23 @@ class PtoServer(LanguageServer):
 
     async def _checked(self, uri: str, wait: float) -> None:
         await asyncio.sleep(wait)
-        document = self.document(uri)
-        self._publish(uri, document.findings)
+        documents = self.documents(uri)
+        self._publish(uri, documents)
         await asyncio.sleep(RESTING)
-        measured = await asyncio.to_thread(document.measure)
-        if self._documents.get(uri, (None, None))[1] is not document:
-            return
-        document.measured = measured
-        self._publish(uri, document.findings)
-        if self.client_capabilities.workspace and self.client_capabilities.workspace.inlay_hint:
+        measured = [await asyncio.to_thread(d.measure) for d in documents]
+        if self._documents.get(uri, (None, "", None))[2] is not documents:
+            return  # it was changed meanwhile
+        for document, found in zip(documents, measured, strict=True):
+            document.measured = found
+        self._publish(uri, documents)
+        workspace = self.client_capabilities.workspace
+        if workspace is not None and workspace.inlay_hint is not None:
             self.workspace_inlay_hint_refresh(None)
 
-    def _publish(self, uri: str, findings: Sequence[Diagnostic]) -> None:
-        known = self._documents.get(uri)
-        made = [diagnostic(f, self.places(uri), uri) for f in findings] if known else []
-        version = known[0] if known else None
+    def _publish(self, uri: str, documents: Sequence[Document]) -> None:
+        places = self.places(uri)
+        made = [diagnostic(f, places, uri) for d in documents for f in d.findings]
+        version = self._documents[uri][0] if uri in self._documents else None
         self.text_document_publish_diagnostics(
             types.PublishDiagnosticsParams(uri=uri, diagnostics=made, version=version)
         )

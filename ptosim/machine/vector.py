@@ -207,7 +207,8 @@ class VectorWindow:
         for page in self.touched:
             start = page << PAGE_BITS
             end = min(start + (1 << PAGE_BITS) + 2 * REGISTER_BYTES, self.size)
-            self.last[start:end] = self.last[start:end].translate(accesses)
+            kept = self.last[start:end].translate(accesses) if accesses is not EVERYTHING else None
+            self.last[start:end] = kept or bytes(end - start)
 
     def order(self) -> None:
         """Stores so far are ordered before the loads that follow."""

@@ -11,6 +11,7 @@ from ptosim.ground.isa.profiles import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass
+from ptosim.ground.shown import Shown
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.passes.place.cores import peer_functions
 from ptosim.passes.targets import check_target_word
@@ -33,7 +34,7 @@ families.load()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LoadedProgram:
+class LoadedProgram(Shown):
     """A program that was parsed and checked: what it takes, its values, its cost."""
 
     front: Front
@@ -57,6 +58,12 @@ class LoadedProgram:
         if front.sink.is_rejected:
             raise rejected(list(front.sink))
         return cls(front, chosen, sidecar)
+
+    def __repr__(self) -> str:
+        entries = self.entries
+        more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
+        names = ", ".join(f"@{name}" for name in entries[:3]) + more
+        return f"<Program {self.front.source.name} for {self.target}: {names or 'no entries'}>"
 
     @property
     def target(self) -> str:

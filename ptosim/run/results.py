@@ -14,11 +14,12 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ScalarType, TileType, VectorType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import dataclass
+from ptosim.ground.shown import Shown
 from ptosim.machine.storage import argument_dtype
 
 
 @dataclass(slots=True)
-class Result:
+class Result(Shown):
     """What is left of a run.
 
     `outputs`: the final content of every pointer and memref argument and of every output tile, by
@@ -36,14 +37,23 @@ class Result:
     """Why the blocks were executed one after the other though several processes were allowed; ""
     where they were not, or nobody asked."""
 
+    def __repr__(self) -> str:
+        """Return the outputs, the cycles and how much was found, in a line."""
+        number = len(self.outputs)
+        outputs = f"{number} output{'' if number == 1 else 's'} ({', '.join(self.outputs)})"
+        cycles = f", {self.cycles:,} cycles" if self.cycles is not None else ""
+        found = f"{len(self.findings)} finding{'' if len(self.findings) == 1 else 's'}"
+        return f"<Result: {outputs}{cycles}, {found if self.findings else 'no findings'}>"
+
     @property
     def made_up(self) -> dict[str, str]:
         """`generated`, by its earlier name."""
         return self.generated
 
-    def trace(self) -> list[dict[str, Any]]:
-        """Return the run as Chrome trace events; none if timing was off."""
-        return self.cost.trace() if self.cost is not None else []
+    def trace(self, unit: str = "cycles") -> list[dict[str, Any]]:
+        """Return the run as Chrome trace events, a cycle as a nanosecond or (`us`) in microseconds
+        of the target's clock; none if timing was off."""
+        return self.cost.trace(unit) if self.cost is not None else []
 
 
 def is_scale(function: Function, value: Value) -> bool:

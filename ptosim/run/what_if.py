@@ -18,13 +18,19 @@ table."""
 BUFFERS = "buffers"
 """The what-if key that is no figure: buffers after every hand-back flag, besides those written."""
 
+OUT_OF_ORDER = "out-of-order"
+"""The what-if key that times vector regions by the issue window (1) or in order (0)."""
+
 SHORT_KEYS = {
     "clock": "machine.clock.mhz",
     "bandwidth": "machine.read_total.gib_per_second",
     "launch": "machine.launch.us",
     "barriers": "machine.drain.waits",
+    OUT_OF_ORDER: "window.switch.value",
 }
 """Names for the figures that are changed most."""
+
+MAY_BE_ZERO = ("barriers", OUT_OF_ORDER)
 
 
 def chosen_table(chip: str, costs: Costs = None) -> CostTable:
@@ -46,7 +52,7 @@ def changed_table(
     for an unknown key or a value that makes no sense."""
     table, buffers = chosen_table(chip, costs), 0
     for key, value in what_if.items():
-        if value < 0 or (value == 0 and key in SHORT_KEYS and key != "barriers"):
+        if value < 0 or (value == 0 and key in SHORT_KEYS and key not in MAY_BE_ZERO):
             raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give a positive number")
         if key == BUFFERS:
             buffers = int(value)

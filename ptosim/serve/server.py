@@ -25,7 +25,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.ground.version import __version__
 from ptosim.serve.protocol import MAX_LINE, line_of, request_of
-from ptosim.serve.work import child
+from ptosim.serve.work import Commands, child
 
 _PIECE = 1 << 16
 _MAX_FILES = 3
@@ -86,7 +86,8 @@ class Job:
 class Server:
     """Callers, what waits and what is at work; `jobs` is the most that is at work at a time."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, commands: Commands, jobs: int) -> None:
+        self._commands = commands
         self._jobs = jobs
         self._selector = selectors.DefaultSelector()
         self._listener: socket.socket | None = None
@@ -187,7 +188,7 @@ class Server:
         process = os.fork()
         if process == 0:
             self._forget()
-            child(job.request, job.files, job.answer)
+            child(self._commands, job.request, job.files, job.answer)
         _close(job.files)
         self._at_work[process] = job
 

@@ -9,37 +9,47 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
-from typing import IO, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import IO, Any, NamedTuple, NoReturn
 
 from ptosim.serve.protocol import line_of
 
 _FAILED = 70
 
 
-def child(request: dict[str, Any], files: Sequence[int], answer: IO[bytes]) -> NoReturn:
+class Commands(NamedTuple):
+    """The command line, which is above this room: what runs a line, and what says if one is well
+    formed."""
+
+    run: Callable[[Sequence[str]], int]
+    understands: Callable[[Sequence[str]], bool]
+
+
+def child(
+    commands: Commands, request: dict[str, Any], files: Sequence[int], answer: IO[bytes]
+) -> NoReturn:
     """Run the command of a request and end the process. `files` are the caller's three streams, or
     empty: then what is written goes into the answer. The answer is written to a file, whole."""
     code: int = _FAILED
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        answer.write(line_of(_answer(request, files)))
+        answer.write(line_of(_answer(commands, request, files)))
         answer.flush()
         code = 0
     finally:
         os._exit(code)  # nothing of the server's is unwound or flushed here
 
 
-def _answer(request: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
+def _answer(commands: Commands, request: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
     found: dict[str, Any] = {"id": request.get("id")}
     problem = _surroundings(request)
     if problem:
         return found | {"exit": 2, "stderr": f"ptosim: error: {problem}\n"}
     if files:
         _take(files, request["streams"])
-        return found | {"exit": _run(request["argv"])}
-    return found | _captured(request)
+        return found | {"exit": _run(commands, request["argv"])}
+    return found | _captured(commands, request)
 
 
 def _surroundings(request: dict[str, Any]) -> str:
@@ -72,7 +82,7 @@ def _stream(number: int, mode: str, encoding: object) -> Any:
     return open(number, mode, encoding="utf-8", closefd=False)
 
 
-def _captured(request: dict[str, Any]) -> dict[str, Any]:
+def _captured(commands: Commands, request: dict[str, Any]) -> dict[str, Any]:
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as out,
@@ -81,7 +91,7 @@ def _captured(request: dict[str, Any]) -> dict[str, Any]:
         given.write(request.get("stdin", "").encode("utf-8", "surrogateescape"))
         given.seek(0)
         _take([given.fileno(), out.fileno(), err.fileno()], {})
-        found: dict[str, Any] = {"exit": _run(_as_data(request["argv"]))}
+        found: dict[str, Any] = {"exit": _run(commands, _as_data(commands, request["argv"]))}
         for name, file in (("stdout", out), ("stderr", err)):
             file.seek(0)
             text = file.read().decode("utf-8", "replace")
@@ -93,19 +103,15 @@ def _captured(request: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _as_data(argv: list[str]) -> list[str]:
+def _as_data(commands: Commands, argv: list[str]) -> list[str]:
     """Ask for JSON where the command can print it and the caller asks for no format."""
-    from ptosim.cli.main import understands
-
     asked = [*argv, "--format", "json"]
     said = any(a == "--format" or a.startswith("--format=") for a in argv)
-    return asked if not said and understands(asked) else argv
+    return asked if not said and commands.understands(asked) else argv
 
 
-def _run(argv: Sequence[str]) -> int:
-    from ptosim.cli.main import main
-
-    code = main(argv)
+def _run(commands: Commands, argv: Sequence[str]) -> int:
+    code = commands.run(argv)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

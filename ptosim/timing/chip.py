@@ -9,7 +9,8 @@ block b - `at_once`. Of blocks that do the same, one is timed and counts for all
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from ptosim.ground.records import dataclass
 
 _CUBE_PIPES = frozenset(("M", "MTE1", "FIX"))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from ptosim.timing.laws.window import Executed
 from ptosim.timing.report.timeline import Block, Placed, RegionUse
 from ptosim.timing.report.totals import CostReport
-from ptosim.views.table import Part, Table, table
+from ptosim.views.table import SHOWN, Part, Table, table
 
 WIDTH = 72
 """Cycles of a timeline that are shown."""
@@ -29,7 +30,23 @@ def _region(use: RegionUse, suffix: str) -> list[Part]:
     ]
     for block in use.blocks:
         parts += [_lines(block), Text(_summary(block)), Text(timeline(block))]
+    if use.window is not None:
+        parts += _window(use.window)
     return parts
+
+
+def _window(window: Executed) -> list[Part]:
+    """The region out of order: when the instructions of the first iterations are dispatched, ready,
+    started and complete, and what they waited for."""
+    waits = "; ".join(f"{why} {n:,}" for why, n in window.delays.items() if n) or "nothing"
+    columns = ("instruction", ">iteration", ">dispatched", ">ready", ">start", ">complete", "port")
+    rows = [
+        (window.names[e.number], e.iteration, e.dispatched, e.ready, e.start, e.done, e.port)
+        for e in window.executions[:SHOWN]
+    ]
+    title = f"out of order: {window.cycles:,.0f} cycles"
+    waited = Text(f"cycles that instructions waited, summed: {waits}\n")
+    return [table(title, columns, rows), waited]
 
 
 def logical(report: CostReport, suffix: str) -> list[Part]:

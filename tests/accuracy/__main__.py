@@ -2,10 +2,11 @@
 against published.
 
 Without options: single operations (in sample, and with families and shapes left out of the fit),
-monotone costs, whole kernels; about a minute. --families adds a line for every family, --quick
-leaves the cross-validation and flash attention out, --harder leaves families out in pairs and
-random halves (two minutes more), --tquant prints the stage table of the manual, --write keeps the
-summary for `ptosim targets --accuracy` in isa/costs/accuracy.toml."""
+monotone costs, whole kernels; about a minute. --families adds a line for every family, --quick leaves
+the cross-validation and flash attention out, --harder leaves families out in pairs and random halves (two
+minutes more), --tquant prints the stage table of the manual, --write
+keeps the summary for `ptosim targets --accuracy` in isa/costs/accuracy.toml, and the tables of the
+manual and the README that come from it."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from ptosim.ground.isa.costs import cost_table
-from tests.accuracy import cross, fit_rows, kernels, monotone, statistics, stored
+from ptosim.ground.isa.costs import accuracy, cost_table
+from tests.accuracy import cross, fit_rows, kernels, monotone, pages, statistics, stored
 from tests.accuracy.kernels import Kernel
 from tests.accuracy.statistics import Errors
 from tests.accuracy.tquant import markdown
@@ -165,7 +166,9 @@ def main(options: list[str]) -> None:
     if "--write" in options:
         path = Path("isa/costs/accuracy.toml")
         path.write_text(stored.content(), encoding="utf-8")
-        console.print(f"written: {path}")
+        accuracy.cache_clear()
+        pages.write()
+        console.print(f"written: {path}, {', '.join(pages.PAGES)}")
 
 
 main(sys.argv[1:])

@@ -39,10 +39,15 @@ def _kernel() -> str:
     )
 
 
+def planned() -> ptosim.Program:
+    """Return the program, placed and synchronised."""
+    text, _ = rewritten(Source("k", _kernel()), FrontOptions(), plan=True, insert_sync=True)
+    return ptosim.load(text, sync="manual")
+
+
 def sanitizers() -> list[Figure]:
     """2,000 operations on tiles of 32x128 f32, with all sanitizers and without any."""
-    text, _ = rewritten(Source("k", _kernel()), FrontOptions(), plan=True, insert_sync=True)
-    loaded = ptosim.load(text, sync="manual")
+    loaded = planned()
     given = {n: np.zeros((32, 128), np.float32) for n in "xy"}
     off = best(lambda: loaded.run(given, sanitize="none", timing=False))
     on = best(lambda: loaded.run(given, sanitize="all", timing=False))

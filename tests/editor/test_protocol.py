@@ -106,6 +106,30 @@ async def test_outline_folding_words_lenses_and_form(client):
     assert form is None or form[0].new_text.startswith("// Adds two tiles.")
 
 
+async def test_programs_in_python_strings_are_checked_where_they_are(client):
+    text = f'import x\nONE = """// pto\n{TEXT}"""\nTWO = """// pto\n{BROKEN}"""\nTHREE = f"""// pto\n{{hole}}"""\n'
+    item = types.TextDocumentItem("file:///tmp/kernels.py", types.LanguageKind.Python, 1, text)
+    client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+    await client.wait_for_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+    told = client.diagnostics["file:///tmp/kernels.py"]
+    (found,) = (d for d in told if d.severity == types.DiagnosticSeverity.Error)
+    assert (found.code, found.range.start) == ("PTO1001", position(text, text.index("%yy")))
+    document = types.TextDocumentIdentifier("file:///tmp/kernels.py")
+    inside = position(text, text.rindex("pto.tadd") + 5)
+    assert await client.text_document_hover_async(types.HoverParams(document, inside)) is not None
+    outside = position(text, 2)
+    assert await client.text_document_hover_async(types.HoverParams(document, outside)) is None
+
+
+async def test_templates_are_checked_only_while_they_have_no_holes(client):
+    for name, text, count in (("plain", BROKEN, 1), ("holes", BROKEN.replace("16", "{{ n }}"), 0)):
+        uri = f"file:///tmp/{name}.pto.j2"
+        item = types.TextDocumentItem(uri, "pto-template", 1, text)
+        client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        await client.wait_for_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        assert len(client.diagnostics[uri]) == count
+
+
 async def test_completion_replaces_what_is_typed(client):
     cut = TEXT.index("    pto.tmul")
     text = TEXT[:cut] + "    pto.tad\n" + TEXT[cut:]

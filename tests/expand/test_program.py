@@ -103,7 +103,7 @@ def test_the_command(cli, tmp_path):  # noqa: F811
         {
             "name": "pto.tabs",
             "line": 5,
-            "counts": {"vlds": 16, "vabs": 16, "vsts": 16, "plt_b32": 1},
+            "counts": {"vlds": 4, "vabs": 4, "vsts": 4, "plt_b32": 1},  # 16x16: one run
         }
     ]
     assert cli("expand", tmp_path / "none.pto").code == 2

@@ -108,6 +108,8 @@ OTHER: dict[str, Runner] = {
     "fmt --lower-quant": _command("fmt", "--lower-quant"),
     "fmt --strip-quant": _command("fmt", "--strip-quant", "--normalize-quant"),
     "fmt --compat-to": _command("fmt", "--compat-to", "2026-08"),
+    "report": _command("report", "-o", "/dev/null", *_LIMIT),
+    "cost --block-num": _command("cost", "--block-num", "50", *_LIMIT),
     "map": _command("map"),
     "map --format html": _command("map", "--format", "html"),
     "check --format sarif": _command("check", "--format", "sarif"),

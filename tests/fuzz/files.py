@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ptosim.debug.dap.server import Server
+from ptosim.serve.protocol import line_of, request_of
 from tests.fuzz.case import Case, Different
 
 Runner = Callable[[Case, Path], int]
@@ -85,7 +86,9 @@ def _words(case: Case, folder: Path) -> int:
         return _documented(words)
 
 
-FORBIDDEN = frozenset(("dap", "debug", "serve", "lsp", "-i", "--in-place", "--watch", "--tui"))
+FORBIDDEN = frozenset(
+    ("dap", "debug", "serve", "lsp", "selftest", "-i", "--in-place", "--watch", "--tui")
+)
 """Words of command lines that wait for input, or that write into files they were given."""
 
 
@@ -109,6 +112,14 @@ def _script(case: Case, folder: Path) -> int:
         return _documented(
             ["debug", str(kernel), "-nx", "--batch", "-x", str(path), "--no-timing", *_ARGS]
         )
+
+
+def _request(case: Case, folder: Path) -> int:
+    """A line that a program sends to the server: understood, or refused with a reason."""
+    for line in case.content.split(b"\n"):
+        with contextlib.suppress(ValueError):
+            line_of(request_of(line))
+    return 0
 
 
 def frame(message: Any) -> bytes:
@@ -187,6 +198,16 @@ RUNNERS: dict[str, dict[str, Runner]] = {
         "fmt": _beside("m.mlir", "fmt", "FILE", "--lower-quant"),
     },
     "task": {"quant plan": _beside("t.toml", "quant", "plan", "FILE", "--target", "a5")},
+    "table": {
+        "calibrate": _beside(
+            "op_summary.csv", "calibrate", "--from", "FILE", "--target", "910b1", *LIMITS
+        ),
+        "calibrate --check": _beside(
+            "op_summary.csv", "calibrate", "--from", "FILE", "--check", "--program", "KERNEL",
+            "--target", "a5", *LIMITS,
+        ),
+    },
+    "request": {"serve": _request},
     "words": {"command line": _words},
     "script": {"debug": _script},
     "frames": {"dap": _frames},

@@ -17,13 +17,13 @@ from tests.fuzz.mutations import mutated, mutated_bytes
 SUFFIXES = {
     "program": ".pto", "sidecar": ".sidecar", "chain": ".chain", "npy": ".npy", "npz": ".npz",
     "bin": ".bin", "onnx": ".onnx", "mlir": ".mlir", "task": ".task", "words": ".words",
-    "script": ".dbg", "frames": ".frames",
+    "script": ".dbg", "frames": ".frames", "table": ".table", "request": ".request",
 }  # fmt: skip
 """Kind of a case -> the ending of a file that holds one."""
 BINARY = frozenset(("npy", "npz", "bin", "onnx", "frames"))
 WEIGHTS = {
     "sidecar": 4, "chain": 3, "npy": 3, "npz": 2, "bin": 1, "onnx": 1, "mlir": 4, "task": 1,
-    "words": 5, "script": 4, "frames": 6,
+    "words": 5, "script": 4, "frames": 6, "table": 2, "request": 2,
 }  # fmt: skip
 """How often each kind is tried, among each other."""
 
@@ -87,6 +87,10 @@ _LINES = (
     "quant types KERNEL --mlir 22",
     "quant reorder randn:f32:4x4 --dst-mask 1 --dst-zp 3 --target a5",
     "quant schemes --format json",
+    "report KERNEL -o r.html --seed 3 --no-timing",
+    "run KERNEL -o r.html --max-seconds 3 --max-memory 300M --max-instructions 900",
+    "cost KERNEL --block-num 5 -o c.html --view chain",
+    "calibrate --from KERNEL --check --target a5",
 )
 _COMMANDS = (
     "step 2|next|tiles|tile %a[0:2, 0:6] hex|t %b codes|tile %x|diff|mem ub 0x0..0x3f|mem gm x 0+32 f32|"
@@ -101,6 +105,22 @@ _COMMANDS = (
     "p [[1, 2], 3][0]|p -%a ** 2 // 3|p %a @ %b|save s.dbg|find %a 0.5|stats %a"
 )
 _SCRIPT = tuple(_COMMANDS.split("|"))
+
+
+_TABLES = (
+    "Device_id,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Block Dim,Input Shapes,"
+    "Input Data Types,Output Shapes,Output Data Types,aiv_time(us),aiv_total_cycles,aiv_vec_time(us)\n"
+    + "".join(
+        f'0,TADD_kernel,TADD,AI_VECTOR_CORE,1.0\t,{4 + n / 9},1,"""{n},64;{n},64""",FLOAT;FLOAT,"""{n},64""",'
+        f"FLOAT,{2 + n / 9},{n * 40 + 1850},{n / 30}\n"
+        for n in (8, 16, 24, 32, 48, 64)
+    ),
+    "pc,cycles,source\n1,3,k.pto:13\n2,5,k.pto:14\n",
+)
+_ASKED = (
+    '{"id": 1, "argv": ["check", "k.pto"], "cwd": "/tmp", "env": {"A": "b"}, "stdin": "x"}\n'
+    '{"cancel": 1}\n{"id": "x", "argv": [], "streams": {"stdin": "utf-8"}}\n',
+)
 
 
 def _array(array: np.ndarray) -> bytes:
@@ -231,6 +251,8 @@ _MAKERS: dict[str, _Make] = {
     "onnx": _bytes(_models),
     "mlir": _changed(_MLIR),
     "task": _changed(_TASKS),
+    "table": _changed(_TABLES),
+    "request": _changed(_ASKED),
     "words": _words,
     "script": _script,
     "frames": _frames,

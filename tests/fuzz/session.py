@@ -20,7 +20,7 @@ from tests.fuzz.minimise import minimised
 from tests.fuzz.mutations import mutated, nudged, thinned
 
 EXECUTED = (0, 1, 4)
-LONG = 2500
+LONG = 1500
 """Characters of a text of which only some lines are kept, so that many are tried."""
 OTHER_FILES = 0.3
 """Share of inputs that are no programs."""
@@ -47,7 +47,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self._texts = [seed.text for seed in self.seeds]
-        self._lengths = [1 / (300 + min(len(seed.text), LONG)) for seed in self.seeds]
+        self._lengths = [1 / (300 + len(seed.text)) for seed in self.seeds]
         self._runs: dict[str, bool] = {}
         self.work = self.out / "work"
         self.work.mkdir(parents=True, exist_ok=True)

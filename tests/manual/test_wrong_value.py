@@ -7,6 +7,7 @@ import shutil
 
 from ptosim.cli.main import main
 from ptosim.debug.dap.start import _EDITOR, _KNOWN
+from ptosim.editors.grammars import FOLDER
 from tests.manual.pages import blocks, texts
 from tests.programs.expected import PROGRAMS
 
@@ -31,9 +32,13 @@ def test_the_cure(tmp_path, capsys):
 
 def test_the_configurations_of_an_editor():
     """Attributes of the launch are known ones; the extension starts the adapter."""
-    launch, extension = map(json.loads, blocks(texts()["editor"], "json"))
+    (launch,) = map(json.loads, blocks(texts()["editor"], "json"))
+    extension = json.loads((FOLDER / "vscode" / "package.json").read_text(encoding="utf-8"))
     (configuration,) = launch["configurations"]
     assert set(configuration) <= _KNOWN | _EDITOR
     (debugger,) = extension["contributes"]["debuggers"]
     assert debugger["type"] == configuration["type"]
-    assert [debugger["runtime"], *debugger["runtimeArgs"]] == ["ptosim", "dap"]
+    known = set(debugger["configurationAttributes"]["launch"]["properties"])
+    assert known <= _KNOWN | _EDITOR | {"program"}
+    adapter = (FOLDER / "vscode" / "extension.js").read_text(encoding="utf-8")
+    assert 'DebugAdapterExecutable(command(), ["dap"])' in adapter

@@ -21,10 +21,11 @@ from tests.mutants.verdicts import told
 
 def tried(model: Model, twice: int) -> Iterator[Mutant]:
     """Yield the mutants of a program, and some with two changes."""
-    yield from mutants(model)
+    every = list(mutants(model))
+    yield from every
     rng = Random(model.name)
-    for _ in range(twice):
-        first = rng.choice(list(mutants(model)))
+    for _ in range(twice if every else 0):
+        first = rng.choice(every)
         second = rng.choice(list(mutants(first.model)) or [first])
         yield Mutant(f"{first.what}; {second.what}", second.model)
 

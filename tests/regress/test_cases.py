@@ -20,6 +20,7 @@ PROGRAMS = sorted(HERE.glob("*.pto"))
 OTHERS = sorted(p for p in HERE.iterdir() if p.suffix in SUFFIXES.values() and p.suffix != ".pto")
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_a_text_that_was_found(path: Path, target: str, tmp_path: Path, monkeypatch) -> None:

@@ -17,7 +17,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", CASES)
 def test_a_change_is_a_race_exactly_if_the_bytes_say_so(model) -> None:
     assert model.verdict() == ("ordered", "")

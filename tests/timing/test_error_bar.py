@@ -8,7 +8,7 @@ from math import hypot
 import pytest
 
 import ptosim
-from ptosim.ground.isa.costs import COST_CONFIDENCES, accuracy, cost_table, error_of, spreads
+from ptosim.ground.isa.costs import COST_CONFIDENCES, accuracy, cost_table, left_out, spreads
 from ptosim.timing.report.error_bar import CONFIDENCE, LEFT_OUT, RANGE, launch_range
 
 
@@ -37,10 +37,10 @@ def test_parts_are_the_critical_path_and_add_up_as_independent_classes(name):
 
 def test_a_class_with_points_has_the_spread_of_those_left_out():
     parts = {p.name: p for p in report("basics/vadd").error_bar.parts}
-    known = error_of("a2a3", "binary")
+    known = left_out("a2a3", "binary")
     assert known is not None
     assert parts["binary"].basis == LEFT_OUT
-    assert parts["binary"].spread == known.spread
+    assert parts["binary"].spread == known.nine_of_ten
     assert parts["load"].basis == CONFIDENCE
     assert parts["load"].spread == spreads()[parts["load"].confidence]
 

@@ -10,7 +10,8 @@ from ptosim.ground.isa.costs import CONFIDENCES, accuracy, cost_entries, cost_ta
 from ptosim.ground.isa.rows import isa
 from ptosim.timing.laws.estimate import estimate
 from ptosim.views.manual import pages
-from tests.accuracy import cross, kernels, statistics
+from tests.accuracy import cross, fit_rows, kernels, statistics
+from tests.accuracy import pages as accuracy_pages
 from tests.accuracy.monotone import TILE_CLASSES, falling
 from tests.accuracy.points import make, tile
 from tests.accuracy.tquant import SHAPES, int8, markdown
@@ -18,8 +19,8 @@ from tests.accuracy.tquant import SHAPES, int8, markdown
 pytestmark = pytest.mark.slow
 
 BARS = {  # mean, median, worst
-    "a2a3": (0.03, 0.015, 0.15),
-    "a5": (0.025, 0.012, 0.25),
+    "a2a3": (0.005, 0.001, 0.03),
+    "a5": (0.007, 0.004, 0.15),  # the worst is one point of reciprocals; the next is 6.5 %
 }
 
 
@@ -34,7 +35,7 @@ def test_single_operations_against_the_profile(target):
 
 
 def test_narrow_conversions_against_the_profile():
-    assert statistics.errors("narrow", statistics.narrow("a5")).mean <= 0.03
+    assert statistics.errors("narrow", statistics.narrow("a5")).mean <= 0.01
 
 
 def test_families_that_the_fit_did_not_see():
@@ -42,10 +43,10 @@ def test_families_that_the_fit_did_not_see():
     from 8 and 4 bits of A5, each out of the fit; `python -m tests.accuracy` does all of A5."""
     found = cross.families_left_out("a2a3")
     together = cross.pooled("a2a3", found)
-    assert together.mean <= 0.03
-    assert together.median <= 0.015
-    assert together.worst <= 0.15
-    assert sum(isinstance(e, str) for e in found.values()) <= 2
+    assert together.mean <= 0.01
+    assert together.median <= 0.005
+    assert together.worst <= 0.08
+    assert not any(isinstance(e, str) for e in found.values())
     for family in statistics.families("a5"):
         if "TCVT" in family and any(w in family for w in statistics.NARROW):
             alone = cross.without("a5", family)
@@ -113,11 +114,11 @@ def test_what_is_shipped_is_what_is_measured(whole_kernels):
 
 
 def test_few_numbers_are_fitted():
-    """At most ten fitted numbers for the laws of a kind (instructions, conversions, reductions,
+    """At most a dozen fitted numbers for the laws of a kind (instructions, conversions, reductions,
     transfers, ...), and about sixty for both targets, those of transfers and launches among them."""
     keys = {target: cross.fitted_keys(cost_table(target)) for target in BARS}
     for found in keys.values():
-        assert max(Counter(key.split(".")[0] for key in found).values()) <= 10
+        assert max(Counter(key.split(".")[0] for key in found).values()) <= 12
     assert sum(map(len, keys.values())) <= 62
 
 
@@ -185,3 +186,18 @@ def test_tquant_is_derived_and_cheaper_on_a5():
 
 def test_the_stage_table_of_the_manual_is_the_tools():
     assert markdown() in pages()["cost"], "paste the output of `python -m tests.accuracy --tquant`"
+
+
+def test_the_pages_have_the_tables_of_the_same_run():
+    """`python -m tests.accuracy --write` makes them."""
+    assert accuracy_pages.operations() in pages()["accuracy"]
+    assert accuracy_pages.kernels() in pages()["accuracy"]
+    assert accuracy_pages.operations() in (accuracy_pages.ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_fitted_table_of_a2a3():
+    """Every eighth row count: within 2 % on average, seen by the fit or not."""
+    seen = fit_rows.scores(range(8, 129, 8))[0]
+    assert seen.mean <= 0.02
+    apart = cross.pooled("", cross.families_left_out("a2a3", on_line=True))
+    assert apart.mean <= 0.02

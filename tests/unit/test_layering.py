@@ -36,6 +36,9 @@ ORDER = (
     "debug",
     "api",
     "interop",
+    "lsp",
+    "editors",
+    "serve",
     "cli",
     "__main__",
 )

@@ -267,6 +267,13 @@ def _pipe_of(thread: str) -> str | None:
     return next((_THREADS[w] for w in words if w in _THREADS), None)
 
 
+def _busy(event: Mapping[str, Any], mhz: float) -> float:
+    """The cycles of a slice: our own traces say them, whatever their unit of time is."""
+    args = event.get("args")
+    said = args.get("busy") if isinstance(args, dict) else None
+    return said if isinstance(said, int) and _is_number(said) else event["dur"] * mhz
+
+
 def _slice(file: str, event: Mapping[str, Any], pipe: str, core: str, mhz: float) -> Reading:
     name = str(event.get("name", ""))
     match = _SLICE.match(name)
@@ -276,7 +283,7 @@ def _slice(file: str, event: Mapping[str, Any], pipe: str, core: str, mhz: float
     kind = "aic" if "AIC" in core.upper() else "aiv" if "AIV" in core.upper() else ""
     return Reading(
         file, f"slice at {event.get('ts')} us of {core or event.get('pid')}", TRACE,
-        name, match[1] if match else name, {(kind, pipe): event["dur"] * mhz},
+        name, match[1] if match else name, {(kind, pipe): _busy(event, mhz)},
         inputs=(shape,) if shape else (), input_types=(match[3],) if match and match[3] else (),
         block=core, line=line if isinstance(line, int) else None,
     )  # fmt: skip

@@ -10,7 +10,7 @@ batch UB, what is remembered of accesses, their log, and the slots are as after 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.vector import PAGE_BITS, VectorWindow
 from ptosim.semantics.micro.context import LaneWise, WholeAccess, as_rows
+from ptosim.semantics.scalar.many import LARGEST, OF_MANY, is_small
 
 FEWEST = 8
 """Rounds that are worth a batch."""
@@ -30,32 +31,9 @@ ATTEMPTS = 3
 """Batches of a loop that may fail before it is left alone."""
 MOST = 1024
 """Rounds of one batch, whose registers stay in cache."""
-_LARGEST = 1 << 31
-"""Numbers up to here add and multiply without leaving 64 bits."""
-
 MAX_PLANS = 256
 """Plans of a loop that are kept."""
 _NONE: Any = object()
-
-Numbers = Any  # an int, or an array of the values of all rounds
-
-
-def _divided(function: np.ufunc) -> Callable[[Numbers, Numbers], Numbers | None]:
-    """Of numbers without a sign only; others, and a division by zero, are not computed here."""
-
-    def divide(a: Numbers, b: Numbers) -> Numbers | None:
-        return function(a, b) if np.min(a) >= 0 and np.min(b) > 0 else None
-
-    return divide
-
-
-_INTEGERS: dict[str, Callable[..., Numbers | None]] = {
-    "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
-    "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
-    "arith.divui": _divided(np.floor_divide), "arith.remui": _divided(np.remainder),
-    "arith.divsi": _divided(np.floor_divide), "arith.remsi": _divided(np.remainder),
-    "arith.index_cast": np.positive,
-}  # fmt: skip
 
 
 class _Accesses:
@@ -146,7 +124,7 @@ class Batch:
         self.length = len(body) + 3  # with the test, the advance, and the way back
         self.scalars = 3 + sum(inst.kind is Kind.SCALAR for inst in body)
         self._arithmetic = [
-            (_INTEGERS[inst.operation.name], *_form(inst)[2:])
+            (OF_MANY[inst.operation.name], *_form(inst)[2:])
             for inst in body
             if inst.kind is Kind.SCALAR
         ]
@@ -187,7 +165,7 @@ class Batch:
         """Compute where every load and store is, for as many rounds as each has one distance; None
         if a number is too large, a place outside UB, or a round in the way of another one."""
         start, step, rounds = trip
-        if max(abs(start), abs(start + rounds * step)) >= _LARGEST:
+        if max(abs(start), abs(start + rounds * step)) >= LARGEST:
             return None
         numbers = list(slots)
         numbers[self.variable] = np.arange(start, start + rounds * step, step)
@@ -213,10 +191,10 @@ class Batch:
         """Compute what the scalar unit does, for all rounds; False if a number is too large."""
         for function, sources, result in self._arithmetic:
             given = [numbers[s] for s in sources]
-            if not all(map(_is_small, given)):
+            if not all(map(is_small, given)):
                 return False
             found = function(*given)
-            if found is None or not _is_small(found):
+            if found is None or not is_small(found):
                 return False
             numbers[result] = found
         return True
@@ -278,12 +256,6 @@ class _Rows:
 
     def __init__(self, slots: list[Any]) -> None:
         self.slots = slots
-
-
-def _is_small(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.dtype == np.int64 and int(np.abs(value).max()) < _LARGEST
-    return type(value) in (int, np.int64) and abs(value) < _LARGEST
 
 
 def _is_independent(accesses: tuple[_Accesses, ...]) -> bool:
@@ -369,7 +341,7 @@ def _is_known(inst: Inst) -> bool:
         return as_rows(inst.run) is not None
     form = form_of(inst.run)
     is_call = inst.kind is Kind.SCALAR and form is not None and form[0] == "call"
-    return is_call and inst.operation.name in _INTEGERS and _is_wide(inst.operation)
+    return is_call and inst.operation.name in OF_MANY and _is_wide(inst.operation)
 
 
 def _is_wide(op: Operation) -> bool:

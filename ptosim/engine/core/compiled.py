@@ -28,6 +28,8 @@ HOT = 100
 """Rounds of a loop before it is compiled, which takes about as long."""
 MOST = 800
 """Instructions in one function; what comes after is left to the engine."""
+DEEPEST = 15
+"""Loops in one another in a function; Python takes twenty."""
 
 Loop = Callable[[list[Any], int, int, bool], tuple[int, int, int, bool]]
 """From slots, the number of instructions that may be executed, the scalar ones that no issue has
@@ -319,6 +321,9 @@ class _Writer:
             else:
                 self._leave(indent + 1, leaves, after)
             return body
+        if len(heads) >= DEEPEST:
+            self._leave(indent, path, inst.pc)
+            return None
         self._settle(indent, path)
         self._batch(inst.pc, indent)
         self._line(indent, "while True:")

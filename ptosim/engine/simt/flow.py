@@ -71,6 +71,10 @@ class Flow:
 
         def run(frame: Frame) -> None:
             holds, mask = frame.values[condition], frame.mask
+            again = frame.parted.get(op)
+            if again is not None and again[0] is holds and again[1].present is mask:
+                _apart(frame, again[1], then, other, results)
+                return
             if is_uniform(holds):
                 whole = bool(holds[0])
             else:
@@ -78,7 +82,9 @@ class Flow:
                 count = np.count_nonzero(taken)
                 total = frame.threads if mask is None else np.count_nonzero(mask)
                 if count and count != total:
-                    _apart(frame, op, taken, then, other, results)
+                    parted = Divergence(op, frame.one_mask(taken), mask)
+                    frame.parted[op] = holds, parted
+                    _apart(frame, parted, then, other, results)
                     return
                 whole = bool(count)
             if whole:
@@ -199,15 +205,12 @@ class Flow:
         return run
 
 
-def _apart(
-    frame: Frame, op: Operation, taken: Lanes, then: Ways, other: Ways, results: list[int]
-) -> None:
+def _apart(frame: Frame, parted: Divergence, then: Ways, other: Ways, results: list[int]) -> None:
     """Execute both ways, each with the threads that take it."""
-    mask = frame.mask
-    taken = frame.one_mask(taken)
-    frame.divergences.append(Divergence(op, taken, mask))
+    taken, mask = parted.taken, parted.present
+    frame.divergences.append(parted)
     if frame.recorder is not None:
-        frame.recorder.parted(frame, op, taken)
+        frame.recorder.parted(frame, parted.op, taken)
     frame.mask = taken
     then.run(frame)
     one = [frame.values[s] for s in then.values]
@@ -217,7 +220,8 @@ def _apart(
     two = [frame.values[s] for s in other.values]
     frame.mask = mask
     frame.divergences.pop()
-    _put(frame, results, [merged(taken, a, b) for a, b in zip(one, two, strict=False)])
+    if results:
+        _put(frame, results, [merged(taken, a, b) for a, b in zip(one, two, strict=False)])
 
 
 def _count_apart(

@@ -3,7 +3,8 @@ become. Nothing here executes those instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from ptosim.expand.logical.physical import Control, Instruction, Node, Register, instructions
 from ptosim.expand.logical.pressure import Pressure, pressure
@@ -13,6 +14,17 @@ from ptosim.ground.source import Source
 from ptosim.timing.laws.shapes import Registers, VectorStep
 
 Times = Callable[[Operation], int]
+
+
+class Entry(NamedTuple):
+    """How often a loop is entered, and whether it counts elements: then it goes through a run of
+    memory (rows are counted one by one)."""
+
+    rows: int = 1
+    run: bool = False
+
+
+ONCE = Entry()
 
 
 class LogicalRegion:
@@ -27,8 +39,9 @@ class LogicalRegion:
         self.steps: list[VectorStep] = []
         self.counted: list[Operation | None] = []
         self._makers: dict[Register, int] = {}
-        self._loops = 0
-        self._read(scope.nodes, -1)
+        self._around: list[Operation | None] = []  # the innermost loop of each step
+        self._loops: list[Operation] = []
+        self._read(scope.nodes, ())
         self._spill()
 
     @property
@@ -45,21 +58,25 @@ class LogicalRegion:
         """True if every operation has instructions of its own."""
         return not self.scope.estimated
 
-    def work(self, times: Times) -> tuple[VectorStep, ...]:
-        """Return the steps with their executions; constants are made once."""
+    def work(self, times: Times, rows: Mapping[Operation, Entry]) -> tuple[VectorStep, ...]:
+        """Return the steps with their executions, and how often their loops are entered; constants
+        are made once."""
         return tuple(
-            step._replace(times=1 if op is None else times(op))
-            for step, op in zip(self.steps, self.counted, strict=True)
+            step._replace(
+                times=1 if op is None else times(op),
+                **(ONCE if around is None else rows.get(around, ONCE))._asdict(),
+            )
+            for step, op, around in zip(self.steps, self.counted, self._around, strict=True)
         )
 
-    def _read(self, nodes: list[Node], loop: int) -> None:
+    def _read(self, nodes: list[Node], loops: tuple[int, ...]) -> None:
         for node in nodes:
             if isinstance(node, Instruction):
-                self._line(node, loop)
+                self._line(node, loops)
             else:
-                self._control(node, loop)
+                self._control(node, loops)
 
-    def _line(self, line: Instruction, loop: int) -> None:
+    def _line(self, line: Instruction, loops: tuple[int, ...]) -> None:
         if not line.name or line.name in VIEWS or line.name == "addptr":
             for made in line.results:
                 if made.alias is not None and made.whole in self._makers:
@@ -68,20 +85,24 @@ class LogicalRegion:
         op = line.op
         where = self.source.line_column(op.start)[0] if op is not None else 0
         sources = {self._makers[r.whole] for r in line.uses if r.whole in self._makers}
+        here = () if line.hoisted else loops
         step = VectorStep(
-            line.name, line.bits, 0, tuple(sorted(sources)), where, -1 if line.hoisted else loop,
+            line.name, line.bits, 0, tuple(sorted(sources)), where, here[-1] if here else -1,
             integer=line.integer, of=op.name.removeprefix("pto.") if op is not None else "",
+            outer=here[0] if here else -1,
         )  # fmt: skip
+        self._around.append(self._loops[here[-1]] if here else None)
         self._makers.update(dict.fromkeys((r.whole for r in line.results), len(self.steps)))
         self.steps.append(step)
         self.counted.append(None if line.hoisted else line.site or op)
 
-    def _control(self, node: Control, loop: int) -> None:
+    def _control(self, node: Control, loops: tuple[int, ...]) -> None:
         if node.is_loop:
-            loop, self._loops = self._loops, self._loops + 1
+            loops = (*loops, len(self._loops))
+            self._loops.append(node.op)
         first = len(self.steps)
         for body in node.bodies:
-            self._read(body, loop)
+            self._read(body, loops)
         if node.is_loop and node.yields:
             self._carry(node, first)
         for given in node.yields[-1:]:
@@ -119,4 +140,5 @@ class LogicalRegion:
     def _add(self, name: str, op: Operation | None) -> None:
         where = self.source.line_column(op.start)[0] if op is not None else 0
         self.steps.append(VectorStep(name, 32, 0, (), where, -1, of="spill"))
+        self._around.append(None)
         self.counted.append(op)

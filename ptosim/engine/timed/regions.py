@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
-from ptosim.engine.timed.logical_regions import LogicalRegion
+from ptosim.engine.timed.logical_regions import ONCE, Entry, LogicalRegion
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import VRegType
 from ptosim.ground.source import Source
 from ptosim.machine.unknown import NeedsValue
+from ptosim.timing.laws.casts import cast_class
 from ptosim.timing.laws.shapes import VectorStep, VectorWork
 
 MAX_STEPS = 10_000_000
@@ -53,26 +54,33 @@ class RegionPlan:
         """Return what the region executes on these values. Where control flow depends on vector
         data, every instruction counts once and the result says that it is not exact."""
         if self._bounds is None:
-            return self._made(*_executed(self.program, self.region, slots))
+            counts, exact = _executed(self.program, self.region, slots)
+            return self._made(counts, exact, {})
         values = tuple(slots[s] for trio in self._bounds.values() for s in trio)
         work = self._known.get(values)
         if work is None:
             try:
-                work = self._made(self._counted(slots), True)
+                work = self._made(*self._counted(slots))
             except (TypeError, NeedsValue):
-                work = self._made(Counter(i.pc for i in self.insts), False)
+                work = self._made(Counter(i.pc for i in self.insts), False, {})
             self._known[values] = work
         return work
 
-    def _made(self, counts: Counter[int], exact: bool) -> VectorWork:
+    def _made(self, counts: Counter[int], exact: bool, rows: dict[Operation, Entry]) -> VectorWork:
+        """The work of so many executions of each instruction; `rows` says how often each loop is
+        entered, where that is known."""
         if self.logical is not None:
-            steps = self.logical.work(self._times_of(counts))
+            steps = self.logical.work(self._times_of(counts), rows)
             return VectorWork(steps, exact and self.logical.is_exact, self.logical.registers)
         steps = tuple(
-            step._replace(times=counts[inst.pc])
+            step._replace(times=counts[inst.pc], **self._entry(inst, rows)._asdict())
             for inst, step in zip(self.insts, self._steps, strict=True)
         )
         return VectorWork(steps, exact)
+
+    def _entry(self, inst: Inst, rows: dict[Operation, Entry]) -> Entry:
+        around = self._loops.get(inst.operation, ())
+        return rows.get(around[-1], ONCE) if around else ONCE
 
     def _times_of(self, counts: Counter[int]) -> Callable[[Operation], int]:
         """Return how often an operation is executed, from the counts of instructions."""
@@ -92,17 +100,20 @@ class RegionPlan:
 
         return times
 
-    def _counted(self, slots: list[Any]) -> Counter[int]:
-        """Executions from the trips of the loops around each instruction."""
+    def _counted(self, slots: list[Any]) -> tuple[Counter[int], bool, dict[Operation, Entry]]:
+        """Executions from the trips of the loops around each instruction, and how often each loop
+        is entered."""
         assert self._bounds is not None
         trips = {loop: _trips(*(slots[s] for s in b)) for loop, b in self._bounds.items()}
         counts: Counter[int] = Counter()
+        rows: dict[Operation, Entry] = {}
         for inst in self.insts:
             times = 1
             for loop in self._loops.get(inst.operation, ()):  # none of a function that it calls
+                rows[loop] = Entry(times, slots[self._bounds[loop][-1]] > 1)
                 times *= trips[loop]
             counts[inst.pc] = times
-        return counts
+        return counts, True, rows
 
 
 def _trips(lower: int, upper: int, step: int) -> int:
@@ -177,11 +188,16 @@ def _steps_of(
         op = inst.op
         assert op is not None
         around = loops.get(op, ())
+        outer = numbers.setdefault(around[0], len(numbers)) if around else -1
         loop = numbers.setdefault(around[-1], len(numbers)) if around else -1
         sources = tuple(sorted({makers[v] for v in op.operand_values() if v in makers}))
         name = op.name.removeprefix("pto.")
         line, _ = source.line_column(op.start)
-        steps.append(VectorStep(name, _bits(op), 0, sources, line, loop, integer=_of_integers(op)))
+        step = VectorStep(
+            name, _bits(op), 0, sources, line, loop, integer=_of_integers(op), outer=outer,
+            cast=_cast(op) if name == "vcvt" else "",
+        )  # fmt: skip
+        steps.append(step)
         makers.update(dict.fromkeys(op.results, number))
     carried = _carried(loops, makers)
     ops = [inst.op for inst in insts if inst.op is not None]
@@ -207,6 +223,13 @@ def _carried(loops: dict[Any, tuple[Operation, ...]], makers: dict[Any, int]) ->
             if operand.value in makers:
                 found[value] = makers[operand.value]
     return found
+
+
+def _cast(op: Operation) -> str:
+    """The class of a conversion of registers; nothing if there are not one to and one from."""
+    given = [v.type.elem for v in op.operand_values() if isinstance(v.type, VRegType)]
+    made = [v.type.elem for v in op.results if isinstance(v.type, VRegType)]
+    return cast_class(given[0], made[0]) if len(given) == len(made) == 1 else ""
 
 
 def _of_integers(op: Operation) -> bool:

@@ -11,6 +11,7 @@ from ptosim.ground.diagnostics.catalog import Standing, standings
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa.dates import DEFAULT_DATE, holds
 from ptosim.ground.records import dataclass
+from ptosim.ground.shown import Shown
 from ptosim.ground.source import Span
 
 OLD_SPELLINGS = ("PTO0010", "PTO0013")
@@ -55,7 +56,7 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Shown):
     """A finding: stable code, severity, places (the first is the primary one), rule and cure.
 
     Whose verdict it is, the code says."""
@@ -69,6 +70,10 @@ class Diagnostic:
     fixes: tuple[Fix, ...] = ()
     context: Mapping[str, object] = field(default_factory=dict)
     rule: str = ""  # where the rule comes from: a note that text shows only where more is asked for
+
+    def __repr__(self) -> str:
+        place = f" at {self.span}" if self.span is not None else ""
+        return f"<{self.severity.word} {self.code}{place}: {self.message}>"
 
     @property
     def all_notes(self) -> tuple[str, ...]:

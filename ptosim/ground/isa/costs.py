@@ -243,7 +243,19 @@ class Accuracy:
     mean: float
     median: float
     worst: float
-    spread: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Relative errors of a class of operations, each point predicted with figures fitted without
+    its family: the mean, what nine of ten are within, and the worst."""
+
+    target: str
+    class_name: str
+    points: int
+    mean: float
+    nine_of_ten: float
+    worst: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +290,6 @@ def accuracy() -> tuple[tuple[Accuracy, ...], tuple[KernelAccuracy, ...]]:
             r["mean"],
             r["median"],
             r["worst"],
-            r.get("spread"),
         )
         for r in content["operations"]
     )
@@ -290,6 +301,15 @@ def accuracy() -> tuple[tuple[Accuracy, ...], tuple[KernelAccuracy, ...]]:
 def spreads() -> Mapping[str, float]:
     """Return how far off figures of a confidence may be, relative."""
     return read_toml("costs/spread.toml")["spread"]
+
+
+def left_out(target: str, class_name: str) -> LeftOut | None:
+    """Return the error of a class on points that the fit did not see; None if there are none."""
+    for row in read_toml("costs/accuracy.toml").get("left_out", ()):
+        if (row["target"], row["class"]) == (target, class_name):
+            figures = (row["mean"], row["nine_of_ten"], row["worst"])
+            return LeftOut(target, class_name, row["points"], *figures)
+    return None
 
 
 def least_points() -> int:

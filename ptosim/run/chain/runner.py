@@ -14,6 +14,7 @@ from ptosim.ground.errors import DescriptionError, Trap, UsageError
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass
+from ptosim.ground.shown import Shown
 from ptosim.run.chain.chain import Bound, Chain
 from ptosim.run.chain.ledger import BufferUse, Ledger
 from ptosim.run.compare import Comparison, Tolerance, compare
@@ -53,7 +54,7 @@ class StageResult:
 
 
 @dataclass(slots=True)
-class ChainResult:
+class ChainResult(Shown):
     """What a chain left on one target: its buffers, stage by stage what they cost, comparisons,
     findings, and who used which buffer."""
 
@@ -65,6 +66,14 @@ class ChainResult:
     findings: list[Diagnostic]
     uses: dict[str, BufferUse] = field(default_factory=dict)
     launch_microseconds: float | None = None
+
+    def __repr__(self) -> str:
+        cycles = f"{self.cycles:,} cycles, " if self.cycles is not None else ""
+        verdict = "as expected" if self.passed else "NOT as expected"
+        return (
+            f"<ChainResult: {self.launches} launches on {self.target}, {cycles}"
+            f"{len(self.buffers)} buffers, {verdict}>"
+        )
 
     @property
     def launches(self) -> int:

@@ -79,6 +79,8 @@ class Frame:
     rounds: int = 0  # of all its loops
     recorder: Any = None  # notes what every thread does, for the debugger
     divergences: list[Divergence] = field(default_factory=list)
+    # Of each branch the condition that threads parted at last, and how: values never change.
+    parted: dict[Operation, tuple[Lanes, Divergence]] = field(default_factory=dict)
     _active: dict[int, tuple[Lanes, Lanes]] = field(default_factory=dict)
     _masks: dict[bytes, Lanes] = field(default_factory=dict)
     _seen: set[Any] = field(default_factory=set)

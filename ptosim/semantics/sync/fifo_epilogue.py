@@ -15,6 +15,7 @@ from ptosim.ground.isa.epilogues import Quant
 from ptosim.machine.fifo import PipeEnd
 from ptosim.machine.tile import Tile
 from ptosim.numerics.fixpipe import Activation, Rules, fixed, word_of_scale
+from ptosim.numerics.formats import lookup
 from ptosim.semantics.base.binding import Binding
 from ptosim.semantics.base.functions import Commit
 from ptosim.semantics.base.strided import tile_array
@@ -39,7 +40,7 @@ def converted(op: Binding, end: PipeEnd, tile: Tile) -> Convert:
             return fixed(values, target, None, activation)
         words = registers.get(f"pipe {end.number} {quant.scale}")
         if words is None:  # a run without values; the assembler asks for a factor before a push
-            return fixed(values, target, None, activation)
+            return np.zeros(values.shape, lookup(target).dtype)
         signed = target == "i8"
         given = np.asarray(words, np.uint64)[: values.shape[1]]
         if signed:

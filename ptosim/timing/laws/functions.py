@@ -12,6 +12,7 @@ distance are fitted to its profile).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from ptosim.ground.isa.costs import CostRow, CostTable, lowest_confidence
 from ptosim.ground.records import dataclass
@@ -27,14 +28,14 @@ PAIR = 2
 class Nest:
     """Iterations of the inner loop, and rows; one row where everything is one loop."""
 
-    inner: int
+    inner: float
     rows: int
     strided: bool
 
     @property
     def total(self) -> int:
         """Iterations in all."""
-        return self.inner * self.rows
+        return round(self.inner * self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,11 @@ class Body:
     def busy(self, row: CostRow) -> float:
         """Cycles that an instruction takes a port."""
         return row["busy"] if self.wide else row.get("busy16", row["busy"])
+
+    @property
+    def is_simple(self) -> bool:
+        """True if it has one load, and instructions of one cycle."""
+        return self.loads <= 1 and all(self.busy(row) <= 1 for _, row in self.instructions)
 
 
 def nest_of(tiles: Sequence[TileShape], rows: int, cols: int, lanes: int) -> Nest:
@@ -91,12 +97,13 @@ class Function:
         return self.table[f"function.{name}"][number]
 
     def frame(self, body: Body | None = None) -> float:
-        """Cycles of a function beside its loop: start, first load, last store, drain; one more to
-        dispatch anything but a load, an instruction of one cycle and a store."""
+        """Cycles of a function beside its loop; `body` as in `edges`."""
+        return self.edges(simple=body is not None and body.is_simple)
+
+    def edges(self, *, simple: bool) -> float:
+        """Start, first load, last store, drain; one more to dispatch anything but a load, an
+        instruction of one cycle and a store."""
         early = self.figure("forward")
-        simple = body is not None and body.loads <= 1 and all(
-            body.busy(row) <= 1 for _, row in body.instructions
-        )  # fmt: skip
         dispatch = 0 if simple else self.figure("dispatch")
         return (
             self.figure("start") + dispatch + self.figure("load") - early
@@ -111,20 +118,28 @@ class Function:
     def ports(self, body: Body, count: int) -> float:
         """Cycles by which the two ports delay the last of so many iterations."""
         rows = [row for _, row in body.instructions]
-        if len(rows) == 1 and "latency" in rows[0].values:
-            busy = body.busy(rows[0])
+        alone = len(rows) == 1 and "latency" in rows[0].values
+        # A routine without a latency of its own is several instructions.
+        number = 1 if alone else max(len(rows), 2)
+        return self.port_cycles(sum(map(body.busy, rows)), number, count)
+
+    def port_cycles(self, busy: float, instructions: float, count: float) -> float:
+        """As `ports`, of iterations of so many instructions that are `busy` on ports for so
+        long."""
+        if instructions == 1:
             return busy * ((count - 1) // 2) + (count - 1) % 2
-        each = max(
-            sum(body.busy(row) for row in rows) / 2, self.figure("several", "per_item") * len(rows)
-        )
-        return each * (count - 1)
+        return max(busy / 2, self.figure("several", "per_item") * instructions) * (count - 1)
 
     def accesses(self, body: Body, nest: Nest) -> float:
         """Cycles by which loads and stores delay the last iteration."""
-        inner, loads = nest.inner, body.loads
-        per_load = max(-(-loads // 2), 1)
+        return self.access_cycles(body.loads, body.stores, nest)
+
+    def access_cycles(self, loads: float, stores: float, nest: Nest) -> float:
+        """As `accesses`, of iterations of so many loads and stores."""
+        inner = nest.inner
+        per_load = max(ceil(loads / 2), 1)
+        mixed = max((loads + stores) / 2, per_load)
         if nest.rows == 1:
-            mixed = max((loads + body.stores) / 2, per_load)
             after = max(inner - self.figure("ahead"), 0)
             return (
                 per_load * (inner - 1)
@@ -132,13 +147,20 @@ class Function:
                 + self.figure("loop")
                 + (1 if nest.strided else min(loads, 2))
             )
-        rows = (nest.rows - 1) * self.row_distance(body, inner)
-        return (inner - 1) * per_load + rows + 2 * self.figure("loop")
+        first, further = (inner - 1) * per_load + 2 * self.figure("loop"), nest.rows - 1
+        plain = first + further * max(self.figure("row_gap"), inner + self.figure("row_start"))
+        if loads > 1:  # the accesses of a row overlap those of the one before
+            first = (loads + stores) / 2 * inner - self.figure("strided", "overlap")
+        return max(plain, first + further * self.strided(loads + stores, inner))
 
-    def row_distance(self, body: Body, inner: int) -> float:
+    def strided(self, accesses: float, inner: float) -> float:
+        """Cycles that the accesses of a row take where rows are apart, so many in an iteration."""
+        return self.figure("strided", "per_access") * accesses * inner
+
+    def row_distance(self, body: Body, inner: float) -> float:
         """Cycles from the start of a row to the start of the next."""
-        strided = self.figure("strided", "per_access") * (body.loads + body.stores)
-        return max(self.figure("row_gap"), inner + self.figure("row_start"), strided * inner)
+        least = max(self.figure("row_gap"), inner + self.figure("row_start"))
+        return max(least, self.strided(body.loads + body.stores, inner))
 
     def loop(self, body: Body, nest: Nest) -> float:
         """Cycles that all iterations but the first add."""
@@ -285,8 +307,8 @@ def col_reduce(request: Request) -> Cost:
 
 
 def select(request: Request) -> Cost:
-    """Select by mask: elements of 32 bits go in pairs of repeats; beyond one pair the loops have an
-    entry of their own, and rows do not overlap."""
+    """Select by mask: elements of 32 bits go in pairs of repeats, and a repeat that is left over
+    has a loop of its own; rows of more than a pair do not overlap."""
     tile = request.domain
     if tile.bits != 32:
         return function(request)
@@ -296,13 +318,15 @@ def select(request: Request) -> Cost:
     contiguous = tile.rows <= 1 or all(t.is_contiguous for t in [tile, *data])
     cols, rows = (tile.rows * tile.cols, 1) if contiguous else (tile.cols, tile.rows)
     repeats = max(-(-cols // tile.lanes), 1)
-    if repeats <= PAIR:
-        loop = line["latency"] + line["nested"] * (repeats * rows - 1)
-    else:
-        first = line["latency"] + line["nested"] * (repeats - 1)
-        step = by_row["row"] + line["nested"] * repeats
-        loop = max(first, by_row["floor"]) + (rows - 1) * step
     timing = Function(request.table)
+    first = line["latency"] + line["nested"] * (repeats - 1)
+    step = line["nested"] * repeats
+    if repeats > PAIR:
+        first += by_row["odd"] * (repeats % PAIR)
+        step += by_row["row"]
+    elif repeats == PAIR:
+        step += timing.figure("row_gap")
+    loop = first + (rows - 1) * step
     confidence = lowest_confidence((line.confidence, by_row.confidence))
     stages = [frame_stage(timing), Stage("vsel", loop, repeats * rows, confidence)]
     return request.cost(stages)

@@ -88,7 +88,7 @@ def _phase_stage(request: Request, timing: Function, phase: Phase) -> Stage:
     chain = timing.chain(Body(0, 0, rows[:4], True))  # the longest dependent path, not every one
     cycles = chain + timing.loop(body, nest)
     return Stage(
-        phase.name, cycles, phase.count, "derived", repeats=nest.inner, executes=phase.executes
+        phase.name, cycles, phase.count, "derived", repeats=nest.total, executes=phase.executes
     )
 
 

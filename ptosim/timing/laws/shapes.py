@@ -135,7 +135,10 @@ class VectorStep(NamedTuple):
     """An instruction of a vector region: mnemonic, bits of the widest element, executions, which
     instructions (by position) it takes operands from, its line (1-based), its innermost loop
     (numbered from 0; -1: none), the instructions of the iteration before that it takes operands
-    from, whether it computes integers, and the logical operation that it is of."""
+    from, whether it computes integers, and the logical operation that it is of. `outer` is the
+    outermost loop around it, and `rows` how often its innermost loop is entered, which goes through
+    a `run` of memory if it counts elements. `cast` is the class of a conversion
+    (`casts.cast_class`)."""
 
     name: str
     bits: int
@@ -146,6 +149,10 @@ class VectorStep(NamedTuple):
     carried: tuple[int, ...] = ()
     integer: bool = False
     of: str = ""
+    outer: int = -1
+    rows: int = 1
+    run: bool = False
+    cast: str = ""
 
 
 @dataclass(frozen=True, slots=True)

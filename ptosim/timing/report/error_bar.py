@@ -17,8 +17,8 @@ from ptosim.ground.isa.costs import (
     CostTable,
     KernelAccuracy,
     accuracy,
-    error_of,
     least_points,
+    left_out,
     spreads,
 )
 from ptosim.ground.records import dataclass
@@ -142,9 +142,9 @@ def _of_board(table: CostTable, name: str) -> tuple[float, str] | None:
 
 
 def _of_points(table: CostTable, name: str) -> tuple[float, str] | None:
-    row = error_of(table.target, name)
-    known = row is not None and row.spread is not None and row.points >= least_points()
-    return (row.spread, LEFT_OUT) if row is not None and row.spread and known else None
+    row = left_out(table.target, name)
+    known = row is not None and row.points >= least_points()
+    return (row.nine_of_ten, LEFT_OUT) if row is not None and known else None
 
 
 def _published(report: CostReport) -> tuple[KernelAccuracy, ...]:

@@ -15,6 +15,7 @@ from ptosim.ground.records import dataclass
 from ptosim.timing.laws.instructions import Timed, timed
 from ptosim.timing.laws.region import chains, recurrences
 from ptosim.timing.laws.shapes import Registers, VectorStep, VectorWork
+from ptosim.timing.laws.window import Executed, out_of_order
 from ptosim.timing.pipes.steps import Step
 
 SHOWN_ITERATIONS = 3
@@ -73,6 +74,7 @@ class RegionUse:
     blocks: list[Block]
     registers: Registers | None = None
     operations: list[LogicalUse] = field(default_factory=list)
+    window: Executed | None = None  # the same out of order
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def region_uses(executed: Iterable[tuple[Step, int, int]], table: CostTable) -> 
             blocks_of(work, table),
             work.registers,
             logical_uses(work),
+            out_of_order(work.steps, table),
         )
         for (line, work), (count, cycles) in sorted(found.items(), key=lambda item: item[0][0])
     ]

@@ -10,6 +10,7 @@ from typing import Any
 
 from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
 from ptosim.ground.records import dataclass
+from ptosim.ground.shown import Shown
 from ptosim.timing.chip import Blocks
 from ptosim.timing.laws.cost import Cost, Movement
 from ptosim.timing.pipes.model import TimingModel
@@ -61,7 +62,7 @@ class StageUse:
     confidence: str
 
 
-class CostReport:
+class CostReport(Shown):
     """Cycles of a launch and their parts; everything is computed when it is asked for."""
 
     def __init__(
@@ -84,6 +85,12 @@ class CostReport:
         self.on_values = False  # data decide the path: it was run on those that were given
         self.in_full: dict[int, str] = {}
         """Lines of long loops whose rounds were executed one by one (0: all), and why."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<CostReport: @{self.entry} on {self.label}, {self.cycles:,} cycles, "
+            f"{self.microseconds:,.2f} us, figures at least {self.confidence}>"
+        )
 
     @property
     def target(self) -> str:
@@ -272,11 +279,12 @@ class CostReport:
         """Arithmetic operations executed."""
         return sum(step.cost.work * count for step, count, _ in self.executed)
 
-    def trace(self) -> list[dict[str, Any]]:
-        """Return the run as Chrome trace events."""
+    def trace(self, unit: str = "cycles") -> list[dict[str, Any]]:
+        """Return the run as Chrome trace events, a cycle as a nanosecond; with the unit `us` in
+        microseconds of the target's clock."""
         from ptosim.timing.report.trace import trace_events
 
-        return trace_events(self)
+        return trace_events(self, unit)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data."""

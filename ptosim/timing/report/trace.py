@@ -2,8 +2,11 @@
 
 A process for each core, a track for each pipe, a slice for each operation, a flow arrow from the
 operation that gave an event to the first one after the wait for it, and counters of the bytes
-that are under way, of UB in use, and of the tiles in FIFOs. Times are microseconds at the clock of
-the target.
+that are under way, of UB in use, and of the tiles in FIFOs.
+
+The format counts microseconds, and viewers keep whole nanoseconds: with the unit `cycles` a cycle
+is a nanosecond, so that every operation has its exact length; with `us` times are those of the
+target's clock, where an operation of one cycle lasts less than a nanosecond and vanishes.
 """
 
 from __future__ import annotations
@@ -19,18 +22,26 @@ if TYPE_CHECKING:
     from ptosim.timing.report.totals import CostReport
 
 
-def trace_events(report: CostReport) -> list[dict[str, Any]]:
-    """Return all events, those of a track in the order of time."""
+UNITS = ("cycles", "us")
+"""What times of a trace are: a cycle as a nanosecond, or microseconds of the target's clock."""
+
+
+def trace_events(report: CostReport, unit: str = UNITS[0]) -> list[dict[str, Any]]:
+    """Return all events, those of a track in the order of time. Raises ValueError for a unit that
+    there is not."""
+    if unit not in UNITS:
+        raise ValueError(f"the unit of a trace is one of {', '.join(UNITS)}, not {unit}")
+    per = report.mhz if unit == "us" else 1000.0  # cycles of a microsecond in the trace
     events: list[dict[str, Any]] = []
-    flows = _Flows(report)
+    flows = _Flows(report, per)
     for core in report.model.cores:
         events += _names(core)
-        events += _slices(report, core)
+        events += _slices(core, per)
         for name, unit, levels_ in levels(core):
-            events += _counter(report, core.index, name, unit, levels_)
+            events += _counter(per, core.index, name, unit, levels_)
         events += flows.of(core)
     for pid, name, found in fifo_levels(report.model.cores):
-        events += _counter(report, pid, name, "tiles", found)
+        events += _counter(per, pid, name, "tiles", found)
     return events
 
 
@@ -48,10 +59,9 @@ def _meta(name: str, pid: int, tid: int, args: dict[str, Any]) -> dict[str, Any]
     return {"ph": "M", "name": name, "pid": pid, "tid": tid, "args": args}
 
 
-def _slices(report: CostReport, core: CoreTimer) -> list[dict[str, Any]]:
+def _slices(core: CoreTimer, per: float) -> list[dict[str, Any]]:
     """A slice ends where its pipe takes the next operation, so slices of a track never overlap; the
     result may come later, which `latency` in the arguments says."""
-    mhz = report.mhz
     events = []
     columns = zip(core.steps, core.starts, core.ends, core.dones, strict=True)
     for step, start, end, done in columns:
@@ -61,6 +71,7 @@ def _slices(report: CostReport, core: CoreTimer) -> list[dict[str, Any]]:
             "source": site.text,
             "cycles": step.cost.cycles,
             "start_cycle": start,
+            "busy": end - start,
             "latency": done - end,
             "confidence": step.cost.confidence,
         }
@@ -68,19 +79,19 @@ def _slices(report: CostReport, core: CoreTimer) -> list[dict[str, Any]]:
             args["loop"] = site.loop.label
         event = {
             "ph": "X", "name": site.mnemonic, "cat": step.cost.class_name, "pid": core.index,
-            "tid": step.pipe, "ts": start / mhz, "dur": (end - start) / mhz, "args": args,
+            "tid": step.pipe, "ts": start / per, "dur": (end - start) / per, "args": args,
         }  # fmt: skip
         events.append(event)
     return events
 
 
 def _counter(
-    report: CostReport, pid: int, name: str, unit: str, levels: list[tuple[int, int]]
+    per: float, pid: int, name: str, unit: str, levels: list[tuple[int, int]]
 ) -> list[dict[str, Any]]:
     return [
         {
             "ph": "C", "name": name, "pid": pid, "tid": 0,
-            "ts": cycle / report.mhz, "args": {unit: level},
+            "ts": cycle / per, "args": {unit: level},
         }
         for cycle, level in levels
     ]  # fmt: skip
@@ -89,9 +100,9 @@ def _counter(
 class _Flows:
     """Arrows from whoever gave an event to the next operation of the pipe that waited."""
 
-    def __init__(self, report: CostReport) -> None:
+    def __init__(self, report: CostReport, per: float) -> None:
         self.cores = report.model.cores
-        self.mhz = report.mhz
+        self.per = per
         self._count = 0
 
     def of(self, core: CoreTimer) -> list[dict[str, Any]]:
@@ -104,11 +115,11 @@ class _Flows:
             start, end = source.start(record), core.starts[waiter]
             events.append(
                 {**common, "ph": "s", "pid": giver, "tid": source.step(record).pipe,
-                 "ts": start / self.mhz}
+                 "ts": start / self.per}
             )  # fmt: skip
             events.append(
                 {**common, "ph": "f", "bp": "e", "pid": core.index,
-                 "tid": core.steps[waiter].pipe, "ts": end / self.mhz}
+                 "tid": core.steps[waiter].pipe, "ts": end / self.per}
             )  # fmt: skip
         return events
 

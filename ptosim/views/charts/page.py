@@ -14,7 +14,7 @@ LONG = 16
 """Rows of a table above which it is scrolled by itself on a screen; on paper it is whole."""
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _asset(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
@@ -27,9 +27,18 @@ def page(title: str, parts: Iterable[str], *, head: str = "", scripts: bool = Fa
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_asset('style.css')}</style></head>\n<body><main>"
+        f"<title>{escape(title)}</title><style>{_asset('palette.css')}{_asset('style.css')}</style></head>\n<body><main>"
         f"<h1>{escape(title)}</h1>{told}\n{''.join(parts)}</main>{script}</body></html>\n"
     )
+
+
+def fragment(*parts: str) -> str:
+    """Return parts for the page of somebody else, a notebook: their style is that of a page and
+    reaches nothing around them."""
+    palette = _asset("palette.css").replace(":root", ".ptosim")
+    own = ".ptosim { background: var(--paper); color: var(--ink); padding: .5rem; }"
+    style = f"<style>{palette}{own} .ptosim {{ {_asset('style.css')} }}</style>"
+    return f'{style}<div class="ptosim">{"".join(parts)}</div>'
 
 
 def section(title: str, *parts: str) -> str:

@@ -164,6 +164,27 @@ def test_loops_are_compiled_after_some_rounds(after, monkeypatch):
     assert len(made) == len(set(made)) == 2  # the inner one, and the outer one
 
 
+def test_loops_in_one_another_as_deep_as_may_be(after):
+    depth = 30
+    heads = "".join(f"scf.for %i{n} = %c0 to %c{1 + (n == 29)} step %c1 {{\n" for n in range(depth))
+    text = (
+        'module attributes {pto.target_arch = "a5"} {\nfunc.func @k(%x: !pto.ptr<f32>) {\n'
+        "%c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n"
+        "%c2 = arith.constant 2 : index\n%c64 = arith.constant 64 : index\n"
+        "scf.for %i = %c0 to %c64 step %c1 {\n"
+        + heads
+        + "%y = arith.addi %i, %c1 : index\n"
+        + "}\n" * (depth + 1)
+        + "return\n}\n}\n"
+    )
+    program = ptosim.load(text)
+    counts = set()
+    for rounds in (NEVER, 1, 4):
+        after(rounds)
+        counts.add(program.run({"x": np.zeros(1, np.float32)}).executed)
+    assert len(counts) == 1
+
+
 def test_an_observer_switches_it_off(after):
     class Watcher:
         seen = 0

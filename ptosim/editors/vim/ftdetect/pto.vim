@@ -1,0 +1,1 @@
+autocmd BufRead,BufNewFile *.pto,*.pto.j2 setfiletype pto

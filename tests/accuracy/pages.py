@@ -1,0 +1,69 @@
+"""The tables of accuracy in the manual and the README, from `isa/costs/accuracy.toml`, which the same
+run of `python -m tests.accuracy --write` keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ptosim.ground.isa.costs import Accuracy, accuracy
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("ptosim/manual/accuracy.md", "README.md")
+
+_ROWS = (  # what, target, the class of points that the fit saw, that of those left out
+    ("A2/A3, profiled", "a2a3", "all", "left out"),
+    ("A2/A3, fitted table of pto-isa", "a2a3", "fitted table", "fitted table, left out"),
+    ("A5, profiled", "a5", "all", "left out"),
+)
+
+
+def operations() -> str:
+    """Return the table of single operations in Markdown."""
+    by_name = {(r.target, r.class_name): r for r in accuracy()[0]}
+    lines = [
+        "| single operations | points | mean | median | worst | family left out: mean | worst |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for what, target, seen, unseen in _ROWS:
+        lines.append(_line(what, by_name[target, seen], by_name[target, unseen]))
+    return "\n".join(lines)
+
+
+def _line(what: str, seen: Accuracy, unseen: Accuracy) -> str:
+    figures = (seen.mean, seen.median, seen.worst, unseen.mean, unseen.worst)
+    return f"| {what} | {seen.points:,} | {' | '.join(f'{100 * f:.1f} %' for f in figures)} |"
+
+
+def kernels() -> str:
+    """Return the table of whole kernels in Markdown."""
+    lines = [
+        "| whole kernels, with the launch | published us | predicted us | error | family left out |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {k.name} | {k.published:,.1f} | {k.predicted:,.1f} | {100 * k.error:+.1f} % "
+        f"| {100 * (k.apart / k.published - 1):+.1f} % |"
+        for k in accuracy()[1]
+    ]
+    return "\n".join(lines)
+
+
+TABLES = (operations, kernels)
+
+
+def write() -> None:
+    """Put the tables in the place of those with the same first column."""
+    for page in PAGES:
+        path = ROOT / page
+        text = path.read_text(encoding="utf-8")
+        for make in TABLES:
+            text = _replaced(text, make())
+        path.write_text(text, encoding="utf-8")
+
+
+def _replaced(text: str, table: str) -> str:
+    start = text.find(table.split("|", 2)[1].join(("|", "|")))
+    if start < 0:
+        return text
+    end = text.find("\n\n", start)
+    return text[:start] + table + text[end if end >= 0 else len(text) :]

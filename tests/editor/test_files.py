@@ -1,0 +1,155 @@
+"""The files for editors: made from the rows, read by the editors' own machinery where it is installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ptosim.editors import grammars
+from ptosim.ground.isa.rows import isa
+
+EXTENSION = grammars.FOLDER / "vscode"
+PROGRAM = """// A comment
+func.func @k() attributes {pto.entry} {
+  %c0 = arith.constant 0 : index
+  %x = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>
+  pto.tadd ins(%x, %x : f32, f32) outs(%x : f32)
+  pto.tadda "text" #pto.pipe<PIPE_V>
+  return
+}
+"""
+SCOPES = {
+    "// A comment": "comment", "arith.constant": "support.function", "%c0": "variable", "0": "constant.numeric",
+    "pto.alloc_tile": "support.function", "!pto.tile_buf": "storage.type", "16x64xf32": "support.type",
+    "pto.tadd": "support.function", "pto.tadda": "invalid.illegal", "#pto.pipe": "entity.other",
+    "PIPE_V": "constant.language", "@k": "entity.name.function", "return": "keyword",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", list(grammars.files()), ids=lambda p: p.name)
+def test_the_files_are_what_the_rows_make(path):
+    assert path.read_text(encoding="utf-8") == grammars.files()[path], (
+        "python -m ptosim.editors.grammars"
+    )
+
+
+@pytest.mark.parametrize("words", list(SCOPES))
+def test_one_pattern_takes_a_word_whole(words):
+    """By Python's engine: the first pattern that matches at the word takes all of it."""
+    patterns = grammars.textmate()["repository"]
+    start = re.search(rf"(?<![\w%]){re.escape(words)}", PROGRAM).start()
+    for rule in patterns.values():
+        found = (
+            re.compile(rule["match"], re.MULTILINE).match(PROGRAM, start)
+            if "match" in rule
+            else None
+        )
+        if found is not None:
+            name = rule.get("name") or rule["captures"]["1"]["name"]
+            assert name.startswith(SCOPES[words])
+            assert found[0].startswith(words)
+            return
+    pytest.fail(f"nothing takes {words}")
+
+
+def test_every_operation_is_known_to_the_grammar_and_to_vim():
+    known = re.compile(grammars.textmate()["repository"]["operation"]["match"])
+    vim = (grammars.FOLDER / "vim/syntax/pto.vim").read_text().split()
+    for name in isa().names():
+        if "." in name:
+            assert known.fullmatch(name), name
+            assert name in vim
+
+
+def test_the_extension_names_files_that_are_there():
+    package = json.loads((EXTENSION / "package.json").read_text())
+    named = [package["main"], *(g["path"] for g in package["contributes"]["grammars"])]
+    named += [one["configuration"] for one in package["contributes"]["languages"]]
+    assert all((EXTENSION / name).is_file() for name in named)
+    commands = {c["command"] for c in package["contributes"]["commands"]}
+    source = (EXTENSION / "extension.js").read_text()
+    assert all(c.removeprefix("ptosim.") in source for c in commands)
+
+
+@pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
+def test_neovim_colours_a_program_and_shows_a_finding(tmp_path: Path):
+    program = tmp_path / "k.pto"
+    program.write_text(PROGRAM)
+    script = tmp_path / "look.lua"
+    script.write_text(f"""
+vim.cmd("set runtimepath+={grammars.FOLDER / "vim"}")
+vim.cmd("filetype on | syntax on | edit {program}")
+local id = vim.lsp.start_client({{ name = "ptosim", cmd = {{ "{sys.executable}", "-m", "ptosim", "lsp" }} }})
+vim.lsp.buf_attach_client(0, id)
+vim.wait(30000, function() return #vim.diagnostic.get(0) > 0 end, 50)
+for _, d in ipairs(vim.diagnostic.get(0)) do io.stdout:write("finding " .. (d.lnum + 1) .. " " .. d.message .. "\\n") end
+for _, at in ipairs({{ {{ 5, 3 }}, {{ 1, 1 }}, {{ 4, 3 }} }}) do
+  io.stdout:write("colour " .. vim.fn.synIDattr(vim.fn.synID(at[1], at[2], 1), "name") .. "\\n")
+end
+vim.cmd("qall!")
+""")
+    done = subprocess.run(
+        ["nvim", "--headless", "-u", "NONE", "-c", f"luafile {script}"],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
+    told = done.stdout + done.stderr
+    assert "finding 6 unknown operation `pto.tadda`" in told
+    colours = re.findall(r"colour (\w*)", told)
+    assert colours == ["ptoOperation", "ptoComment", "ptoValue"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_the_extension_is_built_and_its_grammar_colours_a_program(tmp_path: Path):
+    """With npm's packages: `vsce` packages it, VS Code's own TextMate engine reads the grammar."""
+    folder = tmp_path / "extension"
+    shutil.copytree(EXTENSION, folder)
+    quiet = ["--silent", "--no-audit", "--no-fund", "--no-package-lock"]
+    wanted = ["vscode-textmate@9", "vscode-oniguruma@2"]
+    installed = subprocess.run(["npm", "install", *quiet], cwd=folder, timeout=240)
+    (tmp_path / "look").mkdir()
+    subprocess.run(["npm", "install", *quiet, *wanted], cwd=tmp_path / "look", timeout=240)
+    if installed.returncode:
+        pytest.skip("the npm registry was not reached")
+    subprocess.run(["npm", "run", "--silent", "package"], cwd=folder, check=True, timeout=120)
+    (packed,) = folder.glob("*.vsix")
+    assert packed.stat().st_size > 50_000
+    (tmp_path / "look/look.js").write_text(_LOOK)
+    (tmp_path / "k.pto").write_text(PROGRAM)
+    grammar = EXTENSION / "syntaxes/pto.tmLanguage.json"
+    done = subprocess.run(
+        ["node", "look.js", grammar, tmp_path / "k.pto"],
+        cwd=tmp_path / "look", capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    scopes = dict(json.loads(done.stdout))
+    for words, scope in SCOPES.items():
+        assert scopes[words].startswith(scope), words
+
+
+_LOOK = """
+const fs = require("fs"), vsctm = require("vscode-textmate"), oniguruma = require("vscode-oniguruma");
+const wasm = fs.readFileSync(require.resolve("vscode-oniguruma/release/onig.wasm")).buffer;
+const onigLib = oniguruma.loadWASM(wasm).then(() => ({
+  createOnigScanner: (s) => new oniguruma.OnigScanner(s), createOnigString: (s) => new oniguruma.OnigString(s),
+}));
+const registry = new vsctm.Registry({
+  onigLib,
+  loadGrammar: async () => vsctm.parseRawGrammar(fs.readFileSync(process.argv[2], "utf8"), process.argv[2]),
+});
+registry.loadGrammar("source.pto").then((grammar) => {
+  let state = vsctm.INITIAL;
+  const found = [];
+  for (const line of fs.readFileSync(process.argv[3], "utf8").split("\\n")) {
+    const result = grammar.tokenizeLine(line, state);
+    state = result.ruleStack;
+    for (const t of result.tokens) found.push([line.slice(t.startIndex, t.endIndex), t.scopes[1] || ""]);
+  }
+  console.log(JSON.stringify(found));
+});
+"""

@@ -1,0 +1,148 @@
+"""`python -m tests.soak [--instructions 10000000]`: long runs, and whether their memory stays flat.
+
+Each program runs in each way twice in a process of its own, for a quarter of the instructions and for
+all of them. What the second takes more, by instruction, is what grows; it is told in bytes, and exit
+code 1 says that something grows by more than `FLAT`. Takes minutes, and is not part of the tests."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.soak.programs import PROGRAMS, arguments, program
+
+FLAT = 0.5
+"""Bytes by instruction: 10^7 of them may take 5 MB more."""
+MOST = 10**15
+
+
+def _run(name: str, rounds: int, **options: Any) -> int:
+    return program(name).run(arguments(name, rounds), max_instructions=MOST, **options).executed
+
+
+def _followed(name: str, rounds: int) -> int:
+    from ptosim.engine.core.observers import Observer
+    from ptosim.run.following import follow
+
+    class Count(Observer):
+        executed = 0
+
+        def on_issue(self, *_: object) -> None:
+            self.executed += 1
+
+    made, count = program(name), Count()
+    follow(made.front, made.profile, made.entry(None), arguments(name, rounds), [count], MOST)
+    return count.executed
+
+
+def _timed(name: str, rounds: int) -> int:
+    program(name).cost(args=arguments(name, rounds), max_instructions=MOST)
+    return _run(name, 1) * rounds  # a run that is extrapolated executes fewer
+
+
+def _stepped(name: str, rounds: int) -> int:
+    session = program(name).debug(arguments(name, rounds))
+    session.continue_()
+    return session.position
+
+
+def _repeated(name: str, rounds: int) -> int:
+    """Many short runs of one program, as a service does."""
+    made, executed = program(name), 0
+    for _ in range(rounds):
+        executed += made.run(arguments(name, 1)).executed
+    return executed
+
+
+class Way(NamedTuple):
+    """A way to execute, and the share of the instructions that it gets: some are slow."""
+
+    run: Callable[[str, int], int]
+    share: float = 1.0
+
+
+WAYS = {
+    "all sanitizers, timed": Way(lambda n, r: _run(n, r)),
+    "values only": Way(lambda n, r: _run(n, r, sanitize="none", timing=False)),
+    "retired": Way(lambda n, r: _run(n, r, commit="retire"), 0.1),
+    "cost": Way(_timed),
+    "followed": Way(_followed, 0.1),
+    "debugged": Way(_stepped, 0.3),
+    "repeated": Way(_repeated, 0.1),
+}
+SHARES = {"tiles": 1.0, "vectors": 1.0, "threads": 0.01, "cores": 0.3}
+"""Of the instructions: a launch of threads is one."""
+
+
+class Measured(NamedTuple):
+    """What one process took."""
+
+    executed: int
+    peak: int  # bytes
+    seconds: float  # of the processor
+
+
+def _measure(name: str, way: str, rounds: int) -> Measured:
+    """In a process of its own: the peak of a process never falls."""
+    command = [sys.executable, "-m", "tests.soak", "--one", name, way, str(rounds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name}, {way}, {rounds} rounds:\n{done.stderr}")
+    return Measured(**json.loads(done.stdout))
+
+
+def _one(name: str, way: str, rounds: int) -> None:
+    executed = WAYS[way].run(name, rounds)
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    print(json.dumps({"executed": executed, "peak": peak, "seconds": time.process_time()}))
+
+
+def _soak(name: str, way: str, instructions: int) -> bool:
+    few = _measure(name, way, 4)
+    each = max(few.executed // 4, 1)
+    rounds = max(int(instructions * SHARES[name] * WAYS[way].share) // each, 8)
+    short, long = _measure(name, way, rounds // 4), _measure(name, way, rounds)
+    grown = (long.peak - short.peak) / max(long.executed - short.executed, 1)
+    micro = 1e6 * (long.seconds - short.seconds) / max(long.executed - short.executed, 1)
+    flat = grown <= FLAT
+    print(
+        f"{name:<9}{way:<24}{long.executed:>12,}{short.peak / 2**20:>9.1f}"
+        f"{long.peak / 2**20:>9.1f}{grown:>10.2f}{micro:>9.2f}  {'flat' if flat else 'GROWS'}",
+        flush=True,
+    )
+    return flat
+
+
+def main() -> int:
+    """Measure, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--instructions", type=int, default=10**7)
+    parser.add_argument("--program", choices=tuple(PROGRAMS))
+    parser.add_argument("--way", choices=tuple(WAYS))
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        name, way, rounds = options.one
+        _one(name, way, int(rounds))
+        return 0
+    print(
+        f"{'program':<9}{'way':<24}{'instructions':>12}{'1/4 MiB':>9}{'all MiB':>9}{'B/instr':>10}"
+        f"{'us/instr':>9}"
+    )
+    flat = [
+        _soak(name, way, options.instructions)
+        for name in ([options.program] if options.program else PROGRAMS)
+        for way in ([options.way] if options.way else WAYS)
+    ]
+    return 0 if all(flat) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

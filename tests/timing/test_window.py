@@ -1,0 +1,111 @@
+"""The vector unit out of order, against the closed form that was measured on the published model: a
+function of one iteration takes 48 cycles and the latency of its instruction; a further iteration what
+its ports, or the seven instructions that a port may have in flight, allow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ptosim
+from ptosim.ground.isa.costs import cost_table
+from ptosim.timing.laws.shapes import VectorStep
+from ptosim.timing.laws.window import out_of_order
+
+PROGRAMS = Path(__file__).parents[2] / "programs"
+TABLE = cost_table("a5")
+LATENCIES = {
+    "vadds": 7, "vmuls": 8, "vmaxs": 6, "vabs": 5, "vexp": 16, "vdiv": 17, "vcmax": 19, "vcadd": 19,
+}  # fmt: skip
+
+
+def function(name: str, times: int, *, loads: int = 1, bits: int = 32) -> list[VectorStep]:
+    """Loads, an instruction on them, a store, in a loop."""
+    steps = [VectorStep("vlds", bits, times, (), 1, 0) for _ in range(loads)]
+    steps.append(VectorStep(name, bits, times, tuple(range(loads)), 1, 0))
+    return [*steps, VectorStep("vsts", bits, times, (loads,), 1, 0)]
+
+
+def cycles(steps: list[VectorStep], **figures: float) -> float:
+    table = TABLE
+    for name, value in figures.items():
+        table = table.changed(f"window.{name.replace('__', '.')}", value)
+    return out_of_order(steps, table).cycles
+
+
+@pytest.mark.parametrize("name", LATENCIES)
+def test_one_iteration(name):
+    assert cycles(function(name, 1)) == 48 + LATENCIES[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "each"),
+    [("vadds", 32, 1), ("vmuls", 16, 1), ("vexp", 32, 2), ("vexp", 16, 4), ("vcadd", 32, 19 / 7)],
+)
+def test_a_further_iteration(name, bits, each):
+    """Divisions and exponentials keep a port for some cycles; a reduction has one port, on which only
+    seven are in flight."""
+    long, short = (cycles(function(name, times, bits=bits)) for times in (2000, 1000))
+    assert (long - short) / 1000 == pytest.approx(each, rel=0.02)
+
+
+def test_two_loads_and_a_store_take_three_accesses_of_two_a_cycle():
+    long, short = (cycles(function("vadd", times, loads=2)) for times in (2000, 1000))
+    assert (long - short) / 1000 == pytest.approx(1.5, rel=0.02)
+
+
+def test_independent_chains_overlap():
+    """Two chains in one body take hardly longer than one: the second need not wait for the first."""
+    chain = [VectorStep("vlds", 32, 1, (), 1, 0)]
+    chain += [VectorStep("vmuls", 32, 1, (number,), 1, 0) for number in range(8)]
+    twice = [*chain, *(s._replace(sources=tuple(n + 9 for n in s.sources)) for s in chain)]
+    assert cycles(twice) - cycles(chain) <= 4
+
+
+def test_few_registers_hold_dispatch_up():
+    steps = function("vexp", 400)
+    assert cycles(steps, registers__count=4) > 1.5 * cycles(steps)
+    found = out_of_order(steps, TABLE.changed("window.registers.count", 4))
+    assert found.delays["physical registers"] > 0
+
+
+def test_a_short_queue_holds_dispatch_up():
+    """Loads behind a full queue come late."""
+    steps = function("vdiv", 400) + function("vadds", 1)
+    assert cycles(steps, queue__depth=2) > cycles(steps)
+
+
+def test_a_memory_barrier_orders_accesses():
+    """A load after the barrier begins when the store before it is complete."""
+    plain = [*function("vadds", 1), *(s._replace(loop=1) for s in function("vadds", 1))]
+    plain[4:] = [s._replace(sources=tuple(n + 3 for n in s.sources)) for s in plain[3:]][1:]
+    fenced = [*plain[:3], VectorStep("mem_bar", 32, 1, (), 1, 0), *(
+        s._replace(sources=tuple(n + 1 for n in s.sources)) for s in plain[3:]
+    )]  # fmt: skip
+    found = out_of_order(fenced, TABLE)
+    store = next(e for e in found.executions if e.number == 2)
+    load = next(e for e in found.executions if e.number == 4)
+    assert load.start >= store.done
+    assert found.cycles > cycles(plain)
+
+
+def test_carried_values_wait_for_the_iteration_before():
+    """A sum: each addition waits for the one before, whatever the ports would allow."""
+    steps = [
+        VectorStep("vlds", 32, 500, (), 1, 0),
+        VectorStep("vadd", 32, 500, (0,), 1, 0, (1,)),
+    ]
+    assert cycles(steps) >= 500 * 4
+
+
+def test_the_switch():
+    """`out-of-order` times regions by the window; the report has both."""
+    program = ptosim.load((PROGRAMS / "micro" / "softmax.pto").read_text())
+    inside = program.cost(what_if={"out-of-order": 1})
+    plain = program.cost(what_if={"out-of-order": 0})
+    assert plain.cycles == program.cost().cycles != inside.cycles
+    for use, other in zip(inside.regions, plain.regions, strict=True):
+        assert use.window is not None
+        assert use.cycles == round(use.window.cycles)
+        assert other.window == use.window

@@ -1,0 +1,86 @@
+"""A real notebook, executed by nbclient in a kernel of its own, and what its cells show."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import ptosim
+
+TOUR = Path(__file__).with_name("tour.ipynb")
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    """The code cells after execution."""
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    import nbformat
+
+    notebook = nbformat.read(TOUR, as_version=4)
+    root = str(Path(ptosim.__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": root, "COLUMNS": "80"}
+    os.environ.setdefault("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
+    client = nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3")
+    client.execute(env=env)
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def html(cell) -> str:
+    return "".join(o["data"].get("text/html", "") for o in cell.outputs if "data" in o)
+
+
+def plain(cell) -> str:
+    return "".join(o.get("text", "") or o["data"].get("text/plain", "") for o in cell.outputs)
+
+
+@pytest.mark.slow
+def test_a_notebook_runs_and_has_its_pictures(cells):
+    extension, arrays, run, equal, program, cost, memory, broken, findings, command = cells
+    assert extension.outputs == arrays.outputs == []
+    assert "<svg" in html(run)
+    assert "Result: " in plain(run)
+    assert plain(equal) == "True"
+    assert "argument" in html(program)
+    assert html(cost).count("<svg") >= 3
+    assert "roofline" in html(cost)
+    assert "safe limit" in html(memory)
+    assert "error[PTO" in html(broken)
+    assert "Traceback" not in json.dumps(broken.outputs)
+    assert "no findings" in html(findings)
+    assert "cycles" in plain(command)
+    assert all("<script>" not in html(cell) for cell in cells)
+
+
+X = "func.func @f(%a: !pto.ptr<f32>) {\n return\n}\n"
+
+
+def test_representations_are_short():
+    program = ptosim.load("programs/basics/vadd.pto", target="a5")
+    result = program.run()
+    found = ptosim.check(X, target="a5", filename="k.pto")
+    for shown in (program, result, result.cost, program.map(), *found):
+        assert len(repr(shown)) < 200
+        assert "\n" not in repr(shown)
+    assert repr(program) == "<Program programs/basics/vadd.pto for a5: @vadd>"
+    assert repr(result).startswith("<Result: 3 outputs (x, y, z), ")
+
+
+def test_everything_has_a_form_in_html():
+    program = ptosim.load("programs/basics/vadd.pto", target="a5")
+    result = program.run()
+    found = ptosim.check("func.func @f() { pto.tmow\n return }", target="a5")
+    chain = ptosim.run_chain("programs/model/mlp.toml", target="a5")
+    for shown in (program, result, result.cost, program.map(), found, found[0], chain):
+        text = shown._repr_html_()
+        assert text.startswith("<style>")
+        assert ":root" not in text, "a notebook's own page keeps its colours"
+    assert "<svg" in result._repr_html_()
+
+
+def test_names_can_be_completed():
+    assert set(ptosim.__all__) <= set(dir(ptosim))
+    assert {"load", "check", "CostReport", "MemoryMap"} <= set(ptosim.__all__)
