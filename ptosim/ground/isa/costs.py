@@ -234,8 +234,7 @@ def lowest_confidence(confidences: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Relative errors of a class of operations (`all`: of all) against profiled points; `spread`
-    is what nine of ten points are within whose family was left out of the fit, None if unknown."""
+    """Relative errors of a class of operations (`all`: of all) against profiled points."""
 
     target: str
     class_name: str
