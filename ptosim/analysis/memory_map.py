@@ -6,7 +6,6 @@ one step); a program that does not fit, or that cannot be followed, is drawn fro
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
@@ -99,10 +98,39 @@ class SpaceMap:
         return found
 
     def overlaps(self) -> list[tuple[Buffer, Buffer, str]]:
-        """Return the pairs that share bytes: `same` (two names of the same bytes), `reuse` (never
-        in use together), `overlap` (in use together)."""
-        pairs = itertools.combinations(self.buffers, 2)
-        return [(one, two, _relation(one, two)) for one, two in pairs if one.meets(two)]
+        """Return the pairs that share bytes: `same` (two names of the same bytes), `overlap` (in
+        use together), and `reuse` (never in use together): of all that use the same bytes one after
+        the other, those that follow each other."""
+        found: list[tuple[int, int, str]] = []
+        for one, others in enumerate(self._sharing()):
+            after = False
+            for two in others:
+                kind = _relation(self.buffers[one], self.buffers[two])
+                if kind != "reuse" or not after:
+                    found.append((min(one, two), max(one, two), kind))
+                after |= kind == "reuse"
+        return [(self.buffers[a], self.buffers[b], kind) for a, b, kind in sorted(set(found))]
+
+    def _sharing(self) -> list[list[int]]:
+        """The buffers that share bytes with each and begin to be used with it or later, up to the
+        first that is used after it; in that order."""
+        order = sorted(range(len(self.buffers)), key=lambda i: _first_use(self.buffers[i]))
+        place = {number: at for at, number in enumerate(order)}
+        active: list[int] = []
+        found: list[list[int]] = [[] for _ in self.buffers]
+        for number in order:
+            buffer, kept = self.buffers[number], []
+            for earlier in active:
+                other = self.buffers[earlier]
+                if buffer.meets(other):
+                    found[earlier].append(number)
+                is_over = _last_use(other) < _first_use(buffer)
+                if not (is_over and _within(other, buffer)):
+                    kept.append(earlier)
+            active = [*kept, number]
+        for others in found:
+            others.sort(key=place.__getitem__)
+        return found
 
     def advice(self) -> list[str]:
         """Return what to shrink, and by how much, for the space to stay below its limits."""
@@ -136,6 +164,18 @@ def _covered(buffers: Iterable[Buffer]) -> int:
         total += max(buffer.end - max(at, buffer.addr), 0)
         at = max(at, buffer.end)
     return total
+
+
+def _first_use(buffer: Buffer) -> int:
+    return min((start for start, _ in buffer.live), default=0)
+
+
+def _last_use(buffer: Buffer) -> int:
+    return max((end for _, end in buffer.live), default=1 << 62)
+
+
+def _within(one: Buffer, two: Buffer) -> bool:
+    return two.addr <= one.addr and one.end <= two.end
 
 
 def _relation(one: Buffer, two: Buffer) -> str:

@@ -50,7 +50,7 @@ def _head(targets: list[str]) -> list[str]:
 
 
 def _cells(c: Candidate, targets: list[str]) -> list[str]:
-    cells = [c.format.name, f"{c.sqnr:.2f}", str(c.bytes), f"{c.bytes / c.error.size / 4:.0%}"]
+    cells = [c.format.name, f"{c.sqnr:.2f}", str(c.bytes), f"{c.bytes / c.size / 4:.0%}"]
     for target in targets:
         buffer, cycles = c.buffer[target], c.cycles[target]
         share = "-" if buffer is None else f"{buffer / _KIB:.0f} K ({buffer / _budget(target):.0%})"
@@ -90,7 +90,7 @@ def _fields(c: Candidate) -> dict[str, object]:
         "format": c.format.name,
         "sqnr_db": c.sqnr,
         "bytes": c.bytes,
-        "ratio": c.bytes / c.error.size / 4,
+        "ratio": c.bytes / c.size / 4,
         "targets": {
             t: {"ub_bytes": c.buffer[t], "ub_budget": _budget(t), "cycles": c.cycles[t]}
             for t in c.cycles

@@ -4,8 +4,9 @@ Every figure is that of a generated program: its codes are read back, dequantise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -55,16 +56,24 @@ FORMATS = (
 class Candidate:
     """What a format makes of the tensor.
 
-    `buffer` and `cycles` are by target; None where the target has no program. `scales` are in the
-    shape of their granularity, `error` is x less the dequantised value."""
+    `size` is its number of elements, `buffer` and `cycles` are by target; None where the target has
+    no program. `scales` are in the shape of their granularity; `back` makes the dequantised values
+    (they are not kept: of ten formats they would be ten times the tensor)."""
 
     format: Format
     sqnr: float
     bytes: int
+    size: int
     scales: np.ndarray
-    error: np.ndarray
+    x: np.ndarray
+    back: Callable[[], np.ndarray]
     buffer: dict[str, int | None] = field(default_factory=dict)
     cycles: dict[str, int | None] = field(default_factory=dict)
+
+    @property
+    def error(self) -> np.ndarray:
+        """x less the dequantised value, in f64."""
+        return self.x.astype(np.float64) - self.back()
 
 
 def explore(x: np.ndarray, targets: Sequence[str]) -> list[Candidate]:
@@ -80,33 +89,37 @@ def explore(x: np.ndarray, targets: Sequence[str]) -> list[Candidate]:
 
 
 def _candidate(x: np.ndarray, form: Format, targets: Sequence[str]) -> Candidate:
-    runs = {t: _run(x, form, t) for t in targets}
-    made = next((r for r in runs.values() if r is not None), None)
-    if made is None:
-        made = _run(x, form, "a5")
+    """Run the format on the first target that has it; of others the cycles are counted alone."""
+    made: Run | None = None
+    runners: dict[str, KernelRunner] = {}
+    for target in (*targets, "a5"):
+        if target in runners or (made is not None and target not in targets):
+            continue
+        runner = KernelRunner(target, sanitize="none", has_values=made is None)
+        found = _run(x, form, runner)
+        if found is not None:
+            made, runners[target] = made or found, runner
     assert made is not None
-    back, scales, _ = made
+    back, scales = made
     out = storage(form.out)
     each = 1 if form.rule else 4
-    candidate = Candidate(
-        form, metrics.sqnr(x, back), -(-x.size * out.bits // 8) + scales.size * each, scales,
-        x.astype(np.float64) - back,
-    )  # fmt: skip
-    for target, run in runs.items():
-        runner = None if run is None else run[2]
+    size = -(-x.size * out.bits // 8) + scales.size * each
+    candidate = Candidate(form, metrics.sqnr(x, back()), size, x.size, scales, x, back)
+    for target in targets:
+        runner = runners.get(target)
         candidate.cycles[target] = None if runner is None else runner.cycles
         candidate.buffer[target] = None if runner is None else runner.buffer
     return candidate
 
 
-Run = tuple[np.ndarray, np.ndarray, KernelRunner]
+Run = tuple[Callable[[], np.ndarray], np.ndarray]
+"""What makes the dequantised values, and the scales."""
 
 
-def _run(x: np.ndarray, form: Format, target: str) -> Run | None:
-    """Dequantised values, scales, and the runner; None if the target lacks the instructions."""
-    runner = KernelRunner(target)
+def _run(x: np.ndarray, form: Format, runner: KernelRunner) -> Run | None:
+    """Quantise; None if the target lacks the instructions."""
     if form.rule:
-        return None if target != "a5" else (*_microscaled(x, form, runner), runner)
+        return _microscaled(x, form, runner) if runner.target == "a5" else None
     out = storage(form.out)
     axis, block = {"tensor": (None, None), "row": (0, None), "block": (1, GROUP)}[form.along]
     scales = symmetric_scale(x, out, axis, block)
@@ -115,8 +128,8 @@ def _run(x: np.ndarray, form: Format, target: str) -> Run | None:
         codes = runner.quantize(given, out, "fast", None)
     except UnsupportedError:
         return None
-    back = dequantize(codes, scheme="pto-hw", scale=scales, dtype="f32", axis=axis, block=block)
-    return back, scales, runner
+    options: Any = {"scheme": "pto-hw", "dtype": "f32", "axis": axis, "block": block}
+    return lambda: dequantize(codes, scale=scales, **options), scales
 
 
 # -- microscaling ----------------------------------------------------------------------------------
@@ -126,9 +139,7 @@ _WIDTH = 128
 _PAIRS = "!pto.f4E2M1x2"
 
 
-def _microscaled(
-    x: np.ndarray, form: Format, runner: KernelRunner
-) -> tuple[np.ndarray, np.ndarray]:
+def _microscaled(x: np.ndarray, form: Format, runner: KernelRunner) -> Run:
     """Groups of 32 along rows, the last one of a row filled with zeros; the kernel gets them as
     columns, which takes both rules for sources of 16 bits too."""
     rows, cols = x.shape
@@ -136,7 +147,8 @@ def _microscaled(
     padded = np.zeros((rows, width), np.float32)
     padded[:, :cols] = x
     groups = padded.reshape(-1, GROUP)
-    count = kernels.up(len(groups), _WIDTH)
+    group_count = len(groups)
+    count = kernels.up(group_count, _WIDTH)
     columns = np.zeros((GROUP, count), np.float32)
     columns[:, : len(groups)] = groups.T
     out = storage(form.out)
@@ -148,12 +160,16 @@ def _microscaled(
             "e": np.zeros(count, np.uint8),
         },
     )  # fmt: skip
-    codes = unpack_nibbles(got["y"]) if out.bits == 4 else got["y"]
-    scales = got["e"].view(ml_dtypes.float8_e8m0fnu).astype(np.float32)[: len(groups)]
-    values = codes.view(kernels.ARRAYS[out.name]).astype(np.float32).reshape(GROUP, count)
-    back = values[:, : len(groups)].T * scales[:, None]
-    used = scales.reshape(rows, width // GROUP)
-    return back.reshape(rows, width)[:, :cols], used
+    scales = got["e"].view(ml_dtypes.float8_e8m0fnu).astype(np.float32)[:group_count]
+    stored = got["y"]
+
+    def back() -> np.ndarray:
+        codes = unpack_nibbles(stored) if out.bits == 4 else stored
+        values = codes.view(kernels.ARRAYS[out.name]).astype(np.float32).reshape(GROUP, count)
+        whole = values[:, :group_count].T * scales[:, None]
+        return whole.reshape(rows, width)[:, :cols]
+
+    return back, scales.reshape(rows, width // GROUP)
 
 
 def microscaling(target: str, count: int, rule: str, out: Storage) -> FunctionText:

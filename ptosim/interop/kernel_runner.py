@@ -31,6 +31,9 @@ class KernelRunner:
     ran: list[generated.Ran] = field(default_factory=list)
     buffer: int = 0
     """Bytes of the vector tiles of the largest kernel so far."""
+    sanitize: str = "all"
+    has_values: bool = True
+    """False to count cycles alone: outputs are the arrays that kernels are given for them."""
 
     @property
     def cycles(self) -> int | None:
@@ -41,7 +44,11 @@ class KernelRunner:
     def run(self, f: FunctionText, args: dict[str, Argument]) -> dict[str, np.ndarray]:
         """Run a function and return its outputs."""
         self.buffer = max(self.buffer, kernels.bytes_of(f))
-        self.ran.append(generated.run(module(self.target, [f]), args))
+        text = module(self.target, [f])
+        if self.has_values:
+            self.ran.append(generated.run(text, args, self.sanitize))
+        else:
+            self.ran.append(generated.timed(text, args))
         return self.ran[-1].outputs
 
     # -- vector kernels ---------------------------------------------------------------------------

@@ -6,6 +6,9 @@ import math
 
 import numpy as np
 
+_PIECE = 1 << 16
+"""Elements that are looked at together."""
+
 
 def differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return True where two arrays hold different numbers; NaN is equal to NaN."""
@@ -30,11 +33,14 @@ def near_tie(ratios: np.ndarray) -> np.ndarray:
 def sqnr(x: np.ndarray, approximation: np.ndarray) -> float:
     """Return the signal to quantisation noise ratio in dB over finite elements; inf if there is no
     noise, NaN if there is no signal."""
-    signal = x.astype(np.float64).reshape(-1)
-    noise = signal - approximation.astype(np.float64).reshape(-1)
-    finite = np.isfinite(signal) & np.isfinite(noise)
-    power = float(np.sum(signal[finite] ** 2))
-    lost = float(np.sum(noise[finite] ** 2))
+    one, other = x.reshape(-1), approximation.reshape(-1)
+    power = lost = 0.0
+    for at in range(0, one.size, _PIECE):
+        signal = one[at : at + _PIECE].astype(np.float64)
+        noise = signal - other[at : at + _PIECE].astype(np.float64)
+        finite = np.isfinite(signal) & np.isfinite(noise)
+        power += float(np.sum(signal[finite] ** 2))
+        lost += float(np.sum(noise[finite] ** 2))
     return decibels(power, lost)
 
 

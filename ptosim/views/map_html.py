@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ptosim.analysis.memory_map import MemoryMap, SpaceMap
 from ptosim.views.charts.axis import bytes_text
 from ptosim.views.charts.page import html_table, items, page, paragraph, section
@@ -48,8 +46,8 @@ def space_section(found: SpaceMap, clock: Clock, group: str = "") -> str:
 
 
 def _pairs(found: SpaceMap) -> str:
-    told: dict[str, Sequence[str]] = {kind: [] for kind in KINDS}
+    told: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for one, two, kind in found.overlaps():
-        told[kind] = [*told[kind], f"{one.name} and {two.name}: {KINDS[kind]}"]
+        told[kind].append(f"{one.name} and {two.name}: {KINDS[kind]}")
     wrong = "".join(paragraph(f"✗ {line}", "bad") for line in told["overlap"])
     return wrong + items([*told["same"], *told["reuse"]])

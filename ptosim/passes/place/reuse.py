@@ -7,7 +7,8 @@ places buffers one by one at the first address where nothing of the same time is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -76,21 +77,100 @@ _ORDERS: tuple[Callable[[Buffer], Any], ...] = (
 def _place(
     buffers: Sequence[Buffer], capacity: int, taken: Sequence[tuple[int, int]], reuse: Reuse
 ) -> dict[Any, int] | None:
-    done: list[tuple[int, int, Buffer]] = []
+    done = _Placed(taken, reuse)
     found: dict[Any, int] = {}
     for buffer in buffers:
-        busy, donors = list(taken), []
-        for start, end, other in done:
-            if _conflict(buffer, other, reuse):
-                busy.append((start, end))
-            elif reuse is not Reuse.OVER_SOURCES and _meet_in_one_operation(buffer, other):
-                donors.append((start, end))
+        busy, donors = done.around(buffer)
         at = _place_one(buffer.bytes, busy, donors)
         if at + buffer.bytes > capacity:
             return None
-        done.append((at, at + buffer.bytes, buffer))
+        done.add(at, buffer)
         found[buffer.owner] = at
     return found
+
+
+class _Placed:
+    """Buffers that have their place. Of those in use all the time, and of those that may not be
+    followed whatever the time, the ranges are kept together; of the others each by its lifetime, so
+    that only those of about the same time are looked at."""
+
+    def __init__(self, taken: Sequence[tuple[int, int]], reuse: Reuse) -> None:
+        self.reuse = reuse
+        self._always = list(taken)
+        self._groups: dict[int, Ranges] = {}
+        self._kinds: dict[tuple[int, bool], Ranges] = {}
+        self._lives: dict[tuple[int, int], list[tuple[int, int, int, int, Buffer]]] = {}
+        self._count = 0
+
+    def add(self, at: int, buffer: Buffer) -> None:
+        """A buffer is placed."""
+        place = at, at + buffer.bytes
+        life, self._count = buffer.life, self._count + 1
+        if life is None:
+            self._always.append(place)
+            return
+        self._groups.setdefault(buffer.group, Ranges()).add(*place)
+        self._kinds.setdefault((buffer.group, _moves(buffer)), Ranges()).add(*place)
+        size = (life.end - life.start).bit_length()
+        lives = self._lives.setdefault((buffer.group, size), [])
+        insort(lives, (life.start, self._count, *place, buffer), key=lambda entry: entry[:2])
+
+    def around(self, buffer: Buffer) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return the ranges that a buffer may not use, and those of buffers that end where it
+        begins, or begin where it ends."""
+        if buffer.life is None:
+            return [*self._always, *(r for g in self._groups.values() for r in g.all)], []
+        busy, donors = list(self._always), []
+        for group, ranges in self._groups.items():
+            if group != buffer.group:
+                busy += ranges.all
+        if self.reuse is Reuse.BY_PIPE:
+            other = self._kinds.get((buffer.group, not _moves(buffer)))
+            busy += other.all if other is not None else []
+        for start, end, near in self._near(buffer):
+            if _conflict(buffer, near, self.reuse):
+                busy.append((start, end))
+            elif self.reuse is not Reuse.OVER_SOURCES and _meet_in_one_operation(buffer, near):
+                donors.append((start, end))
+        return busy, donors
+
+    def _near(self, buffer: Buffer) -> Iterator[tuple[int, int, Buffer]]:
+        """Yield what is placed and in use when the buffer is, in the order of placing."""
+        life = buffer.life
+        assert life is not None
+        found = []
+        for (group, size), lives in self._lives.items():
+            if group != buffer.group:
+                continue
+            first = bisect_left(lives, life.start - (1 << size), key=lambda entry: entry[0])
+            for begin, number, start, end, other in lives[first:]:
+                if begin > life.end:
+                    break
+                assert other.life is not None
+                if other.life.end >= life.start:
+                    found.append((number, start, end, other))
+        for _, start, end, other in sorted(found, key=lambda entry: entry[0]):
+            yield start, end, other
+
+
+class Ranges:
+    """Ranges of bytes, put together where they touch."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[int, int]] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Add a range."""
+        first = bisect_left(self.all, start, key=lambda known: known[1])
+        last = bisect_right(self.all, end, key=lambda known: known[0])
+        meeting = self.all[first:last]
+        if meeting:
+            start, end = min(start, meeting[0][0]), max(end, meeting[-1][1])
+        self.all[first:last] = [(start, end)]
+
+
+def _moves(buffer: Buffer) -> bool:
+    return buffer.life is not None and bool(buffer.life.pipes & _MOVES)
 
 
 def _place_one(

@@ -65,7 +65,7 @@ class BlockEngine(Engine):
 class OneBlock(Launch):
     """A launch with the cores of one block, which all blocks use; time is counted elsewhere."""
 
-    engine: BlockEngine  # pyright: ignore[reportIncompatibleVariableOverride]  # `start` makes it
+    block_engine: BlockEngine
 
     def _clusters(self) -> Iterable[tuple[int, int]]:
         return [(0, 0)]
@@ -73,7 +73,7 @@ class OneBlock(Launch):
     def start(self, observers: Sequence[Any] = ()) -> None:
         """Make the engine; nothing is executed yet."""
         in_order = self.front.sync == "auto"
-        self.engine = BlockEngine(*self.parts(), observers, in_order=in_order)
+        self.engine = self.block_engine = BlockEngine(*self.parts(), observers, in_order=in_order)
 
 
 class _Counters(dict):  # type: ignore[type-arg]
@@ -105,7 +105,7 @@ class Blocks:
         self.overlay = Overlay(machine.buffers)
         machine.global_counters = _Counters()
         launch.start()
-        engine = self.engine = launch.engine
+        engine = self.engine = launch.block_engine
         self._told = len(launch.sink)
         self.monitor = launch.sanitizers()
         self.reach = GlobalReach(engine.program, machine, front.target, self.monitor)
