@@ -125,7 +125,7 @@ def test_few_numbers_are_fitted():
 def test_a_row_that_is_like_another_changes_with_it():
     table = cost_table("a2a3").changed("rows.sum.per_row", 9)
     assert table["rows.max"]["per_row"] == 9
-    assert table["rows.max"]["start"] == 31
+    assert table["rows.max"]["start"] == 32
     assert table["rows.max"].confidence == "what-if"
     assert table["rows.expand"]["per_row"] == 14
 
