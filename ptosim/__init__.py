@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ptosim.ground.diagnostics.model import Diagnostic, Severity
     from ptosim.ground.errors import (
         DescriptionError,
+        FindingsError,
         InternalError,
         IsaDataError,
         LimitError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ptosim.run.chain.chain import Chain
     from ptosim.run.chain.runner import ChainResult
     from ptosim.run.results import Result
+    from ptosim.testing.kernel import assert_clean, kernel
     from ptosim.timing.report.totals import CostReport
 
 # Public name -> module; loaded on first use, because `ptosim check` must not wait for NumPy.
@@ -53,6 +55,8 @@ _PUBLIC = {
     "ChainResult": "ptosim.run.chain.runner",
     "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
+    "kernel": "ptosim.testing.kernel",
+    "assert_clean": "ptosim.testing.kernel",
     "CostReport": "ptosim.timing.report.totals",
     "MemoryMap": "ptosim.analysis.memory_map",
     "load_ipython_extension": "ptosim.cli.magic",
@@ -63,6 +67,7 @@ _PUBLIC = {
     "Trap": "ptosim.ground.errors",
     "UnsupportedError": "ptosim.ground.errors",
     "UsageError": "ptosim.ground.errors",
+    "FindingsError": "ptosim.ground.errors",
     "DescriptionError": "ptosim.ground.errors",
     "LimitError": "ptosim.ground.errors",
     "IsaDataError": "ptosim.ground.errors",
@@ -77,6 +82,7 @@ __all__ = [
     "CostReport",
     "DescriptionError",
     "Diagnostic",
+    "FindingsError",
     "FixedPoint",
     "InternalError",
     "IsaDataError",
@@ -90,8 +96,10 @@ __all__ = [
     "Trap",
     "UnsupportedError",
     "UsageError",
+    "assert_clean",
     "check",
     "dequantize",
+    "kernel",
     "load",
     "load_chain",
     "quantize",

@@ -37,6 +37,7 @@ COMMANDS = {
     "expand": "a program with its tile operations written as vector instructions",
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
+    "test": "programs with sidecars as tests: values, findings, on every target they name",
     "targets": "the machines that programs run on",
     "explain": "the long text of a diagnostic code or a switch; what a board's error means",
     "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",

@@ -48,6 +48,12 @@ class DescriptionError(ProgramError):
     exit_code = 2
 
 
+class FindingsError(ProgramError):
+    """A run found something, and whoever called wants none of it."""
+
+    exit_code = 1
+
+
 class UnsupportedError(ProgramError):
     """The program needs something that this version refuses rather than guesses."""
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ptosim.effects.operands import named_values
-from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.diagnostics.model import Diagnostic, Severity
+from ptosim.ground.errors import FindingsError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ScalarType, TileType, VectorType
@@ -49,6 +50,15 @@ class Result(Shown):
     def made_up(self) -> dict[str, str]:
         """`generated`, by its earlier name."""
         return self.generated
+
+    def raise_for_findings(self, at: str = "warning") -> Result:
+        """Return the result if nothing of a severity (`error`, `warning`, `note`) or above was
+        found; else raise FindingsError, which carries what was."""
+        least = Severity[at.upper()]
+        found = [d for d in self.findings if d.severity >= least]
+        if found:
+            raise FindingsError(found)
+        return self
 
     def trace(self, unit: str = "cycles") -> list[dict[str, Any]]:
         """Return the run as Chrome trace events, a cycle as a nanosecond or (`us`) in microseconds

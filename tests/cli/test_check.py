@@ -329,7 +329,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(cli, write, tmp_path, monke
     monkeypatch.setattr(fixing, "repair", slow)
     outcome = cli("check", name, "--fix")
     assert outcome.code == 2
-    assert "no longer apply" in outcome.err
+    assert "changed while it was checked" in outcome.err
     assert (tmp_path / name).read_text() == "// somebody else was here\n"
 
 

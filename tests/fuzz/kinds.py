@@ -40,7 +40,7 @@ _CHAINS = (
     'k = "k.pto"\nj = { file = "k.pto", entry = "k", level = 2, sync = "auto", block_num = 1 }\n'
     '[buffers]\nx = "randn:f32:8x8:1"\ny = "empty:f32:8x8"\n[[launch]]\nkernel = "k"\n'
     'name = "first"\nargs = { x = "x", y = "y", s = "layer * 2" }\n[[launch]]\nkernel = "j"\n'
-    'repeat = 2\ncounter = "i"\nargs = { x = "y", y = "x", s = "i - 1" }\nexpect = { y = "x" }\n'
+    'repeat = 2\ncounter = "i"\nargs = { x = "y", y = "x", s = "i - 1" }\nexpect = { y = "randn:f32:8x8:4" }\n'
     '[expect]\ny = "randn:f32:8x8:1"\n[tolerance]\ny = { rtol = 1e-3, atol = 1e5 }\n',
 )
 _TASKS = (

@@ -24,8 +24,8 @@ COMMANDS = [
     *(f"quant {name}" for name in SUBCOMMANDS),
 ]
 SHARED = "options"
-OTHERS = {"--harder", "--tquant", "--help", *assembler.NAMES}
-"""Options of the tools beside the command line, of argparse and of the assembler."""
+OTHERS = {"--harder", "--tquant", "--help", "--pto-update", "-p", *assembler.NAMES}
+"""Options of the tools beside the command line, of argparse, of pytest and of the assembler."""
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:

@@ -36,6 +36,7 @@ ORDER = (
     "debug",
     "api",
     "interop",
+    "testing",
     "lsp",
     "editors",
     "serve",

@@ -86,6 +86,13 @@ def wait_flag(op: Binding) -> Commit:
 
 def give(counters: dict[Any, int], *keys: Any) -> Commit:
     """Return the effect that each of these counters has one more."""
+    if len(keys) == 1:  # a flag, which loops set all the time
+        (only,) = keys
+
+        def give_one() -> None:
+            counters[only] = counters.get(only, 0) + 1
+
+        return give_one
 
     def give() -> None:
         for key in keys:
@@ -95,6 +102,14 @@ def give(counters: dict[Any, int], *keys: Any) -> Commit:
 
 
 def _take(op: Binding, counters: dict[Any, int], keys: tuple[Any, ...]) -> Commit:
+    if len(keys) == 1:
+        (only,) = keys
+        op.guard = lambda: bool(counters.get(only))
+
+        def take_one() -> None:
+            counters[only] -= 1
+
+        return take_one
     op.guard = lambda: all(counters.get(key) for key in keys)
 
     def take() -> None:

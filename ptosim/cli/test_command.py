@@ -1,0 +1,85 @@
+"""`ptosim test [PATH…]`: programs with sidecars as tests."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from ptosim.cli import options as shared
+from ptosim.cli.formats import Formats, data, text
+from ptosim.cli.terminal import Terminal
+from ptosim.ground.errors import UsageError
+from ptosim.ground.records import dataclass
+from ptosim.testing.cases import Case, Outcome, Runner, cases_of, programs_in
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A case and how it went."""
+
+    case: Case
+    outcome: Outcome
+
+    @property
+    def name(self) -> str:
+        """The program and the case."""
+        return f"{self.case.path}::{self.case.name}"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="folders and programs (default .)")
+    parser.add_argument("--target", metavar="T", help="only the cases of this target")
+    parser.add_argument(
+        "--update", action="store_true", help="write outputs as the golden arrays of the sidecars"
+    )
+    shared.add_output(parser, FORMATS)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    """Run every case; exit code 1 if one fails. Raises UsageError where there is none."""
+    programs = programs_in([Path(p) for p in options.paths or ["."]])
+    cases = [case for program in programs for case in cases_of(program)]
+    cases = [c for c in cases if options.target in (None, c.target)]
+    if not cases:
+        raise UsageError(
+            "there is no program with a sidecar here", help="`kernel.toml` beside `kernel.pto`"
+        )
+    runner = Runner()
+    if options.update:
+        written = {path for case in cases if (path := runner.update(case)) is not None}
+        terminal.remark(f"{len(written)} files written")
+        return 0
+    lines = []
+    with terminal.busy(f"{len(cases)} cases"):
+        lines = [Line(case, runner.outcome(case)) for case in cases]
+    terminal.report(lines)
+    return 0 if all(line.outcome.passed for line in lines) else 1
+
+
+def _text(lines: list[Line]) -> str:
+    return "".join(_parts(lines))
+
+
+def _parts(lines: list[Line]) -> Iterator[str]:
+    for line in lines:
+        yield f"{'✓ pass' if line.outcome.passed else '✗ FAIL'}  {line.name}\n"
+    failed = [line for line in lines if not line.outcome.passed]
+    for line in failed:
+        yield f"\n-- {line.name}\n{line.outcome.text}\n"
+    yield f"\n{len(lines) - len(failed)} passed, {len(failed)} failed\n"
+
+
+def _fields(lines: list[Line]) -> object:
+    return {
+        "version": 1,
+        "cases": [
+            {"program": str(n.case.path), "target": n.case.target, "output": n.case.output,
+             "passed": n.outcome.passed, "text": n.outcome.text}
+            for n in lines
+        ],
+    }  # fmt: skip
+
+
+FORMATS: Formats[list[Line]] = {"text": text(_text), "json": data(_fields)}

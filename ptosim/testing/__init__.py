@@ -1,0 +1,1 @@
+"""Programs with sidecars as tests: what `ptosim test` and the pytest plug-in do."""
