@@ -76,6 +76,8 @@ def renderables(
         parts += [
             tables[name](report, suffix) for name in VIEWS if name in wanted and name in tables
         ]
+        if "summary" not in wanted and {"timeline", "path"} & {*wanted}:
+            parts += map(Text, _rounds(report, suffix))
         if "ops" in wanted or "vector" in wanted:
             parts += logical(report, suffix)
         if "vector" in wanted:
