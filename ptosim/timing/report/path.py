@@ -66,7 +66,7 @@ def critical_path(model: TimingModel) -> list[PathPart]:
     is one part, "earlier operations"."""
     parts: list[PathPart] = []
     count, first = 0, model.makespan
-    for items, times, cycles in _back(model):
+    for items, times, cycles in walk(model):
         for number, one in enumerate(_each(items, times, cycles)):
             if len(parts) >= MAX_PARTS:
                 count += len(items) * times - number
@@ -97,7 +97,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
     """Return the whole path joined by instruction and pipe, dearest first."""
     shares: dict[tuple[str, int, int], PathShare] = {}
     first = model.makespan
-    for items, times, cycles in _back(model):
+    for items, times, cycles in walk(model):
         for core, record, start, end in items:
             step = core.step(record)
             key = step.site.mnemonic, step.site.line, step.pipe
@@ -113,7 +113,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
     return sorted(found, key=lambda share: -share.cycles)
 
 
-def _back(model: TimingModel) -> Iterator[Again]:
+def walk(model: TimingModel) -> Iterator[Again]:
     """Yield the records of the path from the last one on; where it goes through periods that
     repeat, those that it goes through in the same way at once."""
     place = _last(model)
