@@ -76,6 +76,13 @@ def test_random_loops(seed):
     both(program, args={"n": 80 + seed % 7 * 20}, block_num=1 + seed % 3)
 
 
+def test_a_path_that_comes_into_the_rounds_from_elsewhere():
+    """What is before the last round on the path takes until that round, not until what comes after
+    the loop (a program that the random ones found)."""
+    program = ptosim.load(Loops(408).text, target="a2a3", sync="manual")
+    assert both(program, args={"n": 100}) is not None
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_fifos(seed):

@@ -121,7 +121,7 @@ def walk(model: TimingModel) -> Iterator[Again]:
     trail = _Trail()
     while place is not None:
         core, record = model.cores[place[0]], place[1]
-        again = trail.again(core, record)
+        again = trail.again(core, record, end)
         if again is not None:
             yield again
             record -= trail.left_out
@@ -147,9 +147,10 @@ class _Trail:
         self._jump = -1
         self._seen: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def again(self, core: CoreTimer, record: int) -> Again | None:
+    def again(self, core: CoreTimer, record: int, end: int) -> Again | None:
         """Return what comes again, if the way is at a record that it came through some periods
-        later, and could go on like that for several more."""
+        later, and could go on like that for several more. `end` is that of the record now: the
+        first time it came to it from elsewhere."""
         place, period, repeat = core.at(record)
         jump = repeat.jump if repeat is not None else -1
         if repeat is None or jump != self._jump:
@@ -169,6 +170,7 @@ class _Trail:
         self._forget(jump)
         self.left_out = times * lag * repeat.length
         first = [item._replace(start=item.start - back, end=item.end - back) for item in items]
+        first[0] = first[0]._replace(end=end)
         return Again(first, times, back)
 
     def _forget(self, jump: int) -> None:
