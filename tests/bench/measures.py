@@ -14,7 +14,7 @@ from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.run.sources import open_source
 from ptosim.syntax.parser import parse
-from tests.bench import clock, cube, engine, quant, simt, steady
+from tests.bench import clock, cube, data, engine, growth, quant, simt, steady
 from tests.bench.debugger import debugger
 from tests.bench.editor import edits
 from tests.bench.programs import (
@@ -199,4 +199,6 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "editor": edits,
     "simt": simt.threads,
     **engine.ALL,
+    **data.ALL,
+    **growth.ALL,
 }
