@@ -92,7 +92,7 @@ def _results(
     wanted = {name: np.asarray(values.parse_spec(spec)) for name, spec in expect.items()}
     results = []
     for chain in loaded:
-        with terminal.busy(f"running {file.count} launches on {chain.target}"):
+        with terminal.busy(f"running on {chain.target}", file.count, "launches"):
             results.append(
                 run_chain(
                     chain,

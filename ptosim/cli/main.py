@@ -9,7 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ptosim.cli import assembler, streams
 from ptosim.cli.options import NO_CACHE, add_cache, add_limits, limits_of
@@ -44,8 +44,18 @@ COMMANDS = {
     "stats": "ranges of the values of a run, and the quantised types that they suggest",
     "serve": "commands for other programs and for PTOSIM_SERVER, without start-up",
     "selftest": "check this installation: shipped programs, data files, speed",
+    "completion": "completion of commands and options for bash, zsh, fish",
     "help": "the manual: its pages, and what is known of a code, a switch or an operation",
 }
+START = """ptosim: a simulator of the PTO tile ISA (Ascend A2/A3 and A5). Three commands to try:
+
+  ptosim run @basics/softmax --target a5      a shipped program, its values and its time
+  ptosim cost @quant/int8_sym                 what it costs on both targets, and why
+  ptosim debug @basics/vadd                   step through it, backwards too
+
+`ptosim --help` lists all commands, `ptosim help` the manual.
+"""
+"""What is said where no command is given."""
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
@@ -74,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     if not getattr(options, "command", None):
-        parser.print_help()
+        streams.write_out(START)
         return 2
     options.argv = list(argv)
     terminal = Terminal(options)
@@ -86,8 +96,9 @@ def main(argv: Sequence[str]) -> int:
         # The reader of our output is gone (`ptosim … | head`); not an error of ours.
         streams.abandon()
         return 0
-    except (KeyboardInterrupt, Terminated):
-        terminal.error("interrupted")
+    except (KeyboardInterrupt, Terminated) as stop:
+        told = getattr(stop, "__notes__", None)
+        terminal.error(f"interrupted: {told[0]}" if told else "interrupted")
         return EXIT_INTERRUPTED
     except ProgramError as problem:
         terminal.findings(problem.diagnostics)
@@ -183,20 +194,37 @@ def _parser(argv: Sequence[str]) -> _Parser:
     # A line that begins with a command needs no other: making all of them takes as long as a check.
     wanted = [chosen] if chosen is not None and argv[0] == chosen else COMMANDS
     for name in wanted:
-        summary = COMMANDS[name]
-        sub = commands.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        sub = _add(commands, name)
         if name == chosen:  # the other commands' modules stay unloaded
-            _command(name).configure(sub)
-            if name != "quant":  # has commands of its own
-                add_limits(sub)
-                add_cache(sub)
+            _configure(name, sub)
             parser.known = list(sub._option_string_actions)
     return parser
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """Return the parser with the options of every command: for completion."""
+    parser = _Parser(prog="ptosim")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name in COMMANDS:
+        _configure(name, _add(commands, name))
+    return parser
+
+
+def _add(commands: Any, name: str) -> _Parser:
+    summary = COMMANDS[name]
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _configure(name: str, sub: _Parser) -> None:
+    _command(name).configure(sub)
+    if name != "quant":  # has commands of its own
+        add_limits(sub)
+        add_cache(sub)
 
 
 def _command(name: str):

@@ -6,14 +6,14 @@ import contextlib
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from ptosim.cli.streams import write_error, write_out
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.files import write_file
+from ptosim.ground.progress import Progress, watched
 from ptosim.views.diagnostics.render import WIDTH, ansi, plain, render_all
 from ptosim.views.json_text import line
 
@@ -84,13 +84,18 @@ class Terminal:
             console.print(renderable, crop=False)  # code in the manual is whole
         return text_of(buffer, color=color)
 
-    def busy(self, what: str) -> AbstractContextManager[object]:
-        """Show on a terminal, from the first second on, that `what` goes on and for how long."""
-        if self.quiet or not sys.stderr.isatty():
-            return contextlib.nullcontext()
-        from ptosim.views.progress import Busy
+    @contextlib.contextmanager
+    def busy(self, what: str, total: int | None = None, parts: str = "") -> Iterator[Progress]:
+        """Watch something long (of `total` parts, where that is known), so that an interrupt says
+        where it was; a terminal shows from the first second on how far it is."""
+        with watched(Progress(what, total, parts)) as progress:
+            if self.quiet or not sys.stderr.isatty():
+                yield progress
+                return
+            from ptosim.views.progress import Busy
 
-        return Busy(what, color=self.uses_color(sys.stderr))
+            with Busy(progress, color=self.uses_color(sys.stderr)):
+                yield progress
 
     # -- findings ---------------------------------------------------------------------------------
 

@@ -84,6 +84,20 @@ def read_tile(core: Core, ref: TileRef, *, full: bool = False) -> Reading:
     return Reading("tile", ref.type.dtype, codes, numbers_of(codes, ref.type.dtype), place, ref)
 
 
+def unwritten(reading: Reading, uninit: str) -> np.ndarray:
+    """Return which elements nothing has written, as far as their bits say so: with `uninit` poison
+    those of floats of 16 bits and more that are all ones, a NaN that no operation computes; of
+    other types, which may hold that value, all elements or none."""
+    codes = np.ascontiguousarray(reading.codes)
+    is_poison = np.zeros(codes.shape, bool)
+    if uninit != "poison" or not codes.size or codes.dtype.itemsize * 8 != reading.dtype.bits:
+        return is_poison
+    raw = codes.view(f"u{codes.dtype.itemsize}")
+    is_poison = raw == np.iinfo(raw.dtype).max
+    is_wide_float = reading.numbers.dtype.kind == "f" and codes.dtype.itemsize > 1
+    return is_poison if is_wide_float or is_poison.all() else np.zeros(codes.shape, bool)
+
+
 def tile_place(core: Core, ref: TileRef) -> Place:
     """Return the bytes of a tile's static shape."""
     return Place(ref.type.loc, core.index, ref.addr, ref.addr + ref.type.bytes)

@@ -27,13 +27,15 @@ Part = Table | Text | Unbroken
 class Sheet:
     """A title, columns, rows, and lines below. A column whose name begins with `>` is flush right.
     `marked` are rows to be seen first; without `wrap` a cell is cut instead of continued;
-    cells of the columns `whole` are continued last. `empty` is said in place of rows."""
+    cells of the columns `whole` are never broken, those of `drop` give way first. `empty` is said
+    in place of rows."""
 
     title: str
     columns: Sequence[str] = ()
     rows: list[Sequence[object]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     whole: Sequence[str] = ()
+    drop: Sequence[str] = ()
     marked: set[int] = field(default_factory=set)
     head: bool = True
     wrap: bool = True
@@ -52,7 +54,7 @@ class Sheet:
             numbers = [c.removeprefix(">") for c in self.columns if c.startswith(">")]
             made = table(
                 "", self.columns, self.rows, essential=[*numbers, *self.whole], cut=not self.wrap,
-                head=self.head, edge=False, marked=self.marked,
+                head=self.head, edge=False, marked=self.marked, drop=self.drop,
             )  # fmt: skip
             parts.append(made)
         return [*parts, *(Unbroken(Text(note)) for note in self._said())]

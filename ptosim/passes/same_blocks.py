@@ -68,7 +68,7 @@ class _Follow:
             if len(self.carried) == before:
                 break
         if self.by_data:
-            _check_order(ops)
+            self._check_order(ops)
 
     def of(self, value: Value | None) -> Form:
         """Return what the block decides of a value."""
@@ -197,6 +197,25 @@ class _Follow:
             raise _Differs(f"the block decides what '{op.name}' hands on")
         self.carried.update(id(value) for value in held)
 
+    def _check_order(self, ops: Sequence[Operation]) -> None:
+        """Where data order operations, a buffer that is read and written orders them by its
+        addresses: blocks differ if the block decides one of these."""
+        roots = _roots(ops)
+        used: dict[int, set[str]] = {}
+        for op in ops:
+            if not op.traits.isdisjoint(("handle", "window", "view", "points_into")):
+                continue
+            outs = {o.name for o in op.variant.outs} if op.variant is not None else set()
+            for name, operand in op.operands():
+                value = operand.value
+                if value is not None and _is_global(value):
+                    kinds = used.setdefault(id(roots.get(id(value), value)), set())
+                    kinds.add("written" if name in outs else "read")
+                    if self.of(value):
+                        kinds.add("moved")
+        if any(len(kinds) == 3 for kinds in used.values()):
+            raise _Differs("a buffer is read and written at places that the block decides")
+
 
 def _operand(op: Operation, name: str) -> Value | None:
     bound = op.bound.get(name)
@@ -217,24 +236,6 @@ def _is_global(value: Value | None) -> bool:
     if isinstance(type_, MemRefType):
         return getattr(type_, "space", "gm") in ("gm", None)
     return isinstance(type_, ViewType)
-
-
-def _check_order(ops: Sequence[Operation]) -> None:
-    """Where data order operations, a buffer that is read and written orders them by its addresses,
-    which the block may decide."""
-    roots = _roots(ops)
-    used: dict[int, set[str]] = {}
-    for op in ops:
-        if op.has("handle") or op.has("window") or op.has("view") or op.has("points_into"):
-            continue
-        outs = {o.name for o in op.variant.outs} if op.variant is not None else set()
-        for name, operand in op.operands():
-            value = operand.value
-            if value is not None and _is_global(value):
-                kind = "w" if name in outs else "r"
-                used.setdefault(id(roots.get(id(value), value)), set()).add(kind)
-    if any(len(kinds) > 1 for kinds in used.values()):
-        raise _Differs("a buffer is read and written, and data order that")
 
 
 def _roots(ops: Sequence[Operation]) -> Mapping[int, Value]:

@@ -25,9 +25,12 @@ SHORT_KEYS = {
     "clock": "machine.clock.mhz",
     "bandwidth": "machine.read_total.gib_per_second",
     "launch": "machine.launch.us",
+    "barriers": "machine.drain.waits",
     OUT_OF_ORDER: "window.switch.value",
 }
 """Names for the figures that are changed most."""
+
+MAY_BE_ZERO = ("barriers", OUT_OF_ORDER)
 
 
 def chosen_table(chip: str, costs: Costs = None) -> CostTable:
@@ -49,7 +52,7 @@ def changed_table(
     for an unknown key or a value that makes no sense."""
     table, buffers = chosen_table(chip, costs), 0
     for key, value in what_if.items():
-        if value < 0 or (value == 0 and key in SHORT_KEYS and key != OUT_OF_ORDER):
+        if value < 0 or (value == 0 and key in SHORT_KEYS and key not in MAY_BE_ZERO):
             raise UsageError(f"PTO6504: {key}={value:g} makes no sense; give a positive number")
         if key == BUFFERS:
             buffers = int(value)

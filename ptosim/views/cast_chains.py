@@ -50,7 +50,8 @@ def title(chain: Chain) -> str:
     numbers = "/".join(dict.fromkeys(f"{n:,}" for n in chain.times.values()))
     times = "" if numbers == "1" else f", executed {numbers} times"
     where = f"line {lines}" if len(chain.lines) == 1 else f"lines {lines}"
-    return f"cast chain: {chain.op} of {chain.form}, {where}{times}"
+    of = f" of {chain.form}" if chain.form else ""
+    return f"cast chain: {chain.op}{of}, {where}{times}"
 
 
 def _table(chain: Chain) -> Part:

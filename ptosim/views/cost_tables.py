@@ -12,6 +12,7 @@ from ptosim.ground.isa.costs import error_of
 from ptosim.run.program import LoadedProgram
 from ptosim.timing.report.alike import by_core, of_all
 from ptosim.timing.report.chains import chains
+from ptosim.timing.report.error_bar import launch_range
 from ptosim.timing.report.totals import CostReport, PipeUse, Use
 from ptosim.views import cast_chains
 from ptosim.views.cost_pictures import hints, roofline, timeline
@@ -75,6 +76,8 @@ def renderables(
         parts += [
             tables[name](report, suffix) for name in VIEWS if name in wanted and name in tables
         ]
+        if "summary" not in wanted and {"timeline", "path"} & {*wanted}:
+            parts += map(Text, _rounds(report, suffix))
         if "ops" in wanted or "vector" in wanted:
             parts += logical(report, suffix)
         if "vector" in wanted:
@@ -86,11 +89,13 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
     """Return the totals, a column for each target, and what they leave out."""
     rows: list[tuple[str, Callable[[CostReport], object]]] = [
         ("cycles", lambda r: f"{r.cycles:,}"),
+        ("error bar", lambda r: f"{r.error_bar.low:,} to {r.error_bar.high:,}"),
         ("time", lambda r: f"{r.microseconds:,.2f} us at {r.mhz:g} MHz"),
-        ("launch, on top", lambda r: f"{r.launch_microseconds:g} us"),
+        ("launch, on top", _launch),
         ("busiest pipe", lambda r: f"{r.bound} ({_share_of_bound(r):.0%})" if r.bound else "none"),
         ("lowest confidence", lambda r: confidence(r.confidence)),
-        ("model error", _error),
+        ("model error", lambda r: r.error_bar.verdict),
+        ("of its operations", _error),
     ]
     columns = ["", *(f">{r.label}" for r in reports)]
     cells = [(label, *(text(r) for r in reports)) for label, text in rows]
@@ -104,6 +109,12 @@ def summary(reports: Sequence[CostReport]) -> list[Part]:
             names = ", ".join(f"{n} ({count}x)" for n, count in report.unknown.items())
             parts.append(Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}"))
     return parts
+
+
+def _launch(report: CostReport) -> str:
+    low, high = launch_range(report.table, report.blocks.at_once)
+    between = f" ({low:.1f} to {high:.1f})" if low < high else ""
+    return f"{report.launch_microseconds:.1f} us{between}"
 
 
 def _blocks(report: CostReport) -> str:

@@ -8,25 +8,42 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsedColumn
+from rich.text import Text
+
+from ptosim.ground import progress as watch
 
 DELAY = 1.0
 """Seconds before the line appears: short runs stay quiet."""
 
 
-class Busy:
-    """Shows a moving bar with the time elapsed. How many instructions a run will take is not known
-    before it ends, so the bar has no end mark."""
+class _State(ProgressColumn):
+    """How far the work is."""
 
-    def __init__(self, what: str, *, color: bool) -> None:
+    def __init__(self, progress: watch.Progress) -> None:
+        super().__init__()
+        self._of = progress
+
+    def render(self, task: Task) -> Text:
+        """Return it as text, asked for anew each time."""
+        return Text(str(self._of))
+
+
+class Busy:
+    """Shows a moving bar with how far the work is: parts done, instructions and how many a second,
+    the place in the program with the rounds of its loops, the time elapsed and, where the number of
+    parts is known, the time left. How many instructions a run will take is not known before it
+    ends, so its bar has no end mark."""
+
+    def __init__(self, progress: watch.Progress, *, color: bool) -> None:
         self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
+            _State(progress),
             BarColumn(),
             TimeElapsedColumn(),
             console=Console(file=sys.stderr, no_color=not color),
             transient=True,
         )
-        self._progress.add_task(what, total=None)
+        self._progress.add_task(progress.what, total=None)
         self._timer = threading.Timer(DELAY, self._progress.start)
         self._timer.daemon = True
 

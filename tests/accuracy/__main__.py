@@ -1,5 +1,5 @@
-"""`python -m tests.accuracy [--families] [--quick] [--harder] [--tquant] [--write]`: predicted against
-published.
+"""`python -m tests.accuracy [--families] [--quick] [--harder] [--tquant] [--write]`: predicted
+against published.
 
 Without options: single operations (in sample, and with families and shapes left out of the fit),
 monotone costs, whole kernels; about a minute. --families adds a line for every family, --quick leaves
@@ -20,7 +20,6 @@ from rich.table import Table
 
 from ptosim.ground.isa.costs import accuracy, cost_table
 from tests.accuracy import cross, fit_rows, kernels, monotone, pages, statistics, stored
-from tests.accuracy.attention import Attention
 from tests.accuracy.kernels import Kernel
 from tests.accuracy.statistics import Errors
 from tests.accuracy.tquant import markdown
@@ -112,15 +111,29 @@ def numbers() -> Table:
     return made
 
 
-def whole(title: str, chosen: Sequence[Kernel]) -> Table:
-    """Return the errors of whole kernels."""
-    last = "why" if any(k.reason for k in chosen) else "busy shares, published/predicted %"
-    made = table(title, "kernel", "published us", "predicted us", "error", last)
-    for kernel in chosen:
-        shares = ", ".join(f"{pipe} {a:.0f}/{b:.0f}" for pipe, a, b in kernel.shares)
-        numbers = (f"{kernel.published:.1f}", f"{kernel.predicted:.1f}", f"{kernel.error:+.1%}")
-        made.add_row(kernel.name, *numbers, shares or kernel.reason)
+def whole(chosen: Sequence[Kernel]) -> Table:
+    """Return the errors of whole kernels, family by family, each also with figures fitted without
+    its family."""
+    last = "busy shares, published/predicted %"
+    made = table("whole kernels at their number of blocks, with the launch", "kernel", "blocks",
+                 "published us", "predicted us", "error", "family left out", last)  # fmt: skip
+    for family in dict.fromkeys(k.family for k in chosen):
+        mine = [k for k in chosen if k.family == family]
+        for k in mine:
+            shares = ", ".join(f"{pipe} {a:.0f}/{b:.0f}" for pipe, a, b in k.shares)
+            made.add_row(f"  {k.name}", str(k.blocks), f"{k.published:.1f}", f"{k.predicted:.1f}",
+                         f"{k.error:+.1%}", f"{k.apart_error:+.1%}", shares)  # fmt: skip
+        _mean(made, family, mine)
+    _mean(made, "all kernels", chosen)
+    few = [k for k in chosen if k.family == kernels.FEW]
+    _mean(made, "all but few-core attention", [k for k in chosen if k not in few])
     return made
+
+
+def _mean(made: Table, name: str, chosen: Sequence[Kernel]) -> None:
+    both = [[abs(k.error) for k in chosen], [abs(k.apart_error) for k in chosen]]
+    cells = (f"{sum(e) / len(e):.1%}, worst {max(e):.1%}" for e in both)
+    made.add_row(f"{name}: mean of {len(chosen)}", "", "", "", *cells, "")
 
 
 def without() -> Table:
@@ -144,15 +157,11 @@ def main(options: list[str]) -> None:
         console.print(numbers())
     if "--harder" in options:
         console.print(harder(by_family))
-    console.print(whole("whole kernels of 24 and 32 cores, with the launch", kernels.gemms()))
-    console.print(whole("TopK, 48 vector cores, with the launch", kernels.topks()))
-    if "--quick" not in options:
-        console.print(whole("flash attention, rows of 80 us and more", kernels.attentions()))
-        share = kernels.starved(Attention(8192, 8192, 24))
-        console.print(
-            f"8192x8192 with no more than its share of the documented total bandwidth: {share:.1f} us; "
-            "the tables of attention ask for more than that total, which is a lower bound."
-        )
+    apart = "--quick" not in options
+    console.print(whole(kernels.kernels(apart=apart)))
+    for line in kernels.missed(kernels.kernels(apart=apart)):
+        console.print(line)
+    if apart:
         console.print(without())
     if "--write" in options:
         path = Path("isa/costs/accuracy.toml")

@@ -3,7 +3,7 @@
 A core takes blocks of 128 rows of Q, `cores` apart, and walks over K and V in chunks of 256: the cube
 computes Q K^T two chunks ahead and hands it over through global memory, its two vector cores (64 rows
 each, in slices that fit) do the online softmax and hand P back, the cube multiplies by V, and the vector cores correct and
-add the result of the chunk before. Signals between cores say that a chunk is there."""
+add the result of the chunk two before. Signals between cores say that a chunk is there."""
 
 from __future__ import annotations
 
@@ -20,11 +20,19 @@ QK, P, PV = 0, 1, 2
 
 @dataclass(frozen=True)
 class Attention:
-    """Rows of Q, rows of K and V, and the cores (a cube and two vector cores each)."""
+    """Rows of Q, rows of K and V, and the cores (a cube and two vector cores each). The blocks of
+    128 rows of Q are a whole multiple of the cores, so that all do the same."""
 
     queries: int
     keys: int
     cores: int
+
+    @property
+    def rounds(self) -> int:
+        """Blocks of rows that each core takes. Raises ValueError if that differs between them."""
+        if self.queries % (ROWS * self.cores):
+            raise ValueError(f"{self.queries} rows are no multiple of {ROWS} x {self.cores}")
+        return self.queries // (ROWS * self.cores)
 
 
 _TYPES = {
@@ -57,7 +65,7 @@ def text(a: Attention) -> str:
         "%ffts = memref.alloc() : memref<16xi64>",
         "pto.set_ffts %ffts : memref<16xi64>",
     ]
-    numbers = {0, 1, 2, SLICE, HALF, HEAD, ROWS, CHUNK, a.queries, a.keys, a.cores, a.queries // ROWS,
+    numbers = {0, 1, 2, SLICE, HALF, HEAD, ROWS, CHUNK, a.queries, a.keys, a.cores, a.rounds,
                max(a.keys // CHUNK - 2, 0), max(a.keys // CHUNK - 1, 0), a.keys // CHUNK}  # fmt: skip
     out += [f"%c{n} = arith.constant {n} : index" for n in sorted(numbers)]
     out += _views(a)
@@ -103,7 +111,9 @@ def _cube(a: Attention) -> list[str]:
     chunks = a.keys // CHUNK
     size = (ROWS, HEAD, "f16")
     out += [
-        f"scf.for %b = %id to %c{a.queries // ROWS} step %c{a.cores} {{",
+        f"scf.for %round = %c0 to %c{a.rounds} step %c1 {{",
+        f"%passed = arith.muli %round, %c{a.cores} : index",
+        "%b = arith.addi %passed, %id : index",
         f"%row = arith.muli %b, %c{ROWS} : index",
         _part("pq", "q", "%row, %c0", size, f"{a.queries}x{HEAD}"),
         f"pto.tload ins(%pq : {part(*size)}) outs(%qm : !qm)",
@@ -193,7 +203,9 @@ def _vector(a: Attention) -> list[str]:
     chunks = a.keys // CHUNK
     to = (SLICE, HEAD, "f32")
     out += [
-        f"scf.for %b = %id to %c{a.queries // ROWS} step %c{a.cores} {{",
+        f"scf.for %round = %c0 to %c{a.rounds} step %c1 {{",
+        f"%passed = arith.muli %round, %c{a.cores} : index",
+        "%b = arith.addi %passed, %id : index",
         f"%brow = arith.muli %b, %c{ROWS} : index",
     ]
     for i in each:
@@ -204,11 +216,13 @@ def _vector(a: Attention) -> list[str]:
         ]
     out += [
         *_softmax("first"),
-        f"scf.for %j = %c1 to %c{chunks} step %c1 {{",
+        *_softmax("second"),
+        f"scf.for %j = %c2 to %c{chunks} step %c1 {{",
         *_softmax("x"),
         *_add("x"),
         "}",
         *_add("last"),
+        *_add("last2"),
     ]
     for i in each:
         out += [
@@ -246,7 +260,7 @@ def _softmax(tag: str) -> list[str]:
 
 
 def _add(tag: str) -> list[str]:
-    """The result of the chunk before is corrected and added."""
+    """The result of the chunk two before is corrected and added."""
     to = (SLICE, HEAD, "f32")
     out = [f"pto.sync.wait <PIPE_MTE2>, {PV}"]
     for i in range(SLICES):

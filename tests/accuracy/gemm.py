@@ -39,10 +39,11 @@ class Gemm:
         block_num: int | None = None,
         *,
         each_block: bool = False,
+        target: str | None = None,
     ) -> CostReport:
         """Return what its launch costs, of a block for each place of the grid unless another number
         is given."""
-        program = ptosim.load(PROGRAMS / f"{self.program.name}.pto")
+        program = ptosim.load(PROGRAMS / f"{self.program.name}.pto", target=target)
         rows, columns = self.grid
         sizes = {"m": self.m, "k": self.k, "n": self.n, "rows": rows, "columns": columns}
         blocks = rows * columns if block_num is None else block_num

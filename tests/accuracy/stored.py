@@ -15,7 +15,8 @@ _HEAD = """# How far the cost laws are from published measurements: written by `
 # classes with "left out", which were each predicted with figures fitted without their family. "fitted table"
 # is the table of lines that pto-isa publishes for A2/A3. [[left_out]] are, for each class, the points of both
 # tables whose families were left out of the fit: `nine_of_ten` is what 90 % of them are within.
-# [[kernels]] are whole kernels of the same structure, times in microseconds with the launch.
+# [[kernels]] are whole kernels of the same structure, times in microseconds with the launch; `apart` is
+# predicted with figures fitted without the family, `program` the shipped one of that structure.
 schema = 1
 """
 
@@ -34,9 +35,10 @@ def content() -> str:
     parts.append(_operations("a2a3", "fitted table, left out", lines))
     parts += [_left_out(t, n, v) for t in ("a2a3", "a5") for n, v in cross.apart(t).items()]
     parts += [
-        f'[[kernels]]\ntarget = "{k.target}"\nname = "{k.name}"\npublished = {k.published:.1f}\n'
-        f"predicted = {k.predicted:.1f}\n"
-        for k in (*kernels.gemms(), *kernels.topks(), *kernels.attentions())
+        f'[[kernels]]\ntarget = "{k.target}"\nname = "{k.name}"\nfamily = "{k.family}"\n'
+        f'program = "{k.program}"\npublished = {k.published:.1f}\n'
+        f"predicted = {k.predicted:.1f}\napart = {k.apart:.1f}\n"
+        for k in kernels.kernels()
     ]
     return "\n".join(parts)
 

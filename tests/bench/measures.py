@@ -14,7 +14,7 @@ from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions, run_frontend
 from ptosim.run.sources import open_source
 from ptosim.syntax.parser import parse
-from tests.bench import clock, cube, engine, quant, simt
+from tests.bench import clock, cube, data, engine, growth, quant, simt, steady
 from tests.bench.debugger import debugger
 from tests.bench.editor import edits
 from tests.bench.programs import (
@@ -191,9 +191,14 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "timing_on_top": clock.on_top,
     "timing_alone": clock.alone,
     "timing_memory": clock.memory,
+    "steady_loops": steady.loops,
+    "steady_launches": steady.launches,
+    "steady_memory": steady.memory,
     "debugger": debugger,
     "walk": walk,
     "editor": edits,
     "simt": simt.threads,
     **engine.ALL,
+    **data.ALL,
+    **growth.ALL,
 }

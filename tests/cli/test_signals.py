@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +92,54 @@ def test_130_sigterm_at_the_prompt_of_the_debugger(tmp_path):
     finally:
         process.kill()
         process.communicate()
+
+
+LONG_BLOCKS = """module {
+  func.func @kernel(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %n = arith.constant 40000 : index
+    %c32 = arith.constant 32 : index
+    %c64 = arith.constant 64 : index
+    %c256 = arith.constant 256 : index
+    %b64 = pto.get_block_idx
+    %b = arith.index_cast %b64 : i64 to index
+    %row = arith.muli %b, %c32 : index
+    %vx = pto.make_tensor_view %x, shape = [%c256, %c64], strides = [%c64, %c1] : !pto.tensor_view<256x64xf32>
+    %vy = pto.make_tensor_view %y, shape = [%c256, %c64], strides = [%c64, %c1] : !pto.tensor_view<256x64xf32>
+    %px = pto.partition_view %vx, offsets = [%row, %c0], sizes = [%c32, %c64] : !pto.tensor_view<256x64xf32> -> !pto.partition_tensor_view<32x64xf32>
+    %py = pto.partition_view %vy, offsets = [%row, %c0], sizes = [%c32, %c64] : !pto.tensor_view<256x64xf32> -> !pto.partition_tensor_view<32x64xf32>
+    %a = pto.alloc_tile : !pto.tile_buf<vec, 32x64xf32>
+    scf.for %i = %c0 to %n step %c1 {
+      pto.tload ins(%px : !pto.partition_tensor_view<32x64xf32>) outs(%a : !pto.tile_buf<vec, 32x64xf32>)
+      pto.tadd ins(%a, %a : !pto.tile_buf<vec, 32x64xf32>, !pto.tile_buf<vec, 32x64xf32>) outs(%a : !pto.tile_buf<vec, 32x64xf32>)
+      pto.tstore ins(%a : !pto.tile_buf<vec, 32x64xf32>) outs(%py : !pto.partition_tensor_view<32x64xf32>)
+    }
+    return
+  }
+}
+"""
+
+
+@pytest.mark.slow  # blocks of seconds
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks Linux for its processes")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("is_group", [True, False], ids=["terminal", "kill"])
+def test_130_with_workers(tmp_path, number, is_group):
+    """Workers go with the command, at once, and without a word; a terminal tells them too."""
+    path = tmp_path / "blocks.pto"
+    path.write_text(LONG_BLOCKS)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ptosim", "run", path, "-j", "2", "--block-num", "8"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while process.poll() is None and len(children.read_text().split()) < 2:
+        time.sleep(0.05)
+    workers = children.read_text().split()
+    assert len(workers) == 2, process.communicate()
+    time.sleep(0.3)
+    (os.killpg if is_group else os.kill)(process.pid, number)
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out, err) == (130, "", "error: interrupted\n")
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)

@@ -64,3 +64,58 @@ def test_keys_and_commands_move_the_run_both_ways():
         assert app.return_value == 0
 
     asyncio.run(drive())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_everything_has_room_on_a_small_screen(size):
+    """At 80x24 one panel is below the source, and F2 goes on to the next; at 120x40 all are there. The
+    line for commands is on the screen, and tables keep names and states."""
+    session = debug("loop", LOOP)
+
+    async def drive():
+        app = View(session)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await ask(app, pilot, "until tadds")
+            shown = [p for p in app.query(".panel") if p.display]
+            assert len(shown) == (1 if size[0] == 80 else 4)
+            for widget in (*shown, *map(app.query_one, ("#source", "#output", "#command"))):
+                region = widget.region
+                assert region.height >= 3
+                assert region.width >= 38
+                assert region.right <= size[0]
+                assert region.bottom <= size[1]
+            assert "->   26" in text(app, "source")
+            panel = app.query_one("#tiles")
+            lines = "\n".join(
+                "".join(s.text for s in panel.render_line(y)) for y in range(panel.size.height)
+            )
+            assert "name" in lines
+            assert "state" in lines
+            assert "%a" in lines
+            if size[0] == 80:
+                await pilot.press("f2")
+                await pilot.pause()
+                (panel,) = [p for p in app.query(".panel") if p.display]
+                assert panel.border_title == "pipes"
+
+    asyncio.run(drive())
+
+
+def test_the_panels_follow_the_size_of_the_screen():
+    session = debug("loop", LOOP)
+
+    async def drive():
+        app = View(session)
+        async with app.run_test(size=(160, 50)) as pilot:
+            await pilot.resize_terminal(80, 24)
+            await pilot.pause()
+            assert len([p for p in app.query(".panel") if p.display]) == 1
+            await pilot.resize_terminal(120, 28)
+            await pilot.pause()
+            assert len([p for p in app.query(".panel") if p.display]) == 1
+            await pilot.resize_terminal(160, 50)
+            await pilot.pause()
+            assert len([p for p in app.query(".panel") if p.display]) == 4
+
+    asyncio.run(drive())

@@ -156,7 +156,7 @@ class Loops:
         self.lines.append(f"pto.barrier <PIPE_{self.rng.choice(('V', 'MTE2', 'ALL'))}>")
 
     def _inner(self, variable: str, depth: int) -> None:
-        end = self._constant(self.rng.choice((1, 3, 30)))
+        end = self._constant(self.rng.choice((1, 3, 3, 70) if depth == 0 else (1, 3)))
         if self.rng.random() < 0.3:
             end = self._new()
             self.lines.append(f"{end} = arith.remui {variable}, {self._constant(3)} : index")

@@ -118,6 +118,7 @@ def test_data_order_by_addresses_that_the_block_decides():
     )
     assert told(both) is None
     assert "read and written" in (told(both, by_data=True) or "")
+    assert told(both.replace("[%at, ", "[%c8, "), by_data=True) is None
 
 
 def test_blocks_that_differ_wait_for_a_free_core():

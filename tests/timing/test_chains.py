@@ -137,6 +137,7 @@ def test_explain_knows_every_stage(cli):
         for word in (*stage.names, *stage.also):
             assert stage_text(word) is not None, word
     assert stage_text("s32→f16") == stage_text("S32 -> f16") == stage_text("s32 to f16")
+    assert stage_text("tcvt f32 to i32") == stage_text("tile operation")
     told = cli("explain", "s32 to f16").out
     assert "sets the scale register" in told
     assert "a5 has no such stage" in told

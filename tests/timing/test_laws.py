@@ -61,22 +61,30 @@ def test_shapes_that_the_fit_did_not_see():
     assert found.worst <= 0.15, found.where
 
 
-def test_whole_kernels():
-    """A3 GEMM within 10 % with busy shares within 10 points, A5 MXFP8 within 15 %."""
-    for kernel in kernels.gemms():
-        assert abs(kernel.error) <= (0.10 if kernel.target == "a2a3" else 0.15), kernel.name
-        if kernel.target == "a2a3":
+@pytest.fixture(scope="module")
+def whole_kernels():
+    """Every published kernel that is compared, without the fits."""
+    return kernels.kernels(apart=False)
+
+
+def test_whole_kernels(whole_kernels):
+    """At their number of blocks: 6 % in the mean, 12 % at worst; what misses has a reason."""
+    rest = [k for k in whole_kernels if k.family != kernels.FEW]
+    assert len(rest) >= 15
+    assert sum(abs(k.error) for k in rest) / len(rest) <= kernels.GOAL_MEAN
+    for kernel in rest:
+        assert abs(kernel.error) <= kernels.GOAL_WORST or kernel.name in kernels.REASONS, kernel
+        if kernel.family == "TopK" or (kernel.published > 200 and kernel.family == "GEMM f16"):
             assert kernel.share_error <= 10, kernel
 
 
-def test_topk():
-    """Sorting was fitted to no kernel: rows of 1,024 values within 15 %, the vector pipe's share within
-    10 points."""
-    found = kernels.topks()
-    assert len(found) >= 2
-    for kernel in found:
-        assert abs(kernel.error) <= 0.15, kernel
-        assert kernel.share_error <= 10, kernel
+def test_attention_on_few_cores(whole_kernels):
+    """15 %, at one, 8 and 16 cores; one row of 16 cores misses it and says why."""
+    few = [k for k in whole_kernels if k.family == kernels.FEW]
+    assert len(few) == 5
+    missing = [k.name for k in few if abs(k.error) > kernels.GOAL_FEW]
+    assert set(missing) <= set(kernels.REASONS)
+    assert len(missing) <= 1
 
 
 def test_an_index_is_not_sorted_and_a_record_has_eight_bytes():
@@ -93,16 +101,7 @@ def test_an_index_is_not_sorted_and_a_record_has_eight_bytes():
     assert estimate(mask, table).cycles == 14 * 32 + 34
 
 
-def test_flash_attention():
-    """Rows of 80 us and more within 25 %, or the table says itself why not."""
-    found = kernels.attentions(8192)
-    assert len(found) >= 4
-    for kernel in found:
-        assert abs(kernel.error) <= 0.25 or kernel.reason, kernel.name
-    assert sum(abs(k.error) <= 0.25 for k in found) >= len(found) - 1
-
-
-def test_what_is_shipped_is_what_is_measured():
+def test_what_is_shipped_is_what_is_measured(whole_kernels):
     """`python -m tests.accuracy --write` keeps isa/costs/accuracy.toml."""
     for target in BARS:
         shipped = error_of(target, "all")
@@ -111,7 +110,7 @@ def test_what_is_shipped_is_what_is_measured():
         assert shipped.mean == pytest.approx(found.mean, abs=1e-4)
         assert shipped.worst == pytest.approx(found.worst, abs=1e-4)
     kept = {(k.name, round(k.predicted, 1)) for k in accuracy()[1]}
-    assert kept >= {(k.name, round(k.predicted, 1)) for k in kernels.gemms()}
+    assert kept == {(k.name, round(k.predicted, 1)) for k in whole_kernels}
 
 
 def test_few_numbers_are_fitted():
@@ -126,7 +125,7 @@ def test_few_numbers_are_fitted():
 def test_a_row_that_is_like_another_changes_with_it():
     table = cost_table("a2a3").changed("rows.sum.per_row", 9)
     assert table["rows.max"]["per_row"] == 9
-    assert table["rows.max"]["start"] == 31
+    assert table["rows.max"]["start"] == 32
     assert table["rows.max"].confidence == "what-if"
     assert table["rows.expand"]["per_row"] == 14
 

@@ -15,6 +15,8 @@ import ptosim
 from ptosim.machine.moving import Moving, Regime, line, now
 from ptosim.machine.unknown import NeedsValue
 from ptosim.run.sidecar import sidecar_of
+from ptosim.timing.pipes.steps import PIPES
+from ptosim.views.cost_pictures import lane
 from tests.bench.programs import add_loop
 from tests.timing.loops import Loops, outer_loops, raised
 from tests.timing.test_fifo_times import both_ways, one_way
@@ -74,6 +76,13 @@ def test_random_loops(seed):
     both(program, args={"n": 80 + seed % 7 * 20}, block_num=1 + seed % 3)
 
 
+def test_a_path_that_comes_into_the_rounds_from_elsewhere():
+    """What is before the last round on the path takes until that round, not until what comes after
+    the loop (a program that the random ones found)."""
+    program = ptosim.load(Loops(408).text, target="a2a3", sync="manual")
+    assert both(program, args={"n": 100}) is not None
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_fifos(seed):
@@ -125,6 +134,24 @@ def test_a_thousand_million_rounds():
     (loop,) = many.repeats
     assert (loop.rounds, loop.cycles, loop.cores) == (1, each, 1)
     assert 10**9 - 10 < loop.last < 10**9
+
+
+def test_pictures_say_what_repeats():
+    """A trace has a slice for the rounds that are left out, between those that it shows; the
+    timeline is that of every round."""
+    program = ptosim.load(add_loop(), target="a5")
+    quick, full = (program.cost(args={"n": 5000}, steady=steady) for steady in (True, False))
+    (slice_,) = [e for e in quick.trace() if e.get("cat") == "repeat"]
+    shown = [e for e in quick.trace() if e.get("cat") not in ("repeat", None) and e["ph"] == "X"]
+    inside = (slice_["ts"] + 1e-9, slice_["ts"] + slice_["dur"] - 1e-9)
+    assert not [e for e in shown if inside[0] < e["ts"] < inside[1]]
+    assert len(shown) < 50
+    each = full.ops[0].cycles / full.ops[0].count / 1000  # a trace has cycles as nanoseconds
+    assert len(shown) * each + slice_["dur"] == pytest.approx(5000 * each)
+    assert "repeat" in slice_["name"]
+    pipe = quick.pipes[0].pipe
+    lanes = [lane(r.model.cores[0], PIPES.index(pipe), r.cycles) for r in (quick, full)]
+    assert lanes[0] == lanes[1]
 
 
 def test_every_round_where_rounds_differ():

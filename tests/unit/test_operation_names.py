@@ -33,6 +33,7 @@ EXCEPTIONS = {
     "passes/rewrite/strip_quant.py": "reads a program that is parsed only: nothing has its row yet",
     "passes/verify/checks/functions.py": SYNTAX,
     "passes/verify/checks/fifos.py": "a message says what the assembler makes of an operation",
+    "passes/same_blocks.py": "follows numbers of the scalar unit: what adds, multiplies and compares",
     "quant/mlir/ops.py": "the functions of the quant dialect, by name",
 }
 NAMES = isa().names()

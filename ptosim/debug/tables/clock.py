@@ -41,6 +41,8 @@ def pipes(session: Debugger) -> Sheet:
     sheet = Sheet(
         f"pipes of {memory.core_name(core)}, done so far at cycle {session.cycle:,}",
         ("pipe", ">line", "at", ">from", ">until", "waits for", ">queued"),
+        whole=("pipe",),
+        drop=("queued", "from", "until"),
     )
     for state in memory.pipe_states(session):
         name = state.name

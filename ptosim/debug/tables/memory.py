@@ -129,7 +129,10 @@ def memory_map(session: Debugger, text: str) -> Sheet:
     placed = session.launch.placement.placed
     wanted = space_of(text, session.launch.machine) if text.strip() else None
     live = {(r.type.loc, r.addr): name for name, r in live_tiles(session)}
-    sheet = Sheet("memory map", ("space", "addresses", ">bytes", "what", "state"))
+    sheet = Sheet(
+        "memory map", ("space", "addresses", ">bytes", "what", "state"),
+        whole=("what",), drop=("state", "bytes"),
+    )  # fmt: skip
     sheet.empty = "the program places nothing" + (f" in {wanted}" if wanted else "")
     for name, definition in machine.spaces.items():
         here = sorted((p for p in placed if p.space == name), key=lambda p: p.addr)

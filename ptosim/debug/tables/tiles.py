@@ -8,7 +8,7 @@ import numpy as np
 
 from ptosim.debug.expressions import Expression
 from ptosim.debug.names import brief
-from ptosim.debug.reading import Reading, read_buffer, read_tile, shape_text
+from ptosim.debug.reading import Reading, read_buffer, read_tile, shape_text, unwritten
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.writes import tiles_of
@@ -20,6 +20,8 @@ from ptosim.machine.tile import Tile, TileRef
 ROWS = 16
 """Rows of a tile that are shown unless more are asked for."""
 FORMS = ("value", "hex", "codes", "phys", "heat")
+BLANK = "·"
+"""Stands for an element that nothing has written."""
 _SHADES = " .:-=+*#%@"
 
 
@@ -40,7 +42,8 @@ def tiles(session: Debugger) -> Sheet:
     sheet = Sheet(
         "tiles",
         ("name", "place", "type", "shape", "layout", ">min", ">max", ">NaN", "state"),
-        whole=("name", "place"),
+        whole=("name", "state"),
+        drop=("layout", "NaN", "shape", "place", "type"),
         empty="no tile exists yet",
     )
     written = _just_written(session)
@@ -88,8 +91,8 @@ def _summary(session: Debugger, reading: Reading) -> tuple[str, str, str, str]:
         return "empty", "", "", ""
     if numbers.dtype.kind != "f":
         return "", short_number(numbers.min()), short_number(numbers.max()), ""
-    nan = np.isnan(numbers)
-    kept = numbers[~nan]
+    nan = np.isnan(numbers) & ~unwritten(reading, session.launch.options.uninit)
+    kept = numbers[~np.isnan(numbers)]
     count = str(int(nan.sum())) if nan.any() else ""
     if not kept.size:
         return "", "nan", "nan", count
@@ -112,7 +115,8 @@ def tile(session: Debugger, text: str, width: int) -> Sheet:
     window = _window(session, reading, rest.rstrip().removesuffix("]") if bracket else "")
     if form == "heat":
         return _heat(title, reading, window, width)
-    return _cells(title, reading, window, form, width)
+    blank = unwritten(reading, session.launch.options.uninit)
+    return _cells(title, reading, window, form, width, _matrix(blank))
 
 
 def _form(text: str) -> tuple[str, str]:
@@ -168,10 +172,20 @@ def _matrix(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1, array.shape[-1])
 
 
-def _cells(title: str, reading: Reading, window: Window, form: str, width: int) -> Sheet:
+def _cells(
+    title: str, reading: Reading, window: Window, form: str, width: int, blank: np.ndarray
+) -> Sheet:
+    """The elements of a window; `blank` ones, which nothing has written, have no value."""
     rows, cols = window
     codes, numbers = _matrix(reading.codes), _matrix(reading.numbers)
-    texts = [[_cell(codes[r, c], numbers[r, c], reading, form) for c in cols] for r in rows]
+    texts = [
+        [
+            BLANK if form == "value" and blank[r, c]
+            else _cell(codes[r, c], numbers[r, c], reading, form)
+            for c in cols
+        ]
+        for r in rows
+    ]  # fmt: skip
     fitting = _fitting(texts, cols, width)
     shown = [*cols][:fitting]
     cut = len(cols) > fitting
@@ -179,6 +193,8 @@ def _cells(title: str, reading: Reading, window: Window, form: str, width: int) 
     for r, line in zip(rows, texts, strict=True):
         sheet.add(str(r), *line[:fitting], *(["…"] if cut else []))
     left = codes.shape[0] - len(rows)
+    if form == "value" and blank[rows.start : rows.stop, cols.start : cols.stop].any():
+        sheet.notes.append(f"{BLANK} not written")
     if cut or left > 0:
         sheet.notes.append(
             f"rows {rows[0]}..{rows[-1]} of {codes.shape[0]}, columns {shown[0]}..{shown[-1]} of "
@@ -277,7 +293,11 @@ def diff(session: Debugger) -> Sheet:
         if not differs.any():
             continue
         first = tuple(int(i) for i in np.argwhere(differs)[0])
-        numbers = (short_number(r.numbers[first]) for r in (old, new))
+        uninit = session.launch.options.uninit
+        numbers = (
+            BLANK if unwritten(r, uninit)[first] else short_number(r.numbers[first])
+            for r in (old, new)
+        )
         count = f"{int(differs.sum())} of {differs.size}"
         sheet.add(name, count, f"[{', '.join(map(str, first))}]", *numbers)
     return sheet

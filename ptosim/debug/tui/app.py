@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.events import Resize
 from textual.widgets import Footer, Input, RichLog, Static
 from textual.worker import Worker, WorkerState
 
@@ -30,15 +31,29 @@ PANELS: dict[str, tuple[str, Callable[[Debugger], Sheet]]] = {
 """What is next to the source: a title and its table."""
 
 
+WIDE, HIGH = 110, 32
+"""Columns from which panels are beside the source, and rows from which all of them are shown."""
+
+
 class View(App[int]):
     """The debugger on a session. Keys move the run, the line at the bottom takes every command."""
 
     TITLE = "ptosim"
     CSS = """
+    #panes { height: 1fr; }
     #source, #output { height: 1fr; border: round $primary; }
     #left { width: 1fr; }
     #right { width: 1fr; }
     .panel { height: 1fr; border: round $primary; }
+    .small #panes { layout: vertical; }
+    .small #left { height: 2fr; width: 100%; }
+    .small #source { height: 3fr; }
+    .small #output { height: 2fr; min-height: 4; }
+    .small #right { height: 1fr; min-height: 6; width: 100%; }
+    .small .panel { display: none; }
+    .small .panel.chosen { display: block; }
+    .low .panel { display: none; }
+    .low .panel.chosen { display: block; }
     """
     BINDINGS: ClassVar[list[Any]] = [
         ("f5", "command('continue')", "continue"),
@@ -46,6 +61,7 @@ class View(App[int]):
         ("f9", "command('reverse-step')", "step back"),
         ("f10", "command('next')", "next"),
         ("f11", "command('step')", "step"),
+        ("f2", "panel", "panel"),
         ("escape", "interrupt", "interrupt"),
         ("ctrl+q", "quit", "leave"),
     ]
@@ -57,16 +73,17 @@ class View(App[int]):
         self._parts: list[Part] = []
         self.shell = Shell(session, self._parts.extend, self._width)
         self._is_busy = False
+        self._chosen = next(iter(PANELS))
 
     def compose(self) -> ComposeResult:
         """Lay out the panels."""
-        with Horizontal():
+        with Horizontal(id="panes"):
             with Vertical(id="left"):
                 yield Static(id="source")
                 yield RichLog(id="output", wrap=True)
             with Vertical(id="right"):
                 for name, (title, _) in PANELS.items():
-                    panel = VerticalScroll(Static(id=name), classes="panel")
+                    panel = VerticalScroll(Static(id=name), classes="panel", id=f"{name}-panel")
                     panel.border_title = title
                     panel.can_focus = False
                     yield panel
@@ -82,6 +99,33 @@ class View(App[int]):
             self.shell.where()
         self._show()
         self.query_one("#command").focus()
+
+    # -- room -------------------------------------------------------------------------------------
+
+    def on_resize(self, event: Resize) -> None:
+        """Where there is little room one panel is shown, the chosen one, below the source."""
+        width, height = event.size
+        self.screen.set_class(width < WIDE, "small")
+        self.screen.set_class(width >= WIDE and height < HIGH, "low")
+        self._choose(self._chosen)
+        if self.is_mounted_whole:
+            self.call_after_refresh(self._show)
+
+    @property
+    def is_mounted_whole(self) -> bool:
+        """True once every panel is there."""
+        return bool(self.query("#source")) and bool(self.query("#findings"))
+
+    def action_panel(self) -> None:
+        """Choose the next panel."""
+        names = [*PANELS]
+        self._choose(names[(names.index(self._chosen) + 1) % len(names)])
+
+    def _choose(self, name: str) -> None:
+        self._chosen = name
+        for each in PANELS:
+            for panel in self.query(f"#{each}-panel"):
+                panel.set_class(each == name, "chosen")
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -118,7 +162,8 @@ class View(App[int]):
     # -- panels -----------------------------------------------------------------------------------
 
     def _width(self) -> int:
-        return max(self.size.width // 2 - 4, 40)
+        room = self.size.width if self.size.width < WIDE else self.size.width // 2
+        return max(room - 4, 40)
 
     def _show(self) -> None:
         output = self.query_one("#output", RichLog)
@@ -131,7 +176,7 @@ class View(App[int]):
 
     def _source(self) -> Text:
         """Lines around the current one, as many as there is room for."""
-        rows = max(self.query_one("#source").size.height, 8)
+        rows = max(self.query_one("#source").size.height, 3)
         here = self.session.line() or 1
         first = max(here - rows // 2, 1)
         lines = code.listing(self.session, first, first + rows - 1, self._width())

@@ -22,6 +22,7 @@ from ptosim.engine.core.observers import Listener, Timing, listeners
 from ptosim.engine.core.records import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runtime import executing
 from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.source import Span
@@ -86,7 +87,25 @@ class Engine(Binder):
 
     def _place(self, core: Core) -> str:
         op = self.program.insts[core.pc].op
-        return str(Span(self.resolved.module.source, op.start, op.name_end)) if op else ""
+        if not op:
+            return ""
+        rounds = ", ".join(self._rounds(core, op))
+        span = Span(self.resolved.module.source, op.start, op.name_end)
+        return f"{span} ({rounds})" if rounds else str(span)
+
+    def _rounds(self, core: Core, op: Operation) -> list[str]:
+        """Where the loops around an operation are, the outermost first: `%i = 7`."""
+        found: list[str] = []
+        slots = self.program.slots
+        outer = op.parent
+        while outer is not None:
+            if "loop" in outer.traits and outer.regions and outer.regions[0].blocks[0].values:
+                counter = outer.regions[0].blocks[0].values[0]
+                content = core.slots[slots[counter]] if counter in slots else None
+                if isinstance(content, int):
+                    found.insert(0, f"%{counter.name} = {content}")
+            outer = outer.parent
+        return found
 
     def next_core(self) -> Core | None:
         """Return the lowest-numbered core that can go on, first of those whose pipes wait for

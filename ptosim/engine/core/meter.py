@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from ptosim.ground import progress
 from ptosim.ground.errors import BudgetError
 from ptosim.ground.limits import current
 
@@ -22,7 +23,7 @@ class Meter:
     """The limits of one run of an engine. `due` is the number of executed instructions at which to
     look again."""
 
-    __slots__ = ("_budget", "_clock", "_most", "_size", "due")
+    __slots__ = ("_budget", "_clock", "_most", "_size", "_watch", "due")
 
     def __init__(self, limit: int = UNLIMITED) -> None:
         self._budget = current()
@@ -30,7 +31,9 @@ class Meter:
         self._most = limit if own is None else min(limit, own)
         self._size = FIRST
         self._clock = time.monotonic()
-        self.due = min(self._most, FIRST) if self._budget.is_limited else self._most
+        self._watch = progress.current()
+        is_looked_at = self._budget.is_limited or self._watch is not None
+        self.due = min(self._most, FIRST) if is_looked_at else self._most
 
     def look(self, executed: int, place: Callable[[], str]) -> None:
         """Raise LimitError if a limit is reached, with the place where the program is; else say
@@ -43,6 +46,8 @@ class Meter:
                 help="look for a loop that does not end, or raise --max-instructions",
             )
         self._budget.look(place)
+        if self._watch is not None:
+            self._watch.tell(executed, place)
         now = time.monotonic()
         took, self._clock = now - self._clock, now
         if took < SECONDS / 2:

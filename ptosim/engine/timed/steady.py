@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 from ptosim.engine.core.records import Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.simt.launch import Launch
+from ptosim.engine.timed.attempt import Attempt
+from ptosim.engine.timed.evenness import advanced, is_even, same_steps, total_after
+from ptosim.engine.timed.heads import bounds_of, is_head, line_of, round_of, rounds_left
 from ptosim.engine.timed.operand_shapes import is_micro
 from ptosim.engine.timed.periods import (
     Moment,
@@ -38,6 +41,7 @@ from ptosim.semantics.base.functions import EVENTS
 from ptosim.timing.pipes.probe import ProbedOrder
 from ptosim.timing.pipes.records import Repeat
 from ptosim.timing.pipes.state import Walk, Writing
+from ptosim.timing.pipes.timers import CoreTimer
 
 if TYPE_CHECKING:
     from ptosim.engine.timed.symbolic import TimedSymbolicEngine
@@ -80,25 +84,6 @@ class Head:
     gap: int = 4 * MOST_ROUNDS
 
 
-@dataclass(slots=True, eq=False)
-class Attempt:
-    """A period that is executed on moving numbers."""
-
-    core: int
-    number: int
-    rounds: int
-    start: Moment
-    time_steps: list[int]
-    code_steps: list[int]
-    fifos: dict[Any, tuple[int, ...]]
-    values: dict[int, list[Any]]
-    places: list[int]  # where the columns of each core were
-    stalled: list[dict[str, list[int]]]
-    starts: list[array[int]]
-    probes: list[ProbedOrder]
-    visits: int = 0
-
-
 class Steady:
     """Watches the loops of an engine. Until one of them was watched long enough, none is compiled,
     since a compiled loop has no head that could be looked at."""
@@ -111,7 +96,7 @@ class Steady:
         self._compiled, engine.loops = engine.loops, None
         insts = engine.program.insts
         inside = {pc for i in insts if i.kind is Kind.REGION for pc in range(i.pc, i.end)}
-        tests = {id(i.op): i for i in reversed(insts) if _is_head(i) and i.pc not in inside}
+        tests = {id(i.op): i for i in reversed(insts) if is_head(i) and i.pc not in inside}
         self.heads = [tests[key] for key in sorted(tests, key=lambda k: tests[k].pc)]
         cores = engine.machine.cores
         self._visits = [[START] * len(self.heads) for _ in cores]
@@ -188,7 +173,8 @@ class Steady:
     def _look(self, core: Core, number: int) -> None:
         """Keep what the launch is now, and begin an attempt if it moves by the same amounts."""
         head, left = self._known[core.index][number], self._left
-        if self._rounds_left(core, number) < LEAST_LEFT:
+        bounds = bounds_of(self.engine, self.heads[number], core)
+        if bounds is not None and rounds_left(bounds) < LEAST_LEFT:
             head.moments.clear()
             left[number] = NEVER
             return
@@ -199,7 +185,7 @@ class Steady:
             return
         moments.append(moment_of(self.engine, cores))
         left[number] = SOON
-        head.round = self._round(core, number)
+        head.round = head.round + 1 if bounds is None else round_of(bounds)
         rounds = self._period(moments)
         if rounds:
             self._begin(core, number, rounds, cores)
@@ -213,7 +199,7 @@ class Steady:
         self._visits[core][number] = head.gap
         head.gap *= 2
         if head.gap > 16 * MOST_ROUNDS:
-            self.engine.in_full[self._line(number)] = why
+            self.engine.in_full[line_of(self.engine, self.heads[number])] = why
             self.engine.loops = self._compiled
 
     @staticmethod
@@ -222,37 +208,6 @@ class Steady:
             return False
         return moments[-1].executed - moments[-2].executed > MOST_EXECUTED
 
-    def _line(self, number: int) -> int:
-        op = self.heads[number].operation
-        return self.engine.resolved.module.source.line_column(op.start)[0]
-
-    def _bounds(self, core: Core, number: int) -> tuple[int, ...] | None:
-        """The first, present and last value of a counted loop, and its step."""
-        op, slots = self.heads[number].operation, self.engine.program.slots
-        if not op.has("counted"):
-            return None
-        found = []
-        for name in ("lower", "upper", "step"):
-            operand = op.bound[name]
-            held = operand.const if operand.value is None else core.slots[slots[operand.value]]
-            found.append(held)
-        found.append(core.slots[slots[op.regions[0].blocks[0].values[0]]])
-        return tuple(found) if all(v.__class__ is int for v in found) else None
-
-    def _rounds_left(self, core: Core, number: int) -> int:
-        bounds = self._bounds(core, number)
-        if bounds is None:
-            return LEAST_LEFT
-        _, upper, step, at = bounds
-        return -((at - upper) // max(step, 1))
-
-    def _round(self, core: Core, number: int) -> int:
-        bounds = self._bounds(core, number)
-        if bounds is None:
-            return self._known[core.index][number].round + 1
-        lower, _, step, at = bounds
-        return (at - lower) // max(step, 1) + 1
-
     # -- a period ----------------------------------------------------------------------------------
 
     def _period(self, moments: list[Moment]) -> int:
@@ -260,7 +215,7 @@ class Steady:
         last = moments[-1]
         for rounds in range(1, (len(moments) - 1) // 2 + 1):
             old, before = moments[-1 - 2 * rounds], moments[-1 - rounds]
-            even = old.shape == before.shape == last.shape and _is_even(old, before, last)
+            even = old.shape == before.shape == last.shape and is_even(old, before, last)
             if even and fifo_steps(self.engine, (old, before, last)) is not None:
                 return rounds
         return 0
@@ -270,7 +225,7 @@ class Steady:
         moments = self._known[core.index][number].moments
         old, before, last = moments[-1 - 2 * rounds], moments[-1 - rounds], moments[-1]
         engine, model = self.engine, self.engine.bridge.model
-        if not _same_steps(model.cores, before, last):
+        if not same_steps(model.cores, before, last):
             self._wait(core.index, number, "its rounds differ")
             return
         values = {
@@ -427,7 +382,7 @@ class Steady:
         for core in cores:
             if not all(map(agrees, attempt.values[core.index], core.slots)):
                 return "its values do not move evenly"
-        if not _same_steps(self.engine.bridge.model.cores, start, end):
+        if not same_steps(self.engine.bridge.model.cores, start, end):
             return "its rounds differ"
         return ""
 
@@ -443,7 +398,7 @@ class Steady:
         self._write(times, codes)
         for index, values in slots.items():
             core = engine.machine.cores[index]
-            core.slots[:] = [_advanced(value, periods) for value in values]
+            core.slots[:] = [advanced(value, periods) for value in values]
         move_fifos(engine, attempt.fifos, periods)
         head = self._known[attempt.core][attempt.number]
         jump = sum(len(timer.repeats) for timer in model.cores)
@@ -451,30 +406,33 @@ class Steady:
             index = timer.index
             for why, each in timer.stalled.items():
                 before = attempt.stalled[index].get(why) or [0] * len(each)
-                each[:] = map(_total, before, stalls[index][why], [periods] * len(each))
+                each[:] = map(total_after, before, stalls[index][why], [periods] * len(each))
             length = places[index] - attempt.places[index]
             if length:
-                op = self.heads[attempt.number].operation
-                line_, _ = engine.resolved.module.source.line_column(op.start)
-                place = attempt.places[index]
-                timer.skipped += length * periods
-                causes = timer.causes
-                timer.repeats.append(Repeat(
-                    place + timer.skipped - length * periods, place, length, periods,
-                    array("q", starts[index]),
-                    array("q", [causes[at] - causes[at - length]
-                                for at in range(place, place + length)]),
-                    timer.skipped, line_, attempt.rounds, head.round, jump,
-                ))  # fmt: skip
-                timer.firsts.append(timer.repeats[-1].first)
+                self._repeat(timer, starts[index], attempt, periods, jump)
         head.moments.clear()
         head.gap = 4 * MOST_ROUNDS
         self._left = self._visits[attempt.core]
         self._left[attempt.number] = SOON
 
-
-def _is_head(inst: Inst) -> bool:
-    return inst.kind is Kind.BRANCH and inst.op is not None and inst.op.has("loop")
+    def _repeat(
+        self, timer: CoreTimer, starts: list[int], attempt: Attempt, periods: int, jump: int
+    ) -> None:
+        """Say that the last records of a core repeat, with starts that move by so much."""
+        place, length = attempt.places[timer.index], len(starts)
+        causes, number = timer.causes, attempt.number
+        moved = [causes[at] - causes[at - length] for at in range(place, place + length)]
+        first = place + timer.skipped
+        timer.skipped += length * periods
+        head = self._known[attempt.core][number]
+        timer.repeats.append(
+            Repeat(
+                first, place, length, periods, array("q", starts), array("q", moved),
+                timer.skipped, line_of(self.engine, self.heads[number]), attempt.rounds,
+                head.round, jump,
+            )
+        )  # fmt: skip
+        timer.firsts.append(first)
 
 
 def _distance(value: Any, numbers: bool, free: bool) -> int:
@@ -489,60 +447,3 @@ def _distance(value: Any, numbers: bool, free: bool) -> int:
     elif numbers and kind in (Moving, Blurred):
         return 0
     raise NeedsValue(NO_LINE)
-
-
-def _is_even(old: Moment, before: Moment, last: Moment) -> bool:
-    """True if times and records move by the same amounts from each moment to the next."""
-    if not old.repeats == before.repeats == last.repeats:
-        return False
-    if any(c - b != b - a for a, b, c in zip(old.times, before.times, last.times, strict=True)):
-        return False
-    gains = [c - b for b, c in zip(before.records, last.records, strict=True)]
-    if gains != [b - a for a, b in zip(old.records, before.records, strict=True)]:
-        return False
-    codes = zip(old.codes, before.codes, last.codes, last.owners, strict=True)
-    return all(c - b == b - a and _is_gain(c, c - b, owner, gains) for a, b, c, owner in codes)
-
-
-def _is_gain(code: int, step: int, core: int, gains: list[int]) -> bool:
-    """True if a cause stays, or is the same one of the next period."""
-    if step == 0:
-        return True
-    if code >= 0:
-        return step == gains[core]
-    return code < -1 and step == -(gains[(-2 - code) & 0xFFFF] << 16)
-
-
-def _same_steps(timers: Any, start: Moment, end: Moment) -> bool:
-    """True if the records since the end of a period are those of the period before it, with causes
-    that move as records do."""
-    gains = [b - a for a, b in zip(start.records, end.records, strict=True)]
-    for timer, length in zip(timers, gains, strict=True):
-        last = len(timer.steps)
-        if last < 2 * length:
-            return False
-        first, before = last - length, last - 2 * length
-        if timer.steps[first:last] != timer.steps[before:first]:
-            return False
-        for at in range(first, last):
-            code = timer.causes[at]
-            if not _is_gain(code, code - timer.causes[at - length], timer.index, gains):
-                return False
-    return True
-
-
-def _advanced(value: Any, periods: int) -> Any:
-    """A value so many periods later."""
-    if value.__class__ is Moving:
-        return value.value + value.step * periods
-    if moves(value) and isinstance(value, tuple):
-        parts = [_advanced(part, periods) for part in value]
-        return value.__class__(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return now(value)
-
-
-def _total(before: int, after: Any, periods: int) -> int:
-    """A counter after so many periods more, each of which adds more by the same amount."""
-    gain = after - before
-    grows = step_of(gain)
-    return now(after) + now(gain) * periods + grows * (periods * (periods + 1) // 2)

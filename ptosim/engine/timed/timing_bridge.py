@@ -93,7 +93,8 @@ class TimingBridge:
         self._issue = round(table["machine.issue"]["cycles"])
         cores = self.model.cores if is_ordered else ()
         # On A2/A3 a vector operation that depends on the one before waits at a barrier.
-        draining = frozenset((PIPE_INDEX["V"],)) if table.target == "a2a3" else frozenset()
+        waits = table["machine.drain"]["waits"]
+        draining = frozenset((PIPE_INDEX["V"],)) if waits else frozenset()
         self.orders = [DataOrder(t, draining, buffers) for t in cores]
         self.timed = self._timed_actions()
         # Scalar instructions of a region are part of its cost.

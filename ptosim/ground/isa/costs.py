@@ -234,8 +234,7 @@ def lowest_confidence(confidences: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Relative errors of a class of operations (`all`: of all) against profiled points; `spread`
-    is what nine of ten points are within whose family was left out of the fit, None if unknown."""
+    """Relative errors of a class of operations (`all`: of all) against profiled points."""
 
     target: str
     class_name: str
@@ -243,17 +242,34 @@ class Accuracy:
     mean: float
     median: float
     worst: float
-    spread: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Relative errors of a class of operations, each point predicted with figures fitted without
+    its family: the mean, what nine of ten are within, and the worst."""
+
+    target: str
+    class_name: str
+    points: int
+    mean: float
+    nine_of_ten: float
+    worst: float
 
 
 @dataclass(frozen=True, slots=True)
 class KernelAccuracy:
-    """A whole kernel: measured and predicted microseconds, launch included."""
+    """A whole kernel: measured and predicted microseconds, launch included; `apart` is predicted
+    without its family in any fit. `program` is the shipped one of that structure, if there is
+    one."""
 
     target: str
     name: str
     published: float
     predicted: float
+    family: str = ""
+    apart: float = 0.0
+    program: str = ""
 
     @property
     def error(self) -> float:
@@ -273,12 +289,31 @@ def accuracy() -> tuple[tuple[Accuracy, ...], tuple[KernelAccuracy, ...]]:
             r["mean"],
             r["median"],
             r["worst"],
-            r.get("spread"),
         )
         for r in content["operations"]
     )
     kernels = tuple(KernelAccuracy(**row) for row in content["kernels"])
     return operations, kernels
+
+
+@lru_cache(maxsize=1)
+def spreads() -> Mapping[str, float]:
+    """Return how far off figures of a confidence may be, relative."""
+    return read_toml("costs/spread.toml")["spread"]
+
+
+def left_out(target: str, class_name: str) -> LeftOut | None:
+    """Return the error of a class on points that the fit did not see; None if there are none."""
+    for row in read_toml("costs/accuracy.toml").get("left_out", ()):
+        if (row["target"], row["class"]) == (target, class_name):
+            figures = (row["mean"], row["nine_of_ten"], row["worst"])
+            return LeftOut(target, class_name, row["points"], *figures)
+    return None
+
+
+def least_points() -> int:
+    """Return how many points a class needs for their scatter to be trusted alone."""
+    return read_toml("costs/spread.toml")["least"]["points"]
 
 
 def error_of(target: str, class_name: str) -> Accuracy | None:

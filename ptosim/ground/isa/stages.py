@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -50,6 +51,11 @@ def stage_text(name: str) -> StageText | None:
         name = name.replace(arrow, " to ")
     word = " ".join(name.lower().split())
     every = stage_texts()
+    if _STEP.fullmatch(word):
+        word = "tile operation"
     return next(
         (s for s in every if word in s.names), next((s for s in every if word in s.also), None)
     )
+
+
+_STEP = re.compile(r"t[a-z]+ \S+ to \S+")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.runtime import executing
+from ptosim.ground import progress
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import DescriptionError, Trap, UsageError
 from ptosim.ground.isa.costs import lowest_confidence
@@ -200,6 +201,7 @@ class _Run:
             raise self._unfit(bound, problem) from problem
         try:
             result = launch.run()
+            progress.part_done()
         except Trap as trap:
             where = f"in launch {self.number} of {self.chain.file.count}, {bound.stage}"
             found = [

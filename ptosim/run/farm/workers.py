@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mmap
 import multiprocessing
+import signal
 import threading
 import warnings
 from collections.abc import Iterator
@@ -39,17 +40,28 @@ def at_work(blocks: Blocks, rest: range, jobs: int) -> Iterator[list[Future[Done
     cuts = [rest.start + len(rest) * i // jobs for i in range(jobs + 1)]
     _blocks, _stop = blocks, mmap.mmap(-1, 1)  # shared
     context = multiprocessing.get_context("fork")
-    executor = ProcessPoolExecutor(jobs, mp_context=context)
+    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_on_its_own)
     try:
         with warnings.catch_warnings():
             # Threads of BLAS are idle while we fork, and it sets itself up anew in the child.
             warnings.simplefilter("ignore", DeprecationWarning)
             futures = [executor.submit(_work, *cut) for cut in pairwise(cuts)]
         yield futures
+    except BaseException:  # an interrupt, a limit: nobody waits for what they are doing
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        raise
     finally:
         _stop[0] = 1
         executor.shutdown(wait=True, cancel_futures=True)
         _blocks = _stop = None
+
+
+def _on_its_own() -> None:
+    """A terminal interrupts its workers too, which have nothing to say about it: the command ends
+    them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _work(start: int, stop: int) -> Done:

@@ -83,7 +83,9 @@ class Request:
     def form(self) -> str:
         """Shape and element types of what is cast: `64x128 f32 to i8`; nothing if one is
         missing."""
-        src, dst = self.shape.tile("src"), self.shape.tile("dst")
+        shape = self.shape
+        src = shape.tile("src") or next(iter(shape.tiles(shape.ins)), None)
+        dst = shape.tile("dst") or next(iter(shape.tiles(shape.outs)), None)
         if src is None or dst is None:
             return ""
         return f"{src.rows}x{src.cols} {src.dtype} to {dst.dtype}"

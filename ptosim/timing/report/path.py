@@ -66,7 +66,7 @@ def critical_path(model: TimingModel) -> list[PathPart]:
     is one part, "earlier operations"."""
     parts: list[PathPart] = []
     count, first = 0, model.makespan
-    for items, times, cycles in _back(model):
+    for items, times, cycles in walk(model):
         for number, one in enumerate(_each(items, times, cycles)):
             if len(parts) >= MAX_PARTS:
                 count += len(items) * times - number
@@ -97,7 +97,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
     """Return the whole path joined by instruction and pipe, dearest first."""
     shares: dict[tuple[str, int, int], PathShare] = {}
     first = model.makespan
-    for items, times, cycles in _back(model):
+    for items, times, cycles in walk(model):
         for core, record, start, end in items:
             step = core.step(record)
             key = step.site.mnemonic, step.site.line, step.pipe
@@ -113,7 +113,7 @@ def path_shares(model: TimingModel) -> list[PathShare]:
     return sorted(found, key=lambda share: -share.cycles)
 
 
-def _back(model: TimingModel) -> Iterator[Again]:
+def walk(model: TimingModel) -> Iterator[Again]:
     """Yield the records of the path from the last one on; where it goes through periods that
     repeat, those that it goes through in the same way at once."""
     place = _last(model)
@@ -121,7 +121,7 @@ def _back(model: TimingModel) -> Iterator[Again]:
     trail = _Trail()
     while place is not None:
         core, record = model.cores[place[0]], place[1]
-        again = trail.again(core, record)
+        again = trail.again(core, record, end)
         if again is not None:
             yield again
             record -= trail.left_out
@@ -147,9 +147,10 @@ class _Trail:
         self._jump = -1
         self._seen: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def again(self, core: CoreTimer, record: int) -> Again | None:
+    def again(self, core: CoreTimer, record: int, end: int) -> Again | None:
         """Return what comes again, if the way is at a record that it came through some periods
-        later, and could go on like that for several more."""
+        later, and could go on like that for several more. `end` is that of the record now: the
+        first time it came to it from elsewhere."""
         place, period, repeat = core.at(record)
         jump = repeat.jump if repeat is not None else -1
         if repeat is None or jump != self._jump:
@@ -169,6 +170,7 @@ class _Trail:
         self._forget(jump)
         self.left_out = times * lag * repeat.length
         first = [item._replace(start=item.start - back, end=item.end - back) for item in items]
+        first[0] = first[0]._replace(end=end)
         return Again(first, times, back)
 
     def _forget(self, jump: int) -> None:

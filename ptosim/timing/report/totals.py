@@ -16,6 +16,7 @@ from ptosim.timing.laws.cost import Cost, Movement
 from ptosim.timing.pipes.model import TimingModel
 from ptosim.timing.pipes.steps import PIPES, Step
 from ptosim.timing.report.chains import chains
+from ptosim.timing.report.error_bar import ErrorBar, error_bar, launch_range
 from ptosim.timing.report.hints import Hint, hints
 from ptosim.timing.report.path import PathPart, PathShare, critical_path, path_shares
 from ptosim.timing.report.repeated import Repeated, repeated
@@ -118,8 +119,10 @@ class CostReport(Shown):
 
     @property
     def launch_microseconds(self) -> float:
-        """What a launch costs on top of the makespan."""
-        return self.table["machine.launch"]["us"]
+        """What a launch costs on top of the makespan: a start, and a part for each block of the
+        first wave."""
+        row = self.table["machine.launch"]
+        return row["us"] + row.get("us_per_block") * self.blocks.at_once
 
     @cached_property
     def executed(self) -> list[tuple[Step, int, int]]:
@@ -252,6 +255,11 @@ class CostReport(Shown):
         """What may not have to take its time, dearest first."""
         return hints(self)
 
+    @cached_property
+    def error_bar(self) -> ErrorBar:
+        """Between which cycles the total is expected, and why."""
+        return error_bar(self)
+
     def moved(self) -> dict[str, int]:
         """Return the bytes of global memory read and written, of all blocks."""
         total = {"read": 0, "write": 0}
@@ -285,6 +293,7 @@ class CostReport(Shown):
             "chip": self.chip,
             "entry": self.entry,
             "cycles": self.cycles,
+            "error_bar": self.error_bar.to_dict(),
             "blocks": self.blocks.to_dict(),
             "on_values": self.on_values,
             "repeats": [asdict(r) for r in self.repeats],
@@ -292,7 +301,10 @@ class CostReport(Shown):
             "costs": self.table.overlay.to_dict() if self.table.overlay is not None else None,
             "mhz": self.mhz,
             "microseconds": round(self.microseconds, 3),
-            "launch_microseconds": self.launch_microseconds,
+            "launch_microseconds": round(self.launch_microseconds, 3),
+            "launch_range_microseconds": [
+                round(us, 2) for us in launch_range(self.table, self.blocks.at_once)
+            ],
             "bound": self.bound,
             "confidence": self.confidence,
             "unknown": self.unknown,

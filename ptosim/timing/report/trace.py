@@ -26,6 +26,10 @@ UNITS = ("cycles", "us")
 """What times of a trace are: a cycle as a nanosecond, or microseconds of the target's clock."""
 
 
+LEFT_OUT = len(PIPES)
+"""The track of rounds that are not shown."""
+
+
 def trace_events(report: CostReport, unit: str = UNITS[0]) -> list[dict[str, Any]]:
     """Return all events, those of a track in the order of time. Raises ValueError for a unit that
     there is not."""
@@ -37,6 +41,7 @@ def trace_events(report: CostReport, unit: str = UNITS[0]) -> list[dict[str, Any
     for core in report.model.cores:
         events += _names(core)
         events += _slices(core, per)
+        events += _left_out(core, per)
         for name, unit, levels_ in levels(core):
             events += _counter(per, core.index, name, unit, levels_)
         events += flows.of(core)
@@ -82,6 +87,23 @@ def _slices(core: CoreTimer, per: float) -> list[dict[str, Any]]:
             "tid": step.pipe, "ts": start / per, "dur": (end - start) / per, "args": args,
         }  # fmt: skip
         events.append(event)
+    return events
+
+
+def _left_out(core: CoreTimer, per: float) -> list[dict[str, Any]]:
+    """A slice on a track of its own for the rounds of a loop that repeat, where none is shown."""
+    events: list[dict[str, Any]] = []
+    for repeat in core.repeats:
+        each = max(repeat.starts)
+        start = core.starts[repeat.place] + each
+        name = f"rounds {repeat.first_round + repeat.rounds:,} to {repeat.last_round:,} repeat"
+        args = {"line": repeat.line, "rounds": repeat.rounds, "cycles": each}
+        events.append({
+            "ph": "X", "name": name, "cat": "repeat", "pid": core.index, "tid": LEFT_OUT,
+            "ts": start / per, "dur": each * repeat.count / per, "args": args,
+        })  # fmt: skip
+    if events:
+        events.insert(0, _meta("thread_name", core.index, LEFT_OUT, {"name": "left out"}))
     return events
 
 

@@ -143,6 +143,7 @@ def outcome(program: ptosim.Program, args: dict, **options) -> tuple:
     return result.outputs["g"].tobytes(), result.executed, result.cycles, findings
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n", [3, 20, 100])
 @pytest.mark.parametrize("sanitize", ["none", "all"])
 @pytest.mark.parametrize("name", BODIES)
@@ -164,6 +165,7 @@ INDEPENDENT = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", BODIES)
 def test_what_is_executed_at_once(name, taken):
     ptosim.load(text(BODIES[name])).run(given(100))
@@ -198,6 +200,7 @@ def test_a_place_outside_ub_is_told_as_always(fewest):
     assert told[0] == told[1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("limit", [50, 100, 101, 102, 103, 150])
 def test_a_limit_stops_where_it_always_did(limit, fewest):
     program = ptosim.load(text(BODIES["sum"]))
@@ -210,6 +213,7 @@ def test_a_limit_stops_where_it_always_did(limit, fewest):
     assert told[0] == told[1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("position", range(30, 600, 41))
 def test_every_position_can_be_gone_to(position, fewest):
     program = ptosim.load(text(BODIES["in place"]))

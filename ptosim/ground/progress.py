@@ -1,0 +1,76 @@
+"""How far something long is. Whoever works says it now and then; whoever shows it, or says where it
+was when it was interrupted, asks. Nobody waits for anybody."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Progress:
+    """One piece of work: what it is, instructions executed and where in the program, and how many
+    of `total` parts (launches, programs) are done, where that is known."""
+
+    __slots__ = ("began", "done", "executed", "parts", "total", "what", "where")
+
+    def __init__(self, what: str, total: int | None = None, parts: str = "") -> None:
+        self.what, self.total, self.parts = what, total, parts
+        self.began = time.monotonic()
+        self.executed, self.done, self.where = 0, 0, ""
+
+    def tell(self, executed: int, place: Callable[[], str]) -> None:
+        """Say how many instructions were executed, and where the program is."""
+        self.executed, self.where = executed, place()
+
+    def seconds_left(self) -> float | None:
+        """Return how long it will still take if it goes on as it did; None where nobody knows."""
+        if not self.total or not self.done:
+            return None
+        return (time.monotonic() - self.began) / self.done * (self.total - self.done)
+
+    def __str__(self) -> str:
+        said = [self.what]
+        if self.total:
+            said.append(f"{self.done} of {self.total} {self.parts}")
+        if self.executed:
+            rate = self.executed / max(time.monotonic() - self.began, 1e-3)
+            said.append(f"{self.executed:,} instructions ({_short(rate)}/s)")
+        if self.where:
+            said.append(f"at {self.where}")
+        left = self.seconds_left()
+        return ", ".join([*said, *([f"about {left:,.0f} s left"] if left is not None else [])])
+
+
+def _short(rate: float) -> str:
+    return f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
+
+
+_current: list[Progress] = []
+"""What goes on, the innermost last; commands do one thing at a time."""
+
+
+def current() -> Progress | None:
+    """Return what is watched now, None if nothing is."""
+    return _current[-1] if _current else None
+
+
+@contextmanager
+def watched(progress: Progress) -> Iterator[Progress]:
+    """Let the work inside say how far it is. Where it is interrupted, `interrupted` says what."""
+    _current.append(progress)
+    try:
+        yield progress
+    except BaseException as stop:
+        if not isinstance(stop, Exception) and not getattr(stop, "__notes__", None):
+            stop.add_note(str(progress))  # an interrupt, a signal
+        raise
+    finally:
+        _current.remove(progress)
+
+
+def part_done() -> None:
+    """Say that one more part of what is watched is done."""
+    for progress in _current:
+        if progress.total:
+            progress.done = min(progress.done + 1, progress.total)
