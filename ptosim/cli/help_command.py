@@ -10,6 +10,7 @@ from ptosim.cli.formats import Formats, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
 from ptosim.views import manual
+from ptosim.views.man_page import man_page
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +49,11 @@ def _text(page: str, terminal: Terminal) -> str:
     return terminal.render([manual.rendered(page)], min(terminal.width(), manual.WIDTH))
 
 
-FORMATS: Formats[str] = {"text": _text, "markdown": text(lambda page: manual.pages()[page])}
+FORMATS: Formats[str] = {
+    "text": _text,
+    "markdown": text(lambda page: manual.pages()[page]),
+    "man": text(man_page),
+}
 
 
 def _looked_up(topic: str, terminal: Terminal) -> str | None:

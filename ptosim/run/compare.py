@@ -114,7 +114,9 @@ def _close(got: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.nd
     wide_got, wide_expected = _wide(got), _wide(expected)
     close = _equal(got, expected)
     if tolerance.rtol is not None or tolerance.atol is not None:
-        bound = (tolerance.atol or 0.0) + (tolerance.rtol or 0.0) * np.abs(wide_expected)
+        most = float(np.finfo(np.float64).max)  # whole numbers may be larger
+        least, share = (float(min(t or 0.0, most)) for t in (tolerance.atol, tolerance.rtol))
+        bound = least + share * np.abs(wide_expected)
         close = close | (np.abs(wide_got - wide_expected) <= bound)
     if tolerance.ulp is not None:
         close = close | (np.abs(_order(got) - _order(expected)) <= tolerance.ulp)

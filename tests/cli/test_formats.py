@@ -110,6 +110,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "github": lambda text: all(line.startswith("::") for line in text.splitlines()),
     "csv": table,
     "html": page,
+    "man": lambda text: text.startswith(".TH") and "\n.SH NAME\n" in text,
     "markdown": lambda text: text.startswith(("#", "|")),
 }
 """Whether the text of a form can be read as that form, and has something in it."""

@@ -51,7 +51,7 @@ from ptosim.passes.verify.operands import (
 from ptosim.passes.verify.other_target import MICRO_CODE, VIRTUAL_CODE, absent, only_executed_there
 from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
 from ptosim.passes.verify.rules import PREDICATES, Fault, low_precision_of
-from ptosim.passes.verify.written_form import check_dictionaries, check_regions
+from ptosim.passes.verify.written_form import check_dictionaries, check_named, check_regions
 
 _ALL_STAND_INS = {"memref": ("tile", "view")}  # bare operations are read alike at every date
 
@@ -94,6 +94,7 @@ class _Verifier:
         self.found.extend(check_commas(op, self.source))
         self.found.extend(check_regions(op, definition, self.source))
         self.found.extend(check_dictionaries(op, self.source))
+        self.found.extend(check_named(op, definition, self.source))
         in_full = definition.family in self.in_full and op.variant is not None  # else reported
         self.found.extend(
             check_type_lists(op, self.source, needs_types=self.is_program, in_full=in_full)

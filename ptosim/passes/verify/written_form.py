@@ -39,6 +39,17 @@ def check_regions(op: Operation, definition: OpDef, source: Source) -> Iterator[
         )
 
 
+def check_named(op: Operation, definition: OpDef, source: Source) -> Iterator[Diagnostic]:
+    """Report a tile operation whose result has a type and no name: nothing could hold it."""
+    if definition.form == "dps" and op.form == "items" and op.arrow and not op.result_tokens:
+        yield finding(
+            "PTO1004",
+            f"'{op.name}' op gives the type of a result and names none",
+            op.span(source),
+            help=f"name it: `%d = {op.name} …`",
+        )
+
+
 def check_dictionaries(op: Operation, source: Source) -> Iterator[Diagnostic]:
     """Report attributes inside of brackets, where no operation reads them."""
     if any(_has_dictionary(part) for part in (*op.items, *op.ins, *op.outs)):

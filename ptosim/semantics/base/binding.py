@@ -119,7 +119,11 @@ class Binding:
         """Return a tile operand bound to memory; faults if it does not fit its space."""
         tile = self._tiles.get(name)
         if tile is None:
-            ref: TileRef = self.values[name]
+            ref: TileRef | None = self.values.get(name)
+            if ref is None:
+                raise OpFault(
+                    "PTO8002", f"'{self.op.name}' has no `{name}`: its result has no name"
+                )
             tile = self._tiles[name] = self.bind_tile(ref, name)
         return tile
 
