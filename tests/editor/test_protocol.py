@@ -10,6 +10,7 @@ import pytest_lsp
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
+from ptosim.run.sources import open_source
 from tests.editor.test_answers import TEXT, at
 
 URI = "file:///tmp/kernel.pto"
@@ -163,3 +164,53 @@ async def test_cycles_come_beside_the_text_when_it_rests(client):
         await asyncio.sleep(0.25)
     assert any(t.startswith("  V · a2a3 ") and t.endswith(" cycles") for t in texts)
     assert any(t.startswith(" vec 0x") for t in texts)
+
+
+LEVELS = ("basics/softmax", "micro/softmax", "vmi/mxfp8_quantise")
+REQUESTS = (
+    ("hover", types.HoverParams),
+    ("definition", types.DefinitionParams),
+    ("document_highlight", types.DocumentHighlightParams),
+    ("prepare_rename", types.PrepareRenameParams),
+    ("completion", types.CompletionParams),
+)
+WHOLE = (
+    ("document_symbol", types.DocumentSymbolParams),
+    ("folding_range", types.FoldingRangeParams),
+    ("semantic_tokens_full", types.SemanticTokensParams),
+    ("code_lens", types.CodeLensParams),
+)
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.55])
+@pytest.mark.parametrize("name", LEVELS)
+async def test_every_request_is_answered_on_all_levels_on_broken_text_too(client, name, kept):
+    """A text that ends in the middle, as one that is being written does."""
+    whole = open_source(f"@{name}").text
+    text = whole[: int(len(whole) * kept)]
+    document = await opened(client, text, f"{name.replace('/', '_')}_{kept}")
+    places = [position(text, len(text) * part // 12) for part in range(1, 13)]
+    for request, parameters in REQUESTS:
+        for place in places:
+            await getattr(client, f"text_document_{request}_async")(parameters(document, place))
+    for request, parameters in WHOLE:
+        assert (
+            await getattr(client, f"text_document_{request}_async")(parameters(document))
+            is not None
+        )
+    for place in places:
+        context = types.ReferenceContext(include_declaration=False)
+        await client.text_document_references_async(types.ReferenceParams(context, document, place))
+    everything = types.Range(types.Position(0, 0), position(text, len(text)))
+    await client.text_document_inlay_hint_async(types.InlayHintParams(document, everything))
+    await client.text_document_code_action_async(
+        types.CodeActionParams(document, everything, types.CodeActionContext([]))
+    )
+    options = types.FormattingOptions(2, insert_spaces=True)
+    form = await client.text_document_formatting_async(
+        types.DocumentFormattingParams(document, options)
+    )
+    assert kept == 1.0 or form is None
+    assert (kept == 1.0) is not any(
+        d.severity == types.DiagnosticSeverity.Error for d in client.diagnostics[document.uri]
+    )
