@@ -17,6 +17,7 @@ import pytest
 from onnx import TensorProto
 
 from ptosim.cli.main import COMMANDS, main
+from ptosim.ground.isa.paths import programs_directory
 from tests.lower.models import one
 
 
@@ -63,6 +64,7 @@ SAMPLES = {
     "calibrate": "--from {folder}/op_summary.csv --check",
     "map": "@basics/vadd",
     "report": "@basics/vadd",
+    "test": f"{programs_directory() / 'basics' / 'vadd.pto'}",
     "diff": "@basics/vadd @basics/vadd",
     "port": "@basics/vadd --from a2a3 --to a5",
     "expand": "@basics/vadd --target a5",

@@ -56,6 +56,9 @@ def both(program: ptosim.Program, **options) -> ptosim.CostReport | None:
     the same reason."""
     found = []
     for steady in (True, False):
+        # Types that only arguments make concrete are asked for once by a loaded program.
+        program = ptosim.load(program.front.source.text, target=program.target, level=program.level,
+                              sync=program.sync)  # fmt: skip
         try:
             found.append(program.cost(**options, each_block=True, steady=steady))
         except ptosim.PtosimError as problem:

@@ -19,6 +19,7 @@ from ptosim.passes.bind.resolve import resolve
 from ptosim.passes.frontend import Front
 from ptosim.passes.place.sections import write as write_inferred
 from ptosim.passes.verify.verify import verify
+from ptosim.syntax.parser import parse
 
 _DEFAULT_SHAPE = (16, 64)
 _PARAMETERS = ("fp", "offset", "scale")
@@ -31,10 +32,14 @@ def concrete(
 
     An argument gives its own shape and dtype. Without one the source is 16x64 f32, a parameter tile
     one column of f32 with a row each, a destination what the source and the parameters ask for.
+
+    The text is read anew: types are bound to operations, and those of `front` stay abstract for the
+    next launch.
     """
     chooser = _Chooser(front.module, front.resolved, given)
     types = chooser.choose()
-    resolved = resolve(front.module, front.chip, sink, types, date=front.compat)
+    module = parse(front.source, Sink(date=front.compat, reads_old=front.legacy))
+    resolved = resolve(module, front.chip, sink, types, date=front.compat, legacy=front.legacy)
     verify(resolved, sink)
     write_inferred(resolved)
     return resolved, chooser.assumed

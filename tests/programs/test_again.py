@@ -1,0 +1,31 @@
+"""A loaded program can be run, priced and followed again: a launch leaves nothing in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.run.sources import shipped, shipped_names
+
+PAGE = [name for name in shipped_names() if name.startswith("page/")]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", [*PAGE, "basics/vadd", "quant/mxfp8_nd", "model/rmsnorm_int8"])
+def test_a_second_launch_is_the_first_again(name):
+    """Abstract tiles of the page take their shapes from the arguments, each time anew."""
+    program = ptosim.load(shipped(name))
+    first, second = program.run(), program.run()
+    assert program.cost().cycles == program.cost().cycles
+    assert first.cycles == second.cycles
+    for output, values in first.outputs.items():
+        assert np.array_equal(values.view(np.uint8), second.outputs[output].view(np.uint8))
+
+
+def test_other_shapes_may_follow():
+    program = ptosim.load(shipped(PAGE[0]))
+    (name,) = [a.name for a in program.signature() if a.kind == "tile"][:1]
+    for rows in (32, 16):
+        result = program.run({name: np.ones((rows, 64), np.float32)}, timing=False)
+        assert any(values.shape[0] == rows for values in result.outputs.values())
