@@ -167,7 +167,7 @@ def extract(ctx: LaneContext) -> Run:
 
 
 def _inside(frame: Frame, op: Operation, index: Lanes, count: int) -> Lanes:
-    """The places of numbers in a small vector; those of threads that do not execute are anything."""
+    """The places of numbers in a small vector; anything for threads that do not execute."""
     ids = frame.active()
     wrong = ids[(frame.full(index)[ids] < 0) | (frame.full(index)[ids] >= count)]
     if len(wrong):
