@@ -20,6 +20,7 @@ from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selectio
 from ptosim.ground.errors import UsageError, rejected
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.progress import Progress, each, watched
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
@@ -124,7 +125,20 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     keep()  # what was imported stays
     shared.switches(options.set)
     chosen = selection(options.select, options.ignore)
-    reports: list[_File] = []
+    read, unreadable = _read(options, chosen, terminal)
+    wanted = [(source, t) for name, source in read for t in _targets(name, options)]
+    with terminal.busy("checking", len(wanted), "programs") as progress:
+        reports = [_check(source, t, options, chosen) for source, t in each(progress, wanted)]
+    _write(reports, options, terminal)
+    return UsageError.exit_code if unreadable else _code(reports, options)
+
+
+def _read(
+    options: argparse.Namespace, chosen: Selection, terminal: Terminal
+) -> tuple[list[tuple[str, Source]], int]:
+    """Return the programs with the names they were asked for by, repaired if that is wanted, and
+    how many files could not be read."""
+    read: list[tuple[str, Source]] = []
     unreadable = 0
     names = files_of(options.files)
     for name in names:
@@ -139,10 +153,10 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
         for source in sources:
             if options.fix or options.diff:
                 check = _checker(name, options, chosen)
-                source = fixing.fix(name, source, check, terminal, options)
-            reports += [_check(source, t, options, chosen) for t in _targets(name, options)]
-    _write(reports, options, terminal)
-    return UsageError.exit_code if unreadable else _code(reports, options)
+                with watched(Progress(f"fixing {source.label}")):  # writes: no line in between
+                    source = fixing.fix(name, source, check, terminal, options)
+            read.append((name, source))
+    return read, unreadable
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     rejected: dict[str, ProgramError] = {}
     for choices in asked:
         try:
-            timed.append(_time(choices, what_if, options))
+            timed.append(_time(choices, what_if, options, terminal))
         except ProgramError as problem:
             if len(asked) == 1:
                 raise
@@ -78,17 +78,20 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     return max((problem.exit_code for problem in rejected.values()), default=0)
 
 
-def _time(choices: Choices, what_if: dict[str, float], options: argparse.Namespace) -> Timed:
+def _time(
+    choices: Choices, what_if: dict[str, float], options: argparse.Namespace, terminal: Terminal
+) -> Timed:
     program = choices.program()
-    report = program.cost(
-        entry=choices.entry,
-        args=choices.arguments(),
-        what_if=what_if,
-        costs=options.costs,
-        each_block=options.each_block,
-        steady=not options.every_round,
-        **choices.run_options("block_num", "ranks", "max_instructions"),
-    )
+    with terminal.busy(f"timing {program.entry(choices.entry)} on {program.target}"):
+        report = program.cost(
+            entry=choices.entry,
+            args=choices.arguments(),
+            what_if=what_if,
+            costs=options.costs,
+            each_block=options.each_block,
+            steady=not options.every_round,
+            **choices.run_options("block_num", "ranks", "max_instructions"),
+        )
     return program, report
 
 

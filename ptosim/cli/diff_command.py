@@ -28,7 +28,6 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.first == options.second == "-":
         raise UsageError("standard input can be one of the two programs only")
     target = shared.targets(options.target)[0]
-    one = differing.side(options, options.first, target)
-    two = differing.side(options, options.second, target)
+    one, two = differing.sides(options, terminal, (options.first, target), (options.second, target))
     found = difference(one, two, launching.tolerance(options))
     return differing.report(found, ("A", "B"), options, terminal)

@@ -11,6 +11,7 @@ from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
+from ptosim.ground.progress import each
 from ptosim.views.difference_report import renderables
 
 
@@ -45,6 +46,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def side(options: argparse.Namespace, file: str, target: str | None) -> Side:
     """Return what a file gives on a target, with the arguments of its sidecar and those given."""
     return look_at(replace(launching.choices(options, file), target=target))
+
+
+def sides(
+    options: argparse.Namespace, terminal: Terminal, *wanted: tuple[str, str | None]
+) -> list[Side]:
+    """Return what files give on targets; meanwhile a terminal shows how far that is."""
+    with terminal.busy("running both", len(wanted), "sides") as progress:
+        return [side(options, file, target) for file, target in each(progress, wanted)]
 
 
 def report(

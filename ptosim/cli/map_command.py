@@ -44,7 +44,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     profile = make_profile(choices.profile or "hw", front.target, choices.switches)
     program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
-    found = memory_map(front, profile, entry, choices.arguments())
+    with terminal.busy(f"following {entry}"):
+        found = memory_map(front, profile, entry, choices.arguments())
     terminal.report(_Report(found, header(program, entry)))
     if front.sink.is_rejected and terminal.format == "text":
         terminal.findings([d for d in front.sink if d.code in _BUDGET])

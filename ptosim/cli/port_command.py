@@ -40,8 +40,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         raise UsageError("port takes --from and --to, not --target")
     if options.file == "-":
         raise UsageError("port reads the program twice; give a file")
-    first = differing.side(options, options.file, options.source)
-    second = differing.side(options, options.file, options.to)
+    first, second = differing.sides(
+        options, terminal, (options.file, options.source), (options.file, options.to)
+    )
     found = difference(first, second, launching.tolerance(options))
     return differing.report(found, (f"on {one.label}", f"on {two.label}"), options, terminal)
 

@@ -73,7 +73,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         options.axis, options.block, factor, not options.no_saturate,
     )  # fmt: skip
     named = [n.strip() for part in options.scheme for n in part.split(",") if n.strip()]
-    report = compare(setting, options.base, named)
+    with terminal.busy("comparing schemes", x.size, "elements"):
+        report = compare(setting, options.base, named)
     terminal.report(report)
     return 1 if named and _fails(report, options.fail_on) else 0
 

@@ -12,6 +12,7 @@ from ptosim.cli import quant_options as given
 from ptosim.cli.formats import Formats, data, tables, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.isa.targets import machine
+from ptosim.interop.explore import FORMATS as FORMATS_TRIED
 from ptosim.interop.explore import Candidate, explore
 from ptosim.views.table import Part, table
 
@@ -34,7 +35,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run every format and report."""
     targets = shared.architectures(options.target)
     x = given.tensor(options.tensor)
-    found = explore(x, targets)
+    with terminal.busy("trying", len(FORMATS_TRIED), "formats"):
+        found = explore(x, targets)
     title = f"{options.tensor}: {'x'.join(map(str, x.shape))} {x.dtype}"
     terminal.report(_Report(title, found, targets))
     return 0

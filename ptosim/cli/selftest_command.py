@@ -13,6 +13,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import ProgramError, PtosimError
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import Status
+from ptosim.ground.progress import each
 from ptosim.ground.records import dataclass
 from ptosim.run.choices import Choices
 from ptosim.run.compare import compare
@@ -36,11 +37,12 @@ class Check:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Run every check; exit code 1 if one fails."""
-    checks = [_data()]
-    for name in shipped_names():
-        choices = Choices(f"@{name}").completed()
-        targets = choices.sidecar.targets if choices.sidecar is not None else ()
-        checks.extend(_program(name, replace(choices, target=t)) for t in targets or (None,))
+    checks, names = [_data()], shipped_names()
+    with terminal.busy("running what is shipped", len(names), "programs") as progress:
+        for name in each(progress, names):
+            choices = Choices(f"@{name}").completed()
+            targets = choices.sidecar.targets if choices.sidecar is not None else ()
+            checks.extend(_program(name, replace(choices, target=t)) for t in targets or (None,))
     terminal.report(checks)
     return 0 if all(c.passed for c in checks) else 1
 

@@ -10,6 +10,7 @@ from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
+from ptosim.ground.progress import each
 from ptosim.ground.records import dataclass
 from ptosim.testing.cases import Case, Outcome, Runner, cases_of, programs_in
 
@@ -51,9 +52,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         written = {path for case in cases if (path := runner.update(case)) is not None}
         terminal.remark(f"{len(written)} files written")
         return 0
-    lines = []
-    with terminal.busy(f"{len(cases)} cases"):
-        lines = [Line(case, runner.outcome(case)) for case in cases]
+    with terminal.busy("testing", len(cases), "cases") as progress:
+        lines = [Line(case, runner.outcome(case)) for case in each(progress, cases)]
     terminal.report(lines)
     return 0 if all(line.outcome.passed for line in lines) else 1
 

@@ -4,24 +4,31 @@ was when it was interrupted, asks. Nobody waits for anybody."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 
 class Progress:
     """One piece of work: what it is, instructions executed and where in the program, and how many
     of `total` parts (launches, programs) are done, where that is known."""
 
-    __slots__ = ("began", "done", "executed", "parts", "total", "what", "where")
+    __slots__ = ("before", "began", "done", "executed", "parts", "total", "what", "where")
 
     def __init__(self, what: str, total: int | None = None, parts: str = "") -> None:
         self.what, self.total, self.parts = what, total, parts
         self.began = time.monotonic()
-        self.executed, self.done, self.where = 0, 0, ""
+        self.before, self.executed, self.done, self.where = 0, 0, 0, ""
+
+    def begin(self) -> None:
+        """Say that one more run begins, which counts its instructions from 0."""
+        self.before = self.executed
 
     def tell(self, executed: int, place: Callable[[], str]) -> None:
-        """Say how many instructions were executed, and where the program is."""
-        self.executed, self.where = executed, place()
+        """Say how many instructions this run has executed, and where the program is."""
+        self.executed, self.where = self.before + executed, place()
 
     def seconds_left(self) -> float | None:
         """Return how long it will still take if it goes on as it did; None where nobody knows."""
@@ -32,7 +39,7 @@ class Progress:
     def __str__(self) -> str:
         said = [self.what]
         if self.total:
-            said.append(f"{self.done} of {self.total} {self.parts}")
+            said.append(f"{self.done:,} of {self.total:,} {self.parts}")
         if self.executed:
             rate = self.executed / max(time.monotonic() - self.began, 1e-3)
             said.append(f"{self.executed:,} instructions ({_short(rate)}/s)")
@@ -69,8 +76,16 @@ def watched(progress: Progress) -> Iterator[Progress]:
         _current.remove(progress)
 
 
-def part_done() -> None:
-    """Say that one more part of what is watched is done."""
+def part_done(parts: int = 1) -> None:
+    """Say that one more part of what is watched is done, or several."""
     for progress in _current:
         if progress.total:
-            progress.done = min(progress.done + 1, progress.total)
+            progress.done = min(progress.done + parts, progress.total)
+
+
+def each(progress: Progress, items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items, which are the parts of `progress`, and count each when it is done."""
+    for item in items:
+        progress.where = ""  # of the item before
+        yield item
+        progress.done += 1

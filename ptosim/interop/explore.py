@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.interop import chains, kernels
 from ptosim.interop.kernel_runner import KernelRunner
@@ -84,7 +85,10 @@ def explore(x: np.ndarray, targets: Sequence[str]) -> list[Candidate]:
     if x.dtype.kind not in "fV" or not x.size:
         raise UsageError(f"a tensor of floats is needed, not {x.dtype} of {x.size} elements")
     rows = x.astype(np.float32).reshape(-1, x.shape[-1])
-    found = [_candidate(rows, form, targets) for form in FORMATS]
+    found: list[Candidate] = []
+    for form in FORMATS:
+        found.append(_candidate(rows, form, targets))
+        part_done()
     return sorted(found, key=lambda c: (-c.sqnr if c.sqnr == c.sqnr else 0.0, c.bytes))
 
 

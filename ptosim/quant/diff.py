@@ -12,6 +12,7 @@ import numpy as np
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.data import read_toml
+from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.quant import metrics
 from ptosim.quant.granularity import PIECE, covering, normal_axis, spread
@@ -163,6 +164,7 @@ def compare(setting: Setting, base: str = "onnx", names: Sequence[str] = ()) -> 
                 if names or one.scheme is chosen:
                     raise
                 one.why_not = str(problem)
+        part_done(piece.x.size)
     return Report(setting, base, [one.row() for one in sums.values()])
 
 

@@ -32,6 +32,8 @@ class Meter:
         self._size = FIRST
         self._clock = time.monotonic()
         self._watch = progress.current()
+        if self._watch is not None:
+            self._watch.begin()
         is_looked_at = self._budget.is_limited or self._watch is not None
         self.due = min(self._most, FIRST) if is_looked_at else self._most
 

@@ -194,7 +194,8 @@ class Structured(Naming):
     def _reinterpret(self, op: Operation) -> None:
         named: dict[str, Any] = {}
         for clause in op.clauses:
-            named[clause.parts[0].value] = [self.use(t, None) for t in clause.parts[1].parts]
+            parts = (t for t in clause.parts[1].parts if isinstance(t, Tok))
+            named[clause.parts[0].value] = [self.use(t, None) for t in parts]
         op.bound = {"source": self._uses(op.ins)[0], **named}
         self._results(op, [self.type_of(t) for t in op.arrow or ()])
 

@@ -52,7 +52,7 @@ def check_named(op: Operation, definition: OpDef, source: Source) -> Iterator[Di
 
 def check_dictionaries(op: Operation, source: Source) -> Iterator[Diagnostic]:
     """Report attributes inside of brackets, where no operation reads them."""
-    if any(_has_dictionary(part) for part in (*op.items, *op.ins, *op.outs)):
+    if any(_has_dictionary(part) for part in (*op.items, *op.ins, *op.outs, *op.clauses)):
         yield finding(
             "PTO1102",
             f"'{op.name}' op: attributes between operands in brackets",

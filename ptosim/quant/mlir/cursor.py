@@ -12,6 +12,8 @@ _KEYWORD = re.compile(r"[A-Za-z_][\w$.]*")
 _FLOAT = re.compile(r"[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?")
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _INT = re.compile(r"[0-9]+")
+MAX_DIGITS = 100
+"""Of a number that may still be meant: 64 bits are 20 digits."""
 _OPENING = {"<": ">", "[": "]", "(": ")", "{": "}"}
 
 
@@ -92,6 +94,8 @@ class Cursor:
         if found is None:
             self.pos = start
             raise self.fail("expected integer value")
+        if len(found) > MAX_DIGITS:
+            raise self.fail("integer value too large", start)
         value = int(found, 0) if found.startswith("0x") else int(found)
         if value >= 1 << 63:
             raise self.fail("integer value too large", start)

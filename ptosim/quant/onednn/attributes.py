@@ -31,6 +31,8 @@ class Mask:
         """Return the values for each dimension of an operand; raises UsageError if the mask or the
         groups do not fit it."""
         rank = len(dims)
+        if not isinstance(self.mask, int):
+            raise UsageError(f"a mask is a whole number, a bit for each dimension, not {self.mask}")
         if self.mask < 0 or self.mask >> rank:
             raise UsageError(
                 f"mask {self.mask} names dimensions beyond those of an operand of rank {rank}"

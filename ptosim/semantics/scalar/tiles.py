@@ -148,10 +148,19 @@ def retype(ctx: ValueContext) -> Action:
     return run
 
 
+def _places_nothing(ctx: ValueContext) -> Action:
+    def run(core: Core) -> None:
+        raise OpFault("PTO8002", f"'{ctx.op.name}' places tiles; its operand is none")
+
+    return run
+
+
 @value("pto.tassign")
 def tassign(ctx: ValueContext) -> Action:
     """The tile at another address."""
-    source, addr = ctx.slots["source"], ctx.slots["addr"]
+    source, addr = ctx.slots.get("source"), ctx.slots.get("addr")
+    if source is None or addr is None:
+        return _places_nothing(ctx)
     result = ctx.results[0] if ctx.results else source
     name = f"tile %{ctx.op.bound['source'].value.name}"
 

@@ -152,13 +152,33 @@ def store(ctx: LaneContext) -> Run:
 def extract(ctx: LaneContext) -> Run:
     """One number of a small vector."""
 
-    def take(vector: Lanes, index: Lanes) -> Lanes:
-        if len(index) == 1:
-            return vector[int(index[0])]
-        full = np.broadcast_to(vector, (len(vector), len(index)))
-        return np.take_along_axis(full, index[None].astype(np.int64), axis=0)[0]
+    op, source, place, target = ctx.op, ctx.slots["src"], ctx.slots["index"], ctx.results[0]
 
-    return ctx.computed(take, "src", "index")
+    def run(frame: Frame) -> None:
+        vector, index = frame.values[source], frame.values[place].astype(np.int64)
+        inside = _inside(frame, op, index, len(vector))
+        if len(inside) == 1:
+            frame.values[target] = vector[int(inside[0])]
+            return
+        full = np.broadcast_to(vector, (len(vector), len(inside)))
+        frame.values[target] = np.take_along_axis(full, inside[None], axis=0)[0]
+
+    return run
+
+
+def _inside(frame: Frame, op: Operation, index: Lanes, count: int) -> Lanes:
+    """The places of numbers in a small vector; anything for threads that do not execute."""
+    ids = frame.active()
+    wrong = ids[(frame.full(index)[ids] < 0) | (frame.full(index)[ids] >= count)]
+    if len(wrong):
+        at = int(frame.full(index)[wrong[0]])
+        raise frame.fault(
+            "PTO7302",
+            op,
+            f"of thread {frame.name_of(wrong[0])} takes number {at} of a vector of {count}",
+            help="keep the index below the number of elements",
+        )
+    return np.clip(index, 0, count - 1)
 
 
 @lanes("llvm.insertelement")

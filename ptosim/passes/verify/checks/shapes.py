@@ -69,20 +69,25 @@ def _library_shape(op: Operation, source: Source, *, refused: bool) -> Iterator[
         )
 
 
+def _in_bytes(bits: int) -> str:
+    """Bytes as they are read; numbers of any length."""
+    return str(bits // 8) if bits % 8 == 0 else f"{bits // 8}.{bits % 8 * 125:03}".rstrip("0")
+
+
 def misaligned(type_: TileType) -> str | None:
     """The assembler's rule on the shapes of allocations, in its words."""
-    size = type_.dtype.bits / 8
+    bits = type_.dtype.bits
     if not type_.is_boxed and type_.blayout == "row_major":
-        row = type_.cols * size
+        row = type_.cols * bits
         name = "row-major none_box tile row byte size (cols * sizeof(dtype))"
-        aligned = row % (16 if type_.dtype.kind == "packed" else 32) == 0
-        return None if aligned else f"{name} to be 32-byte aligned, but got {row:g} bytes"
+        aligned = row % (128 if type_.dtype.kind == "packed" else 256) == 0
+        return None if aligned else f"{name} to be 32-byte aligned, but got {_in_bytes(row)} bytes"
     if not type_.is_boxed:
-        column = type_.rows * size
+        column = type_.rows * bits
         name = "col-major none_box tile column byte size (rows * sizeof(dtype))"
-        return (
-            None if column % 32 == 0 else f"{name} to be 32-byte aligned, but got {column:g} bytes"
-        )
+        if column % 256 == 0:
+            return None
+        return f"{name} to be 32-byte aligned, but got {_in_bytes(column)} bytes"
     rows, cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
     if type_.cols % cols:
         return f"boxed tile cols to be a multiple of innerCols ({cols})"
@@ -98,7 +103,9 @@ def _unaligned(type_: TileType) -> str | None:
         by_rows = type_.blayout == "row_major"
         line = (type_.cols if by_rows else type_.rows) * bits
         what = "row" if by_rows else "column"
-        return None if line % BLOCK_BITS == 0 else f"a {what} of the tile has {line / 8:g} bytes"
+        return (
+            None if line % BLOCK_BITS == 0 else f"a {what} of the tile has {_in_bytes(line)} bytes"
+        )
     rows, cols = box_shape(type_.dtype, type_.slayout, type_.fractal)
     free_rows = type_.loc == "vec" or type_.fractal == 32 or type_.rows == 1
     if type_.cols % cols or (type_.rows % rows and not free_rows):
