@@ -223,6 +223,10 @@ def _scalar(op: Binding, lanes: np.dtype) -> np.ndarray:
     return np.frombuffer(low, lanes)[0]
 
 
+BEYOND_CHIP = 1 << 20
+"""Bytes; no memory on chip is as large."""
+
+
 def _active(op: Binding, size: int) -> np.ndarray:
     """Which lanes take part: [repeat, block, lane of the block]."""
     counts, low, high = op.values["masks"] or EVERY_LANE
@@ -236,6 +240,7 @@ def _active(op: Binding, size: int) -> np.ndarray:
             "PTO6631",
             f"counts {low} elements; for more than the {lanes} of a repeat the hardware is wrong",
         )
+    low = min(low, BEYOND_CHIP // size)  # a larger count leaves every memory all the same
     rounds = -(-low // lanes)
     return (np.arange(rounds * lanes) < low).reshape(rounds, BLOCKS, BLOCK // size)
 
