@@ -71,7 +71,22 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         return chain_run.run(options, terminal)
     if options.file is None:
         raise UsageError("no program is named", help="`ptosim run FILE`, or `--chain FILE.toml`")
+    _refuse_overwriting(options)
     return max(_run(options, choices, terminal) for choices in launching.each_target(options))
+
+
+def _refuse_overwriting(options: argparse.Namespace) -> None:
+    """Raise UsageError where what one target gives would be replaced by what the next one gives."""
+    files = {"-o": options.output, "--out": options.out, "--trace": options.trace}
+    given = [name for name, value in files.items() if value]
+    count = len(shared.targets(options.target))
+    if count > 1 and (given or options.format == "html"):
+        what = given[0] if given else "--format html"
+        raise UsageError(
+            f"{what} of `run` is for one target, and {count} are named",
+            help=f"`ptosim report {options.file} -o FILE.html` is one page with all targets; else "
+            "run them one by one",
+        )
 
 
 def _run(options: argparse.Namespace, choices: Choices, terminal: Terminal) -> int:

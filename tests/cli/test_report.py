@@ -107,3 +107,23 @@ def test_a_page_is_not_written_to_a_screen(cli, monkeypatch):
     outcome = cli("report", "@basics/vadd")
     assert (outcome.code, outcome.out) == (2, "")
     assert "-o report.html" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["-o", "{folder}/x.html"], "-o"),
+        (["-o", "{folder}/x.json", "--format", "json"], "-o"),
+        (["--trace", "{folder}/x.trace"], "--trace"),
+        (["--out", "dst={folder}/x.npy"], "--out"),
+        (["--format", "html"], "--format html"),
+    ],
+)
+def test_a_run_on_two_targets_replaces_no_file_of_the_first(cli, tmp_path, words, named):
+    """What one target gives would be overwritten by the next: the page of both is `report`'s."""
+    words = [word.format(folder=tmp_path) for word in words]
+    outcome = cli("run", "@basics/vadd", "--target", "a2a3,a5", *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"error: {named} of `run` is for one target")
+    assert "`ptosim report @basics/vadd -o FILE.html`" in outcome.err
+    assert list(tmp_path.iterdir()) == []
