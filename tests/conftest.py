@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -17,7 +18,11 @@ ALLOCATIONS = 20_000
 
 
 def pytest_configure() -> None:
-    """Commands that tests start share compiled modules, also where none may be in the tree."""
+    """Commands that tests start share compiled modules, also where none may be in the tree; and they
+    can be interrupted, also where the suite itself cannot: a shell starts what is in the background
+    with SIGINT ignored, and a process hands that on."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         user = getattr(os, "getuid", int)()
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir(), f"ptosim-pyc-{user}"))
