@@ -6,7 +6,7 @@ import argparse
 from typing import NamedTuple
 
 from ptosim.cli import options as shared
-from ptosim.cli.formats import Formats, data, text
+from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import ProgramError
@@ -156,7 +156,7 @@ def _fields(report: _Report) -> dict[str, object]:
     return {"types": rows, "findings": report.findings}
 
 
-def _text(found: list[Found], source: Source) -> str:
+def _text(found: list[Found], source: Source, terminal: Terminal) -> str:
     assert found[0].type is not None
     facts = _facts(found[0].type)
     places = ", ".join("{}:{}".format(*source.line_column(f.start)) for f in found[:_SHOWN])
@@ -166,12 +166,14 @@ def _text(found: list[Found], source: Source) -> str:
         if isinstance(value, list):
             shown = ", ".join(f"{v:g}" for v in value[:8]) + (", …" if len(value) > 8 else "")
             value = f"{shown}" if key != "range" else f"[{shown}]"
-        lines.append(f"  {key.replace('_', ' '):<11} {value}")
+        lines.append(terminal.line(f"  {key.replace('_', ' '):<11} {value}", 14))
     return "\n".join(lines) + "\n\n"
 
 
-def _every(report: _Report) -> str:
-    return "".join(_text(f, report.source) for f in report.types) or "no quantised types\n"
+def _every(report: _Report, terminal: Terminal) -> str:
+    return (
+        "".join(_text(f, report.source, terminal) for f in report.types) or "no quantised types\n"
+    )
 
 
-FORMATS: Formats[_Report] = {"text": text(_every), "json": data(_fields)}
+FORMATS: Formats[_Report] = {"text": _every, "json": data(_fields)}

@@ -102,7 +102,11 @@ def _execute(choices: Choices) -> tuple[int, str]:
 def _text(checks: list[Check], terminal: Terminal) -> str:
     width = max(len(c.name) for c in checks)
     lines = [
-        f"{'ok  ' if c.passed else 'FAIL'} {c.name:{width}}  {1000 * c.seconds:6.0f} ms  {c.detail}"
+        terminal.line(
+            f"{'ok  ' if c.passed else 'FAIL'} {c.name:{width}}  {1000 * c.seconds:6.0f} ms  "
+            f"{c.detail}",
+            width + 18,
+        )
         for c in checks
         if not terminal.quiet or not c.passed
     ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
-from ptosim.cli.formats import Formats, data, text
+from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.engine.core.bound import Bound
 from ptosim.engine.core.dump import Dump, Dumper
@@ -164,7 +164,7 @@ def _facts(
     return facts
 
 
-def _text(facts: dict[str, Any]) -> str:
+def _text(facts: dict[str, Any], terminal: Terminal) -> str:
     if not facts["seen"]:
         return f"{facts['name']}: the run never reached it\n"
     low, high = facts["layerStats"]
@@ -177,10 +177,10 @@ def _text(facts: dict[str, Any]) -> str:
     if "axis_type" in facts:
         lines.append(f"  per axis   {facts['axis_type']}")
     lines.append(f"  quant.stats {{{facts['attributes']}}}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(terminal.line(line, 4) for line in lines) + "\n"
 
 
 FORMATS: Formats[list[dict[str, Any]]] = {
-    "text": text(lambda rows: "\n".join(map(_text, rows))),
+    "text": lambda rows, terminal: "\n".join(_text(facts, terminal) for facts in rows),
     "json": data(lambda rows: {"values": rows}),
 }

@@ -61,6 +61,22 @@ class Terminal:
         columns = os.environ.get("COLUMNS", "")
         return int(columns) if columns.isdecimal() and 0 < int(columns) < _WIDEST else WIDTH
 
+    def line(self, text: str, indent: int) -> str:
+        """Return a line as a screen has room for it, continued below after `indent` blanks; words
+        stay whole, and what does not go to a screen is one line."""
+        if not self.is_screen():
+            return text
+        import textwrap
+
+        return textwrap.fill(
+            text,
+            self.width(),
+            subsequent_indent=" " * indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+        )
+
     # -- reports ----------------------------------------------------------------------------------
 
     def write(self, text: str) -> None:

@@ -68,6 +68,51 @@ def test_a_report_fits_and_keeps_what_is_essential(cli, monkeypatch, name, width
                 assert all(c.rstrip() in out for cell in cells for c in cell.split("\n"))
 
 
+LINES = {
+    "check": "check @basics/vadd @broken/overlapping_parameters",
+    "stats": "stats @basics/softmax --axis 0",
+    "ops NAME": "ops pto.tload",
+    "quant types": "quant types types.mlir",
+    "selftest": "selftest",
+}
+UNBROKEN = "!quant.uniform"
+TYPES = """!quant.uniform<i8:f32, 0.5>
+!quant.uniform<f4E2M1FN:f32:{1:32}, {0.5}>
+!quant.uniform<i8:f32:0, {0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8}>
+"""
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+@pytest.mark.parametrize("name", LINES)
+def test_lines_fit_on_a_screen_and_are_whole_in_a_pipe(cli, monkeypatch, tmp_path, name, width):
+    """What is no table is continued at blanks: all of its words are there, in their order, and a
+    line longer than the screen is a type, or one word of it, that one copies."""
+    from ptosim.cli import selftest_command
+    from ptosim.cli.terminal import Terminal
+
+    (tmp_path / "types.mlir").write_text(TYPES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        selftest_command, "shipped_names", lambda: ["broken/overlapping_parameters"]
+    )
+    piped = words(cli(*LINES[name].split()).out)
+    monkeypatch.setenv("COLUMNS", str(width))
+    if name != "ops NAME":  # it is laid out for its width in a pipe, too
+        monkeypatch.setattr(Terminal, "is_screen", lambda self: True)
+    out = cli(*LINES[name].split()).out
+    assert out
+    for line in out.splitlines():
+        is_word = line.startswith(UNBROKEN) or len(line.split()) == 1
+        assert len(line) <= width or is_word, line
+    if name != "ops NAME":
+        assert words(out) == piped
+
+
+def words(text: str) -> list[str]:
+    """The words, without what is measured or joins parts of a line."""
+    return [w for w in text.split() if w != "·" and not w.isdigit()]
+
+
 COLUMNS = ("name", ">bytes", "verdict", "why")
 ROWS = [("%a_long_name", "1,234,567", "ok", "because of this and that"), ("%b", "8", "BAD", "so")]
 
