@@ -27,6 +27,8 @@ SHIPPED = sorted(
     for p in PROGRAMS.glob("*/*.toml")
     if p.parent.name != "broken" and p.with_suffix(".pto").exists()
 )
+SEEDS = int(os.environ.get("PTOSIM_STEADY_SEEDS", "150"))
+"""Generated programs; 440 were equal when this was written, with three times the time."""
 ROUNDS = int(os.environ.get("PTOSIM_STEADY_ROUNDS", "1000"))
 
 
@@ -71,7 +73,7 @@ def both(program: ptosim.Program, **options) -> ptosim.CostReport | None:
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("seed", range(440))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_loops(seed):
     made = Loops(seed)
     target, sync = ("a2a3", "a5")[seed % 2], "auto" if made.is_auto else "manual"
