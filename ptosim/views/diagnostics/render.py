@@ -86,8 +86,9 @@ def render_all(
 def first_line(parts: list[str], width: int | None) -> str:
     """Return the parts of a first line, continued below where they do not fit `width` columns."""
     lines = [parts[0]]
-    for part in parts[1:]:
-        if width is not None and len(lines[-1]) + 3 + len(part) > width:
+    for number, part in enumerate(parts[1:], 2):
+        mark = 2 if number < len(parts) else 0  # a line that goes on ends in one more dot
+        if width is not None and len(lines[-1]) + 3 + len(part) + mark > width:
             lines[-1] += " ·"
             lines.append(f"  {part}")
         else:
