@@ -18,7 +18,7 @@ from tests.programs.expected import PROGRAMS
 
 INSTALLATION = (
     "python3 -m venv .venv && .venv/bin/pip install . && ",
-    '.venv/bin/pip install -e ".[test]" && ',
+    '.venv/bin/pip install -e ".[dev]" && ',
 )
 """What comes before a command: `.ci/run` does it, in an environment of its own."""
 TESTS = ".venv/bin/python -m pytest -n auto"
