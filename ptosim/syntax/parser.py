@@ -184,7 +184,7 @@ def _without_comments(text: str) -> str:
 MAX_DIGITS = 4000
 """Python converts numbers of 4,300 decimal digits at most."""
 _DIGITS = re.compile(rf"[0-9a-fA-F]{{{MAX_DIGITS}}}")
-_NUMBER = re.compile(rf'"(?:\\.|[^"\\\n])*"|//[^\n]*|(-?(?:0x)?[0-9a-fA-F]{{{MAX_DIGITS},}})')
+_NUMBER = re.compile(rf'"(?:\\.|[^"\\\n])*"|//[^\r\n]*|(-?(?:0x)?[0-9a-fA-F]{{{MAX_DIGITS},}})')
 
 
 def _huge_number(source: Source) -> Any:
