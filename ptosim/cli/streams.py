@@ -29,7 +29,7 @@ def _plainly(problem: UnicodeError) -> tuple[str, int]:
 
 
 class _Closed(io.StringIO):
-    """Stands where a stream was closed before the command began: nothing can be written."""
+    """In the place of a stream that was closed before the command began: nothing can be written."""
 
     def write(self, text: str) -> int:
         """Fail as a write to a closed file does."""

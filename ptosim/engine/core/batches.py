@@ -250,7 +250,7 @@ def _form(inst: Inst) -> Form:
 
 
 class _Rows:
-    """Stands for a core where an instruction only looks at slots."""
+    """In the place of a core where an instruction only looks at slots."""
 
     __slots__ = ("slots",)
 
