@@ -1,4 +1,4 @@
-"""Hashes of 64 bits in the place of values: what a byte of memory holds, as an expression of inputs.
+"""Hashes of 64 bits in place of values: what a byte of memory holds, as an expression of inputs.
 
 Every byte has one. The bytes of a whole element are made from the hash of the element in a way that
 can be undone, so that an element is read back as what was written; bytes of different elements that

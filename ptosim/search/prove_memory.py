@@ -149,9 +149,7 @@ class Elements:
         self.memory.of(self.place).put(self.places, content)
 
 
-def tile_elements(
-    memory: HashedMemory, core: Core, tile: Tile, rows: int, cols: int
-) -> Elements:
+def tile_elements(memory: HashedMemory, core: Core, tile: Tile, rows: int, cols: int) -> Elements:
     """Return the first rows and columns of a tile."""
     place = memory.space(core, tile.type.loc)
     return Elements(memory, place, element_places(tile.ref, rows, cols))

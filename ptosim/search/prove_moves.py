@@ -1,7 +1,7 @@
 """Moves as tables: which byte goes where, found by moving numbers of bytes.
 
-A move copies bytes and looks at none. Its own function is executed on memory that holds, in place of
-values, the number of each byte, a digit of 8 bits at a time, and a second time the complement of
+A move copies bytes and looks at none. Its own function is executed on memory that holds, in place
+of values, the number of each byte, a digit of 8 bits at a time, and a second time the complement of
 each digit. A byte that comes from another one brings its number both times; a byte that the
 operation writes itself (a padding) is the same both times; anything else is no move."""
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.search.prove_hashes import Hashes, along, joined, salt, total, weights, zero
@@ -71,9 +70,7 @@ def _tiles(op: Binding) -> Iterator[tuple[str, TileRef]]:
 
 
 def _scalars(op: Binding) -> Iterator[tuple[str, Any]]:
-    return (
-        (k, v) for k, v in sorted(op.values.items()) if not isinstance(v, (TileRef, GmView))
-    )
+    return ((k, v) for k, v in sorted(op.values.items()) if not isinstance(v, (TileRef, GmView)))
 
 
 def _shares(op: Binding) -> bool:
@@ -137,6 +134,20 @@ def expand_columns(step: Step) -> list[Write]:
     """dst[r, c] = src[0, c]."""
     dst = step.op.tile("dst")
     return [(step.elements("dst", dst.v_row, dst.v_col), step.read("src", 1, dst.v_col))]
+
+
+def quantise(step: Step) -> list[Write]:
+    """dst[r, c] of src[r, c] and of scale and offset [r, 0], in columns."""
+    src = step.op.tile("src")
+    parts = [step.read("src", src.v_row, src.v_col)]
+    for name in ("fp", "scale", "offset"):
+        if not step.op.has(name):
+            continue
+        tile = step.op.tile(name)
+        if tile.layout.name != "dn" or tile.v_col != 1 or tile.v_row < src.v_row:
+            raise Unprovable("takes its parameters from something else than columns")
+        parts.append(step.read(name, src.v_row, 1))
+    return [(step.elements("dst", src.v_row, src.v_col), joined(step.key(), *parts))]
 
 
 # -- reductions ------------------------------------------------------------------------------------
@@ -229,10 +240,16 @@ def _window(step: Step, view: GmView, sizes: tuple[int, ...]) -> Elements:
 
 Rule = Callable[[Step], list[Write]]
 
-_TWO_TILES = "add sub mul div max min and or xor shl shr fmod prelu addrelu pow".split()
-_WITH_SCALAR = "adds subs muls maxs mins ands ors xors shls shrs fmods lrelu divs pows".split()
-_ONE_TILE = "abs neg exp log sqrt rsqrt recip relu not".split()
-_WORDS = "add sub mul div max min expdif".split()
+_TWO_TILES = (
+    *("add", "sub", "mul", "div", "max", "min", "and", "or", "xor"),
+    *("shl", "shr", "fmod", "prelu", "addrelu", "pow"),
+)
+_WITH_SCALAR = (
+    *("adds", "subs", "muls", "maxs", "mins", "ands", "ors", "xors"),
+    *("shls", "shrs", "fmods", "lrelu", "divs", "pows"),
+)
+_ONE_TILE = ("abs", "neg", "exp", "log", "sqrt", "rsqrt", "recip", "relu", "not")
+_WORDS = ("add", "sub", "mul", "div", "max", "min", "expdif")
 
 RULES: dict[str, Rule] = {
     **{f"pto.t{name}": elementwise("src0", "src1") for name in _TWO_TILES},
@@ -242,6 +259,8 @@ RULES: dict[str, Rule] = {
     **{f"pto.trow{name}": reduce_rows for name in ("sum", "prod", "max", "min")},
     **{f"pto.tcol{name}": reduce_columns for name in ("sum", "prod", "max", "min")},
     **{f"pto.tmatmul{kind}": multiply for kind in ("", ".acc", ".bias")},
+    "pto.tquant": quantise,
+    "pto.tdequant": quantise,
     "pto.trowexpand": expand_rows,
     "pto.tcolexpand": expand_columns,
 }
@@ -293,11 +312,11 @@ def rule_of(op: Binding) -> Rule | None:
     source = op.values.get("src")
     if name == "pto.tstore" and isinstance(source, TileRef) and source.type.loc == "acc":
         return store_accumulator if op.attr("atomicType") != "atomic_add" else None
+    if name == "pto.tquant" and getattr(op.op.variant, "name", "") != "int8":
+        return None
     return RULES.get(name)
 
 
 def covers_nothing(op: Binding) -> bool:
     """True if an operand has no elements: the operation then does less than its rule says."""
     return any(0 in (ref.v_row, ref.v_col) for name, ref in _tiles(op) if name != "tmp")
-
-

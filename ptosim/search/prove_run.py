@@ -44,6 +44,10 @@ class Follower:
         if engine.profile.name != "hw":
             raise Unprovable(f"the profile `{engine.profile.name}` has no proofs, only `hw` has")
         self.memory = HashedMemory(engine.machine, self.fresh)
+        if any(
+            not _is_fresh(space.data) for c in engine.machine.cores for space in c.spaces.values()
+        ):
+            raise Unprovable("tiles are among its arguments, and only buffers are followed")
         held = [b.actual for b in self.memory.buffers]
         for index, one in enumerate(held):
             if any(np.shares_memory(one, other) for other in held[:index]):
@@ -147,6 +151,10 @@ class Follower:
             memory.put(places, self.memory.undefined(len(places)))
 
 
+def _is_fresh(content: bytearray) -> bool:
+    return not content.strip(b"\xff")
+
+
 def _is_handle(name: str) -> bool:
     return name in HANDLES or not name.startswith(("pto.", "quant.", "memref."))
 
@@ -179,9 +187,10 @@ def _refuse_overlap(reads: list[Elements], written: Elements) -> None:
     for read in reads:
         if read.place != written.place or np.array_equal(read.places, written.places):
             continue
-        if not _are_apart(read.places, written.places) and np.intersect1d(
-            read.places, written.places
-        ).size:
+        if (
+            not _are_apart(read.places, written.places)
+            and np.intersect1d(read.places, written.places).size
+        ):
             raise Unprovable("writes where it still reads")
 
 
@@ -195,4 +204,3 @@ def global_hashes(follower: Follower) -> dict[str, Hashes]:
         follower.memory.machine.buffers, follower.memory.buffers, strict=True
     )
     return {buffer.name: hashed.hashes for buffer, hashed in pairs}
-

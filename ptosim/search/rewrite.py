@@ -132,4 +132,12 @@ def launch_args(sidecar: Sidecar | None) -> Mapping[str, Any] | None:
     return kept_arguments(sidecar) if sidecar is not None else None
 
 
-__all__ = ["REWRITES", "Launch", "NotApplicable", "Rewritten", "applied", "checked", "double_buffer"]
+__all__ = [
+    "REWRITES",
+    "Launch",
+    "NotApplicable",
+    "Rewritten",
+    "applied",
+    "checked",
+    "double_buffer",
+]

@@ -22,7 +22,7 @@ from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.machine.layout import round_up
 from ptosim.passes.frontend import Front, FrontOptions
-from ptosim.search.rewrite_sync import with_sync, without_sync
+from ptosim.search.rewrite_sync import first_of, with_sync, without_sync
 from ptosim.search.rewrite_text import (
     Edit,
     NotApplicable,
@@ -52,20 +52,24 @@ def _with_addresses(source: Source, options: FrontOptions) -> Source:
     try:
         text, _ = rewritten(source, replace(options, sync=None), plan=True, insert_sync=False)
     except ProgramError as problem:
-        raise NotApplicable(f"no addresses can be planned: {problem}") from problem
+        raise NotApplicable(f"no addresses can be planned: {first_of(problem)}") from problem
     return source.changed(text)
 
 
 def _unrolled(source: Source, options: FrontOptions) -> Source:
     front = read(source, options)
     edits: list[Edit] = []
+    why = NotApplicable("there is no loop that loads tiles and has only one buffer for them")
     for function in bodies(front.resolved):
         rooms = _Rooms(front, function)
         for loop in _loops(function):
-            suffix = fresh(front, "_twin")
-            edits += _Twice(front, loop, rooms, f"{suffix}{len(edits) or ''}").edits()
+            suffix = f"{fresh(front, '_twin')}{len(edits) or ''}"
+            try:
+                edits += _Twice(front, loop, rooms, suffix).edits()
+            except NotApplicable as reason:
+                why = reason
     if not edits:
-        raise NotApplicable("there is no loop that loads tiles and has only one buffer for them")
+        raise why
     return source.changed(edited(source.text, edits))
 
 
@@ -240,10 +244,10 @@ class _Twice:
         counter = self.block.values[0].name
         lower, upper, stride = (self._word(n) for n in ("lower", "upper", "step"))
         two = f"%two{self.suffix}"
-        if step is None or step <= 0:
-            raise NotApplicable("a loop whose step is not a constant")
-        lines = [f"{two} = arith.constant {2 * step} : index"]
-        if low is not None and high is not None:
+        lines = [f"{two} = arith.addi {stride}, {stride} : index"]
+        if step is not None and step > 0:
+            lines = [f"{two} = arith.constant {2 * step} : index"]
+        if low is not None and high is not None and step is not None and step > 0:
             rounds = max(0, -(-(high - low) // step))
             if rounds < 2:
                 raise NotApplicable("a loop of one round")
@@ -282,7 +286,7 @@ class _Twice:
         what a transfer of the loop fills or empties, and other names of them."""
         moved = self.rooms.meeting(dict.fromkeys(self._transferred()))
         self.bases = self._bases(moved)
-        inside = {v for v in self._defined()}
+        inside = set(self._defined())
         twins = [s.value for s in moved if s.value not in inside]
         for value in twins:
             self.outside.append(self._twin_of(value.owner, self.bases[value]))

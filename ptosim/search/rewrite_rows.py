@@ -29,7 +29,9 @@ from ptosim.search.rewrite_text import (
 
 MOST_PIECES = (2, 4)
 """Numbers of pieces that are tried."""
-_TYPE = re.compile(r"(!pto\.(?:tile_buf|tile)<\s*(?:\w+\s*,\s*)?|!pto\.partition_tensor_view<|valid=)(\d+)x")
+_TYPE = re.compile(
+    r"(!pto\.(?:tile_buf|tile)<\s*(?:\w+\s*,\s*)?|!pto\.partition_tensor_view<|valid=)(\d+)x"
+)
 _FIRST = {name: re.compile(rf"{name}\s*=\s*\[\s*(%[\w.$-]+)\s*,([^\]]*)\]") for name in
           ("offsets", "sizes")}  # fmt: skip
 

@@ -39,8 +39,14 @@ def with_sync(source: Source, options: FrontOptions) -> Source:
     try:
         text, _ = rewritten(source, replace(options, sync=None), plan=False, insert_sync=True)
     except ProgramError as problem:
-        raise NotApplicable(f"no flags can be planned: {problem}") from problem
+        raise NotApplicable(f"no flags can be planned: {first_of(problem)}") from problem
     return source.changed(text)
+
+
+def first_of(problem: ProgramError) -> str:
+    """Return the first error of a program as one line."""
+    wrong = next((d for d in problem.diagnostics if d.is_error), None)
+    return f"{wrong.code} {wrong.message}" if wrong is not None else str(problem)
 
 
 def planned_sync(source: Source, options: FrontOptions) -> Source:
@@ -48,9 +54,7 @@ def planned_sync(source: Source, options: FrontOptions) -> Source:
     return with_sync(without_sync(source, options), options)
 
 
-def lean_sync(
-    program: LoadedProgram, entry: str, args: Mapping[str, Any] | None
-) -> LoadedProgram:
+def lean_sync(program: LoadedProgram, entry: str, args: Mapping[str, Any] | None) -> LoadedProgram:
     """Return a program without the barriers and flags that order nothing, and with barriers of a
     loop that are enough once after or before it moved there. Raises NotApplicable if there are
     none, or if it cannot be told."""

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import ptosim
 from ptosim.run.case import kept_arguments
 from ptosim.run.sidecar import sidecar_of
-from ptosim.search.prove import Followed, Launched, compare, follow, prove
+from ptosim.search.prove import Followed, Launched, compare, follow
 from ptosim.search.prove_memory import Unprovable
 
 DATA = Path(__file__).parent.parent / "data" / "tune"

@@ -24,10 +24,10 @@ VIEWS = """    %block = pto.get_block_idx
 """
 
 
-def make(LAST: int = 0, BUFFERS: int = 2) -> str:
-    """Return the program: columns [0, 128 - LAST) of C, then the last ones; A is loaded once."""
-    widths = [128 - LAST, LAST] if LAST else [128]
-    numbers = sorted({0, 1, 64, 128, 192, 256, 128 - LAST, *widths})
+def make(last: int = 0, buffers: int = 2) -> str:
+    """Return the program: columns [0, 128 - last) of C, then the last ones; A is loaded once."""
+    widths = [128 - last, last] if last else [128]
+    numbers = sorted({0, 1, 64, 128, 192, 256, 128 - last, *widths})
     lines = [f"    %c{n} = arith.constant {n} : index" for n in numbers] + [VIEWS.rstrip()]
     lines += [f"    %am{k} = pto.alloc_tile : !am" for k in range(4)]
     lines += [f"    %left{k} = pto.alloc_tile : !left" for k in range(4)]
@@ -35,11 +35,11 @@ def make(LAST: int = 0, BUFFERS: int = 2) -> str:
         lines.append(f"    %acc{piece} = pto.alloc_tile : !acc{width}")
         for kind in ("bm", "right"):
             lines += [
-                f"    %{kind}{piece}_{n} = pto.alloc_tile : !{kind}{width}" for n in range(BUFFERS)
+                f"    %{kind}{piece}_{n} = pto.alloc_tile : !{kind}{width}" for n in range(buffers)
             ]
     for piece, width in enumerate(widths):
         for k in range(4):
-            lines += step(piece, k, width, f"{piece}_{k % BUFFERS}", sum(widths[:piece]))
+            lines += step(piece, k, width, f"{piece}_{k % buffers}", sum(widths[:piece]))
         at = f"offsets = [%row, %c{sum(widths[:piece])}], sizes = [%c64, %c{width}]"
         view = f"!pto.tensor_view<128x128xf32> -> !pc{width}"
         lines += [
