@@ -120,9 +120,10 @@ class _Verifier:
             return
         if not (op.variant.elements or op.variant.rules):
             return
-        names = environment(op, self.target) | self.facts | self._facts_of_unit(op)
-        if any(_is_unknown(view) for view in names.values()):
+        views = environment(op, self.target)
+        if any(map(_is_unknown, views.values())):
             return
+        names = views | self.facts | self._facts_of_unit(op)
         if not self._low_precision(op, definition):
             self._rules(op, definition, op.variant, names, only_types=only_types)
 
