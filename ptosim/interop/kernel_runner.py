@@ -214,21 +214,29 @@ class KernelRunner:
         return self.product(wide, np.concatenate(rows, 0), whole, **output)
 
     def on_sums(
-        self, name: str, acc: np.ndarray, params: dict[str, np.ndarray], body: OnSums, out: Storage
+        self,
+        name: str,
+        acc: np.ndarray,
+        params: dict[str, np.ndarray],
+        body: OnSums,
+        out: Storage,
+        beside: Mapping[str, np.ndarray] | None = None,
     ) -> np.ndarray:
         """Run `body(f, acc tile, parameter by name)` over int32 sums [m, n]; parameters are one
-        value or one for each column."""
+        value or one for each column, and tiles of the matrices [m, n] that lie `beside`."""
         rows, cols = acc.shape
         grid = kernels.grid(rows, cols)
         height, width = grid.padded
         along = {k: "tensor" if v.size == 1 else "column" for k, v in params.items()}
 
         def whole(f: FunctionText, frame: kernels.Frame) -> None:
-            tile = frame.load("x", "i32")
+            tile = frame.load("x", type_word(acc.dtype))
             loaded = {k: frame.parameter(k, how) for k, how in along.items()}
+            loaded |= {k: frame.load(k, type_word(v.dtype)) for k, v in (beside or {}).items()}
             frame.store(body(f, tile, loaded), "y")
 
         args: dict[str, Argument] = {"x": generated.padded(acc, height, width)}
+        args |= {k: generated.padded(v, height, width) for k, v in (beside or {}).items()}
         for key, values in params.items():
             flat = values.astype(np.float32).reshape(-1)
             tensor = along[key] == "tensor"
