@@ -41,17 +41,25 @@ def on_rows(
     rows = x.size // cols
     height = up(rows, _ROWS)
     f = FunctionText(name, runner.target)
-    tile_of = {"rows": _ROWS, "cols": up(cols, 8)}
+    wide = up(cols, 8)
     tables = {key: _table(f, key, cols) for key in params or {}}
     at = f.loop("i", height, _ROWS)
-    tile, scratch = (f.tile(n, "f32", **tile_of, valid_cols=cols) for n in ("x", "scratch"))
+    tile, scratch = (f.tile(n, "f32", _ROWS, wide, valid_cols=cols) for n in ("x", "scratch"))
     place = (at, f.const(0))
-    f.op("pto.tload", [f.window(f.view("x", "f32", (height, cols)), "f32", place, (_ROWS, cols))], [tile])
+    f.op(
+        "pto.tload",
+        [f.window(f.view("x", "f32", (height, cols)), "f32", place, (_ROWS, cols))],
+        [tile],
+    )
     body(f, tile, scratch)
     for key, op in (("scale", "mul"), ("shift", "add")):
         if key in tables:
             f.op(f"pto.tcolexpand{op}", [tile, tables[key]], [tile])
-    f.op("pto.tstore", [tile], [f.window(f.view("y", "f32", (height, cols)), "f32", place, (_ROWS, cols))])
+    f.op(
+        "pto.tstore",
+        [tile],
+        [f.window(f.view("y", "f32", (height, cols)), "f32", place, (_ROWS, cols))],
+    )
     f.end()
     args: dict[str, Argument] = {"x": generated.padded(x.reshape(rows, cols), height, cols)}
     args |= {k: v.astype(np.float32).reshape(-1) for k, v in (params or {}).items()}
@@ -180,4 +188,3 @@ def gelu(f: FunctionText, x: TileText, approximate: str) -> TileText:
         f.op("pto.tmuls", [made, f.real(0.5)], [made])
     f.op("pto.tmul", [made, x], [made])
     return made
-

@@ -161,7 +161,8 @@ class KernelRunner:
         out: str = "",
         relu: bool = False,
     ) -> np.ndarray:
-        """Return [m, k] x [k, n] of int8 or f32 matrices: sums, or with words codes of `out`."""
+        """Return [m, k] x [k, n] of int8 or f32 matrices: sums (with a bias of their type for each
+        column), or with words codes of `out`."""
         shape = cube_kernels.sizes(a.shape[0], a.shape[1], b.shape[1])
         m, k, n = shape.padded
         dtype = type_word(a.dtype)
@@ -173,7 +174,9 @@ class KernelRunner:
         )  # fmt: skip
         args: dict[str, Argument] = {"a": generated.padded(a, m, k), "b": generated.padded(b, k, n)}
         if bias is not None:
-            args["bias"] = generated.padded_vector(bias.astype(np.int32), n, 0)
+            args["bias"] = generated.padded_vector(
+                bias.astype(np.int32 if dtype == "i8" else np.float32), n, 0
+            )
         if kind == "tensor":
             assert words is not None
             args["word"] = int(words.reshape(-1)[0])

@@ -153,7 +153,9 @@ def _taps(node: Node, x: np.ndarray, kernel: list[int]) -> list[np.ndarray]:
     rows, cols = node.attrs.get("strides", [1, 1])
     high, wide = (x.shape[2] - kernel[0]) // rows + 1, (x.shape[3] - kernel[1]) // cols + 1
     return [
-        np.ascontiguousarray(x[:, :, i : i + rows * high : rows, j : j + cols * wide : cols][:, :, :high, :wide])
+        np.ascontiguousarray(
+            x[:, :, i : i + rows * high : rows, j : j + cols * wide : cols][:, :, :high, :wide]
+        )
         for i in range(kernel[0])
         for j in range(kernel[1])
     ]

@@ -17,9 +17,7 @@ from ptosim.ground.records import dataclass
 from ptosim.interop import cube_kernels, host_ops, onnx_floats, requant
 from ptosim.interop.chains import unsupported
 from ptosim.interop.kernel_runner import KernelRunner, factor_of, halves
-from ptosim.interop.kernels import Frame
 from ptosim.interop.matrices import Matrix, matrix
-from ptosim.interop.program_text import FunctionText
 from ptosim.quant.integer_ops import convolve
 from ptosim.quant.onnx.ops import (
     ORACLES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -99,13 +99,14 @@ def run(
     oracle: str = "reference",
     *,
     is_fused: bool = True,
+    on_host: Collection[str] = (),
 ) -> Outcome:
     """Run a model on targets and compare with an oracle; `is_fused`: products and sums of
-    dequantised operands as integer kernels.
+    dequantised operands as integer kernels; `on_host`: nodes that onnx.reference computes.
 
     Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
     without a kernel (every one of them is named) and for a model that no target runs."""
-    _check_operators(graph)
+    _check_operators(graph, on_host)
     expected, source = _expected(graph, feeds, oracle)
     other, _ = _evaluated(graph, feeds, ORACLES[oracle])
     findings = _check_rules(graph, expected)
@@ -117,7 +118,7 @@ def run(
     )  # fmt: skip
     for key in [(target, form) for target in targets for form in FORMS]:
         try:
-            _run_form(graph, fusion, feeds, expected, outcome, key)
+            _run_form(graph, fusion, feeds, expected, outcome, key, on_host)
         except UnsupportedError as problem:
             outcome.refused[key] = list(problem.diagnostics)
     if outcome.refused and not outcome.results:
@@ -125,8 +126,12 @@ def run(
     return outcome
 
 
-def _check_operators(graph: Graph) -> None:
-    wrong = [n for n in graph.nodes if n.op not in OPERATORS or n.domain not in ("", "ai.onnx")]
+def _check_operators(graph: Graph, on_host: Collection[str]) -> None:
+    wrong = [
+        n
+        for n in graph.nodes
+        if n.name not in on_host and (n.op not in OPERATORS or n.domain not in ("", "ai.onnx"))
+    ]
     if wrong:
         problems = [
             d
@@ -140,7 +145,8 @@ def _inputs(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray |
     return [env[name] if name else None for name in node.inputs]
 
 
-def _node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
+def described(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
+    """Return a node with what its inputs are, as the rules and the kernels take it."""
     if node.op in operators():
         made = node_of(node.op, inputs, node.attrs, opset)
     else:
@@ -153,12 +159,28 @@ def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic
     findings: list[Diagnostic] = []
     for node in graph.nodes:
         if node.op in operators():
-            findings += check_node(_node(node, _inputs(node, env), graph.opset))
+            findings += check_node(described(node, _inputs(node, env), graph.opset))
     refuse_errors(findings)
     return findings
 
 
 # -- reference values ------------------------------------------------------------------------------
+
+
+def every_value(
+    graph: Graph, runs: Sequence[Mapping[str, np.ndarray]]
+) -> dict[str, list[np.ndarray]]:
+    """Return the values of every name in several runs, by onnx.reference."""
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(graph.proto)
+    found: dict[str, list[np.ndarray]] = {}
+    for feeds in runs:
+        made = evaluator.run(None, dict(feeds), intermediate=True)
+        assert isinstance(made, dict)  # of all names: `intermediate`
+        for name, value in {**graph.constants, **feeds, **made}.items():
+            found.setdefault(name, []).append(np.asarray(value))
+    return found
 
 
 def _expected(
@@ -184,7 +206,7 @@ def _evaluated(
     for node in graph.nodes:
         inputs = _inputs(node, env)
         if node.op in operators():
-            refuse_errors(check_node(_node(node, inputs, graph.opset)))
+            refuse_errors(check_node(described(node, inputs, graph.opset)))
             made = evaluate(node.op, inputs, node.attrs, opset=graph.opset, oracle=oracle)
         else:
             made = _plain(node, inputs, graph.opset)
@@ -192,17 +214,28 @@ def _evaluated(
     return env, f"ptosim's operators, oracle {oracle}"
 
 
+def moved(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> np.ndarray:
+    """Return the result of a node that only moves data."""
+    return move(described(node, inputs, opset), inputs)[0]
+
+
 def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list[np.ndarray]:
     """A node that is none of the quantisation's: by onnx.reference, node by node."""
     if node.op in MOVES:
-        return move(_node(node, inputs, opset), inputs)
+        return [moved(node, inputs, opset)]
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
     made = helper.make_node(node.op, node.inputs, node.outputs, **node.attrs)
-    feeds = {n: a for n, a in zip(node.inputs, inputs, strict=True) if n}
-    evaluator = ReferenceEvaluator(made, opsets={"": opset})
-    return list(evaluator.run(None, feeds))  # type: ignore[arg-type]
+    feeds = {n: a for n, a in zip(node.inputs, inputs, strict=True) if n and a is not None}
+    wires = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in feeds.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(n) for n in node.outputs]
+    graph = helper.make_graph([made], "node", wires, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    return list(ReferenceEvaluator(model).run(None, feeds))  # type: ignore[arg-type]
 
 
 # -- one form --------------------------------------------------------------------------------------
@@ -240,13 +273,19 @@ def _run_form(
     expected: Mapping[str, np.ndarray],
     outcome: Outcome,
     key: tuple[str, str],
+    on_host: Collection[str],
 ) -> None:
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
     programs: list[tuple[str, Ran]] = []
     for step, line in zip(fusion.steps(graph), outcome.lines, strict=True):
         runner = KernelRunner(key[0])
         lowering = Lowering(runner, key[1], outcome.oracle)
-        compute(lowering, step, env, graph.opset)
+        if isinstance(step, GraphNode) and step.name in on_host:
+            made = _plain(step, _inputs(step, env), graph.opset)
+            env |= dict(zip(step.outputs, made, strict=False))
+            lowering.notes.add(f"node {step} is computed by the host, with onnx.reference")
+        else:
+            compute(lowering, step, env, graph.opset)
         programs += [(f"{line.op}_{line.node}_{i}", r) for i, r in enumerate(runner.ran)]
         line.cycles[key] = runner.cycles
         line.gaps[key] = _gap(step, graph.opset, expected, env)
@@ -263,7 +302,7 @@ def compute(
         env[step.output] = fused.run(lowering, step, env, opset)
         return
     inputs = _inputs(step, env)
-    made = lowering.node(_node(step, inputs, opset), inputs)
+    made = lowering.node(described(step, inputs, opset), inputs)
     env |= dict(zip(step.outputs, made, strict=False))
 
 

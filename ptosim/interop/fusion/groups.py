@@ -208,7 +208,10 @@ class _Finder:
             return f"`{a.name}` has a scale for each index of axis {a.axis}: one sum has several"
         if node.op == "Add":
             return "" if b.axis is None else f"`{b.name}` has several scales"
-        if node.op == "Gemm" and (node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)) != (1, 1):
+        if node.op == "Gemm" and (node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)) != (
+            1,
+            1,
+        ):
             return "alpha and beta of Gemm are not 1"
         wanted = _channel_axis(node, self.graph.constants.get(b.name))
         if b.axis is not None and wanted is None:

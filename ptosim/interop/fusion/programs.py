@@ -117,7 +117,11 @@ def _product(
         whole = np.broadcast_to(residual, shape).reshape(len(pairs), -1, shape[-1])
     parts = [
         sums_to_result(
-            low, x, y, zeros, Epilogue(unit, group.bias, whole[i] if whole is not None else None, group)
+            low,
+            x,
+            y,
+            zeros,
+            Epilogue(unit, group.bias, whole[i] if whole is not None else None, group),
         )
         for i, (x, y) in enumerate(pairs)
     ]
@@ -242,9 +246,7 @@ def _rounded(f: FunctionText, real: TileText, zero: int, out: Storage) -> TileTe
 # -- sums of two quantised tensors -----------------------------------------------------------------
 
 
-def _sum(
-    runner: KernelRunner, group: Group, a: np.ndarray, b: np.ndarray, form: str
-) -> np.ndarray:
+def _sum(runner: KernelRunner, group: Group, a: np.ndarray, b: np.ndarray, form: str) -> np.ndarray:
     assert group.out is not None
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (np.ascontiguousarray(np.broadcast_to(v, shape)) for v in (a, b))
