@@ -72,6 +72,7 @@ SAMPLES = {
     "ops": "tadd",
     "targets": "",
     "explain": "PTO5201",
+    "quant audit": "@quant/int8_asym --target a5 --profile page",
     "quant convert": "randn:f32:4x64 --scale 0.5",
     "quant diff": "randn:f32:4x64",
     "quant explore": "randn:f32:8x64 --target a5",
