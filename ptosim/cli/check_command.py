@@ -17,9 +17,10 @@ from ptosim.cli.watching import watch
 from ptosim.ground.collector import keep
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
-from ptosim.ground.errors import UsageError, rejected
+from ptosim.ground.errors import BudgetError, UsageError, rejected
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.limits import current
 from ptosim.ground.progress import Progress, each, watched
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
@@ -127,8 +128,17 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     chosen = selection(options.select, options.ignore)
     read, unreadable = _read(options, chosen, terminal)
     wanted = [(source, t) for name, source in read for t in _targets(name, options)]
-    with terminal.busy("checking", len(wanted), "programs") as progress:
-        reports = [_check(source, t, options, chosen) for source, t in each(progress, wanted)]
+    reports: list[_File] = []
+    try:
+        with terminal.busy("checking", len(wanted), "programs") as progress:
+            for source, t in each(progress, wanted):
+                reports.append(_check(source, t, options, chosen))
+    except BudgetError as reached:
+        if terminal.format == "text" and not options.output:  # what a machine reads is whole
+            current().lift()
+            reports += [_file(wanted[len(reports)][0], c, options, chosen) for c in reached.checks]
+            _write(reports, options, terminal)
+        raise
     _write(reports, options, terminal)
     return UsageError.exit_code if unreadable else _code(reports, options)
 
@@ -212,6 +222,12 @@ def _check(
         planner=options.planner,
         dump=options.dump,
     )
+    return _file(source, checked, options, chosen)
+
+
+def _file(
+    source: Source, checked: Checked, options: argparse.Namespace, chosen: Selection
+) -> _File:
     found = _strict(checked.findings) if options.strict else checked.findings
     return _File(source, checked, *chosen.split(found))
 
