@@ -7,6 +7,7 @@ import string
 
 import pytest
 
+import ptosim
 from ptosim.syntax.brackets import MAX_DEPTH, TOO_DEEP, closing
 from tests.unit.syntax.helpers import parsed
 
@@ -118,5 +119,5 @@ def test_types_nested_too_deep_are_looked_into_only_so_far():
     text = "<" * 4000 + "f32" + ">" * 4000
     assert closing(text, 0) == TOO_DEEP
     assert closing(text, 4000 - MAX_DEPTH) == 4000 + 3 + MAX_DEPTH
-    _, findings = parsed(f"func.func @f(%x: {'!pto.ptr<' * 300}f32{'>' * 300}) {{\n  return\n}}\n")
-    assert [d.code for d in findings] == ["PTO0004"]
+    typed = f"func.func @f(%x: {'!pto.ptr<' * 300}f32{'>' * 300}) {{\n  return\n}}\n"
+    assert [d.code for d in ptosim.check(typed)] == ["PTO0004"]
