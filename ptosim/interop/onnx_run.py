@@ -107,7 +107,7 @@ def run(
     Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
     without a kernel (every one of them is named) and for a model that no target runs."""
     _check_operators(graph, on_host)
-    expected, source = _expected(graph, feeds, oracle)
+    expected, source = reference_values(graph, feeds, oracle)
     other, _ = _evaluated(graph, feeds, ORACLES[oracle])
     findings = _check_rules(graph, expected)
     fusion = fuse(graph) if is_fused else Fusion({}, set(), {})
@@ -141,11 +141,11 @@ def _check_operators(graph: Graph, on_host: Collection[str]) -> None:
         raise UnsupportedError(problems)
 
 
-def _inputs(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:
+def inputs_of(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:
     return [env[name] if name else None for name in node.inputs]
 
 
-def described(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
+def checked_node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
     """Return a node with what its inputs are, as the rules and the kernels take it."""
     if node.op in operators():
         made = node_of(node.op, inputs, node.attrs, opset)
@@ -159,7 +159,7 @@ def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic
     findings: list[Diagnostic] = []
     for node in graph.nodes:
         if node.op in operators():
-            findings += check_node(described(node, _inputs(node, env), graph.opset))
+            findings += check_node(checked_node(node, inputs_of(node, env), graph.opset))
     refuse_errors(findings)
     return findings
 
@@ -183,7 +183,7 @@ def every_value(
     return found
 
 
-def _expected(
+def reference_values(
     graph: Graph, feeds: Mapping[str, np.ndarray], oracle: str
 ) -> tuple[dict[str, np.ndarray], str]:
     """Values of every name: by onnx.reference itself where it can, else by the operators here."""
@@ -204,9 +204,9 @@ def _evaluated(
 ) -> tuple[dict[str, np.ndarray], str]:
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
     for node in graph.nodes:
-        inputs = _inputs(node, env)
+        inputs = inputs_of(node, env)
         if node.op in operators():
-            refuse_errors(check_node(described(node, inputs, graph.opset)))
+            refuse_errors(check_node(checked_node(node, inputs, graph.opset)))
             made = evaluate(node.op, inputs, node.attrs, opset=graph.opset, oracle=oracle)
         else:
             made = _plain(node, inputs, graph.opset)
@@ -216,7 +216,7 @@ def _evaluated(
 
 def moved(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> np.ndarray:
     """Return the result of a node that only moves data."""
-    return move(described(node, inputs, opset), inputs)[0]
+    return move(checked_node(node, inputs, opset), inputs)[0]
 
 
 def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list[np.ndarray]:
@@ -281,7 +281,7 @@ def _run_form(
         runner = KernelRunner(key[0])
         lowering = Lowering(runner, key[1], outcome.oracle)
         if isinstance(step, GraphNode) and step.name in on_host:
-            made = _plain(step, _inputs(step, env), graph.opset)
+            made = _plain(step, inputs_of(step, env), graph.opset)
             env |= dict(zip(step.outputs, made, strict=False))
             lowering.notes.add(f"node {step} is computed by the host, with onnx.reference")
         else:
@@ -301,8 +301,8 @@ def compute(
     if isinstance(step, Group):
         env[step.output] = fused.run(lowering, step, env, opset)
         return
-    inputs = _inputs(step, env)
-    made = lowering.node(described(step, inputs, opset), inputs)
+    inputs = inputs_of(step, env)
+    made = lowering.node(checked_node(step, inputs, opset), inputs)
     env |= dict(zip(step.outputs, made, strict=False))
 
 
@@ -335,7 +335,7 @@ def _positions(
 ) -> np.ndarray | None:
     if node.op not in operators():
         return None
-    return positions(node.op, _inputs(node, expected), node.attrs, opset)
+    return positions(node.op, inputs_of(node, expected), node.attrs, opset)
 
 
 def _group_positions(group: Group, expected: Mapping[str, np.ndarray]) -> np.ndarray | None:

@@ -191,11 +191,11 @@ def float_cycles(model: Model, values: Values, target: str) -> dict[str, int | N
         if node.name in model.on_host:
             found[node.name] = None
             continue
-        runner = KernelRunner(target, has_values=False)
+        runner = KernelRunner(target, wanted="cycles")
         inputs = [values[n][0] if n else None for n in node.inputs]
         try:
             Lowering(runner, "fast", "reference").node(
-                onnx_run.described(node, inputs, model.graph.opset), inputs
+                onnx_run.checked_node(node, inputs, model.graph.opset), inputs
             )
         except UnsupportedError:
             found[node.name] = None
