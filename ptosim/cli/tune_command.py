@@ -22,10 +22,10 @@ from ptosim.views.header import heading
 from ptosim.views.table import table
 
 _EPILOG = """Without a space the built-in rewrites of PROGRAM are tried: second buffers, flags and
-event ids planned anew, redundant synchronisation out, rows in pieces. With --space or --const SOURCE
-makes programs (kernel.pto.j2, make.py:kernel, a program with named constants), each tried with its
-rewrites. What is given back is equal to the reference: `ptosim help tune` says how that is proven.
-Exit code 0 also if nothing faster was found."""
+event ids planned anew, redundant synchronisation out, rows in pieces. With --space or --const
+SOURCE makes programs (kernel.pto.j2, make.py:kernel, a program with named constants), each tried
+with its rewrites. What is given back is equal to the reference: `ptosim help tune` says how that
+is proven. Exit code 0 also if nothing faster was found."""
 _SHOWN = 8
 """Reasons, and programs that were faster and are not equal."""
 

@@ -4,6 +4,7 @@ for, the same ones for the same seed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 from ptosim.ground.errors import UsageError
@@ -33,13 +34,13 @@ def search(
 
 
 def _all(points: Iterator[Params], price: Price, is_over: Callable[[], bool]) -> None:
-    count = 0
-    for count, params in enumerate(points, 1):
+    first = next(points, None)
+    if first is None:
+        raise UsageError("PTO7602: the conditions of the space refuse every point")
+    for params in chain([first], points):
         if is_over():
             return
         price(params)
-    if not count:
-        raise UsageError("PTO7602: the conditions of the space refuse every point")
 
 
 def _study(sampler: str, seed: int) -> Any:

@@ -72,10 +72,8 @@ def tiles(rows: int = 8, cols: int = 16) -> str:
     numbers = sorted({0, 1, rows, cols, 128, 256})
     lines = [f"%c{n} = arith.constant {n} : index" for n in numbers]
     lines.append("%two = arith.constant 2.0 : f32")
-    for name in "xy":
-        lines.append(
-            f"%v{name} = pto.make_tensor_view %{name}, shape = [%c256, %c128], strides = [%c128, %c1] : !pto.tensor_view<256x128xf32>"
-        )
+    whole = "shape = [%c256, %c128], strides = [%c128, %c1] : !pto.tensor_view<256x128xf32>"
+    lines += [f"%v{name} = pto.make_tensor_view %{name}, {whole}" for name in "xy"]
     lines += [f"%{name} = pto.alloc_tile : {tile}" for name in "ab"]
     lines += [
         f"scf.for %i = %c0 to %c256 step %c{rows} {{",

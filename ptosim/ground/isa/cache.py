@@ -34,7 +34,8 @@ _FORMAT = "digest, marshal"
 """What a file holds; other formats have other names."""
 
 
-def _cache_directory() -> Path | None:
+def cache_directory() -> Path | None:
+    """Return the folder of the user's cache, None where there is none that can be trusted."""
     return _usable(os.environ.get("PTOSIM_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"))
 
 
@@ -70,7 +71,7 @@ def cached(kind: str, inputs: bytes, derive: Callable[[], Data]) -> Data:
     `kind` names the data, `inputs` is everything they depend on. The result must be plain data
     (numbers, strings, tuples, lists, dicts).
     """
-    folder = _cache_directory()
+    folder = cache_directory()
     if folder is None:
         return derive()
     digest = hashlib.sha256(inputs)
