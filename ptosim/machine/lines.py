@@ -1,4 +1,4 @@
-"""Copies by long items: NumPy moves one item of many bytes faster than the elements it is made of."""
+"""Copies by long items: NumPy moves one item of many bytes faster than what it is made of."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def in_lines(target: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _items(array: np.ndarray, axes: list[int], outer: int, run: int) -> np.ndarray:
-    """The array with its axes in an order, those from `outer` on together as items of `run` bytes."""
+    """The array with its axes in an order, those from `outer` on together each `run` bytes."""
     rest = [axis for axis in range(array.ndim) if axis not in axes]
     ordered = array.transpose(*rest, *axes)
     shape = [array.shape[axis] for axis in axes[:outer]]
-    return ordered.reshape(*shape, -1).view(np.dtype((np.void, run)))
+    return ordered.reshape(*shape, -1).view(np.dtype((np.void, run)))[..., 0]
