@@ -36,7 +36,8 @@ _FORMAT = "digest, marshal"
 """What a file holds; other formats have other names."""
 
 
-def _cache_directory() -> Path | None:
+def cache_directory() -> Path | None:
+    """Return the folder of the user's cache, None where there is none that can be trusted."""
     return _usable(os.environ.get("PTOSIM_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"))
 
 
@@ -103,7 +104,7 @@ def keep(kind: str, inputs: bytes, data: Any, *, one_of_many: bool = False) -> N
 
 
 def _path(kind: str, inputs: bytes) -> Path | None:
-    folder = _cache_directory()
+    folder = cache_directory()
     if folder is None:
         return None
     digest = hashlib.sha256(inputs)
