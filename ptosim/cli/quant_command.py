@@ -10,6 +10,7 @@ from ptosim.cli.terminal import Terminal
 
 # Subcommand -> what it does; the module `ptosim.cli.quant_<name>` has `configure` and `run`.
 SUBCOMMANDS = {
+    "audit": "every quantising step of a program or model: whose formula, where others differ, why",
     "convert": "real, fixed-point and affine values: one kind to another, sums and products",
     "diff": "every scheme on one tensor: mismatches, ties, and why the first one differs",
     "explore": "one tensor in every format PTO quantises to: quality, bytes, buffer, cycles",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from ptosim.quant.storage import Storage, as_bytes
 OnSums = Callable[[FunctionText, TileText, Mapping[str, Parameter]], TileText]
 """Adds the operations on a tile of sums with parameters by name; returns the tile of the result."""
 
+Wanted = Literal["both", "values", "cycles"]
+
 
 @dataclass(slots=True)
 class KernelRunner:
@@ -32,8 +34,9 @@ class KernelRunner:
     buffer: int = 0
     """Bytes of the vector tiles of the largest kernel so far."""
     sanitize: str = "all"
-    has_values: bool = True
-    """False to count cycles alone: outputs are the arrays that kernels are given for them."""
+    wanted: Wanted = "both"
+    """Without "values" outputs are the arrays that kernels are given for them; without "cycles"
+    nothing is remembered of a run."""
 
     @property
     def cycles(self) -> int | None:
@@ -45,7 +48,9 @@ class KernelRunner:
         """Run a function and return its outputs."""
         self.buffer = max(self.buffer, kernels.bytes_of(f))
         text = module(self.target, [f])
-        if self.has_values:
+        if self.wanted == "values":
+            return generated.values(text, args)
+        if self.wanted == "both":
             self.ran.append(generated.run(text, args, self.sanitize))
         else:
             self.ran.append(generated.timed(text, args))
@@ -116,7 +121,11 @@ class KernelRunner:
     ) -> np.ndarray:
         height, width = grid.padded
         count = {"tensor": 1, "row": height, "column": width}[x.along]
-        given: dict[str, Argument] = {"x": generated.padded(x.array, height, width)}
+        if self.wanted == "cycles":  # memory that nobody touches is none
+            whole = np.zeros((height, width), x.array.dtype)
+        else:
+            whole = generated.padded(x.array, height, width)
+        given: dict[str, Argument] = {"x": whole}
         for name, values in args.items():
             fill = 1 if name == "scale" else 0
             whole = generated.padded_vector(values, count, fill)

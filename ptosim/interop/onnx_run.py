@@ -92,7 +92,7 @@ def run(
     Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
     without a kernel (every one of them is named) and for a model that no target runs."""
     _check_operators(graph)
-    expected, source = _expected(graph, feeds, oracle)
+    expected, source = reference_values(graph, feeds, oracle)
     other, _ = _evaluated(graph, feeds, ORACLES[oracle])
     findings = _check_rules(graph, expected)
     lines = [_line(n, expected, other) for n in graph.nodes if n.outputs and n.op in OPERATORS]
@@ -120,11 +120,11 @@ def _check_operators(graph: Graph) -> None:
         raise UnsupportedError(problems)
 
 
-def _inputs(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:
+def inputs_of(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:
     return [env[name] if name else None for name in node.inputs]
 
 
-def _node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
+def checked_node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
     if node.op in operators():
         made = node_of(node.op, inputs, node.attrs, opset)
     else:
@@ -137,7 +137,7 @@ def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic
     findings: list[Diagnostic] = []
     for node in graph.nodes:
         if node.op in operators():
-            findings += check_node(_node(node, _inputs(node, env), graph.opset))
+            findings += check_node(checked_node(node, inputs_of(node, env), graph.opset))
     refuse_errors(findings)
     return findings
 
@@ -145,7 +145,7 @@ def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic
 # -- reference values ------------------------------------------------------------------------------
 
 
-def _expected(
+def reference_values(
     graph: Graph, feeds: Mapping[str, np.ndarray], oracle: str
 ) -> tuple[dict[str, np.ndarray], str]:
     """Values of every name: by onnx.reference itself where it can, else by the operators here."""
@@ -166,9 +166,9 @@ def _evaluated(
 ) -> tuple[dict[str, np.ndarray], str]:
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
     for node in graph.nodes:
-        inputs = _inputs(node, env)
+        inputs = inputs_of(node, env)
         if node.op in operators():
-            refuse_errors(check_node(_node(node, inputs, graph.opset)))
+            refuse_errors(check_node(checked_node(node, inputs, graph.opset)))
             made = evaluate(node.op, inputs, node.attrs, opset=graph.opset, oracle=oracle)
         else:
             made = _plain(node, inputs, graph.opset)
@@ -190,7 +190,7 @@ def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list
         return [_FLOATS[node.op](*inputs)]
     from ptosim.interop.host_ops import move
 
-    return move(_node(node, inputs, opset), inputs)
+    return move(checked_node(node, inputs, opset), inputs)
 
 
 # -- one form --------------------------------------------------------------------------------------
@@ -219,8 +219,8 @@ def _run_form(
     for node, line in zip(graph.nodes, outcome.lines, strict=True):
         runner = KernelRunner(key[0])
         lowering = Lowering(runner, key[1], outcome.oracle)
-        inputs = _inputs(node, env)
-        made = lowering.node(_node(node, inputs, graph.opset), inputs)
+        inputs = inputs_of(node, env)
+        made = lowering.node(checked_node(node, inputs, graph.opset), inputs)
         env |= dict(zip(node.outputs, made, strict=False))
         programs += [(f"{node.op}_{node.name}_{i}", r) for i, r in enumerate(runner.ran)]
         line.cycles[key] = runner.cycles
@@ -245,7 +245,7 @@ def _gap(
     inherited = any(n and not same(expected[n], env[n]) for n in node.inputs)
     ties = 0
     if node.op in operators() and not inherited:
-        where = positions(node.op, _inputs(node, expected), node.attrs, opset)
+        where = positions(node.op, inputs_of(node, expected), node.attrs, opset)
         if where is not None:
             ties = int(np.count_nonzero(wrong & (distance == 1) & metrics.near_tie(where)))
     return Gap(int(wrong.sum()), ties, float(np.nanmax(distance[wrong])), inherited)

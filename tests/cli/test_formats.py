@@ -70,8 +70,11 @@ SAMPLES = {
     "expand": "@basics/vadd --target a5",
     "fmt": "@basics/vadd",
     "ops": "tadd",
+    "sweep": "@search/gemm.pto.j2 --space @search/gemm.toml --param TM=64 --param TN=64 "
+    "--param M=128 --param N=128 --param TK=64 --param buffers=1,2 --no-store",
     "targets": "",
     "explain": "PTO5201",
+    "quant audit": "@quant/int8_asym --target a5 --profile page",
     "quant convert": "randn:f32:4x64 --scale 0.5",
     "quant diff": "randn:f32:4x64",
     "quant explore": "randn:f32:8x64 --target a5",
