@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ptosim.run.results import Result
     from ptosim.search.judge import judge
     from ptosim.search.sweep import sweep
+    from ptosim.search.tune_ask import tune
     from ptosim.testing.kernel import assert_clean, kernel
     from ptosim.timing.report.totals import CostReport
 
@@ -58,6 +59,7 @@ _PUBLIC = {
     "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
     "kernel": "ptosim.testing.kernel",
+    "tune": "ptosim.search.tune_ask",
     "assert_clean": "ptosim.testing.kernel",
     "judge": "ptosim.search.judge",
     "sweep": "ptosim.search.sweep",
@@ -110,6 +112,7 @@ __all__ = [
     "quantize",
     "run_chain",
     "sweep",
+    "tune",
 ]
 
 

@@ -45,8 +45,8 @@ def _cycles(step: Step, formula: Scheme, target: str) -> int | None:
     rows, cols = prod(step.shape[:-1]), step.shape[-1] if step.shape else 1
     grid = kernels.grid(rows, cols)
     height, width = grid.padded
-    out, element = storage(step.out), "i32" if step.form == SUMS else "f32"
-    f = _function(step, formula, target, grid, out, element)
+    out, element = storage(step.out), _element(step)
+    f = function_of(step, formula, target, grid)
     count = {"tensor": 1, "row": height, "column": width}[step.along]
     args: dict[str, Argument] = {
         "x": np.zeros((height, width), kernels.ARRAYS[element]),
@@ -59,14 +59,15 @@ def _cycles(step: Step, formula: Scheme, target: str) -> int | None:
     return timed(module(target, [f]), args).cycles
 
 
-def _function(
-    step: Step,
-    formula: Scheme,
-    target: str,
-    grid: kernels.Grid,
-    out: Storage,
-    element: str,
-) -> FunctionText:
+def _element(step: Step) -> str:
+    return "i32" if step.form == SUMS else "f32"
+
+
+def function_of(step: Step, formula: Scheme, target: str, grid: kernels.Grid) -> FunctionText:
+    """Return a function x -> y that computes a formula on a step's matrix, with `scale` and `zero`
+    arguments as the step has them (i32 zeros where they come after the rounding). Raises
+    UnsupportedError for a formula without instructions."""
+    out, element = storage(step.out), _element(step)
     if formula == scheme("pto-hw"):
         return kernels.quantize(
             "quantize", target, grid, step.along, out, "fast", zero=step.has_zero

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.interop.audit.price import prices
+from ptosim.interop import kernels
+from ptosim.interop.audit.price import function_of, prices
 from ptosim.interop.audit.program import audit_program
 from ptosim.interop.audit.steps import REAL, Step
+from ptosim.interop.generated import run
+from ptosim.interop.program_text import module
+from ptosim.quant.causes import exchanged
 from ptosim.quant.diff import Setting
 from ptosim.quant.schemes import scheme
 from ptosim.quant.storage import storage
@@ -274,3 +278,26 @@ def test_files_that_are_none(cli, tmp_path):
         shown = cli("quant", "audit", tmp_path / name)
         assert shown.code == 2
         assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize("along", ["tensor", "row", "column"])
+def test_the_kernel_of_a_price_computes_the_changed_formula(target, along):
+    """Not its time alone: the kernel gives the other system's codes, element by element."""
+    x = (np.arange(64 * 128, dtype=np.float32).reshape(64, 128) - 4000) * np.float32(0.05)
+    step = judged(x, 3, along)
+    onnx = next(line for line in step.lines if line.system.name == "ONNX")
+    made = exchanged(step.own, scheme("onnx"), onnx.verdict.change)
+    grid = kernels.grid(64, 128)
+    f = function_of(step, made, target, grid)
+    count = {"tensor": None, "row": 64, "column": 128}[along]
+    scale, zero = np.float32(0.1), np.int32(3)
+    factor = scale if made.scale == "divide" else np.float32(1) / scale
+    args = {
+        "x": x, "y": np.zeros((64, 128), np.uint8),
+        "scale": factor.item() if count is None else np.full(count, factor),
+        "zero": zero.item() if count is None else np.full(count, zero),
+    }  # fmt: skip
+    got = run(module(target, [f]), args).outputs["y"].reshape(64, 128)
+    wanted = np.clip(np.rint(x / scale) + 3, 0, 255)
+    np.testing.assert_array_equal(got, wanted)
