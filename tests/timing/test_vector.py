@@ -80,7 +80,7 @@ def test_results_of_the_iteration_before():
     assert (block.bound, block.cycles) == ("results of the iteration before", 3)
     assert 100 * 3 <= use.cycles <= 100 * 3 + 60
     second = [p for p in block.timeline if p.number == 1]
-    assert [b.start - a.start for a, b in itertools.pairwise(second)] == [4, 4]
+    assert [b.start - a.start for a, b in itertools.pairwise(second)] == [3, 3]
 
 
 def test_executions_from_bounds_are_those_of_a_run():

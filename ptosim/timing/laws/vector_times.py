@@ -50,8 +50,7 @@ class Pipeline:
         self.stores = self._figure("stores", "ports")
         self.beside = bool(self._figure("stores", "beside"))
         self.found = [
-            _times(step, time, count)
-            for step, time, count in zip(steps, found, _readers(steps), strict=True)
+            _times(time, count) for time, count in zip(found, _readers(steps), strict=True)
         ]
         self.oldest = round(max((t.latency for t in found), default=0)) + self.release
         """Cycles after which it is all the same when something started."""
@@ -110,14 +109,13 @@ def _early(first: Timed, then: Timed, table: CostTable) -> int:
     return int(window["forward"]["select" if "select" in then.unit else "early"])
 
 
-def _times(step: VectorStep, timed: Timed, readers: int) -> Times:
+def _times(timed: Timed, readers: int) -> Times:
     takes_time = bool(timed.busy)
-    makes_mask = step.name.startswith(("p", "vcmp"))
     return Times(
         round(timed.latency),
         timed.memory,
         takes_time,
-        takes_time and timed.memory != "store" and not makes_mask,
+        takes_time and timed.memory != "store" and "masks" not in timed.unit,
         takes_time and timed.memory != "load",
         timed.one_port,
         "special" in timed.unit,
