@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
+from ptosim.ground import collector
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.ground.threads import OF_BLAS
@@ -77,9 +78,7 @@ class Processes:
     def _start(self, workers: int) -> Any:
         if self._executor is None:
             one = dict.fromkeys(OF_BLAS, os.environ.get(OF_BLAS[0], "1"))
-            self._executor = self._made_by.ProcessPoolExecutor(
-                workers, env=one, initializer=_deaf_to_interrupts
-            )
+            self._executor = self._made_by.ProcessPoolExecutor(workers, env=one, initializer=_begin)
         return self._executor
 
     def map(self, work: Work, jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -145,8 +144,9 @@ class Processes:
             self._executor = None
 
 
-def _deaf_to_interrupts() -> None:
+def _begin() -> None:
     """Ctrl-C is for the process that asks; it ends the others."""
+    collector.seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
