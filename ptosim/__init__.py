@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from ptosim.run.chain.chain import Chain
     from ptosim.run.chain.runner import ChainResult
     from ptosim.run.results import Result
+    from ptosim.search.judge import judge
+    from ptosim.search.sweep import sweep
+    from ptosim.search.tune_ask import tune
     from ptosim.testing.kernel import assert_clean, kernel
     from ptosim.timing.report.totals import CostReport
 
@@ -56,7 +59,10 @@ _PUBLIC = {
     "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
     "kernel": "ptosim.testing.kernel",
+    "tune": "ptosim.search.tune_ask",
     "assert_clean": "ptosim.testing.kernel",
+    "judge": "ptosim.search.judge",
+    "sweep": "ptosim.search.sweep",
     "CostReport": "ptosim.timing.report.totals",
     "MemoryMap": "ptosim.analysis.memory_map",
     "load_ipython_extension": "ptosim.cli.magic",
@@ -99,11 +105,14 @@ __all__ = [
     "assert_clean",
     "check",
     "dequantize",
+    "judge",
     "kernel",
     "load",
     "load_chain",
     "quantize",
     "run_chain",
+    "sweep",
+    "tune",
 ]
 
 

@@ -66,12 +66,17 @@ SAMPLES = {
     "report": "@basics/vadd",
     "test": f"{programs_directory() / 'basics' / 'vadd.pto'}",
     "diff": "@basics/vadd @basics/vadd",
+    "tune": "@basics/vadd --trials 3",
     "port": "@basics/vadd --from a2a3 --to a5",
     "expand": "@basics/vadd --target a5",
     "fmt": "@basics/vadd",
     "ops": "tadd",
+    "judge": "{folder}/jobs.jsonl",
+    "sweep": "@search/gemm.pto.j2 --space @search/gemm.toml --param TM=64 --param TN=64 "
+    "--param M=128 --param N=128 --param TK=64 --param buffers=1,2 --no-store",
     "targets": "",
     "explain": "PTO5201",
+    "quant audit": "@quant/int8_asym --target a5 --profile page",
     "quant convert": "randn:f32:4x64 --scale 0.5",
     "quant diff": "randn:f32:4x64",
     "quant explore": "randn:f32:8x64 --target a5",
@@ -134,6 +139,7 @@ def test_every_form_can_be_read_again(name, form, capsys, tmp_path):
         "Op Name,OP Type,Input Shapes,Input Data Types,aiv_vec_time(us)\n"
         'a,TADD,"64,64;64,64",FLOAT;FLOAT,0.09\n'
     )
+    (tmp_path / "jobs.jsonl").write_text('{"program": "@basics/vadd"}\n')
     words = shlex.split(SAMPLES[name].format(folder=tmp_path))
     code = main([*name.split(), *words, "--format", form])
     told = capsys.readouterr()

@@ -82,8 +82,11 @@ class Engine(Binder):
                     self.look(core)
 
     def look(self, core: Core) -> None:
-        """Look at the limits. Raises LimitError, with the place of a core, if one is reached."""
+        """Look at the limits, and at what a vector region has noted. Raises LimitError, with the
+        place of a core, if one is reached."""
         self.meter.look(self.executed, lambda: self._place(core))
+        if core.ub is not None:
+            core.ub.shorten()
 
     def _place(self, core: Core) -> str:
         op = self.program.insts[core.pc].op
@@ -168,6 +171,13 @@ class Engine(Binder):
         """Execute a core until it ends, waits, or has executed `limit` instructions; True if only
         that stopped it. With a timing model each is issued there before it takes effect."""
         return run_fast(self, core, limit)
+
+    def release(self) -> None:
+        """Let go of what holds on to the cores; nothing can be executed any more."""
+        if self.monitor is not None:
+            self.monitor.release()
+        self.loops = self.monitor = self.timing = None
+        self._issuers.clear()
 
     # -- one instruction --------------------------------------------------------------------------
 
