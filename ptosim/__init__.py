@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ptosim.run.chain.runner import ChainResult
     from ptosim.run.results import Result
     from ptosim.search.sweep import sweep
+    from ptosim.search.tune_ask import tune
     from ptosim.testing.kernel import assert_clean, kernel
     from ptosim.timing.report.totals import CostReport
 
@@ -57,6 +58,7 @@ _PUBLIC = {
     "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
     "kernel": "ptosim.testing.kernel",
+    "tune": "ptosim.search.tune_ask",
     "assert_clean": "ptosim.testing.kernel",
     "sweep": "ptosim.search.sweep",
     "CostReport": "ptosim.timing.report.totals",
@@ -107,6 +109,7 @@ __all__ = [
     "quantize",
     "run_chain",
     "sweep",
+    "tune",
 ]
 
 

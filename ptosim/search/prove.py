@@ -162,20 +162,21 @@ def _difference(name: str, wrong: np.ndarray, width: int, size: int) -> str:
     )
 
 
-def same_values(before: Launched, after: Launched, seeds: Sequence[int]) -> str:
-    """Run both programs on data of several seeds; return where outputs differ first, '' if they are
-    the same bit by bit. What `args` does not give is filled by the seed."""
-    for seed in seeds:
-        first, second = (_run(one, seed) for one in (before, after))
+def same_values(before: Launched, after: Launched, data: Sequence[Any]) -> str:
+    """Run both programs on sets of data: arguments by name, or the seed of generated ones. Return
+    where outputs differ first, '' if they are the same bit by bit."""
+    for number, given in enumerate(data):
+        first, second = (_run(one, given) for one in (before, after))
         for name, array in first.outputs.items():
             other = second.outputs.get(name)
             if other is None or array.tobytes() != other.tobytes():
-                return f"%{name} with seed {seed}"
+                return f"%{name} of set {number} of the data"
     return ""
 
 
-def _run(launched: Launched, seed: int) -> Result:
+def _run(launched: Launched, given: Any) -> Result:
+    is_seed = isinstance(given, int)
     return launched.program.run(
-        launched.args, entry=launched.entry, block_num=launched.block_num, timing=False,
-        sanitize="none", seed=seed,
+        launched.args if is_seed else given, entry=launched.entry, block_num=launched.block_num,
+        timing=False, sanitize="none", seed=given if is_seed else 0,
     )  # fmt: skip

@@ -17,6 +17,7 @@ from ptosim.search.rewrite_buffers import double_buffered
 from ptosim.search.rewrite_rows import MOST_PIECES, split_rows
 from ptosim.search.rewrite_sync import lean_sync, options_of, planned_sync
 from ptosim.search.rewrite_text import NotApplicable, read
+from ptosim.timing.report.totals import CostReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,13 @@ class Launch:
         """Return a program with this launch."""
         return Launched(program, self.entry, self.args, self.block_num)
 
-    def cycles(self, program: LoadedProgram) -> int:
+    def report(self, program: LoadedProgram) -> CostReport:
         """Return what a program costs. Raises PtosimError where it cannot be told."""
-        report = program.cost(entry=self.entry, args=self.args, block_num=self.block_num)
-        return report.cycles
+        return program.cost(entry=self.entry, args=self.args, block_num=self.block_num)
+
+    def cycles(self, program: LoadedProgram) -> int:
+        """Return the cycles of a program. Raises PtosimError where they cannot be told."""
+        return self.report(program).cycles
 
 
 @dataclass(frozen=True, slots=True)

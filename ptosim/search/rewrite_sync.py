@@ -3,15 +3,17 @@ rewrites that change no operation on data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ptosim.analysis.insert_sync.write import rewritten
 from ptosim.analysis.redundant_sync import redundant_sync
+from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions
+from ptosim.run.following import follow
 from ptosim.run.program import LoadedProgram
 from ptosim.search.rewrite_text import Edit, NotApplicable, bodies, edited, line_of, read
 
@@ -64,17 +66,31 @@ def lean_sync(program: LoadedProgram, entry: str, args: Mapping[str, Any] | None
             notes = redundant_sync(found, entry, args)
         except UsageError as problem:
             raise NotApplicable(str(problem)) from problem
-        gains = [(_gain(d.context), d) for d in notes if d.fixes]
-        if not gains:
+        fixes = [d for d in notes if d.fixes]
+        if not fixes:
             break
-        _, best = max(gains, key=lambda g: (g[0], -g[1].fixes[0].span.start))
-        edits = [Edit(f.span.start, f.span.end, f.replacement) for f in best.fixes]
-        front = found.front
-        source = front.source.changed(edited(front.source.text, edits))
-        found = LoadedProgram.of(read(source, options_of(program, "manual")), program.profile.name)
+        best = max(fixes, key=lambda d: (_gain(d.context), -d.fixes[0].span.start))
+        found = _without(found, fixes, entry, args) or _fixed(found, [best])
     if found is program:
         raise NotApplicable("no barrier and no pair of flags is redundant")
     return found
+
+
+def _without(
+    program: LoadedProgram, notes: Sequence[Diagnostic], entry: str, args: Mapping[str, Any] | None
+) -> LoadedProgram | None:
+    """The program without all that is redundant taken alone; None if it is not all together."""
+    made = _fixed(program, notes)
+    followed = follow(made.front, made.profile, entry, args)
+    return made if followed.is_whole and not followed.findings else None
+
+
+def _fixed(program: LoadedProgram, notes: Sequence[Diagnostic]) -> LoadedProgram:
+    edits = {(f.span.start, f.span.end): f.replacement for d in notes for f in d.fixes}
+    source = program.front.source
+    text = edited(source.text, [Edit(start, end, text) for (start, end), text in edits.items()])
+    front = read(source.changed(text), options_of(program, "manual"))
+    return LoadedProgram.of(front, program.profile.name)
 
 
 def _gain(price: Mapping[str, Any]) -> int:

@@ -38,7 +38,10 @@ def attempt(
     UsageError, ProgramError and UnsupportedError for arguments, as an execution in order does."""
     try:
         blocks = Blocks(front, profile, options, entry, args)
-        return _executed(blocks, front, profile, options, entry, args)
+        try:
+            return _executed(blocks, front, profile, options, entry, args)
+        finally:
+            blocks.launch.release()
     except Dependent as why:
         return str(why)
 

@@ -169,6 +169,7 @@ def test_advice_is_never_an_error_of_a_program() -> None:
         "PTO752",
         "PTO760",
         "PTO761",
+        "PTO762",
         "PTO9",
     )
     for code, entry in catalog().items():
