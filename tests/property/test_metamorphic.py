@@ -134,7 +134,9 @@ def _independent(one: str, two: str, alone: set[str]) -> bool:
     if "tstore" in (work[0][1], work[1][1]) and {"tload", "tstore"} >= {work[0][1], work[1][1]}:
         return False  # through two views they may meet in global memory
     reads, writes = ([set(re.findall(r"%\w+", m[k])) for m in work] for k in (2, 3))
-    return set.union(*reads, *writes) <= alone and not (writes[0] & (reads[1] | writes[1]) or writes[1] & reads[0])
+    return set.union(*reads, *writes) <= alone and not (
+        writes[0] & (reads[1] | writes[1]) or writes[1] & reads[0]
+    )
 
 
 ADDRESS = re.compile(r"(%a\d+ = arith\.constant )(\d+)( : i64)")
