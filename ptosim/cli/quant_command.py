@@ -11,7 +11,7 @@ from ptosim.cli.terminal import Terminal
 # Subcommand -> what it does; the module `ptosim.cli.quant_<name>` has `configure` and `run`.
 SUBCOMMANDS = {
     "audit": "every quantising step of a program or model: whose formula, where others differ, why",
-    "convert": "real, fixed-point and affine values: one kind to another, sums and products",
+    "convert": "a float model quantised; real, fixed-point and affine values",
     "diff": "every scheme on one tensor: mismatches, ties, and why the first one differs",
     "explore": "one tensor in every format PTO quantises to: quality, bytes, buffer, cycles",
     "onnx": "run a quantised ONNX model as PTO programs and compare with the reference",
