@@ -77,7 +77,7 @@ def _refuse_too_many(op: Binding, copy: Copy) -> None:
     if count > MAX_BURSTS:
         raise OpFault(
             "PTO1104",
-            f"'{op.op.name}' copies {count:,} bursts one after the other; at most {MAX_BURSTS:,} are",
+            f"'{op.op.name}' copies {count:,} bursts one by one; at most {MAX_BURSTS:,} are",
             help="look at how the count was computed; give bursts that are different ones strides",
         )
 
