@@ -2,8 +2,8 @@
 
 A5 has instructions for both (TQUANT.MX, TMATMUL.MX). A2/A3 has neither, and its kernels compute
 the same numbers: the exponent of the largest magnitude by a mask of its bits, the rounding by
-adding and subtracting a number whose last place is the step wanted, the product in bf16, which holds every
-value of a code times its scale."""
+adding and subtracting a number whose last place is the step wanted, the product in bf16, which
+holds every value of a code times its scale."""
 
 from __future__ import annotations
 
