@@ -204,8 +204,8 @@ class _Reads:
 def working_set(
     loop: Operation, reads: Mapping[Operation, Read]
 ) -> dict[Any, list[tuple[Read, tuple[Operation, ...]]]]:
-    """Return what a round of a loop reads, by buffer: the reads, each with the loops inside in which
-    its window moves."""
+    """Return what a round of a loop reads, by buffer: the reads, each with the loops inside in
+    which its window moves."""
     found: dict[Any, list[tuple[Read, tuple[Operation, ...]]]] = {}
     for read in reads.values():
         if loop not in read.loops or read.is_later:

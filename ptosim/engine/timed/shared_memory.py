@@ -1,8 +1,8 @@
 """From where transfers of global memory come: L2, or HBM, whose bandwidth all cores share.
 
-What a core reads for the first time comes from HBM, and so does what it reads again after more bytes
-than L2 holds. In a loop in which a window stays where it is, only the first of N rounds reads HBM:
-a transfer of it takes 1/N of its bytes from there, and the rest from L2. So every execution of an
+What a core reads for the first time comes from HBM, and so does what it reads again after more than
+L2 holds. In a loop in which a window stays where it is, only the first of N rounds reads HBM: a
+transfer of it takes 1/N of its bytes from there, and the rest from L2. So every execution of an
 operation takes the same time, the mean of all of them. What the program wrote before is in L2 if it
 fits. What is written goes on to HBM where it is more than fits.
 
@@ -171,7 +171,9 @@ class SharedMemory:
         found = []
         for name in ("lower", "upper", "step"):
             operand = loop.bound[name]
-            found.append(operand.const if operand.value is None else self._value(core, operand.value))
+            found.append(
+                operand.const if operand.value is None else self._value(core, operand.value)
+            )
         if any(value.__class__ is not int for value in found):
             return None
         lower, upper, step = found
