@@ -127,8 +127,8 @@ def test_a_period_of_a_loop_is_what_its_rounds_are():
     body = loop(loop(load("%i")), "%r", "%c4096", "%c8")
     program = ptosim.load(HEAD + body + TAIL, target="910B2")
     what_if = {"hbm": 960, "bandwidth": 1e6}
-    jumped = program.cost(args={"n": 800}, block_num=48, what_if=what_if)
-    whole = program.cost(args={"n": 800}, block_num=48, what_if=what_if, steady=False)
+    jumped = program.cost(args={"n": 80}, block_num=48, what_if=what_if)
+    whole = program.cost(args={"n": 80}, block_num=48, what_if=what_if, steady=False)
     assert jumped.cycles == whole.cycles
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from ptosim.engine.core.records import DecodedProgram, Inst
@@ -52,9 +52,10 @@ class SharedMemory:
         self._parts: dict[tuple[int, int], float] = {}
         self._costs: dict[tuple[int, float, float], Cost] = {}
         self._kept: list[Cost] = []  # costs by identity have to live on
-        hz = table.mhz * 1e6
-        self.hbm = table["machine.hbm"]["gib_per_second"] * GIB / hz
-        self.room = table["machine.l2"]["mib"] * MIB
+        hbm, l2 = table.rows.get("machine.hbm"), table.rows.get("machine.l2")
+        # A chip that says nothing of them has as much as is asked for.
+        self.hbm = hbm["gib_per_second"] * GIB / (table.mhz * 1e6) if hbm else inf
+        self.room = l2["mib"] * MIB if l2 else inf
 
     @property
     def is_shared(self) -> bool:
