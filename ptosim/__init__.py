@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ptosim.run.chain.chain import Chain
     from ptosim.run.chain.runner import ChainResult
     from ptosim.run.results import Result
+    from ptosim.search.sweep import sweep
+    from ptosim.search.tune_ask import tune
     from ptosim.testing.kernel import assert_clean, kernel
     from ptosim.timing.report.totals import CostReport
 
@@ -56,7 +58,9 @@ _PUBLIC = {
     "Program": "ptosim.debug.program",
     "Result": "ptosim.run.results",
     "kernel": "ptosim.testing.kernel",
+    "tune": "ptosim.search.tune_ask",
     "assert_clean": "ptosim.testing.kernel",
+    "sweep": "ptosim.search.sweep",
     "CostReport": "ptosim.timing.report.totals",
     "MemoryMap": "ptosim.analysis.memory_map",
     "load_ipython_extension": "ptosim.cli.magic",
@@ -104,6 +108,8 @@ __all__ = [
     "load_chain",
     "quantize",
     "run_chain",
+    "sweep",
+    "tune",
 ]
 
 

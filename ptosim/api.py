@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ptosim.expand.logical.spills import spills
 from ptosim.ground.diagnostics.findings import Findings
 from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import BudgetError
 from ptosim.ground.isa.profiles import make_profile
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import dataclass
@@ -168,13 +169,28 @@ def check_source(
 
     program = LoadedProgram.of(front, profile, switches)
     entries = [program.entry(entry)] if entry else program.entries
-    _follow(checked, program, entries, args or {}, to_the_end=bool(dry_run))
-    if redundant and front.sync == "manual":
-        from ptosim.analysis.redundant_sync import redundant_sync
-
-        for name in entries:
-            checked.findings += redundant_sync(program, name, args)
+    try:
+        _follow(checked, program, entries, args or {}, to_the_end=bool(dry_run))
+        if redundant and front.sync == "manual":
+            _judge_sync(checked, program, entries, args)
+    except BudgetError as reached:
+        known = {_fault(d) for d in checked.findings}
+        checked.findings += [d for d in reached.findings if _fault(d) not in known]
+        reached.checks, reached.findings = [checked], list(checked.findings)
+        raise
     return checked
+
+
+def _judge_sync(
+    checked: Checked,
+    program: LoadedProgram,
+    entries: Sequence[str],
+    args: Mapping[str, Any] | None,
+) -> None:
+    from ptosim.analysis.redundant_sync import redundant_sync
+
+    for name in entries:
+        checked.findings += redundant_sync(program, name, args)
 
 
 def _follow(
@@ -234,20 +250,24 @@ def check(
     number of instructions, with `dry_run=True` to the end, with False not at all. Raises
     UsageError for options, an entry or arguments that mean nothing, LimitError beyond one of the
     limits: `max_instructions` of each entry that is followed, `max_seconds` and `max_memory` of
-    all."""
+    all; its `findings` are those until then."""
     found = Findings()
     with within(Limits(max_instructions, max_seconds, max_memory)):
-        for text in parts(read_source(source, filename)):
-            found += check_source(
-                text,
-                target,
-                level,
-                sync,
-                compat=compat,
-                legacy=legacy,
-                profile=profile,
-                entry=entry,
-                args=args,
-                dry_run=dry_run,
-            ).findings
+        try:
+            for text in parts(read_source(source, filename)):
+                found += check_source(
+                    text,
+                    target,
+                    level,
+                    sync,
+                    compat=compat,
+                    legacy=legacy,
+                    profile=profile,
+                    entry=entry,
+                    args=args,
+                    dry_run=dry_run,
+                ).findings
+        except BudgetError as reached:
+            reached.findings = [*found, *reached.findings]
+            raise
     return found

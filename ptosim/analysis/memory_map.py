@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from itertools import pairwise
 from typing import Any
 
 from ptosim.effects.operands import bound_values
@@ -89,12 +90,12 @@ class SpaceMap:
             for start, end in buffer.live:
                 edges.setdefault(start, []).append((number, True))
                 edges.setdefault(end + 1, []).append((number, False))
-        used = [0] * len(self.buffers)
+        covered = _Covered(self.buffers)
         found = []
         for step in sorted(edges):
             for number, begins in edges[step]:
-                used[number] += 1 if begins else -1
-            found.append((step, _covered(b for b, n in zip(self.buffers, used, strict=True) if n)))
+                covered.change(self.buffers[number], 1 if begins else -1)
+            found.append((step, covered.bytes))
         return found
 
     def overlaps(self) -> list[tuple[Buffer, Buffer, str]]:
@@ -157,13 +158,23 @@ class SpaceMap:
         return cures
 
 
-def _covered(buffers: Iterable[Buffer]) -> int:
-    """How many bytes buffers have together."""
-    total = at = 0
-    for buffer in sorted(buffers, key=lambda b: b.addr):
-        total += max(buffer.end - max(at, buffer.addr), 0)
-        at = max(at, buffer.end)
-    return total
+class _Covered:
+    """How many bytes the buffers in use have together, while uses begin and end: counted for each
+    stretch of bytes between two ends of buffers."""
+
+    def __init__(self, buffers: Iterable[Buffer]) -> None:
+        ends = sorted({end for b in buffers for end in (b.addr, b.end)})
+        self.bytes = 0
+        self._sizes = [after - before for before, after in pairwise(ends)]
+        self._uses = [0] * len(self._sizes)
+        self._place = {end: number for number, end in enumerate(ends)}
+
+    def change(self, buffer: Buffer, by: int) -> None:
+        """Note that a buffer is used once more (1), or less (-1)."""
+        for number in range(self._place[buffer.addr], self._place[buffer.end]):
+            before = self._uses[number]
+            self._uses[number] = before + by
+            self.bytes += self._sizes[number] * ((before + by > 0) - (before > 0))
 
 
 def _first_use(buffer: Buffer) -> int:
@@ -310,6 +321,11 @@ class _Watcher:
         self._steps = 0
         self._open: dict[int, list[int]] = {}  # buffer -> [first write, last use]
         self._cores: dict[str, int] = {}
+        self._named: dict[tuple[str, str], list[int]] = {}
+        for number, buffer in enumerate(self.buffers):
+            self._named.setdefault((buffer.space, buffer.name), []).append(number)
+        self._others: dict[tuple[str, int, int], int] = {}
+        """The buffers around bytes that are named otherwise."""
 
     def on_issue(self, core: Core, inst: Inst, bound: Any) -> None:
         """An operation is issued."""
@@ -362,15 +378,28 @@ class _Watcher:
         space, start = ref.type.loc, ref.addr
         end = start + ref.layout.reach
         value = getattr(op.bound.get(name), "value", None)
-        around = [
-            (f"%{getattr(value, 'name', '')}" != b.name, b.bytes, i)
-            for i, b in enumerate(self.buffers)
-            if b.space == space and b.addr <= start and end <= b.end
-        ]
-        if around:
-            return min(around)[2]
+        of_name = self._named.get((space, f"%{getattr(value, 'name', '')}"), ())
+        around = self._around(of_name, start, end)
+        if around is None:
+            around = self._others.get((space, start, end))
+        if around is None:
+            everywhere = (i for i, b in enumerate(self.buffers) if b.space == space)
+            around = self._around(everywhere, start, end)
+        if around is None:
+            return self._new(f"%{getattr(value, 'name', name)}", space, start, end, op)
+        self._others[space, start, end] = around
+        return around
+
+    def _around(self, numbers: Iterable[int], start: int, end: int) -> int | None:
+        """The smallest of some buffers that has bytes [start, end)."""
+        each = ((self.buffers[i], i) for i in numbers)
+        fits = ((b.bytes, i) for b, i in each if b.addr <= start and end <= b.end)
+        return min(fits, default=(0, None))[1]
+
+    def _new(self, name: str, space: str, start: int, end: int, op: Any) -> int:
         line = self._source.line_column(op.start)[0]
-        self.buffers.append(
-            Buffer(f"%{getattr(value, 'name', name)}", space, start, end - start, line)
-        )
-        return len(self.buffers) - 1
+        number = len(self.buffers)
+        self.buffers.append(Buffer(name, space, start, end - start, line))
+        self._named.setdefault((space, name), []).append(number)
+        self._others.clear()  # it may be smaller than what was found before
+        return number

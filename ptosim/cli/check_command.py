@@ -6,10 +6,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ptosim.api import Checked, check_source
-from ptosim.cli import fixing
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, findings
 from ptosim.cli.terminal import Terminal
@@ -17,9 +15,10 @@ from ptosim.cli.watching import watch
 from ptosim.ground.collector import keep
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
-from ptosim.ground.errors import UsageError, rejected
+from ptosim.ground.errors import BudgetError, UsageError, rejected
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.limits import Limits, current
 from ptosim.ground.progress import Progress, each, watched
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
@@ -27,8 +26,12 @@ from ptosim.ground.version import __version__
 from ptosim.run.parts import parts
 from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import files_of, open_file, source_path
+from ptosim.run.verdicts import Verdict, kept_verdict, verdict_of
 from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line, first_line
+
+if TYPE_CHECKING:
+    from ptosim.api import Checked
 
 _EPILOG = """A program is followed without values (a dry run) as far as its scalars are known, and
 within a number of instructions: races, deadlocks, flags and bounds need no data. `--arg n=64` gives
@@ -41,7 +44,7 @@ class _File:
     """What one file gave on one target."""
 
     source: Source
-    checked: Checked
+    verdict: Verdict
     shown: list[Diagnostic]
     hidden: list[Diagnostic]
     omitted: list[Diagnostic] = field(default_factory=list)
@@ -127,8 +130,18 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     chosen = selection(options.select, options.ignore)
     read, unreadable = _read(options, chosen, terminal)
     wanted = [(source, t) for name, source in read for t in _targets(name, options)]
-    with terminal.busy("checking", len(wanted), "programs") as progress:
-        reports = [_check(source, t, options, chosen) for source, t in each(progress, wanted)]
+    reports: list[_File] = []
+    try:
+        with terminal.busy("checking", len(wanted), "programs") as progress:
+            for source, t in each(progress, wanted):
+                reports.append(_check(source, t, options, chosen))
+    except BudgetError as reached:
+        if terminal.format == "text" and not options.output:  # what a machine reads is whole
+            current().lift()
+            source = wanted[len(reports)][0]
+            reports += [_file(source, verdict_of(c), options, chosen) for c in reached.checks]
+            _write(reports, options, terminal)
+        raise
     _write(reports, options, terminal)
     return UsageError.exit_code if unreadable else _code(reports, options)
 
@@ -152,6 +165,8 @@ def _read(
             continue
         for source in sources:
             if options.fix or options.diff:
+                from ptosim.cli import fixing
+
                 check = _checker(name, options, chosen)
                 with watched(Progress(f"fixing {source.label}")):  # writes: no line in between
                     source = fixing.fix(name, source, check, terminal, options)
@@ -196,24 +211,36 @@ def _checker(name: str, options: argparse.Namespace, chosen: Selection):
 def _check(
     source: Source, target: str | None, options: argparse.Namespace, chosen: Selection
 ) -> _File:
-    checked = check_source(
-        source,
-        target,
-        options.level,
-        options.sync,
-        compat=options.compat,
-        legacy=options.legacy,
-        profile=options.profile or "hw",
-        switches=shared.switches(options.set),
-        entry=options.entry,
-        args=_arguments(options),
-        dry_run=options.dry_run,
-        redundant=options.redundant,
-        planner=options.planner,
-        dump=options.dump,
-    )
-    found = _strict(checked.findings) if options.strict else checked.findings
-    return _File(source, checked, *chosen.split(found))
+    given: dict[str, Any] = {
+        "target": target,
+        "level": options.level,
+        "sync": options.sync,
+        "compat": options.compat,
+        "legacy": options.legacy,
+        "profile": options.profile or "hw",
+        "switches": shared.switches(options.set),
+        "entry": options.entry,
+        "dry_run": options.dry_run,
+        "redundant": options.redundant,
+        "planner": options.planner,
+        "dump": options.dump,
+    }
+
+    def checked() -> Checked:
+        from ptosim.api import check_source  # brings the assembler
+
+        return check_source(source, **given, args=_arguments(options))
+
+    if options.arg or shared.limits_of(options) != Limits():
+        return _file(source, verdict_of(checked()), options, chosen)
+    return _file(source, kept_verdict(source, given, checked), options, chosen)
+
+
+def _file(
+    source: Source, verdict: Verdict, options: argparse.Namespace, chosen: Selection
+) -> _File:
+    found = _strict(verdict.findings) if options.strict else verdict.findings
+    return _File(source, verdict, *chosen.split(found))
 
 
 def _arguments(options: argparse.Namespace) -> dict[str, object]:
@@ -252,7 +279,7 @@ def _write(reports: list[_File], options: argparse.Namespace, terminal: Terminal
 def _found(report: _Report) -> Findings:
     about = {"programs": [_fields(r, report.options) for r in report.files]}
     suites = [
-        (f"{r.source.label} [{r.checked.front.label}]", [d for d in r.shown if d in report.shown])
+        (f"{r.source.label} [{r.verdict.choices.label}]", [d for d in r.shown if d in report.shown])
         for r in report.files
     ]
     options = report.options
@@ -272,19 +299,19 @@ FORMATS: Formats[_Report] = {
 
 
 def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
-    front = report.checked.front
+    made = report.verdict.choices
     return {
         "file": report.source.label,
-        "target": front.target,
-        "chip": front.chip,
-        "compat": front.compat,
-        "level": front.level,
-        "sync": front.sync,
+        "target": made.target,
+        "chip": made.chip,
+        "compat": made.compat,
+        "level": made.level,
+        "sync": made.sync,
         "profile": options.profile or "hw",
-        "entry": options.entry or ", ".join(front.resolved.entries),
+        "entry": options.entry or ", ".join(made.entries),
         "findings": len(report.shown),
         "hidden": len(report.hidden),
-        "dry_run": report.checked.dry_run,
+        "dry_run": report.verdict.dry_run,
     }
 
 
@@ -304,7 +331,7 @@ def _line(report: _File, options: argparse.Namespace, terminal: Terminal) -> str
     choices[-1] += f": {count_line(found)}{more}"
     width = terminal.width() if terminal.is_screen() else None
     line = first_line([f"ptosim {__version__}", str(fields["file"]), *choices], width)
-    told = fields["dry_run"] and not report.checked.is_open  # else a note says it
+    told = fields["dry_run"] and not report.verdict.is_open  # else a note says it
     return line + (f"\n  dry run {fields['dry_run']}" if told else "")
 
 
@@ -318,7 +345,7 @@ def _is_failure(finding: Diagnostic, options: argparse.Namespace) -> bool:
 def _code(reports: list[_File], options: argparse.Namespace) -> int:
     refused = [r for r in reports if _is_rejected(r, options)]
     if refused:
-        errors = [d for r in refused for d in r.checked.front.sink]
+        errors = [d for r in refused for d in r.verdict.in_text]
         return rejected(errors).exit_code
     findings = [d for r in reports for d in r.shown]
     return 1 if shared.fails(findings, options.fail_on) else 0
@@ -326,5 +353,5 @@ def _code(reports: list[_File], options: argparse.Namespace) -> int:
 
 def _is_rejected(report: _File, options: argparse.Namespace) -> bool:
     """True if one finding, shown or not, is the assembler's refusal."""
-    found = report.checked.findings
+    found = report.verdict.findings
     return any(d.is_rejection for d in (_strict(found) if options.strict else found))

@@ -11,7 +11,7 @@ from ptosim.cli import options as shared
 from ptosim.cli.fixing import byte_order_mark
 from ptosim.cli.formats import Formats, text
 from ptosim.cli.terminal import Terminal, write_file
-from ptosim.ground.diagnostics.model import Diagnostic, Sink
+from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.errors import ProgramError, UsageError
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.profiles import make_profile
@@ -19,6 +19,7 @@ from ptosim.ground.source import Source
 from ptosim.passes.frontend import FrontOptions
 from ptosim.passes.rewrite.dates import to_date
 from ptosim.run.parts import by_part
+from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import open_file, source_path
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
@@ -41,6 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insert-sync", action="store_true", help="insert the flags and barriers that are needed"
     )
+    parser.add_argument(
+        "--double-buffer", action="store_true",
+        help="two buffers for loops that load, with addresses, flags and a proof of equality",
+    )  # fmt: skip
     quant = parser.add_argument_group("quant dialect")
     quant.add_argument(
         "--lower-quant", action="store_true", help="casts as tile operations, or arith"
@@ -115,6 +120,8 @@ def formatted(source: Source, options: argparse.Namespace, terminal: Terminal) -
     source = _quantised(source, options)
     if options.plan or options.insert_sync:
         source = _completed(source, options, terminal)
+    if options.double_buffer:
+        source = _buffered(source, options, terminal)
     if options.to:
         from ptosim.passes.rewrite.forms import convert
 
@@ -158,6 +165,27 @@ def _completed(source: Source, options: argparse.Namespace, terminal: Terminal) 
     text, notes = rewritten(source, asked, plan=options.plan, insert_sync=options.insert_sync)
     terminal.findings(list(notes))
     return source.changed(text)
+
+
+def _buffered(source: Source, options: argparse.Namespace, terminal: Terminal) -> Source:
+    """The program with second buffers; as it was where there is no loop or no room for them."""
+    from ptosim.search.rewrite import NotApplicable, double_buffer
+
+    if options.to == "ssa":
+        raise UsageError("addresses and flags are written into the DPS form", help="drop --to ssa")
+    path = Path(source.name)
+    try:
+        asked = _front_options(options, options.sync)
+        made = double_buffer(source, asked, sidecar_of(path) if path.suffix else None)
+    except NotApplicable as reason:
+        terminal.findings([finding("PTO7620", f"{source.label} is left as it is: {reason}")])
+        return source
+    if made.proof.verdict == "equal":
+        terminal.remark(f"{Path(source.label).name}: {made}")
+    else:
+        what = f"{source.label} got second buffers, but: {made}"
+        terminal.findings([finding("PTO7621", what, made.proof.span)])
+    return made.source
 
 
 def _front_options(options: argparse.Namespace, sync: str | None) -> FrontOptions:

@@ -33,12 +33,12 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--seed", type=shared.from_zero, help="seed of generated data")
 
 
-def add_jobs(group: argparse._ArgumentGroup) -> None:
-    """The option on how many processes execute blocks."""
+def add_jobs(group: argparse._ActionsContainer, what: str) -> None:
+    """The option on how many processes something is done in."""
     group.add_argument(
         "-j", "--jobs", type=shared.from_one, metavar="N",
-        help="processes for blocks that do not depend on each other (default: the cores of the "
-        "machine); results are the same for any number",
+        help=f"processes that {what} (default: the cores of the machine, where there is enough to "
+        "do); results are the same for any number",
     )  # fmt: skip
 
 

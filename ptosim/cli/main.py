@@ -38,6 +38,8 @@ COMMANDS = {
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
     "test": "programs with sidecars as tests: values, findings, on every target they name",
+    "sweep": "every point of a space of parameters, on every target: refused and why, or its cost",
+    "tune": "a faster program that is proven equal: rewrites, or a search through a space",
     "targets": "the machines that programs run on",
     "explain": "the long text of a diagnostic code or a switch; what a board's error means",
     "quant": "quantisation: schemes compared, models and oneDNN attributes run as programs",

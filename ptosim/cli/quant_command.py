@@ -10,7 +10,8 @@ from ptosim.cli.terminal import Terminal
 
 # Subcommand -> what it does; the module `ptosim.cli.quant_<name>` has `configure` and `run`.
 SUBCOMMANDS = {
-    "convert": "real, fixed-point and affine values: one kind to another, sums and products",
+    "audit": "every quantising step of a program or model: whose formula, where others differ, why",
+    "convert": "a float model quantised; real, fixed-point and affine values",
     "diff": "every scheme on one tensor: mismatches, ties, and why the first one differs",
     "explore": "one tensor in every format PTO quantises to: quality, bytes, buffer, cycles",
     "onnx": "run a quantised ONNX model as PTO programs and compare with the reference",

@@ -1,4 +1,4 @@
-"""`ptosim quant convert TENSOR --from KIND --to KIND`"""
+"""`ptosim quant convert TENSOR --from KIND --to KIND`; models are `quant_convert_model`'s"""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from ptosim.cli import options as shared
+from ptosim.cli import quant_convert_model as model
 from ptosim.cli import quant_options as given
-from ptosim.cli.formats import Formats, data, text
+from ptosim.cli.formats import Formats, data
 from ptosim.cli.terminal import Terminal, write_file
 from ptosim.ground.errors import UsageError
 from ptosim.quant.scaled import Affine, FixedPoint
 from ptosim.quant.storage import storage
 from ptosim.run import values
 
-_EPILOG = """real = scaled * scale = (affine - zero point) * scale. Sums need equal scales; the
+_EPILOG = """A model with --calibration is quantised; a tensor changes its kind:
+real = scaled * scale = (affine - zero point) * scale. Sums need equal scales; the
 scale of a product is the product of the scales. What is added or multiplied is of the kind --from
 too; affine values are converted to fixed point before, and back."""
 KINDS = ("real", "fixed", "affine")
@@ -27,10 +29,10 @@ _SHOWN = 8
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = _EPILOG
-    parser.add_argument("tensor", metavar="TENSOR")
+    parser.add_argument("tensor", metavar="TENSOR|MODEL", help="values, or a model to quantise")
     parser.add_argument("--from", choices=KINDS, default="real", dest="source", help="its kind")
     parser.add_argument("--to", choices=KINDS, default="affine", help="the kind wanted")
-    parser.add_argument("--scale", type=float, required=True)
+    parser.add_argument("--scale", type=float, help="of the tensor")
     parser.add_argument("--zp", type=int, default=0, help="zero point of affine values (0)")
     parser.add_argument("--out", default="ui8", metavar="TYPE", help="of affine values (ui8)")
     parser.add_argument("--add", metavar="TENSOR", help="add values with the same scale")
@@ -38,11 +40,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--other-scale", type=float, help="scale of --mul (that of --scale)")
     parser.add_argument("--other-zp", type=int, default=0, help="zero point of --add or --mul (0)")
     parser.add_argument("--save", metavar="FILE", help="write the result to .npy or .bin")
+    model.configure(parser)
     shared.add_output(parser, FORMATS)
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Convert, compute, print."""
+    if model.is_model(options):
+        return model.run(options, terminal)
+    if options.scale is None:
+        raise UsageError("a tensor needs --scale", help="a model needs --calibration data.npz")
     if options.save is not None:
         values.check_writable(options.save)
     made = _fixed(options.tensor, options.scale, options.zp, options)
@@ -112,4 +119,10 @@ def _text(outcome: _Outcome) -> str:
     return f"{outcome.kind}, scale {outcome.scale:g}{zero}{error}\n  {shown}{more}\n"
 
 
-FORMATS: Formats[_Outcome] = {"text": text(_text), "json": data(_Outcome.fields)}
+def _written(report: _Outcome | model.Report, terminal: Terminal) -> str:
+    if isinstance(report, model.Report):
+        return model.FORMATS["text"](report, terminal)
+    return _text(report)
+
+
+FORMATS: Formats[Any] = {"text": _written, "json": data(lambda report: report.fields())}

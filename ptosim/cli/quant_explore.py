@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.formats import Formats, data, tables, text
@@ -14,6 +15,7 @@ from ptosim.cli.terminal import Terminal
 from ptosim.ground.isa.targets import machine
 from ptosim.interop.explore import FORMATS as FORMATS_TRIED
 from ptosim.interop.explore import Candidate, explore
+from ptosim.run.farm.wanted import available_cores
 from ptosim.views.table import Part, table
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC or randn:dtype:RxC[:seed]; rows
@@ -28,7 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("tensor", metavar="TENSOR")
     parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
+    launching.add_jobs(parser, "formats are tried in")
     shared.add_output(parser, FORMATS)
+
+
+_SMALL = 1 << 20
+"""Elements of a tensor below which processes are not worth making unless somebody asks for them."""
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
@@ -36,7 +43,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     targets = shared.architectures(options.target)
     x = given.tensor(options.tensor)
     with terminal.busy("trying", len(FORMATS_TRIED), "formats"):
-        found = explore(x, targets)
+        wants_page = terminal.format == "html"
+        jobs = options.jobs or (available_cores() if x.size >= _SMALL else 1)
+        found = explore(x, targets, has_errors=wants_page, jobs=jobs)
     title = f"{options.tensor}: {'x'.join(map(str, x.shape))} {x.dtype}"
     terminal.report(_Report(title, found, targets))
     return 0
@@ -82,7 +91,9 @@ def _page(report: _Report) -> str:
     from ptosim.views.quant_page import Tried, quant_page
 
     tried = [
-        Tried(c.format.name, c.sqnr, c.bytes, c.cycles, c.error, c.scales) for c in report.found
+        Tried(c.format.name, c.sqnr, c.bytes, c.cycles, c.errors, c.scales)
+        for c in report.found
+        if c.errors is not None
     ]
     return quant_page(report.title, _head(report.targets), report.rows(), tried)
 

@@ -12,13 +12,16 @@ from rich.text import Text
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal, write_file
+from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UsageError
 from ptosim.interop import onnx_model, onnx_run
+from ptosim.interop.conversion.source import is_quantised
 from ptosim.interop.onnx_run import Line, Outcome
 from ptosim.run.values import parse_spec, split
 from ptosim.views.table import Part, table
 
-_EPILOG = """Every node becomes PTO kernels in two forms: fast is what the hardware has
+_EPILOG = """Every node becomes PTO kernels, products with the nodes that quantise
+around them one integer kernel, in two forms: fast is what the hardware has
 instructions for, exact computes the oracle's formula step by step. The exit code is 1 if the exact
 form does not give the oracle's outputs on every target (--fail-on never: 0). A tie is a result that
 is off by one where the reference is within two ulp of the middle between integers."""
@@ -38,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--oracle", choices=("reference", "runtime", "onnx"), default="reference",
         help="whose results the exact form gives: onnx.reference, onnxruntime, the operator text",
     )  # fmt: skip
+    parser.add_argument("--no-fuse", action="store_true", help="every node a kernel of its own")
     parser.add_argument("--emit", metavar="DIR", help="write the programs with their data")
     parser.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy",
                         help="write an output of the exact form")  # fmt: skip
@@ -55,7 +59,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         name, spec = split(pair, "--arg")
         values[name] = np.asarray(parse_spec(spec))
     feeds, generated = onnx_model.feeds(graph, values, options.seed)
-    outcome = onnx_run.run(graph, feeds, targets, options.oracle)
+    outcome = onnx_run.run(graph, feeds, targets, options.oracle, is_fused=not options.no_fuse)
+    if not is_quantised(graph):
+        text = f"{options.model} is a float model: `ptosim quant convert` quantises it"
+        outcome.findings.append(finding("PTO7645", text))
     if options.emit:
         _emit(Path(options.emit), outcome)
     _write_outputs(options.out, outcome)
@@ -126,7 +133,18 @@ def _renderables(report: _Report) -> list[Part]:
     ]  # fmt: skip
     if report.generated:
         parts.append(Text(f"inputs left out, data generated: {', '.join(report.generated)}"))
-    return [*parts, *(Text(f"note: {note}") for note in outcome.notes)]
+    return [*parts, *(Text(f"note: {note}") for note in [*_of_fusion(outcome), *outcome.notes])]
+
+
+def _of_fusion(outcome: Outcome) -> list[str]:
+    """What is said of nodes that one integer kernel computes, and why others are on their own."""
+    said = [
+        f"{line.node} is one integer kernel; bit for bit: {'yes' if line.statement[0] else 'no'}, "
+        f"{line.statement[1]}"
+        for line in outcome.lines
+        if line.statement is not None
+    ]
+    return [*said, *(f"{name} is not fused: {why}" for name, why in outcome.why_not.items())]
 
 
 def _cells(line: Line, key: tuple[str, str]) -> tuple[str, str]:
@@ -163,6 +181,7 @@ def _fields(report: _Report) -> dict[str, object]:
         "generated": report.generated,
         "made_up": report.generated,  # its earlier name
         "notes": outcome.notes,
+        "not_fused": outcome.why_not,
         "refused": [
             {"target": target, "form": form, "why": [d.message for d in why]}
             for (target, form), why in outcome.refused.items()
@@ -181,6 +200,12 @@ def _line_fields(line: Line) -> dict[str, object]:
         "shape": list(line.shape),
         "elements": int(np.prod(line.shape, dtype=np.int64)),
         "other_oracle_differs": line.other,
+        "fused": None
+        if line.statement is None
+        else {
+            "bit_for_bit": line.statement[0],
+            "why": line.statement[1],
+        },
         "forms": [
             {
                 "target": target,

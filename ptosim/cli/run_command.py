@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(`ptosim help chain`); a path, or `@name` of a shipped one",
     )  # fmt: skip
     launching.add_arguments(group)
-    launching.add_jobs(group)
+    launching.add_jobs(group, "blocks without dependences are executed in")
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
     group.add_argument(
         "--dump", action="append", default=[], metavar="VALUE@OP[=FILE]",

@@ -62,7 +62,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 def _warm_up() -> None:
     """Load what commands load, by running some."""
     from ptosim.cli.main import main
+    from ptosim.run import verdicts
 
+    verdicts.installation()  # that of now, whose code is the one that is loaded
+    verdicts.ENABLED = False  # a check that is only remembered loads nothing
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         streams = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = nowhere
@@ -72,3 +75,4 @@ def _warm_up() -> None:
                     main([words[0], program, *words[1:]])
         finally:
             sys.stdout, sys.stderr = streams
+            verdicts.ENABLED = True

@@ -86,6 +86,10 @@ class Terminal:
             return
         write_out(text)
 
+    def report_to_screen(self) -> None:
+        """Write reports to standard output: `-o` names something else than the report."""
+        self._target = None
+
     def report(self, report: object) -> None:
         """Write a report in the form that was asked for, one of those that the command declares."""
         self.write(self._writers[self.format](report, self))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ptosim.ground.diagnostics.model import Diagnostic
@@ -108,6 +108,13 @@ class LimitError(PtosimError):
 
 class BudgetError(LimitError):
     """What the caller allowed is used up: no verdict on anything, so nobody may go on without."""
+
+    def __init__(self, message: str, *, help: str | None = None) -> None:
+        super().__init__(message, help=help)
+        self.checks: list[Any] = []
+        """What `ptosim.api.check_source` had of the program that it was at."""
+        self.findings: list[Diagnostic] = []
+        """Of a check: what was found until then."""
 
 
 class IsaDataError(PtosimError):

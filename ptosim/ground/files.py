@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from ptosim.ground.errors import UsageError
@@ -38,6 +37,8 @@ def write_file(path: Path, data: str | bytes) -> None:
 
 def _replace(path: Path, raw: bytes, mode: int | None) -> None:
     name = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
+    import tempfile  # loads five modules, and most commands write no file
+
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{name}.")
     try:
         with os.fdopen(handle, "wb") as file:

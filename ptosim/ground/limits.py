@@ -96,6 +96,12 @@ class Budget:
                 help="give smaller arguments, or raise --max-memory",
             )
 
+    def lift(self) -> None:
+        """Let the limits go: one was reached, and what is left to do is to say what is known."""
+        self.is_limited, self.deadline, self.limits = False, None, NO_LIMITS
+        if self.outer is not None:
+            self.outer.lift()
+
     def reserve(self, size: int, what: str) -> None:
         """Announce an allocation of `size` bytes that stays until the end. Raises LimitError,
         before anything is allocated, if it does not fit any more."""

@@ -15,12 +15,14 @@ class Progress:
     """One piece of work: what it is, instructions executed and where in the program, and how many
     of `total` parts (launches, programs) are done, where that is known."""
 
-    __slots__ = ("before", "began", "done", "executed", "parts", "total", "what", "where")
+    __slots__ = ("before", "began", "best", "done", "executed", "parts", "total", "what", "where")
 
     def __init__(self, what: str, total: int | None = None, parts: str = "") -> None:
         self.what, self.total, self.parts = what, total, parts
         self.began = time.monotonic()
         self.before, self.executed, self.done, self.where = 0, 0, 0, ""
+        self.best = ""
+        """The best that was found so far, in a search."""
 
     def begin(self) -> None:
         """Say that one more run begins, which counts its instructions from 0."""
@@ -39,7 +41,9 @@ class Progress:
     def __str__(self) -> str:
         said = [self.what]
         if self.total:
-            said.append(f"{self.done:,} of {self.total:,} {self.parts}")
+            said.append(f"{self.done:,} of {self.total:,} {self.parts}{self._rate()}")
+        if self.best:
+            said.append(f"best {self.best}")
         if self.executed:
             rate = self.executed / max(time.monotonic() - self.began, 1e-3)
             said.append(f"{self.executed:,} instructions ({_short(rate)}/s)")
@@ -47,6 +51,12 @@ class Progress:
             said.append(f"at {self.where}")
         left = self.seconds_left()
         return ", ".join([*said, *([f"about {left:,.0f} s left"] if left is not None else [])])
+
+    def _rate(self) -> str:
+        """Parts a second, of a search."""
+        if not self.best:
+            return ""
+        return f" ({self.done / max(time.monotonic() - self.began, 1e-3):,.0f}/s)"
 
 
 def _short(rate: float) -> str:

@@ -1,20 +1,24 @@
 """One tensor in the formats that PTO quantises to: quality, bytes, buffer, cycles.
 
-Every figure is that of a generated program: its codes are read back, dequantised, and compared."""
+Every figure is that of a generated program: its codes are read back, dequantised, and compared.
+Cycles are those of the program for the whole tensor; values come from the same kernel on windows of
+it, so that memory does not grow with the number of formats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from typing import Any
+from types import EllipsisType
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 from ptosim.ground.errors import UnsupportedError, UsageError
+from ptosim.ground.processes import each_of
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
-from ptosim.interop import chains, kernels
+from ptosim.interop import chains, generated, kernels
 from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.matrices import matrix
 from ptosim.interop.program_text import FunctionText
@@ -39,6 +43,8 @@ class Format:
     rule: str = ""
 
 
+Errors = Callable[[], Iterator[np.ndarray]]
+
 FORMATS = (
     Format("int8 per tensor", "i8", "tensor"),
     Format("int8 per row", "i8", "row"),
@@ -58,82 +64,147 @@ class Candidate:
     """What a format makes of the tensor.
 
     `size` is its number of elements, `buffer` and `cycles` are by target; None where the target has
-    no program. `scales` are in the shape of their granularity; `back` makes the dequantised values
-    (they are not kept: of ten formats they would be ten times the tensor)."""
+    no program. `scales` are in the shape of their granularity. `errors` yields x less the
+    dequantised values in f64, flat, window by window; of a table alone they are not kept."""
 
     format: Format
     sqnr: float
     bytes: int
     size: int
     scales: np.ndarray
-    x: np.ndarray
-    back: Callable[[], np.ndarray]
+    errors: Errors | None
     buffer: dict[str, int | None] = field(default_factory=dict)
     cycles: dict[str, int | None] = field(default_factory=dict)
 
-    @property
-    def error(self) -> np.ndarray:
-        """x less the dequantised value, in f64."""
-        return self.x.astype(np.float64) - self.back()
 
-
-def explore(x: np.ndarray, targets: Sequence[str]) -> list[Candidate]:
-    """Return all formats, the best quality first.
+def explore(
+    x: np.ndarray, targets: Sequence[str], *, has_errors: bool = False, jobs: int = 1
+) -> list[Candidate]:
+    """Return all formats, the best quality first; with `has_errors` their codes are kept, else the
+    formats are tried in up to `jobs` processes.
 
     `x` is a tensor of floats; rows are those of its last dimension. Raises UsageError for anything
     else, UnsupportedError if no target has any of the formats."""
     if x.dtype.kind not in "fV" or not x.size:
         raise UsageError(f"a tensor of floats is needed, not {x.dtype} of {x.size} elements")
-    rows = x.astype(np.float32).reshape(-1, x.shape[-1])
-    found: list[Candidate] = []
-    for form in FORMATS:
-        found.append(_candidate(rows, form, targets))
-        part_done()
+    rows = x.astype(np.float32, copy=False).reshape(-1, x.shape[-1])
+
+    def candidate(form: Format) -> Candidate:
+        return _candidate(rows, form, targets, has_errors)
+
+    found = each_of(candidate, FORMATS, 1 if has_errors else jobs, part_done)
     return sorted(found, key=lambda c: (-c.sqnr if c.sqnr == c.sqnr else 0.0, c.bytes))
 
 
-def _candidate(x: np.ndarray, form: Format, targets: Sequence[str]) -> Candidate:
-    """Run the format on the first target that has it; of others the cycles are counted alone."""
-    made: Run | None = None
-    runners: dict[str, KernelRunner] = {}
-    for target in (*targets, "a5"):
-        if target in runners or (made is not None and target not in targets):
-            continue
-        runner = KernelRunner(target, sanitize="none", has_values=made is None)
-        found = _run(x, form, runner)
-        if found is not None:
-            made, runners[target] = made or found, runner
-    assert made is not None
-    back, scales = made
+def _candidate(x: np.ndarray, form: Format, targets: Sequence[str], has_errors: bool) -> Candidate:
+    """Count the cycles of the whole tensor on each target, and run it window by window on the
+    first one that has the format."""
+    counted = {target: _counted(x.shape, form, target) for target in targets}
+    able = [target for target, cost in counted.items() if cost is not None]
+    runner = KernelRunner(able[0] if able else "a5", sanitize="none", wanted="values")
     out = storage(form.out)
-    each = 1 if form.rule else 4
-    size = -(-x.size * out.bits // 8) + scales.size * each
-    candidate = Candidate(form, metrics.sqnr(x, back()), size, x.size, scales, x, back)
-    for target in targets:
-        runner = runners.get(target)
-        candidate.cycles[target] = None if runner is None else runner.cycles
-        candidate.buffer[target] = None if runner is None else runner.buffer
-    return candidate
+    granules = None if form.rule else _granularity(form)
+    scales = np.zeros(_scale_shape(x.shape, form), np.float32)
+    if granules is not None:
+        scales = symmetric_scale(x, out, *granules)
+    power = lost = 0.0
+    kept: Kept = []
+    for window in _windows(x.shape):
+        part = x[window]
+        local = scales[_window_of_scales(window, form)]
+        if granules is None:
+            back, local[...] = _microscaled(part, form, runner)
+        else:
+            back = _integers(part, local, form, runner)
+        found = metrics.sums(part, back())
+        power, lost = power + found[0], lost + found[1]
+        if has_errors:
+            kept.append((window, back))
+    return Candidate(
+        form, metrics.decibels(power, lost),
+        -(-x.size * out.bits // 8) + scales.size * (1 if form.rule else 4), x.size, scales,
+        (lambda: _errors(x, kept)) if has_errors else None,
+        {target: None if cost is None else cost.buffer for target, cost in counted.items()},
+        {target: None if cost is None else cost.cycles for target, cost in counted.items()},
+    )  # fmt: skip
 
 
-Run = tuple[Callable[[], np.ndarray], np.ndarray]
-"""What makes the dequantised values, and the scales."""
+Dequantised = Callable[[], np.ndarray]
+"""Makes the dequantised values of a window of its codes."""
+Kept = list[tuple["Window", Dequantised]]
 
 
-def _run(x: np.ndarray, form: Format, runner: KernelRunner) -> Run | None:
-    """Quantise; None if the target lacks the instructions."""
-    if form.rule:
-        return _microscaled(x, form, runner) if runner.target == "a5" else None
-    out = storage(form.out)
-    axis, block = {"tensor": (None, None), "row": (0, None), "block": (1, GROUP)}[form.along]
-    scales = symmetric_scale(x, out, axis, block)
+def _errors(x: np.ndarray, kept: Kept) -> Iterator[np.ndarray]:
+    for window, back in kept:
+        yield (x[window].astype(np.float64) - back()).reshape(-1)
+
+
+class _Cost(NamedTuple):
+    buffer: int
+    cycles: int | None
+
+
+def _counted(shape: tuple[int, ...], form: Format, target: str) -> _Cost | None:
+    """Count the cycles of a matrix, which do not depend on its values; None if the target lacks
+    the instructions."""
+    if form.rule and target != "a5":
+        return None
+    runner = KernelRunner(target, sanitize="none", wanted="cycles")
+    nothing = np.zeros(shape, np.float32)
     try:
-        given = matrix(x, scales, np.zeros((), np.int32), axis, block)
-        codes = runner.quantize(given, out, "fast", None)
+        if form.rule:
+            _microscaled(nothing, form, runner)
+        else:
+            _integers(nothing, np.ones(_scale_shape(shape, form), np.float32), form, runner)
     except UnsupportedError:
         return None
+    return _Cost(runner.buffer, runner.cycles)
+
+
+# -- windows ---------------------------------------------------------------------------------------
+
+Window = tuple[slice, slice]
+_WINDOW = 1 << 18
+"""Elements that are worked on at a time; whole tiles of every kernel."""
+_STRIP = 1 << 15
+"""The most columns of a window: whole groups and whole tiles."""
+
+
+def _windows(shape: tuple[int, ...]) -> Iterator[Window]:
+    """Yield windows that cover a matrix, of whole groups along rows."""
+    rows, cols = shape
+    down = max(_WINDOW // min(cols, _STRIP) // 8 * 8, 8)
+    for top in range(0, rows, down):
+        for left in range(0, cols, _STRIP):
+            yield slice(top, top + down), slice(left, left + _STRIP)
+
+
+def _granularity(form: Format) -> tuple[int | None, int | None]:
+    """Axis and block size of a format's scales."""
+    axes = {"tensor": (None, None), "row": (0, None), "block": (1, GROUP)}
+    return axes[form.along]
+
+
+def _scale_shape(shape: tuple[int, ...], form: Format) -> tuple[int, ...]:
+    rows, cols = shape
+    return {"tensor": (), "row": (rows,), "block": (rows, -(-cols // GROUP))}[form.along]
+
+
+def _window_of_scales(window: Window, form: Format) -> tuple[slice, ...] | EllipsisType:
+    """What cuts the scales of a window out of those of the matrix."""
+    rows, cols = window
+    groups = slice(cols.start // GROUP, cols.stop // GROUP)
+    return {"tensor": ..., "row": (rows,), "block": (rows, groups)}[form.along]
+
+
+def _integers(x: np.ndarray, scales: np.ndarray, form: Format, runner: KernelRunner) -> Dequantised:
+    """Quantise a matrix by scales of the format's granularity; raises UnsupportedError if the
+    target lacks the instructions."""
+    axis, block = _granularity(form)
+    given = matrix(x, scales, np.zeros((), np.int32), axis, block)
+    codes = runner.quantize(given, storage(form.out), "fast", None)
     options: Any = {"scheme": "pto-hw", "dtype": "f32", "axis": axis, "block": block}
-    return lambda: dequantize(codes, scale=scales, **options), scales
+    return lambda: dequantize(codes, scale=scales, **options)
 
 
 # -- microscaling ----------------------------------------------------------------------------------
@@ -143,18 +214,19 @@ _WIDTH = 128
 _PAIRS = "!pto.f4E2M1x2"
 
 
-def _microscaled(x: np.ndarray, form: Format, runner: KernelRunner) -> Run:
-    """Groups of 32 along rows, the last one of a row filled with zeros; the kernel gets them as
-    columns, which takes both rules for sources of 16 bits too."""
+def _microscaled(
+    x: np.ndarray, form: Format, runner: KernelRunner
+) -> tuple[Dequantised, np.ndarray]:
+    """Quantise a matrix in groups of 32 along rows, the last one of a row filled with zeros; the
+    kernel gets them as columns, which takes both rules for sources of 16 bits too. Return what
+    dequantises it, and the scales."""
     rows, cols = x.shape
     width = kernels.up(cols, GROUP)
-    padded = np.zeros((rows, width), np.float32)
-    padded[:, :cols] = x
-    groups = padded.reshape(-1, GROUP)
-    group_count = len(groups)
+    group_count = rows * width // GROUP
     count = kernels.up(group_count, _WIDTH)
     columns = np.zeros((GROUP, count), np.float32)
-    columns[:, : len(groups)] = groups.T
+    if runner.wanted != "cycles":
+        columns[:, :group_count] = generated.padded(x, rows, width).reshape(-1, GROUP).T
     out = storage(form.out)
     each = 8 // out.bits
     got = runner.run(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import lru_cache
 
 import numpy as np
 
 from ptosim.api import load
+from ptosim.debug.program import Program
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.records import dataclass
 
@@ -28,19 +30,30 @@ class Ran:
 def run(text: str, args: Mapping[str, Argument], sanitize: str = "all") -> Ran:
     """Load and run a generated module; raises ProgramError if it is wrong. Without sanitizers its
     cycles are counted apart, in the memory that a few rounds of its loops take."""
-    program, is_watched = load(text, filename="<generated>"), sanitize != "none"
+    program, is_watched = _loaded(text), sanitize != "none"
     result = program.run(args, sanitize=sanitize, timing=is_watched)
     if not is_watched:
         result.cycles = program.cost(args=dict(args)).cycles
     return Ran(text, dict(args), result.outputs, result.cycles, result.findings)
 
 
+def values(text: str, args: Mapping[str, Argument]) -> dict[str, np.ndarray]:
+    """Load and run a generated module for its outputs alone, unwatched: for many runs of one
+    program. Raises ProgramError if it is wrong."""
+    return _loaded(text).run(args, sanitize="none", timing=False).outputs
+
+
 def timed(text: str, args: Mapping[str, Argument]) -> Ran:
     """Load a generated module and count its cycles without values: outputs are the arrays that were
     given. Raises ProgramError if it is wrong."""
-    cycles = load(text, filename="<generated>").cost(args=dict(args)).cycles
+    cycles = _loaded(text).cost(args=dict(args)).cycles
     given = {name: array for name, array in args.items() if isinstance(array, np.ndarray)}
     return Ran(text, dict(args), given, cycles)
+
+
+@lru_cache(maxsize=4)
+def _loaded(text: str) -> Program:
+    return load(text, filename="<generated>")
 
 
 def padded(array: np.ndarray, rows: int, cols: int, fill: float = 0) -> np.ndarray:

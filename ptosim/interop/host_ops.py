@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.quant.onnx.schema import Node
+from ptosim.quant.onnx.schema import Attributes, Node
 
 Arrays = list[np.ndarray | None]
 
@@ -66,19 +66,20 @@ def _concat(node: Node, inputs: Arrays) -> np.ndarray:
     return np.concatenate([a for a in inputs if a is not None], node.attrs["axis"])
 
 
-def _constant(node: Node, inputs: Arrays) -> np.ndarray:
+def constant(attrs: Attributes) -> np.ndarray:
+    """Return the value of a Constant node."""
     for name, kind in (("value_float", np.float32), ("value_int", np.int64)):
-        if name in node.attrs:
-            return np.asarray(node.attrs[name], kind)
+        if name in attrs:
+            return np.asarray(attrs[name], kind)
     for name, kind in (("value_floats", np.float32), ("value_ints", np.int64)):
-        if name in node.attrs:
-            return np.asarray(node.attrs[name], kind)
-    return np.asarray(node.attrs["value"])
+        if name in attrs:
+            return np.asarray(attrs[name], kind)
+    return np.asarray(attrs["value"])
 
 
 MOVES: dict[str, Callable[[Node, Arrays], np.ndarray]] = {
     "Identity": lambda node, inputs: _first(inputs),
-    "Constant": _constant,
+    "Constant": lambda node, inputs: constant(node.attrs),
     "Reshape": _reshape,
     "Flatten": _flatten,
     "Transpose": _transpose,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from ptosim.quant.storage import Storage, as_bytes
 OnSums = Callable[[FunctionText, TileText, Mapping[str, Parameter]], TileText]
 """Adds the operations on a tile of sums with parameters by name; returns the tile of the result."""
 
+Wanted = Literal["both", "values", "cycles"]
+
 
 @dataclass(slots=True)
 class KernelRunner:
@@ -32,8 +34,9 @@ class KernelRunner:
     buffer: int = 0
     """Bytes of the vector tiles of the largest kernel so far."""
     sanitize: str = "all"
-    has_values: bool = True
-    """False to count cycles alone: outputs are the arrays that kernels are given for them."""
+    wanted: Wanted = "both"
+    """Without "values" outputs are the arrays that kernels are given for them; without "cycles"
+    nothing is remembered of a run."""
 
     @property
     def cycles(self) -> int | None:
@@ -45,7 +48,9 @@ class KernelRunner:
         """Run a function and return its outputs."""
         self.buffer = max(self.buffer, kernels.bytes_of(f))
         text = module(self.target, [f])
-        if self.has_values:
+        if self.wanted == "values":
+            return generated.values(text, args)
+        if self.wanted == "both":
             self.ran.append(generated.run(text, args, self.sanitize))
         else:
             self.ran.append(generated.timed(text, args))
@@ -116,7 +121,11 @@ class KernelRunner:
     ) -> np.ndarray:
         height, width = grid.padded
         count = {"tensor": 1, "row": height, "column": width}[x.along]
-        given: dict[str, Argument] = {"x": generated.padded(x.array, height, width)}
+        if self.wanted == "cycles":  # memory that nobody touches is none
+            whole = np.zeros((height, width), x.array.dtype)
+        else:
+            whole = generated.padded(x.array, height, width)
+        given: dict[str, Argument] = {"x": whole}
         for name, values in args.items():
             fill = 1 if name == "scale" else 0
             whole = generated.padded_vector(values, count, fill)
@@ -161,7 +170,8 @@ class KernelRunner:
         out: str = "",
         relu: bool = False,
     ) -> np.ndarray:
-        """Return [m, k] x [k, n] of int8 or f32 matrices: sums, or with words codes of `out`."""
+        """Return [m, k] x [k, n] of int8 or f32 matrices: sums (with a bias of their type for each
+        column), or with words codes of `out`."""
         shape = cube_kernels.sizes(a.shape[0], a.shape[1], b.shape[1])
         m, k, n = shape.padded
         dtype = type_word(a.dtype)
@@ -173,7 +183,9 @@ class KernelRunner:
         )  # fmt: skip
         args: dict[str, Argument] = {"a": generated.padded(a, m, k), "b": generated.padded(b, k, n)}
         if bias is not None:
-            args["bias"] = generated.padded_vector(bias.astype(np.int32), n, 0)
+            args["bias"] = generated.padded_vector(
+                bias.astype(np.int32 if dtype == "i8" else np.float32), n, 0
+            )
         if kind == "tensor":
             assert words is not None
             args["word"] = int(words.reshape(-1)[0])
@@ -214,21 +226,29 @@ class KernelRunner:
         return self.product(wide, np.concatenate(rows, 0), whole, **output)
 
     def on_sums(
-        self, name: str, acc: np.ndarray, params: dict[str, np.ndarray], body: OnSums, out: Storage
+        self,
+        name: str,
+        acc: np.ndarray,
+        params: dict[str, np.ndarray],
+        body: OnSums,
+        out: Storage,
+        beside: Mapping[str, np.ndarray] | None = None,
     ) -> np.ndarray:
         """Run `body(f, acc tile, parameter by name)` over int32 sums [m, n]; parameters are one
-        value or one for each column."""
+        value or one for each column, and tiles of the matrices [m, n] that lie `beside`."""
         rows, cols = acc.shape
         grid = kernels.grid(rows, cols)
         height, width = grid.padded
         along = {k: "tensor" if v.size == 1 else "column" for k, v in params.items()}
 
         def whole(f: FunctionText, frame: kernels.Frame) -> None:
-            tile = frame.load("x", "i32")
+            tile = frame.load("x", type_word(acc.dtype))
             loaded = {k: frame.parameter(k, how) for k, how in along.items()}
+            loaded |= {k: frame.load(k, type_word(v.dtype)) for k, v in (beside or {}).items()}
             frame.store(body(f, tile, loaded), "y")
 
         args: dict[str, Argument] = {"x": generated.padded(acc, height, width)}
+        args |= {k: generated.padded(v, height, width) for k, v in (beside or {}).items()}
         for key, values in params.items():
             flat = values.astype(np.float32).reshape(-1)
             tensor = along[key] == "tensor"

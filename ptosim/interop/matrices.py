@@ -47,8 +47,10 @@ def matrix(
 def _flat(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> Matrix:
     width = min(WIDTH, max(x.size, 1))
     rows = -(-x.size // width)
-    whole = np.zeros(rows * width, x.dtype)
-    whole[: x.size] = x.reshape(-1)
+    whole = x.reshape(-1)
+    if whole.size != rows * width:
+        whole = np.zeros(rows * width, x.dtype)
+        whole[: x.size] = x.reshape(-1)
     return Matrix(
         whole.reshape(rows, width), "tensor", scale, zero,
         lambda y: y.reshape(-1)[: x.size].reshape(x.shape),
@@ -72,11 +74,14 @@ def _blocks(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, axis: int, block
     where = normal_axis(axis, x.ndim)
     moved = np.moveaxis(x, where, -1)
     size, count = x.shape[where], scale.shape[where]
-    wide = np.zeros((*moved.shape[:-1], count * block), x.dtype)
-    wide[..., :size] = moved
+    wide = moved
+    if size != count * block:
+        wide = np.zeros((*moved.shape[:-1], count * block), x.dtype)
+        wide[..., :size] = moved
+    shape = wide.shape
 
     def back(y: np.ndarray) -> np.ndarray:
-        return np.moveaxis(y.reshape(wide.shape)[..., :size], -1, where)
+        return np.moveaxis(y.reshape(shape)[..., :size], -1, where)
 
     def per_row(values: np.ndarray) -> np.ndarray:
         return np.moveaxis(values, where, -1).reshape(-1)

@@ -14,12 +14,10 @@ import numpy as np
 
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.records import dataclass
-from ptosim.interop import cube_kernels, host_ops, requant
+from ptosim.interop import cube_kernels, host_ops, onnx_floats, requant
 from ptosim.interop.chains import unsupported
 from ptosim.interop.kernel_runner import KernelRunner, factor_of, halves
-from ptosim.interop.kernels import Frame
 from ptosim.interop.matrices import Matrix, matrix
-from ptosim.interop.program_text import FunctionText
 from ptosim.quant.integer_ops import convolve
 from ptosim.quant.onnx.ops import (
     ORACLES,
@@ -55,14 +53,15 @@ class Lowering:
         return known(self, node, inputs)
 
 
-def _not_lowered(node: Node, why: str) -> UnsupportedError:
+def _not_lowered(node: object, why: str) -> UnsupportedError:
     return unsupported(f"node {node}: {why}")
 
 
 # -- quantise, dequantise --------------------------------------------------------------------------
 
 
-def _integers(values: np.ndarray | None) -> np.ndarray:
+def integers(values: np.ndarray | None) -> np.ndarray:
+    """Return zero points in int32; 0 for one that is left out."""
     return np.zeros((), np.int32) if values is None else values.astype(np.int32)
 
 
@@ -71,7 +70,7 @@ def _quantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     out = storage(output_type(node))
     if x.dtype not in (np.dtype(np.float32), np.dtype(np.int32), *_HALVES):
         raise _not_lowered(node, f"x is {x.dtype}")
-    zero = np.zeros((), np.int32) if not out.is_integer else _integers(given(inputs, 2))
+    zero = np.zeros((), np.int32) if not out.is_integer else integers(given(inputs, 2))
     x2 = matrix(x, scale, zero, *granularity(scale, node.attrs))
     through = _through(low, node, x, scale)
     if not out.is_integer:
@@ -131,7 +130,7 @@ def _dequantize(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
         zero = np.zeros((), np.int32)
         x2 = matrix(q.astype(np.float32), scale, zero, *granularity(scale, node.attrs))
         return [low.runner.scaled(x2, "mul", result)]
-    x2 = matrix(q, scale, _integers(given(inputs, 2)), *granularity(scale, node.attrs))
+    x2 = matrix(q, scale, integers(given(inputs, 2)), *granularity(scale, node.attrs))
     return [low.runner.dequantize(x2, stored, result)]
 
 
@@ -146,7 +145,7 @@ def _dynamic(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
 # -- integer products ------------------------------------------------------------------------------
 
 
-def _matrices(node: Node, a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+def matrices_of(node: object, a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Pairs of matrices of a batched product."""
     if a.ndim < 2 or b.ndim < 2:
         raise _not_lowered(node, "an operand of a product is a vector")
@@ -158,16 +157,17 @@ def _matrices(node: Node, a: np.ndarray, b: np.ndarray) -> list[tuple[np.ndarray
     return list(zip(left, right, strict=True))
 
 
-def _result_shape(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
+def result_shape(a: np.ndarray, b: np.ndarray) -> tuple[int, ...]:
+    """Return the shape of a batched product."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2] if b.ndim > 2 else ())
     return (*batch, a.shape[-2], b.shape[-1])
 
 
 def _matmul_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     a, b = need(inputs, 0), need(inputs, 1)
-    a_zero, b_zero = _integers(given(inputs, 2)), _integers(given(inputs, 3))
-    parts = [low.runner.sums(x, y, (a_zero, b_zero)) for x, y in _matrices(node, a, b)]
-    return [np.stack(parts).reshape(_result_shape(a, b))]
+    a_zero, b_zero = integers(given(inputs, 2)), integers(given(inputs, 3))
+    parts = [low.runner.sums(x, y, (a_zero, b_zero)) for x, y in matrices_of(node, a, b)]
+    return [np.stack(parts).reshape(result_shape(a, b))]
 
 
 def _qlinear_matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
@@ -176,10 +176,10 @@ def _qlinear_matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarra
         raise _not_lowered(node, "scales of the rows of a product")
     factor = _factor(low, a_scale.reshape(-1), b_scale.reshape(-1), y_scale.reshape(-1))
     parts = [
-        _requantised(low, x, y, (_integers(a_zero), _integers(b_zero)), None, factor, y_zero)
-        for x, y in _matrices(node, a, b)
+        _requantised(low, x, y, (integers(a_zero), integers(b_zero)), None, factor, y_zero)
+        for x, y in matrices_of(node, a, b)
     ]
-    return [np.stack(parts).reshape(_result_shape(a, b))]
+    return [np.stack(parts).reshape(result_shape(a, b))]
 
 
 def _factor(low: Lowering, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -227,16 +227,17 @@ def _double(
 # -- convolutions ----------------------------------------------------------------------------------
 
 
-def _per_filter(values: np.ndarray, filters: slice) -> np.ndarray:
+def per_filter(values: np.ndarray, filters: slice) -> np.ndarray:
+    """Return the values of some filters, or the one of all."""
     return values.reshape(-1) if values.size == 1 else values.reshape(-1)[filters]
 
 
 def _conv_integer(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
     x, w = need(inputs, 0), need(inputs, 1)
-    x_zero, w_zero = _integers(given(inputs, 2)), _integers(given(inputs, 3))
+    x_zero, w_zero = integers(given(inputs, 2)), integers(given(inputs, 3))
 
     def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
-        return low.runner.sums(a, b, (x_zero, _per_filter(w_zero, filters)))
+        return low.runner.sums(a, b, (x_zero, per_filter(w_zero, filters)))
 
     groups = node.attrs.get("group", 1)
     return [convolve(x, w, window_of(node, x, w), groups, each, int(x_zero.reshape(-1)[0]))]
@@ -246,12 +247,12 @@ def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (need(inputs, i) for i in range(8))
     bias = given(inputs, 8)
     factor = _factor(low, x_scale.reshape(-1), w_scale.reshape(-1), y_scale.reshape(-1))
-    x_zero, w_zero = _integers(x_zero), _integers(w_zero)
+    x_zero, w_zero = integers(x_zero), integers(w_zero)
 
     def each(a: np.ndarray, b: np.ndarray, filters: slice) -> np.ndarray:
-        zeros = (x_zero, _per_filter(w_zero, filters))
+        zeros = (x_zero, per_filter(w_zero, filters))
         start = None if bias is None else bias[filters]
-        return _requantised(low, a, b, zeros, start, _per_filter(factor, filters), y_zero)
+        return _requantised(low, a, b, zeros, start, per_filter(factor, filters), y_zero)
 
     groups = node.attrs.get("group", 1)
     return [convolve(x, w, window_of(node, x, w), groups, each, int(x_zero.reshape(-1)[0]))]
@@ -260,44 +261,11 @@ def _qlinear_conv(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]
 # -- float operators between quantised ones --------------------------------------------------------
 
 
-def _relu(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    x = _float(node, need(inputs, 0))
-
-    def body(f: FunctionText, frame: Frame) -> None:
-        tile = frame.load("x", "f32")
-        f.op("pto.tmaxs", [tile, f.real(0.0)], [tile])
-        frame.store(tile, "y")
-
-    return [low.runner.elementwise("relu", body, {"x": x}, "f32")]
-
-
-def _binary(op: str) -> Callable[[Lowering, Node, Arrays], list[np.ndarray]]:
-    def run(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-        a, b = (_float(node, need(inputs, i)) for i in range(2))
-        shape = np.broadcast_shapes(a.shape, b.shape)
-        arrays = {"x": np.broadcast_to(a, shape), "z": np.broadcast_to(b, shape)}
-
-        def body(f: FunctionText, frame: Frame) -> None:
-            left, right = frame.load("x", "f32"), frame.load("z", "f32")
-            f.op(f"pto.{op}", [left, right], [left])
-            frame.store(left, "y")
-
-        return [low.runner.elementwise(op, body, arrays, "f32")]
-
-    return run
-
-
-def _float(node: Node, x: np.ndarray) -> np.ndarray:
-    if x.dtype != np.float32:
-        raise _not_lowered(node, f"an operand is {x.dtype}, not float")
-    return x
-
-
 def _matmul(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
-    a, b = (_float(node, need(inputs, i)) for i in range(2))
+    a, b = (onnx_floats.real(node, need(inputs, i)) for i in range(2))
     low.notes.add("MatMul of floats sums in another order than the reference")
-    parts = [low.runner.product(x, y) for x, y in _matrices(node, a, b)]
-    return [np.stack(parts).reshape(_result_shape(a, b))]
+    parts = [low.runner.product(x, y) for x, y in matrices_of(node, a, b)]
+    return [np.stack(parts).reshape(result_shape(a, b))]
 
 
 def _host(low: Lowering, node: Node, inputs: Arrays) -> list[np.ndarray]:
@@ -312,10 +280,7 @@ OPERATORS: dict[str, Callable[[Lowering, Node, Arrays], list[np.ndarray]]] = {
     "QLinearMatMul": _qlinear_matmul,
     "ConvInteger": _conv_integer,
     "QLinearConv": _qlinear_conv,
-    "Relu": _relu,
-    "Add": _binary("tadd"),
-    "Sub": _binary("tsub"),
-    "Mul": _binary("tmul"),
+    **onnx_floats.OPERATORS,
     "MatMul": _matmul,
     **dict.fromkeys(host_ops.MOVES, _host),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -11,7 +11,11 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.records import dataclass
 from ptosim.interop.chains import unsupported
+from ptosim.interop.fusion import programs as fused
+from ptosim.interop.fusion.exactness import statement_in
+from ptosim.interop.fusion.groups import Fusion, Group, fuse
 from ptosim.interop.generated import Ran
+from ptosim.interop.host_ops import MOVES, move
 from ptosim.interop.kernel_runner import KernelRunner
 from ptosim.interop.onnx_model import Graph, GraphNode
 from ptosim.interop.onnx_nodes import OPERATORS, Lowering
@@ -53,6 +57,8 @@ class Line:
     other: int
     gaps: dict[tuple[str, str], Gap] = field(default_factory=dict)
     cycles: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    statement: tuple[bool, str] | None = None
+    """Of nodes that are fused: whether the exact form must give the reference's bits, and why."""
 
 
 @dataclass(slots=True)
@@ -69,6 +75,8 @@ class Outcome:
     findings: list[Diagnostic]
     refused: dict[tuple[str, str], list[Diagnostic]] = field(default_factory=dict)
     """Why a target and form do not run the model."""
+    why_not: dict[str, str] = field(default_factory=dict)
+    """Why products and sums are not fused with the nodes that quantise, by the node's name."""
 
     def identical(self, form: str = "exact") -> bool:
         """True if a form gives the reference's outputs on every target that runs the model."""
@@ -85,23 +93,32 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def run(
-    graph: Graph, feeds: Mapping[str, np.ndarray], targets: Sequence[str], oracle: str = "reference"
+    graph: Graph,
+    feeds: Mapping[str, np.ndarray],
+    targets: Sequence[str],
+    oracle: str = "reference",
+    *,
+    is_fused: bool = True,
+    on_host: Collection[str] = (),
 ) -> Outcome:
-    """Run a model on targets and compare with an oracle.
+    """Run a model on targets and compare with an oracle; `is_fused`: products and sums of
+    dequantised operands as integer kernels; `on_host`: nodes that onnx.reference computes.
 
     Raises ProgramError for nodes that break the operators' rules, UnsupportedError for nodes
     without a kernel (every one of them is named) and for a model that no target runs."""
-    _check_operators(graph)
-    expected, source = _expected(graph, feeds, oracle)
+    _check_operators(graph, on_host)
+    expected, source = reference_values(graph, feeds, oracle)
     other, _ = _evaluated(graph, feeds, ORACLES[oracle])
     findings = _check_rules(graph, expected)
-    lines = [_line(n, expected, other) for n in graph.nodes if n.outputs and n.op in OPERATORS]
+    fusion = fuse(graph) if is_fused else Fusion({}, set(), {})
+    lines = [_line(step, graph, expected, other) for step in fusion.steps(graph)]
     outcome = Outcome(
-        oracle, source, lines, {n: expected[n] for n in graph.outputs}, {}, {}, [], findings
-    )
+        oracle, source, lines, {n: expected[n] for n in graph.outputs}, {}, {}, [], findings,
+        why_not=fusion.why_not,
+    )  # fmt: skip
     for key in [(target, form) for target in targets for form in FORMS]:
         try:
-            _run_form(graph, feeds, expected, outcome, key)
+            _run_form(graph, fusion, feeds, expected, outcome, key, on_host)
         except UnsupportedError as problem:
             outcome.refused[key] = list(problem.diagnostics)
     if outcome.refused and not outcome.results:
@@ -109,8 +126,12 @@ def run(
     return outcome
 
 
-def _check_operators(graph: Graph) -> None:
-    wrong = [n for n in graph.nodes if n.op not in OPERATORS or n.domain not in ("", "ai.onnx")]
+def _check_operators(graph: Graph, on_host: Collection[str]) -> None:
+    wrong = [
+        n
+        for n in graph.nodes
+        if n.name not in on_host and (n.op not in OPERATORS or n.domain not in ("", "ai.onnx"))
+    ]
     if wrong:
         problems = [
             d
@@ -120,11 +141,12 @@ def _check_operators(graph: Graph) -> None:
         raise UnsupportedError(problems)
 
 
-def _inputs(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:
+def inputs_of(node: GraphNode, env: Mapping[str, np.ndarray]) -> list[np.ndarray | None]:
     return [env[name] if name else None for name in node.inputs]
 
 
-def _node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
+def checked_node(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> Node:
+    """Return a node with what its inputs are, as the rules and the kernels take it."""
     if node.op in operators():
         made = node_of(node.op, inputs, node.attrs, opset)
     else:
@@ -137,7 +159,7 @@ def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic
     findings: list[Diagnostic] = []
     for node in graph.nodes:
         if node.op in operators():
-            findings += check_node(_node(node, _inputs(node, env), graph.opset))
+            findings += check_node(checked_node(node, inputs_of(node, env), graph.opset))
     refuse_errors(findings)
     return findings
 
@@ -145,7 +167,23 @@ def _check_rules(graph: Graph, env: Mapping[str, np.ndarray]) -> list[Diagnostic
 # -- reference values ------------------------------------------------------------------------------
 
 
-def _expected(
+def every_value(
+    graph: Graph, runs: Sequence[Mapping[str, np.ndarray]]
+) -> dict[str, list[np.ndarray]]:
+    """Return the values of every name in several runs, by onnx.reference."""
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(graph.proto)
+    found: dict[str, list[np.ndarray]] = {}
+    for feeds in runs:
+        made = evaluator.run(None, dict(feeds), intermediate=True)
+        assert isinstance(made, dict)  # of all names: `intermediate`
+        for name, value in {**graph.constants, **feeds, **made}.items():
+            found.setdefault(name, []).append(np.asarray(value))
+    return found
+
+
+def reference_values(
     graph: Graph, feeds: Mapping[str, np.ndarray], oracle: str
 ) -> tuple[dict[str, np.ndarray], str]:
     """Values of every name: by onnx.reference itself where it can, else by the operators here."""
@@ -166,9 +204,9 @@ def _evaluated(
 ) -> tuple[dict[str, np.ndarray], str]:
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
     for node in graph.nodes:
-        inputs = _inputs(node, env)
+        inputs = inputs_of(node, env)
         if node.op in operators():
-            refuse_errors(check_node(_node(node, inputs, graph.opset)))
+            refuse_errors(check_node(checked_node(node, inputs, graph.opset)))
             made = evaluate(node.op, inputs, node.attrs, opset=graph.opset, oracle=oracle)
         else:
             made = _plain(node, inputs, graph.opset)
@@ -176,76 +214,133 @@ def _evaluated(
     return env, f"ptosim's operators, oracle {oracle}"
 
 
-_FLOATS = {
-    "Relu": lambda x: np.maximum(x, 0),
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "MatMul": np.matmul,
-}
+def moved(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> np.ndarray:
+    """Return the result of a node that only moves data."""
+    return move(checked_node(node, inputs, opset), inputs)[0]
 
 
 def _plain(node: GraphNode, inputs: list[np.ndarray | None], opset: int) -> list[np.ndarray]:
-    if node.op in _FLOATS:
-        return [_FLOATS[node.op](*inputs)]
-    from ptosim.interop.host_ops import move
+    """A node that is none of the quantisation's: by onnx.reference, node by node."""
+    if node.op in MOVES:
+        return [moved(node, inputs, opset)]
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
 
-    return move(_node(node, inputs, opset), inputs)
+    made = helper.make_node(node.op, node.inputs, node.outputs, **node.attrs)
+    feeds = {n: a for n, a in zip(node.inputs, inputs, strict=True) if n and a is not None}
+    wires = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in feeds.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(n) for n in node.outputs]
+    graph = helper.make_graph([made], "node", wires, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    return list(ReferenceEvaluator(model).run(None, feeds))  # type: ignore[arg-type]
 
 
 # -- one form --------------------------------------------------------------------------------------
 
 
 def _line(
-    node: GraphNode, expected: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
+    step: GraphNode | Group,
+    graph: Graph,
+    expected: Mapping[str, np.ndarray],
+    other: Mapping[str, np.ndarray],
 ) -> Line:
-    name = node.outputs[0]
+    is_group = isinstance(step, Group)
+    name = step.output if is_group else step.outputs[0]
     value = expected[name]
     return Line(
-        node.name, node.op, name, value.dtype.name, value.shape,
+        step.core.name if is_group else step.name, step.title if is_group else step.op,
+        name, value.dtype.name, value.shape,
         int(np.count_nonzero(metrics.differs(value, other[name]))),
+        statement=_statement(step, graph, expected),
     )  # fmt: skip
+
+
+def _statement(
+    step: GraphNode | Group, graph: Graph, env: Mapping[str, np.ndarray]
+) -> tuple[bool, str] | None:
+    if not isinstance(step, Group):
+        return None
+    return statement_in(step, env, graph.constants, graph.opset)
 
 
 def _run_form(
     graph: Graph,
+    fusion: Fusion,
     feeds: Mapping[str, np.ndarray],
     expected: Mapping[str, np.ndarray],
     outcome: Outcome,
     key: tuple[str, str],
+    on_host: Collection[str],
 ) -> None:
     env: dict[str, np.ndarray] = {**graph.constants, **feeds}
     programs: list[tuple[str, Ran]] = []
-    for node, line in zip(graph.nodes, outcome.lines, strict=True):
+    for step, line in zip(fusion.steps(graph), outcome.lines, strict=True):
         runner = KernelRunner(key[0])
         lowering = Lowering(runner, key[1], outcome.oracle)
-        inputs = _inputs(node, env)
-        made = lowering.node(_node(node, inputs, graph.opset), inputs)
-        env |= dict(zip(node.outputs, made, strict=False))
-        programs += [(f"{node.op}_{node.name}_{i}", r) for i, r in enumerate(runner.ran)]
+        if isinstance(step, GraphNode) and step.name in on_host:
+            made = _plain(step, inputs_of(step, env), graph.opset)
+            env |= dict(zip(step.outputs, made, strict=False))
+            lowering.notes.add(f"node {step} is computed by the host, with onnx.reference")
+        else:
+            compute(lowering, step, env, graph.opset)
+        programs += [(f"{line.op}_{line.node}_{i}", r) for i, r in enumerate(runner.ran)]
         line.cycles[key] = runner.cycles
-        line.gaps[key] = _gap(node, graph.opset, expected, env)
+        line.gaps[key] = _gap(step, graph.opset, expected, env)
         outcome.notes += [n for n in sorted(lowering.notes) if n not in outcome.notes]
     outcome.results[key] = {name: env[name] for name in graph.outputs}
     outcome.programs[key] = programs
 
 
+def compute(
+    lowering: Lowering, step: GraphNode | Group, env: dict[str, np.ndarray], opset: int
+) -> None:
+    """Execute a node or a group and put its outputs into `env`."""
+    if isinstance(step, Group):
+        env[step.output] = fused.run(lowering, step, env, opset)
+        return
+    inputs = inputs_of(step, env)
+    made = lowering.node(checked_node(step, inputs, opset), inputs)
+    env |= dict(zip(step.outputs, made, strict=False))
+
+
 def _gap(
-    node: GraphNode,
+    step: GraphNode | Group,
     opset: int,
     expected: Mapping[str, np.ndarray],
     env: Mapping[str, np.ndarray],
 ) -> Gap:
-    want, got = expected[node.outputs[0]], env[node.outputs[0]]
+    is_group = isinstance(step, Group)
+    name = step.output if is_group else step.outputs[0]
+    want, got = expected[name], env[name]
     wrong = metrics.differs(want, got)
     if not wrong.any():
         return Gap()
     with np.errstate(all="ignore"):
         distance = np.abs(want.astype(np.float64) - got.astype(np.float64))
-    inherited = any(n and not same(expected[n], env[n]) for n in node.inputs)
+    inputs = step.inputs_of_codes if is_group else step.inputs
+    inherited = any(n and not same(expected[n], env[n]) for n in inputs)
     ties = 0
-    if node.op in operators() and not inherited:
-        where = positions(node.op, _inputs(node, expected), node.attrs, opset)
+    if not inherited:
+        where = _group_positions(step, expected) if is_group else _positions(step, expected, opset)
         if where is not None:
             ties = int(np.count_nonzero(wrong & (distance == 1) & metrics.near_tie(where)))
     return Gap(int(wrong.sum()), ties, float(np.nanmax(distance[wrong])), inherited)
+
+
+def _positions(
+    node: GraphNode, expected: Mapping[str, np.ndarray], opset: int
+) -> np.ndarray | None:
+    if node.op not in operators():
+        return None
+    return positions(node.op, inputs_of(node, expected), node.attrs, opset)
+
+
+def _group_positions(group: Group, expected: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Where between integers the results of a group are that ends in QuantizeLinear."""
+    if group.out is None:
+        return None
+    real = expected[group.nodes[-1].inputs[0]].astype(np.float64)
+    return real / float(group.out.scale)

@@ -112,6 +112,13 @@ class Core:
         else:
             self.ub.order_all()
 
+    def release(self) -> None:
+        """Let go of memory, values and whatever was bound to them; nothing can be executed any
+        more. They refer to each other, and would stay until the collector comes by."""
+        for held in (self.bounds, self.transfers, self.slots, self.spaces, self.queues):
+            held.clear()
+        self.ub = self.stalled = None  # type: ignore[assignment]
+
     def space(self, name: str) -> MemorySpace:
         """Return a memory space; its bytes exist from the first use."""
         space = self.spaces.get(name)

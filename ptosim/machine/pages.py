@@ -49,12 +49,13 @@ class Kept:
 class Pages:
     """Memory of the size of `origin`, and which of its pages have the content of it."""
 
-    __slots__ = ("memory", "missing", "origin")
+    __slots__ = ("_absent", "memory", "missing", "origin")
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self.memory = np.frombuffer(private_memory(origin.size), np.uint8)
         self.missing = np.ones(-(-origin.size // PAGE), bool)
+        self._absent = len(self.missing)  # of these are True
 
     @property
     def kept(self) -> np.ndarray | None:
@@ -64,10 +65,12 @@ class Pages:
     @property
     def brought(self) -> int:
         """How many pages have their content."""
-        return len(self.missing) - int(self.missing.sum())
+        return len(self.missing) - self._absent
 
     def bring(self, start: int, stop: int) -> None:
         """Give the pages of bytes [start, stop) their content where they have none."""
+        if not self._absent:
+            return
         first, last = max(start, 0) // PAGE, -(-stop // PAGE)
         for page in np.flatnonzero(self.missing[first:last]) + first:
             if self.missing[page]:
@@ -83,12 +86,15 @@ class Pages:
                 at = page * PAGE
                 self.memory[at : at + PAGE] = content[at - start : at - start + PAGE]
                 self.missing[page] = False
+                self._absent -= 1
 
     def bring_rows(
         self, start: int, shape: Sequence[int], strides: Sequence[int], size: int
     ) -> None:
         """Bring the missing pages of an array of elements of `size` bytes, row by row where its
         rows are pages apart."""
+        if not self._absent:
+            return
         starts = np.full(1, start, np.int64)
         low = run = 0
         for count, stride in zip(shape, strides, strict=True):
@@ -102,6 +108,8 @@ class Pages:
 
     def bring_places(self, places: np.ndarray, size: int) -> None:
         """Bring the missing pages of elements of `size` bytes, by their numbers."""
+        if not self._absent:
+            return
         for page in np.unique(places // (PAGE // size)):
             self.bring(int(page) * PAGE, (int(page) + 1) * PAGE)
 

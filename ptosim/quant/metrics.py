@@ -33,6 +33,11 @@ def near_tie(ratios: np.ndarray) -> np.ndarray:
 def sqnr(x: np.ndarray, approximation: np.ndarray) -> float:
     """Return the signal to quantisation noise ratio in dB over finite elements; inf if there is no
     noise, NaN if there is no signal."""
+    return decibels(*sums(x, approximation))
+
+
+def sums(x: np.ndarray, approximation: np.ndarray) -> tuple[float, float]:
+    """Return the sums of squares of a signal and of its noise over finite elements."""
     one, other = x.reshape(-1), approximation.reshape(-1)
     power = lost = 0.0
     for at in range(0, one.size, _PIECE):
@@ -41,7 +46,7 @@ def sqnr(x: np.ndarray, approximation: np.ndarray) -> float:
         finite = np.isfinite(signal) & np.isfinite(noise)
         power += float(np.sum(signal[finite] ** 2))
         lost += float(np.sum(noise[finite] ** 2))
-    return decibels(power, lost)
+    return power, lost
 
 
 def decibels(power: float, lost: float) -> float:

@@ -28,6 +28,12 @@ def bridge_of(
     )
 
 
+def begin(launch: Launch, blocks: Blocks) -> None:
+    """Begin the timing of a launch that was started, with values: what repeats is kept once."""
+    in_waves(launch, blocks)
+    launch.engine.folds = True  # type: ignore[attr-defined]
+
+
 def in_waves(launch: Launch, blocks: Blocks) -> None:
     """Let the blocks of a launch that was started run as many at a time as the chip has room
     for."""

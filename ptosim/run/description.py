@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +48,8 @@ def read_description(path: Path) -> tuple[Source, dict[str, Any]]:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:
         raise UsageError(f"{path} is not UTF-8 text (byte {problem.start})") from problem
+    import tomllib  # a program without a sidecar needs none
+
     source = Source(str(path), text)
     try:
         return source, tomllib.loads(text)

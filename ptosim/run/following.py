@@ -112,6 +112,9 @@ def _followed(launch: SymbolicLaunch, budget: int | None) -> Followed:
         stop = max(reversed(trap.findings), key=lambda d: d.severity)
         place = f" at {stop.spans[0]}" if stop.spans else ""
         result.ended, result.stopped = f"stopped by {stop.code}{place}", True
+    except BudgetError as reached:
+        reached.findings = [_certain(d, launch.assumed) for d in launch.sink if _is_kept(d)]
+        raise
     if monitor is not None and not result.ended:
         monitor.finish()
         launch.sink.extend(partly_written(launch, monitor))

@@ -224,9 +224,9 @@ class Launch(ArgumentBinding):
         """Execute and collect."""
         self.start(observers)
         if self.is_timed:
-            from ptosim.run.costing import in_waves
+            from ptosim.run.costing import begin
 
-            in_waves(self, self.blocks)
+            begin(self, self.blocks)
         monitor = self.sanitizers()
         try:
             self.engine.run(self.options.most_instructions)
@@ -247,6 +247,14 @@ class Launch(ArgumentBinding):
             cycles=cost.cycles if cost is not None else None,
             cost=cost,
         )
+
+    def release(self) -> None:
+        """Let go of the cores' memory at once; what a result has stays."""
+        for core in self.machine.cores:
+            core.release()
+        self.machine.scratch.clear()
+        self.machine.kept.clear()
+        self.engine.release()
 
     def _cost(self) -> CostReport | None:
         if not self.is_timed:

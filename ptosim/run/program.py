@@ -188,7 +188,10 @@ class LoadedProgram(Shown):
             if isinstance(outcome, Result):
                 return outcome
             why = outcome if options.jobs > 1 else ""
-        result = Launch(self.front, self.profile, options).prepare(entry, args).run(observers)
+        launch = Launch(self.front, self.profile, options).prepare(entry, args)
+        result = launch.run(observers)
+        if not observers:  # which may look at the machine afterwards
+            launch.release()
         result.in_order = why
         return result
 

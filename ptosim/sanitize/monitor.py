@@ -208,6 +208,12 @@ class Monitor(Ordering):
         if self.chosen.flags:
             self.flags.finish()
 
+    def release(self) -> None:
+        """The run is over: let go of who accessed what."""
+        for shadow in self.shadows.values():
+            shadow.release()
+        self.shadows.clear()
+
     def begin_again(self) -> None:
         """Another block begins on the same cores; see `again.begin_again`."""
         self.flags.begin_again()

@@ -121,6 +121,13 @@ class GlobalReach:
         if self.monitor is not None:
             self.monitor.enter_later(core, inst)
 
+    def release(self) -> None:
+        """Pass on."""
+        self._noted.clear()
+        self._known.clear()
+        if self.monitor is not None:
+            self.monitor.release()
+
     # -- what is reached --------------------------------------------------------------------------
 
     def _afterwards(self, binding: Any, commit: Callable[[], object]) -> Callable[[], None]:

@@ -80,6 +80,13 @@ class Shadow:
         self.atoms = [Atom(0, units, self.at_first)]
         self.version += 1
 
+    def release(self) -> None:
+        """Let go of what accessed the bytes, and of all else: it is not used any more."""
+        for atom in self.atoms:
+            atom.write = ORIGIN
+            atom.reads.clear()
+        self.atoms.clear()
+
     def resolve(self, parts: tuple[Strided, ...]) -> tuple[Atom, ...]:
         """Return the atoms of some bytes, cutting those that cross the border."""
         found: list[Atom] = []
@@ -161,6 +168,12 @@ class WideShadow(Shadow):
         self._defined = self.at_first
         self._regions.clear()
         self.version += 1
+
+    def release(self) -> None:
+        """Let go of the regions."""
+        for region in self._regions.values():
+            region.release()
+        self._regions.clear()
 
     def _region(self, number: int) -> Shadow:
         found = self._regions.get(number)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
-from ptosim.syntax.brackets import closing
+from ptosim.syntax.brackets import TOO_DEEP, closing, too_deep
 
 _TOKENS = re.compile(
     r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|(?P<type>[!#][A-Za-z_][\w.]*<|\b(?:memref|tensor|vector|dense|'
@@ -55,6 +55,8 @@ def _first_fault(source: Source) -> Diagnostic | None:
         at = found.end()
         if found["type"]:
             end = closing(text, at - 1)
+            if end == TOO_DEEP:
+                return too_deep(source, at - 1)
             if end < 0:
                 return _unclosed(source, _Open("<", at - 1), _line_end(text, at - 1))
             at = end

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import re
 
+from ptosim.ground.diagnostics.model import Diagnostic, finding
+from ptosim.ground.source import Source, Span
+
+MAX_DEPTH = 256
+"""Levels of brackets that a program may have. What is read again from each level, as after an
+error, takes time in proportion to its length because nothing is looked for deeper than that."""
+TOO_DEEP = -2
+
 _plain = re.compile(r'<(?!=)[^<>%{}"]*(?<![-=])>(?!\s*=)').match
 """The usual case: nothing inside that needs a closer look."""
 _marks = re.compile(r'->|[<>]=(?=\s*[\w(\-])|[<>%{}]|"(?:[^"\\\n]|\\.)*"').finditer
@@ -13,8 +21,8 @@ _BRACES = {"{": 1, "}": -1}
 
 def closing(text: str, at: int) -> int:
     """Return the offset after the `>` that closes the `<` at an offset; -1 if a value, a brace that
-    closes something further out or the end of the text comes first. Arrows, comparisons of affine
-    sets and strings count for nothing."""
+    closes something further out or the end of the text comes first, `TOO_DEEP` for more than
+    `MAX_DEPTH` levels. Arrows, comparisons of affine sets and strings count for nothing."""
     plain = _plain(text, at)
     if plain is not None:
         return plain.end()
@@ -27,4 +35,17 @@ def closing(text: str, at: int) -> int:
             return -1
         if not depth:
             return found.end()
+        if depth > MAX_DEPTH:
+            return TOO_DEEP
     return -1
+
+
+def too_deep(source: Source, start: int) -> Diagnostic:
+    """Return the finding about the bracket at an offset, which is one too many inside others."""
+    return finding(
+        "PTO0004",
+        f"brackets are nested deeper than {MAX_DEPTH} levels",
+        Span(source, start, start + 1),
+        notes=(f"a program nests regions, lists and types at most {MAX_DEPTH} levels deep",),
+        help="look for an opening bracket that is never closed",
+    )

@@ -9,10 +9,10 @@ from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Tok
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
+from ptosim.syntax.brackets import MAX_DEPTH, too_deep
 from ptosim.syntax.scanner import END, UNKNOWN, Scanner
 from ptosim.syntax.tables import Rule, Tables
 
-MAX_DEPTH = 256
 MAX_SYNTAX_ERRORS = 50
 
 VALUE = "a value (`%name`)"
@@ -114,7 +114,7 @@ class Driver:
                 if kind in _OPENING:
                     run.open.append(start)
                     if len(run.open) > MAX_DEPTH:
-                        sink.emit(_too_deep(source, start))
+                        sink.emit(too_deep(source, start))
                         return None, run.skipped
                 elif run.open:
                     run.open.pop()
@@ -401,14 +401,4 @@ def _ends_early(source: Source, start: int, expected: str) -> Diagnostic:
         "the statement is not complete at the end of its line",
         Span(source, max(end - 1, 0), end),
         label=f"expected {expected} after this",
-    )
-
-
-def _too_deep(source: Source, start: int) -> Diagnostic:
-    return finding(
-        "PTO0004",
-        f"brackets are nested deeper than {MAX_DEPTH} levels",
-        Span(source, start, start + 1),
-        notes=(f"a program nests regions, lists and types at most {MAX_DEPTH} levels deep",),
-        help="look for an opening bracket that is never closed",
     )

@@ -3,7 +3,7 @@ histograms over one axis, scale maps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,13 +24,14 @@ _INTEGERS, _FLOATS = 0, 1
 @dataclass(frozen=True, slots=True)
 class Tried:
     """A format and what became of the tensor in it: SQNR in dB, bytes, cycles by target (None: no
-    program), errors, and scales, which are a scalar, a vector or a matrix."""
+    program), what yields its errors part by part, and scales, which are a scalar, a vector or a
+    matrix."""
 
     name: str
     sqnr: float
     bytes: int
     cycles: Mapping[str, int | None]
-    errors: np.ndarray
+    errors: Callable[[], Iterator[np.ndarray]]
     scales: np.ndarray
 
 
@@ -38,19 +39,52 @@ def quant_page(
     title: str, head: Sequence[str], rows: Sequence[Sequence[str]], tried: Sequence[Tried]
 ) -> str:
     """Return an HTML page; `head` and `rows` are those of the table."""
-    axes = _axes(tried)
+    errors = [_Errors.of(t) for t in tried]
+    top = max((e.reach for e in errors), default=0.0) or 1.0
+    x = Axis("size of the error", top * _SMALLEST, top * 1.01, log=True)
+    bars = [_shares(t, x) for t in tried]
+    most = max((n for shown in bars for _, _, n in shown), default=0.0)
+    axes = x, Axis("values with it (share of all)", 0, most * 1.05 or 1.0)
     first, *rest = head
     columns = [first, *(f">{name}" for name in rest)]
     parts = [
         html_table(columns, rows, drop=("of f32", *(n for n in rest if n.endswith(" UB")))),
         section("Quality against cost", *_against(tried)),
-        *(_section(t, axes) for t in tried),
+        *(_section(*each, axes) for each in zip(tried, errors, bars, strict=True)),
     ]
     return page(title, parts, head="every figure is that of a generated program that was run")
 
 
-def _reach(errors: np.ndarray) -> float:
-    return float(np.abs(errors[np.isfinite(errors)]).max(initial=0.0))
+@dataclass(slots=True)
+class _Errors:
+    """What the errors of a format are like: how many, how many finite ones, zeros among those,
+    their ends and their sum."""
+
+    size: int = 0
+    finite: int = 0
+    zeros: int = 0
+    low: float = 0.0
+    high: float = 0.0
+    total: float = 0.0
+
+    @classmethod
+    def of(cls, tried: Tried) -> _Errors:
+        """Return them, looked at part by part."""
+        found = cls()
+        for errors in tried.errors():
+            finite = errors[np.isfinite(errors)]
+            found.size += errors.size
+            found.finite += finite.size
+            found.zeros += int(np.count_nonzero(finite == 0))
+            found.low = min(found.low, float(finite.min(initial=0)))
+            found.high = max(found.high, float(finite.max(initial=0)))
+            found.total += float(finite.sum())
+        return found
+
+    @property
+    def reach(self) -> float:
+        """The largest size of a finite error."""
+        return max(-self.low, self.high)
 
 
 def _against(tried: Sequence[Tried]) -> list[str]:
@@ -83,39 +117,34 @@ def _of_point(t: Tried, cost: float, what: str) -> str:
     return f"{t.name}: {t.sqnr:.2f} dB, {cost:,} {what}"
 
 
-def _section(tried: Tried, axes: tuple[Axis, Axis]) -> str:
-    pictures = _histogram(tried.errors, *axes) + _scale_map(np.asarray(tried.scales))
+_Bars = list[tuple[float, float, float]]
+
+
+def _section(tried: Tried, errors: _Errors, bars: _Bars, axes: tuple[Axis, Axis]) -> str:
+    pictures = _histogram(errors, bars, *axes) + _scale_map(np.asarray(tried.scales))
     return section(tried.name, f'<div class="pair">{pictures}</div>')
 
 
-def _shares(errors: np.ndarray, x: Axis) -> list[tuple[float, float, float]]:
+def _shares(tried: Tried, x: Axis) -> _Bars:
     """Bars of equal width on the logarithmic axis of sizes of errors, and how large a part of all
     values has such an error; what is smaller than the axis shows is in the first bar."""
-    size = np.abs(errors[np.isfinite(errors)])
     edges = np.geomspace(x.low, x.high, _BINS + 1)
-    counts, _ = np.histogram(np.maximum(size[size > 0], x.low), edges)
-    shares = (counts / max(errors.size, 1)).tolist()
+    counts, total = np.zeros(_BINS, np.int64), 0
+    for errors in tried.errors():
+        size = np.abs(errors[np.isfinite(errors)])
+        counts += np.histogram(np.maximum(size[size > 0], x.low), edges)[0]
+        total += errors.size
+    shares = (counts / max(total, 1)).tolist()
     return [(float(a), float(b), n) for a, b, n in zip(edges, edges[1:], shares, strict=False)]
 
 
-def _axes(tried: Sequence[Tried]) -> tuple[Axis, Axis]:
-    """The axes that all histograms share."""
-    top = max((_reach(t.errors) for t in tried), default=0.0) or 1.0
-    x = Axis("size of the error", top * _SMALLEST, top * 1.01, log=True)
-    most = max((n for t in tried for _, _, n in _shares(t.errors, x)), default=0.0)
-    return x, Axis("values with it (share of all)", 0, most * 1.05 or 1.0)
-
-
-def _histogram(errors: np.ndarray, x: Axis, y: Axis) -> str:
-    finite = errors[np.isfinite(errors)]
-    exact = (finite == 0).mean() if finite.size else 0.0
-    ends = (float(finite.min(initial=0)), float(finite.max(initial=0)))
-    mean = float(finite.mean()) if finite.size else 0.0
-    note = f"errors from {ends[0]:.4g} to {ends[1]:.4g}, mean {mean:.3g}"
+def _histogram(errors: _Errors, bars: _Bars, x: Axis, y: Axis) -> str:
+    exact, mean = (n / max(errors.finite, 1) for n in (errors.zeros, errors.total))
+    note = f"errors from {errors.low:.4g} to {errors.high:.4g}, mean {mean:.3g}"
     note += f"; {exact:.1%} of the values are exact" if exact else ""
-    lost = errors.size - finite.size
+    lost = errors.size - errors.finite
     note += f"; {lost:,} not finite" if lost else ""
-    return chart("errors", x, y, [Bars("", _shares(errors, x))], height=180, note=note)
+    return chart("errors", x, y, [Bars("", bars)], height=180, note=note)
 
 
 def _scale_map(scales: np.ndarray) -> str:

@@ -74,13 +74,15 @@ def _bytes(count: int) -> float:
 
 
 def _command(*words: str) -> Callable[[int], float]:
-    """Seconds of processor time of a command on a straight kernel, less those on a short one."""
+    """Seconds of processor time of a command on a straight kernel, less those on a short one; FILE
+    in its words is the kernel, which is the first of them."""
 
     def once(path: Path) -> float:
+        command, *others = (str(path) if word == "FILE" else word for word in words)
         script = (
             "import sys, time\nfrom ptosim.cli.main import main\n"
             "out, sys.stdout = sys.stdout, open('/dev/null', 'w')\nbegin = time.process_time()\n"
-            f"main([{words[0]!r}, {str(path)!r}, *{list(words[1:])!r}])\n"
+            f"main([{command!r}, {str(path)!r}, *{others!r}, '--no-cache'])\n"
             "print(time.process_time() - begin, file=out)\n"
         )
         done = subprocess.run(
@@ -108,6 +110,8 @@ MEASURES: tuple[tuple[str, Callable[[int], float], int, str], ...] = (
     ("operations (stats)", _command("stats"), 450, "1.6"),
     ("operations (map)", _command("map"), 450, "2.0"),
     ("operations (port)", _command("port", "--from", "a5", "--to", "a2a3"), 225, "1.5"),
+    ("operations (diff)", _command("diff", "FILE"), 225, ""),
+    ("operations (check)", _command("check"), 450, ""),
 )
 """What grows, its seconds, the smaller size, and the exponent before 2026-11-22."""
 

@@ -113,11 +113,11 @@ def test_a_dictionary_in_front_of_a_list_is_read() -> None:
 def test_the_cache_forgets_what_nobody_uses_and_keeps_to_its_size(tmp_path: Path, monkeypatch):
     """Unused for a month, or the longest unused beyond the limit; files of others are left alone."""
     monkeypatch.setenv("PTOSIM_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(cache, "LARGEST", 3000)
+    monkeypatch.setattr(cache, "LARGEST", 6000)
     ages = {"old-" + "0" * 24 + ".bin": 40, "b-" + "1" * 24 + ".bin": 3, "c-" + "2" * 24 + ".bin": 2,
             "ptosim-unfinished-x1": 31, "letter.txt": 400}  # fmt: skip
     for name, days in ages.items():
-        (tmp_path / name).write_bytes(bytes(1800))
+        (tmp_path / name).write_bytes(bytes(4500))
         used = time.time() - days * 24 * 3600
         os.utime(tmp_path / name, (used, used))
     cache.cached("new", b"in", lambda: {"a": 1})

@@ -174,3 +174,26 @@ def test_what_never_looks_is_stopped(way):
 
     with pytest.raises(OverLimit, match="PTO0015"):
         never_looks()
+
+
+def test_a_check_that_reaches_a_limit_says_what_it_found_until_then(cli, tmp_path):
+    """The first file is done, of the second the text was read: both are told, then the limit."""
+    faulty, endless = tmp_path / "a.pto", tmp_path / "b.pto"
+    faulty.write_text(ENDLESS.replace("scf.for", "scf.foo"))
+    unknown = 'pto.target_arch = "a5", "pto.device-spec" = "Ascend310"'  # warns, chooses nothing
+    endless.write_text(ENDLESS.replace('pto.target_arch = "a5"', unknown))
+    alone = [d.code for d in ptosim.check(endless, dry_run=False)]
+    outcome = cli(
+        "check", faulty, endless, "--arg", "n=99999999999", "--dry-run", "--max-seconds", "1",
+    )  # fmt: skip
+    assert outcome.code == 6
+    assert "PTO0015" in outcome.err
+    assert "a.pto" in outcome.out
+    assert "b.pto" in outcome.out
+    assert alone
+    assert all(code in outcome.err for code in alone)
+    with pytest.raises(ptosim.LimitError) as reached:
+        ptosim.check(endless, args={"n": 10**11}, dry_run=True, max_seconds=0.5)
+    told = [d.code for d in reached.value.findings]
+    assert set(alone) <= set(told)
+    assert told

@@ -98,6 +98,7 @@ def tile_rows() -> Iterator[OpDef]:
             yield row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_operand_list_of_every_row_is_used(target: str) -> None:
     wanted = {
@@ -129,11 +130,13 @@ NOT_ON = {
 }
 
 
+@pytest.mark.slow
 def test_every_attribute_is_used() -> None:
     wanted = {(row.name, name) for row in tile_rows() for name in row.attrs}
     assert sorted(wanted - uses().attributes) == []
 
 
+@pytest.mark.slow
 def test_every_word_is_used() -> None:
     used = {enum for row in tile_rows() for enum in _enums(row)}
     wanted = {(name, member) for name in used for member in enums()[name].members}
@@ -162,6 +165,7 @@ def _enums(row: OpDef) -> set[str]:
     return found | {e for v in row.variants for o in v.operands for e in o.enums}
 
 
+@pytest.mark.slow
 def test_every_rule_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     broken: set[object] = set()
 

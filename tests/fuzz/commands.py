@@ -16,12 +16,15 @@ from ptosim.cli.main import main
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Module
 from ptosim.ground.source import Source
+from ptosim.passes import frontend
 from ptosim.syntax.parser import parse
 from ptosim.syntax.printer import print_module
+from tests.fuzz import editor
 from tests.fuzz.case import DOCUMENTED, Case, Different, Endless, Finding
 from tests.fuzz.files import RUNNERS
 from tests.fuzz.limits import time_limit
 
+_WITH_ARGUMENTS = ("run", "stats", "diff", "port", "debug")
 _WITH_ENTRY = ("run", "cost", "map", "stats", "diff", "port", "debug")
 _LIMIT = ("--max-instructions", "2000", "--max-memory", "500M")
 ROOT = str(Path(ptosim.__file__).parent)
@@ -32,6 +35,27 @@ def check(case: Case, folder: Path) -> int:
     """Check a text; returns the exit code that the command would have."""
     found = ptosim.check(f"{case.text}\n", target=case.target, compat=case.compat)
     return 3 if any(d.is_rejection for d in found) else int(any(d.is_error for d in found))
+
+
+def operations(case: Case, folder: Path) -> tuple[int | Finding, set[str] | None]:
+    """Check a text; returns its exit code, or what is wrong, and the names of its operations, None
+    if it cannot be read. What the check reads is what is looked at: to read a text a second time
+    would take a third of the time of an input."""
+    read: list[tuple[Module, bool]] = []
+
+    def noted(source: Source, sink: Sink) -> Module:
+        module = parse(source, sink)
+        read.append((module, sink.has_errors))
+        return module
+
+    frontend.parse = noted
+    try:
+        code = outcome("check", case, folder)
+    finally:
+        frontend.parse = parse
+    if not read or read[0][1]:
+        return code, None
+    return code, {op.name for op in read[0][0].walk()}
 
 
 def fmt(case: Case, folder: Path) -> int:
@@ -76,10 +100,22 @@ def _command(*words: str, twice: bool = False) -> Runner:
         path = folder / "current.pto"
         path.write_bytes(case.content)
         entry = ("--entry", case.entry) if case.entry and words[0] in _WITH_ENTRY else ()
+        given = _arguments(case) if words[0] in _WITH_ARGUMENTS else []
         files = [str(path)] * (1 + twice)
-        return documented([words[0], *files, *case.words, *entry, *words[1:]])
+        return documented([words[0], *files, *case.words, *entry, *given, *words[1:]])
 
     return run
+
+
+def _arguments(case: Case) -> list[str]:
+    """Arrays for the pointers of the function that is run, most of which no view gives a size."""
+    name = case.entry or "[A-Za-z_]"
+    head = re.search(rf"func\.func @{name}[^{{]*", case.text)
+    known = _POINTER.findall(head.group()) if head else ()
+    return [word for name, type_ in known for word in ("--arg", f"{name}=randn:{type_}:4096")]
+
+
+_POINTER = re.compile(r"%(\w+)\s*:\s*(?:!pto\.ptr)?<(f32|f16|bf16|i8|i16|i32|ui8|i64)\b")
 
 
 def _to(form: str) -> Runner:
@@ -97,12 +133,16 @@ EXECUTING: dict[str, Runner] = {
         "run", "--block-num", "3", "--sanitize", "none", "--no-timing", *_LIMIT
     ),
 }
-"""One of these is tried with each program that has no error."""
+"""One of these is tried with programs that can be read."""
 OTHER: dict[str, Runner] = {
     "cost": _command("cost", *_LIMIT),
     "cost --format json": _command("cost", "--format", "json", *_LIMIT),
     "expand": _command("expand"),
+    "editor": editor.edited,
+    "editor of Python": editor.embedded,
+    "editor at rest": editor.measured,
     "fmt --plan": _command("fmt", "--plan", "--insert-sync"),
+    "fmt --insert-sync": _command("fmt", "--insert-sync"),
     "fmt --to": _to("ssa"),
     "fmt --to dps": _to("dps"),
     "fmt --lower-quant": _command("fmt", "--lower-quant"),
@@ -114,6 +154,7 @@ OTHER: dict[str, Runner] = {
     "map --format html": _command("map", "--format", "html"),
     "check --format sarif": _command("check", "--format", "sarif"),
     "check --diff": _command("check", "--diff"),
+    "check --fix": _command("check", "--fix"),
     "check --redundant": _command("check", "--redundant", "--format", "json"),
     "check text": _command("check", "-v"),
     "diff": _command("diff", *_LIMIT, twice=True),
@@ -124,6 +165,15 @@ OTHER: dict[str, Runner] = {
         "-ex", "reverse-continue", "-ex", "info program",
     ),
 }  # fmt: skip
+READING = (
+    "check text",
+    "check --format sarif",
+    "check --diff",
+    "editor",
+    "fmt --insert-sync",
+    "expand",
+)
+"""What is tried with texts that are refused too."""
 COMMANDS: dict[str, Runner] = {"check": check, "fmt": fmt, **EXECUTING, **OTHER}
 """What is done with programs; `files.RUNNERS` has what is done with other files."""
 

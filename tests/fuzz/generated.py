@@ -29,12 +29,12 @@ def _module(body: str, target: str, kind: str = "") -> str:
 
 def _tiles(rng: Random) -> tuple[str, str]:
     """Tile operations between a load and a store, some in a loop or a branch."""
-    rows, target = rng.choice((1, 8, 16, 32)), rng.choice(("a2a3", "a5"))
-    columns = 1024 // max(rows, 8)
+    rows, target = rng.choice((1, 8, 8, 16, 32)), rng.choice(("a2a3", "a5"))
+    columns = rng.choice((8, 1024 // max(rows, 8)))
     shape = f"{rows}x{columns}"
     tile, part = f"!pto.tile_buf<vec, {shape}xf32>", f"!pto.partition_tensor_view<{shape}xf32>"
     view = f"!pto.tensor_view<{shape}xf32>"
-    count = rng.randrange(2, 5)
+    count = rng.choice((1, 1, 2, 3, 4))
     names = [f"%t{n}" for n in range(count)]
 
     def work() -> str:
@@ -50,7 +50,7 @@ def _tiles(rng: Random) -> tuple[str, str]:
                 )
 
     def some(least: int) -> str:
-        return "\n".join(work() for _ in range(rng.randrange(least, least + 4)))
+        return "\n".join(work() for _ in range(rng.choice((least, least, least + 1, least + 3))))
 
     placed = rng.random() < 0.3
     lines = [f"%r = arith.constant {rows} : index", f"%w = arith.constant {columns} : index"]
@@ -65,7 +65,7 @@ def _tiles(rng: Random) -> tuple[str, str]:
         lines += [f"{name} = pto.alloc_tile{at} : {tile}"]
     lines += [f"pto.tload ins(%px : {part}) outs({name} : {tile})" for name in names]
     lines += [some(1)]
-    match rng.randrange(4):
+    match rng.randrange(6):
         case 0:
             lines += [f"scf.for %i = %c0 to %c2 step %c1 {{\n{some(1)}\n}}"]
         case 1:
@@ -80,7 +80,8 @@ def _in_ub(body: str, rng: Random) -> tuple[str, str]:
     """What is in a vector region, between the transfers of its data."""
     flag = 'pto.{}_flag["PIPE_{}", "PIPE_{}", "EVENT_ID0"]'.format
     lines = (
-        "%at = arith.constant 0 : i64\n%to = arith.constant 8192 : i64\n%n = arith.constant 1024 : index\n"
+        "%at = arith.constant 0 : i64\n%to = arith.constant 8192 : i64\n"
+        f"%n = arith.constant {rng.choice((64, 256, 1024))} : index\n"
         "%q = pto.castptr %at : i64 -> !pto.ptr<f32, ub>\n%p = pto.castptr %to : i64 -> !pto.ptr<f32, ub>\n"
         "pto.mte_gm_ub %x, %q, 0, 4096 nburst(1, 4096, 4096) : !pto.ptr<f32, gm>, !pto.ptr<f32, ub>\n"
         f"{flag('set', 'MTE2', 'V')}\n{flag('wait', 'MTE2', 'V')}\npto.vecscope {{\n{body}\n}}\n"
@@ -95,7 +96,7 @@ def _registers(rng: Random) -> tuple[str, str]:
     reg, mask = "!pto.vreg<64xf32>", "!pto.mask<b32>"
     lines = [f'%m = pto.pset_b32 "PAT_ALL" : {mask}', "%c64 = arith.constant 64 : index"]
     inner = [f"%r0 = pto.vlds %q[%i] : !pto.ptr<f32, ub> -> {reg}"]
-    for n in range(1, rng.randrange(2, 6)):
+    for n in range(1, count := rng.choice((1, 2, 2, 3, 5))):
         one, two = (f"%r{rng.randrange(n)}" for _ in range(2))
         if rng.random() < 0.6:
             word = rng.choice(("vadd", "vsub", "vmul", "vmax", "vmin"))
@@ -103,7 +104,7 @@ def _registers(rng: Random) -> tuple[str, str]:
         else:
             word = rng.choice(("vabs", "vneg", "vexp", "vrelu"))
             inner += [f"%r{n} = pto.{word} {one}, %m : {reg}, {mask} -> {reg}"]
-    inner += [f"pto.vsts %r{n}, %p[%i], %m : {reg}, !pto.ptr<f32, ub>, {mask}"]
+    inner += [f"pto.vsts %r{count - 1}, %p[%i], %m : {reg}, !pto.ptr<f32, ub>, {mask}"]
     loop = "scf.for %i = %c0 to %n step %c64 {\n" + "\n".join(inner) + "\n}"
     return _in_ub("\n".join([*lines, loop]), rng)
 
@@ -113,7 +114,7 @@ def _virtual(rng: Random) -> tuple[str, str]:
     lanes = rng.choice((64, 128, 256))
     reg = f"!pto.vmi.vreg<{lanes}xf32>"
     inner = [f"%r0 = pto.vmi.vload %q[%i] : !pto.ptr<f32, ub> -> {reg}"]
-    for n in range(1, rng.randrange(2, 6)):
+    for n in range(1, count := rng.choice((1, 2, 2, 3, 5))):
         one, two = (f"%r{rng.randrange(n)}" for _ in range(2))
         if rng.random() < 0.6:
             word = rng.choice(("vadd", "vsub", "vmul", "vmax", "vmin"))
@@ -121,7 +122,7 @@ def _virtual(rng: Random) -> tuple[str, str]:
         else:
             word = rng.choice(("vabs", "vneg", "vexp", "vrelu"))
             inner += [f"%r{n} = pto.vmi.{word} {one} : {reg} -> {reg}"]
-    inner += [f"pto.vmi.vstore %r{n}, %p[%i] : {reg}, !pto.ptr<f32, ub>"]
+    inner += [f"pto.vmi.vstore %r{count - 1}, %p[%i] : {reg}, !pto.ptr<f32, ub>"]
     step = f"%w = arith.constant {lanes} : index"
     loop = "scf.for %i = %c0 to %n step %w {\n" + "\n".join(inner) + "\n}"
     return _in_ub(f"{step}\n{loop}", rng)
@@ -133,7 +134,7 @@ def _threads(rng: Random) -> tuple[str, str]:
         "%t = pto.get_tid_x : i32", "%i = arith.index_cast %t : i32 to index",
         "%e = arith.constant 3 : i32", "%v0 = pto.ldg %x[%i] : !pto.ptr<f32, gm> -> f32",
     ]  # fmt: skip
-    count = rng.randrange(2, 6)
+    count = rng.choice((1, 2, 3, 5))
     for n in range(1, count):
         word = rng.choice(("addf", "subf", "mulf", "maximumf"))
         lines += [f"%v{n} = arith.{word} %v{n - 1}, %v{rng.randrange(n)} : f32"]
@@ -143,7 +144,7 @@ def _threads(rng: Random) -> tuple[str, str]:
         store = f"%b = arith.cmpi sgt, %t, %e : i32\nscf.if %b {{\n{store}\n}}"
     if rng.random() < 0.3:
         lines += ["pto.syncthreads"]
-    size = rng.choice((32, 64, 512))
+    size = rng.choice((1, 32, 32, 64, 512))
     body = "\n".join([*lines, store])
     return _module(f"pto.section.simt<<<{size}, 1, 1>>> {{\n{body}\n}}", "a5", "vector"), "a5"
 

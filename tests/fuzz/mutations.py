@@ -268,7 +268,7 @@ def _strange(words: list[str], rng: Random) -> None:
 
 def _nest(words: list[str], rng: Random) -> None:
     at = rng.choice(_places(words))
-    depth = rng.choice((1, 2, 30, 255, 300, 3000))
+    depth = rng.choices((1, 2, 30, 255, 300, 3000), (40, 20, 10, 5, 5, 1))[0]
     opening, closing = rng.choice(BRACKETS)
     if words[at].endswith("ptr") or rng.random() < 0.2:
         opening, closing = "!pto.ptr<", ">"

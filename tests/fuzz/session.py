@@ -10,7 +10,7 @@ from random import Random
 
 from ptosim.ground.isa.rows import isa
 from tests.fuzz.case import Case, Finding
-from tests.fuzz.commands import EXECUTING, OTHER, entries, outcome, parsed
+from tests.fuzz.commands import EXECUTING, OTHER, READING, entries, operations, outcome
 from tests.fuzz.corpus import Seed
 from tests.fuzz.files import RUNNERS
 from tests.fuzz.generated import generated
@@ -18,12 +18,20 @@ from tests.fuzz.kinds import SUFFIXES, made
 from tests.fuzz.limits import Memory, in_use
 from tests.fuzz.minimise import minimised
 from tests.fuzz.mutations import mutated, nudged, thinned
+from tests.fuzz.slices import sliced
 
 EXECUTED = (0, 1, 4)
 LONG = 1500
 """Characters of a text of which only some lines are kept, so that many are tried."""
-OTHER_FILES = 0.3
+OTHER_FILES = 0.12
 """Share of inputs that are no programs."""
+WHOLE = 0.01
+"""Share of the programs that are a shipped one, whole or thinned: one takes as long as fifty others."""
+GENERATED = 0.1
+NUDGED = 0.5
+FORMS, RUNS, COMMANDS, REFUSED = 0.15, 0.4, 0.12, 0.015
+"""Shares of the programs that can be read on which these are tried: the printer, a command that
+executes, another command; and of those that are refused on which a command is tried that reads."""
 
 
 @dataclass
@@ -34,6 +42,7 @@ class Session:
     rng: Random
     out: Path
     patience: float
+    work: Path
     programs: int = 0
     parses: int = 0
     executes: int = 0
@@ -47,10 +56,9 @@ class Session:
 
     def __post_init__(self) -> None:
         self._texts = [seed.text for seed in self.seeds]
-        self._lengths = [1 / (300 + len(seed.text)) for seed in self.seeds]
-        self._runs: dict[str, bool] = {}
-        self.work = self.out / "work"
-        self.work.mkdir(parents=True, exist_ok=True)
+        self._weights = [1 / (300 + len(seed.text)) for seed in self.seeds]
+        self._executing, self._other_commands = tuple(EXECUTING), (*EXECUTING, *OTHER)
+        self.out.mkdir(parents=True, exist_ok=True)
 
     # -- cases ------------------------------------------------------------------------------------
 
@@ -62,20 +70,22 @@ class Session:
             self._program(self._text())
 
     def _text(self) -> Case:
-        """A changed program: a generated one, one of which most stay as they run, or any."""
+        """A changed program: a generated one, a few operations of a shipped one, or all of it; by
+        changes after which most still run, or by any."""
         rng, kind = self.rng, self.rng.random()
-        if kind < 0.2:
+        change = nudged if rng.random() < NUDGED else mutated
+        if kind < GENERATED:
             text, target = generated(rng)
-            change = nudged if rng.random() < 0.7 else mutated
             return Case(change(text, rng, self._texts).encode("utf-8", "replace"), target=target)
-        seed = rng.choices(self.seeds, self._lengths)[0]
-        text = seed.text
-        if kind < 0.55:
-            text = nudged(text, rng, self._texts)
-        else:
-            if len(text) > LONG:
+        if kind < GENERATED + WHOLE:
+            seed = rng.choices(self.seeds, self._weights)[0]
+            text = seed.text
+            if change is mutated and len(text) > LONG:
                 text = thinned(text, rng, LONG / len(text))
-            text = mutated(text, rng, self._texts)
+        else:
+            seed = rng.choice(self.seeds)
+            text = sliced(seed.text, rng)
+        text = change(text, rng, self._texts)
         entry = rng.choice(names) if len(names := entries(text)) > 1 else None
         content = text.encode("utf-8", "replace")
         return Case(content, "program", rng.choice(seed.targets), seed.compat, entry)
@@ -86,37 +96,38 @@ class Session:
         """Run the commands on one text; those that execute only if the text is worth it."""
         self.inputs["program"] += 1
         self.programs += 1
-        names = self._note_operations(case.text)
-        verdict = self._run("check", case)
-        if names and self.rng.random() < 0.4:
-            self._run("fmt", case)
-        if verdict in (0, 1) or self.rng.random() < 0.02:
-            code = self._run(self.rng.choice(tuple(EXECUTING)), case)
-            self._run(self.rng.choice(tuple(OTHER)), case)
+        verdict, names = operations(case, self.work)
+        verdict = self._counted("check", case, verdict)
+        chance = self.rng.random
+        if names is not None:
+            self.parses += 1
+            self.covered |= names
+            if chance() < FORMS:
+                self._run("fmt", case)
+        if verdict not in (0, 1):
+            if chance() < REFUSED:
+                self._run(self.rng.choice(READING), case)
+            if chance() < REFUSED:
+                self._run(self.rng.choice(self._other_commands), case)
+            return
+        if "func.func @" in case.text and chance() < RUNS:
+            code = self._run(self.rng.choice(self._executing), case)
             if code in EXECUTED:
                 self.executes += 1
-                self.executed |= names
+                self.executed |= names or set()
+        if chance() < COMMANDS:
+            self._run(self.rng.choice(self._other_commands), case)
 
     def _other(self, case: Case) -> None:
         self.inputs[case.kind] += 1
         names = tuple(RUNNERS[case.kind])
         self._run(self.rng.choice(names), case)
 
-    def _note_operations(self, text: str) -> set[str]:
-        try:
-            module = parsed(text)
-        except Exception:
-            return set()  # the check below tells
-        if module is None:
-            return set()
-        self.parses += 1
-        names = {op.name for op in module.walk()}
-        self.covered |= names
-        return names
-
     def _run(self, command: str, case: Case) -> int | None:
-        self.memory.begin()
-        result = outcome(command, case, self.work)
+        return self._counted(command, case, outcome(command, case, self.work))
+
+    def _counted(self, command: str, case: Case, result: int | Finding) -> int | None:
+        """Note how a command ended; returns its exit code, None for a finding."""
         peak = self.memory.exceeded()
         if isinstance(result, int) and peak:
             result = Finding(command, "memory", command, f"{peak / 2**20:.0f} MiB in use")

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ptosim.interop import explore as exploring
 from ptosim.interop.explore import FORMATS, explore
 
 pytestmark = pytest.mark.slow
@@ -56,7 +57,11 @@ def microscaled(kind: str, rule: str) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def found():
-    return {c.format.name: c for c in explore(X, ["a2a3", "a5"])}
+    return {c.format.name: c for c in explore(X, ["a2a3", "a5"], has_errors=True)}
+
+
+def errors(candidate) -> np.ndarray:
+    return np.concatenate(list(candidate.errors()))
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda f: f.name)
@@ -66,7 +71,7 @@ def test_quality_is_that_of_the_formula(found, form):
     else:
         back = integers(int(form.out[1:]), form.along)
     candidate = found[form.name]
-    np.testing.assert_array_equal(candidate.error, X.astype(np.float64) - back)
+    np.testing.assert_array_equal(errors(candidate).reshape(X.shape), X.astype(np.float64) - back)
     assert candidate.sqnr == pytest.approx(db(X, back), rel=1e-12)
 
 
@@ -83,6 +88,37 @@ def test_bytes_and_order(found):
         assert (candidate.cycles["a2a3"] is not None) == on_a2a3
         assert candidate.cycles["a5"] > 0
         assert 0 < candidate.buffer["a5"] < 248 * 1024
+
+
+def test_windows_change_nothing(found, monkeypatch):
+    """Values come from windows of the tensor: a few rows, and strips of whole groups."""
+    monkeypatch.setattr(exploring, "_WINDOW", 8 * 32)
+    monkeypatch.setattr(exploring, "_STRIP", 32)
+    for candidate in explore(X, ["a2a3", "a5"], has_errors=True):
+        whole = found[candidate.format.name]
+        strips = [
+            whole_error[:, at : at + 32]
+            for whole_error in tops(errors(whole))
+            for at in (0, 32, 64)
+        ]
+        np.testing.assert_array_equal(
+            errors(candidate), np.concatenate([strip.reshape(-1) for strip in strips])
+        )
+        np.testing.assert_array_equal(candidate.scales, whole.scales)
+        assert candidate.sqnr == pytest.approx(whole.sqnr, rel=1e-12)
+        assert (candidate.cycles, candidate.bytes) == (whole.cycles, whole.bytes)
+
+
+def tops(found: np.ndarray) -> list[np.ndarray]:
+    """The rows of a matrix like X in windows of eight."""
+    matrix = found.reshape(X.shape)
+    return [matrix[:8], matrix[8:]]
+
+
+def test_processes_change_nothing(cli, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    one, two = (cli("quant", "explore", tmp_path / "x.npy", "-j", n) for n in (1, 2))
+    assert (one.code, one.out) == (0, two.out)
 
 
 def test_reports(cli, tmp_path):

@@ -233,7 +233,7 @@ def test_writes_that_no_account_has_are_noticed(monkeypatch):
 
 
 def test_one_process_where_none_can_be_made(monkeypatch):
-    from ptosim.run.farm import workers
+    from ptosim.run.farm import attempt
 
-    monkeypatch.setattr(workers, "can_fork", lambda: False)
+    monkeypatch.setattr(attempt, "can_fork", lambda: False)
     assert run(COPY, monkeypatch) == ""

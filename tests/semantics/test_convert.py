@@ -142,6 +142,7 @@ def test_every_pair_with_its_defaults(target, src, dst):
             assert int(got[i : i + 1].view(f"u{got.itemsize}")[0]) == want, (item, got[i], want)
 
 
+@pytest.mark.slow
 def test_no_other_pair_is_converted():
     names = sorted({*KINDS, "f8E4M3FN", "f8E5M2", "hif8", "f4E2M1FN", "f4E1M2FN"} - {"i4"})
     for target, table in PAIRS.items():

@@ -103,6 +103,7 @@ def test_every_shipped_program_passes_its_own_test(capsys):
     assert main(["test", str(folder / "basics"), str(folder / "broken")]) == 0
 
 
+@pytest.mark.slow
 def test_pytest_in_a_fresh_project_collects_and_runs(project):
     assert _pytest(project) == (0, "2 passed")
     wrong(project)

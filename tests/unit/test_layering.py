@@ -37,6 +37,7 @@ ORDER = (
     "api",
     "interop",
     "testing",
+    "search",
     "lsp",
     "editors",
     "serve",

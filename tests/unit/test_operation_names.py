@@ -35,6 +35,9 @@ EXCEPTIONS = {
     "passes/verify/checks/fifos.py": "a message says what the assembler makes of an operation",
     "passes/same_blocks.py": "follows numbers of the scalar unit: what adds, multiplies and compares",
     "quant/mlir/ops.py": "the functions of the quant dialect, by name",
+    "search/prove_ops.py": "rules of the proof of equality, by name, as functions of operations are",
+    "search/rewrite_buffers.py": "second buffers are for what loads and stores move",
+    "search/rewrite_rows.py": "pieces are cut from windows that are loaded and stored",
 }
 NAMES = isa().names()
 DIALECTS = {name.partition(".")[0] for name in NAMES}

@@ -24,6 +24,7 @@ REPORTS = {
     "targets": "targets",
     "quant diff": "quant diff randn:f32:4x64",
     "quant schemes": "quant schemes",
+    "quant audit": "quant audit @quant/int8_asym --target a5 --profile page",
     "quant explore": "quant explore randn:f32:8x64 --target a5",
     "quant plan": "quant plan --src randint:i8:4x4 --weights randint:i8:4x4 --target a5",
 }

@@ -169,6 +169,13 @@ class Engine(Binder):
         that stopped it. With a timing model each is issued there before it takes effect."""
         return run_fast(self, core, limit)
 
+    def release(self) -> None:
+        """Let go of what holds on to the cores; nothing can be executed any more."""
+        if self.monitor is not None:
+            self.monitor.release()
+        self.loops = self.monitor = self.timing = None
+        self._issuers.clear()
+
     # -- one instruction --------------------------------------------------------------------------
 
     def step(self, core: Core) -> Inst | None:

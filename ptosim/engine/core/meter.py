@@ -14,6 +14,8 @@ from ptosim.ground.limits import current
 UNLIMITED = sys.maxsize
 FIRST = 64
 """Instructions of the first slice; one may take a tenth of a second."""
+UNTIMED = 1 << 18
+"""The same where only the number of instructions is limited."""
 LONGEST = 1 << 20
 SECONDS = 0.05
 """What a slice should take."""
@@ -29,13 +31,13 @@ class Meter:
         self._budget = current()
         own = self._budget.instructions
         self._most = limit if own is None else min(limit, own)
-        self._size = FIRST
-        self._clock = time.monotonic()
         self._watch = progress.current()
+        is_looked_at = self._budget.is_limited or self._watch is not None
+        self._size = FIRST if is_looked_at else UNTIMED
         if self._watch is not None:
             self._watch.begin()
-        is_looked_at = self._budget.is_limited or self._watch is not None
-        self.due = min(self._most, FIRST) if is_looked_at else self._most
+        self._clock = time.monotonic()
+        self.due = min(self._most, self._size)
 
     def look(self, executed: int, place: Callable[[], str]) -> None:
         """Raise LimitError if a limit is reached, with the place where the program is; else say

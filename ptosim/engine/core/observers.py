@@ -38,6 +38,9 @@ class Monitor(Protocol):
     def enter_later(self, core: Core, inst: Inst) -> None:
         """A vector region is issued to a pipe that waits."""
 
+    def release(self) -> None:
+        """The run is over: let go of what was noted."""
+
 
 class Timing(Protocol):
     """A timing model that is told of instructions in the order of their issue. `timed` are the

@@ -10,6 +10,7 @@ from ptosim.engine.core.meter import UNLIMITED
 from ptosim.engine.timed import waves
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.machine.core import Core
+from ptosim.timing.pipes.folds import fold
 
 
 class TimedEngine(Engine):
@@ -22,6 +23,14 @@ class TimedEngine(Engine):
         return self.timing
 
     at_once = 0  # blocks that run at a time; 0: all
+    folds = False  # True: of a long run periods of records are kept
+
+    def look(self, core: Core) -> None:
+        """Look at the limits, and at how many records there are."""
+        super().look(core)
+        if self.folds and self.bridge.model.retired is None:
+            for timer in self.bridge.model.cores:
+                fold(timer)
 
     def in_waves(self, at_once: int) -> None:
         """Let only so many blocks run at a time; before anything is executed."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ptosim.expand.logical.pressure import KINDS, pressure
 from ptosim.expand.logical.program import Lowered, has_logical, takes_logical, vector_scopes
+from ptosim.expand.logical.scope import NotLowered
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.targets import machine
@@ -26,7 +27,11 @@ def spills(resolved: ResolvedModule) -> Iterator[Diagnostic]:
             for region in vector_scopes(block.run):
                 if not has_logical(region.walk()[1:]):
                     continue
-                found = pressure(lowered.scope(region).nodes, limits)
+                try:
+                    nodes = lowered.scope(region).nodes
+                except NotLowered:  # what it would need is not known; expanding it says why
+                    continue
+                found = pressure(nodes, limits)
                 for kind in KINDS:
                     if not found.spilled[kind]:
                         continue

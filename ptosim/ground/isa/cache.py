@@ -24,6 +24,8 @@ Data = TypeVar("Data")
 
 LARGEST = 32 * 1024 * 1024
 """Bytes that the folder may hold; the data of one version are 1.5 MB."""
+_BLOCK = 4096
+"""Bytes that a small file takes on a disk."""
 UNUSED_DAYS = 30
 """Days after which a file that nobody used is removed."""
 
@@ -34,7 +36,8 @@ _FORMAT = "digest, marshal"
 """What a file holds; other formats have other names."""
 
 
-def _cache_directory() -> Path | None:
+def cache_directory() -> Path | None:
+    """Return the folder of the user's cache, None where there is none that can be trusted."""
     return _usable(os.environ.get("PTOSIM_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"))
 
 
@@ -68,22 +71,45 @@ def cached(kind: str, inputs: bytes, derive: Callable[[], Data]) -> Data:
     """Return `derive()`, or what an earlier call with the same inputs returned.
 
     `kind` names the data, `inputs` is everything they depend on. The result must be plain data
-    (numbers, strings, tuples, lists, dicts).
+    (numbers, strings, tuples, lists, dicts), and not None.
     """
-    folder = _cache_directory()
-    if folder is None:
-        return derive()
-    digest = hashlib.sha256(inputs)
-    digest.update(f"{__version__}|{sys.version}|{_FORMAT}".encode())
-    path = folder / f"{kind}-{digest.hexdigest()[:24]}.bin"
+    known = recalled(kind, inputs)
+    if known is None:
+        known = derive()
+        keep(kind, inputs, known)
+    return known
+
+
+def recalled(kind: str, inputs: bytes) -> Any:
+    """Return what was kept under a kind and inputs; None if nothing is, or what is was changed."""
+    path = _path(kind, inputs)
+    if path is None:
+        return None
     with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
         return marshal.loads(_verified(path.read_bytes()))
-    data: Any = derive()
+    return None
+
+
+def keep(kind: str, inputs: bytes, data: Any, *, one_of_many: bool = False) -> None:
+    """Keep plain data under a kind and inputs, where there is a folder that can be trusted. Of what
+    is `one_of_many` each 64th tidies the folder up."""
+    path = _path(kind, inputs)
+    if path is None:
+        return
     with contextlib.suppress(OSError):
         plain = marshal.dumps(data)
-        _write_atomically(folder, path, hashlib.sha256(plain).digest() + plain)
-        _tidy(folder, path)
-    return data
+        _write_atomically(path, hashlib.sha256(plain).digest() + plain)
+        if not one_of_many or int(path.stem[-2:], 16) < 4:
+            _tidy(path.parent, path)
+
+
+def _path(kind: str, inputs: bytes) -> Path | None:
+    folder = cache_directory()
+    if folder is None:
+        return None
+    digest = hashlib.sha256(inputs)
+    digest.update(f"{__version__}|{sys.version}|{_FORMAT}".encode())
+    return folder / f"{kind}-{digest.hexdigest()[:24]}.bin"
 
 
 def _verified(content: bytes) -> bytes:
@@ -95,16 +121,16 @@ def _verified(content: bytes) -> bytes:
     return content[size:]
 
 
-def _write_atomically(folder: Path, path: Path, data: bytes) -> None:
-    import tempfile  # loads five modules, and nearly every command only reads the cache
-
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=_TEMPORARY)
+def _write_atomically(path: Path, data: bytes) -> None:
+    # A name of the process's own: `tempfile` would load five modules.
+    temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}_{path.stem[-24:]}")
     try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -114,7 +140,7 @@ def _tidy(folder: Path, keep: Path) -> None:
     oldest = time.time() - UNUSED_DAYS * 24 * 3600
     ours = (p for p in folder.iterdir() if p != keep and _NAME.fullmatch(p.name))
     files = [(p, p.stat()) for p in ours]
-    used = sorted((max(s.st_atime, s.st_mtime), s.st_size, p) for p, s in files)
+    used = sorted((max(s.st_atime, s.st_mtime), max(s.st_size, _BLOCK), p) for p, s in files)
     room = LARGEST - sum(size for _, size, _ in used)
     for last_use, size, path in used:
         if last_use >= oldest and room >= 0:

@@ -68,6 +68,7 @@ class Isa:
 
     def __init__(self, date: str | None = None) -> None:
         self._made: dict[str, OpDef] = {}
+        self._having: dict[str, list[str]] = {}
         self._rows: dict[str, tuple[_Row, str]] = {}
         for name, rows in _rows().items():
             for at in (date,) if date is not None else reversed(DATES):
@@ -86,7 +87,11 @@ class Isa:
 
     def having(self, trait: str) -> list[OpDef]:
         """Return the rows that name a trait themselves, in the order of files and rows."""
-        names = [n for n, (row, _) in self._rows.items() if trait in row.table.get("traits", ())]
+        names = self._having.get(trait)
+        if names is None:
+            rows = self._rows.items()
+            names = [n for n, (row, _) in rows if trait in row.table.get("traits", ())]
+            self._having[trait] = names
         return [row for name in names if (row := self.get(name)) is not None]
 
     def names(self) -> list[str]:

@@ -8,6 +8,7 @@ operation needs and the program does not give comes after the tiles and is count
 from __future__ import annotations
 
 import re
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import field
 
@@ -100,6 +101,8 @@ class _Placer:
         self.called: set[str] = set()  # functions that others call
         self._owners: list[tuple[Owner, Placed, Function | None]] = []
         self._next: dict[str, int] = {}
+        self._taken: dict[str, list[tuple[int, int]]] = {}
+        """The bytes of tiles that the program places itself, by space, in order."""
         self._pinned: dict[Value, int] = {}
         self._misplaced: set[str] = set()  # spaces with a tile that was reported already
 
@@ -214,13 +217,8 @@ class _Placer:
     def _allocate(self, space: str, size: int, coarse: int = 1) -> int:
         """The next free bytes of a space that hold no tile of the program."""
         align = max(self.machine.spaces[space].plan_align, coarse)
-        taken = sorted(
-            (p.addr, p.addr + p.bytes)
-            for p in self.placement.placed
-            if p.space == space and not p.planned
-        )
         at = self._next.get(space, 0)
-        for start, end in taken:
+        for start, end in self._taken.get(space, ()):
             if start < at + size and at < end:
                 at = -(-end // align) * align
         self._next[space] = at + -(-size // align) * align
@@ -261,6 +259,8 @@ class _Placer:
     ) -> Placed:
         placed = Placed(name, space, addr, size, start, planned)
         self.placement.placed.append(placed)
+        if not planned:
+            insort(self._taken.setdefault(space, []), (addr, addr + size))
         if owner is not None:
             self._owners.append((owner, placed, self.function))
         return placed

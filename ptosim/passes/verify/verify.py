@@ -49,7 +49,7 @@ from ptosim.passes.verify.operands import (
     operand_span,
 )
 from ptosim.passes.verify.other_target import MICRO_CODE, VIRTUAL_CODE, absent, only_executed_there
-from ptosim.passes.verify.rule_views import OperandView, environment, evaluate, holds
+from ptosim.passes.verify.rule_views import CALLS, OperandView, environment, evaluate, holds
 from ptosim.passes.verify.rules import PREDICATES, Fault, low_precision_of
 from ptosim.passes.verify.written_form import check_dictionaries, check_named, check_regions
 
@@ -121,7 +121,8 @@ class _Verifier:
         if not (op.variant.elements or op.variant.rules):
             return
         names = environment(op, self.target) | self.facts | self._facts_of_unit(op)
-        if any(_is_unknown(view) for view in names.values()):
+        operands = names.keys() - CALLS.keys() | op.bound.keys()
+        if any(_is_unknown(names.get(name)) for name in operands):
             return
         if not self._low_precision(op, definition):
             self._rules(op, definition, op.variant, names, only_types=only_types)

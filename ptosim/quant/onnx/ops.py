@@ -153,17 +153,23 @@ def positions(op: str, inputs: Arrays, attrs: Attributes, opset: int) -> np.ndar
         x = need(arrays, 0)
         scale = dynamic_parameters(x, "onnx")[0] if op[0] == "D" else need(arrays, 1)
         return _ratios(x, scale, *granularity(scale, attrs))
-    if op not in ("QLinearMatMul", "QLinearConv"):
+    found = sums_and_factor(node, arrays)
+    return None if found is None else found[0] * found[1].astype(np.float64)
+
+
+def sums_and_factor(node: Node, arrays: Arrays) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the int32 sums that an operator requantises and their factor, of the sums' rank; None
+    for an operator that does not."""
+    if node.op not in ("QLinearMatMul", "QLinearConv"):
         return None
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, _ = _all(arrays[:8])
-    if op == "QLinearMatMul":
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, _ = _all(list(arrays[:8]))
+    if node.op == "QLinearMatMul":
         sums, axis = _product(node, a, b, a_zero, b_zero), -1
     else:
         sums, axis = _convolved(node, a, b, a_zero, b_zero), 1
         bias = given(arrays, 8)
         sums = sums if bias is None else sums + _along(bias, sums.ndim, 1)
-    factor = a_scale.reshape(()) * _along(b_scale, sums.ndim, axis) / y_scale.reshape(())
-    return sums * factor.astype(np.float64)
+    return sums, a_scale.reshape(()) * _along(b_scale, sums.ndim, axis) / y_scale.reshape(())
 
 
 def _ratios(x: np.ndarray, scale: np.ndarray, axis: int | None, block: int | None) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Any
 from ptosim.effects.intervals import meeting
 from ptosim.ground.errors import BudgetError, LimitError, Trap
 from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.processes import can_fork
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.overlay import apply
 from ptosim.passes.frontend import Front
@@ -37,7 +38,10 @@ def attempt(
     UsageError, ProgramError and UnsupportedError for arguments, as an execution in order does."""
     try:
         blocks = Blocks(front, profile, options, entry, args)
-        return _executed(blocks, front, profile, options, entry, args)
+        try:
+            return _executed(blocks, front, profile, options, entry, args)
+        finally:
+            blocks.launch.release()
     except Dependent as why:
         return str(why)
 
@@ -53,7 +57,7 @@ def _executed(
     if jobs < 2 and blocks.bound * SECONDS_TO_BIND < LEAST_SHARE * seconds:
         raise Dependent("")
     cost = None
-    if jobs > 1 and workers.can_fork():
+    if jobs > 1 and can_fork():
         first = blocks.taken()
         with workers.at_work(blocks, rest, jobs) as futures:
             if options.timing:

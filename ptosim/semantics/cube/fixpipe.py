@@ -45,7 +45,7 @@ def stored(op: Binding, tile: Tile, dtype: DType) -> Convert:
     the fixpipe of the target does not have."""
     src, dst = conversion_name(tile.type.dtype), conversion_name(dtype)
     plain = dst in _PLAIN[src]
-    words = _words(op, plain, dst)
+    words = words_of(op, plain, dst)
     known = _PLAIN[src] if words is None else _SCALED[op.target][src]
     if dst not in known:
         how = "without a scale" if words is None else "with a scale"
@@ -93,7 +93,7 @@ def _has_words(op: Binding) -> bool:
     return op.has("fp") and op.tile("fp").bits == 64
 
 
-def _words(op: Binding, plain: bool, dst: str) -> Words | None:
+def words_of(op: Binding, plain: bool, dst: str) -> Words | None:
     """The quantisation words of the columns: of a parameter tile, of a scalar, or, where types need
     them and the operation has none, of the registers; None if nothing is scaled."""
     if op.has("fp"):

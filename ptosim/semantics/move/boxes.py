@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from ptosim.machine.lines import in_lines
 from ptosim.machine.tile import Tile
 from ptosim.semantics.base.functions import Commit
 
@@ -31,7 +32,7 @@ def copy_window(
         _boxes(dst, dst_start, rows, cols, src),
     )
     if source is not None and target is not None:
-        return partial(np.copyto, target, source)
+        return partial(np.copyto, *in_lines(target, source))
 
     def copy() -> None:
         values = read_window(src, src_start, rows, cols)

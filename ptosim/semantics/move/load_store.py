@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import BLOCK_BITS
+from ptosim.machine.lines import in_lines
 from ptosim.machine.space import POISON
 from ptosim.machine.storage import pack_nibbles, view_dtype
 from ptosim.machine.tile import Tile
@@ -70,7 +71,11 @@ def _load_logical(op: Binding, view: GmAccess, tile: Tile) -> Commit:
     layout, bits = view.layout, tile.bits
 
     def load_from(window: np.ndarray) -> Commit:
-        return lambda: tile.write(to_logical(window, sizes, layout, bits))
+        values = to_logical(window, sizes, layout, bits)
+        target = tile.boxes(*values.shape)
+        if target is None or not np.may_share_memory(values, window):  # values are a copy
+            return lambda: tile.write(to_logical(window, sizes, layout, bits))
+        return partial(np.copyto, *in_lines(target, values.reshape(target.shape)))
 
     return on_window(op, view, gm_window(op, view, tile, sizes), load_from)
 

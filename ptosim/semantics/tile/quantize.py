@@ -27,7 +27,7 @@ def tquant_int8(op: Binding) -> Commit:
     src = op.tile("src")
     values = op.region("src", src.v_row, src.v_col)
     codes = op.region("dst", src.v_row, src.v_col)
-    scale, offset = _parameters(op, src)
+    scale, offset = parameters(op, src)
     by, at = op.switch("tquant.int8_scale"), op.switch("tquant.int8_offset")
     is_signed = op.switch("tquant.int8_range") == "signed"
     leave = _clobber(op, src)
@@ -47,7 +47,7 @@ def tquant_int8(op: Binding) -> Commit:
 # -- scale and offset ------------------------------------------------------------------------------
 
 
-def _parameters(op: Binding, src: Tile) -> tuple[Parameter, Parameter | None]:
+def parameters(op: Binding, src: Tile) -> tuple[Parameter, Parameter | None]:
     """Return scale and offset as they meet the elements: [rows, 1], or [rows, cols] by lane."""
     tile, offset = op.tile("fp"), op.opt_tile("offset")
     untold = offset is None and op.attr("quant_type") is None

@@ -34,11 +34,16 @@ def tree(values: np.ndarray, combine: Combine) -> np.ndarray:
     return values[..., 0]
 
 
+def is_whole_row(rows: int, cols: int, dtype: np.dtype) -> bool:
+    """True for the shapes that A2/A3 reduce by groups over the whole row."""
+    return dtype == np.float32 and (rows, cols) in _WHOLE_ROW_SHAPES
+
+
 def by_lanes(values: np.ndarray, combine: Combine, neutral: Any) -> np.ndarray:
     """A2/A3: repeats lane by lane, then the tree."""
     rows, cols = values.shape
     lanes = REGISTER_BYTES // values.dtype.itemsize
-    if cols <= lanes or (values.dtype == np.float32 and (rows, cols) in _WHOLE_ROW_SHAPES):
+    if cols <= lanes or is_whole_row(rows, cols, values.dtype):
         return tree(values, combine)
     total = np.array(values[:, :lanes])
     for start in range(lanes, cols, lanes):

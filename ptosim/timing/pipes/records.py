@@ -18,6 +18,10 @@ NO_CAUSE = -1
 """The cause of an operation that starts when the scalar unit issues it."""
 
 
+NO_LOOP = -2
+"""The jump of periods that belong to no loop, and each number below."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeat:
     """A period of the records of a core that repeats: the number of its first record and its place
@@ -25,7 +29,8 @@ class Repeat:
     how much start and cause of each record move in a period, and the records that all repeats until
     the end of this one leave out. `line` is that of the loop, `rounds` its rounds in a period,
     `first_round` the round that the period begins with; cores that repeat together have one
-    `jump`."""
+    `jump`. Of periods that were found among the records (`folds`), `jump` is at most NO_LOOP, and
+    nothing is said of a loop."""
 
     first: int
     place: int
@@ -38,6 +43,13 @@ class Repeat:
     rounds: int
     first_round: int
     jump: int
+
+    @property
+    def name(self) -> str:
+        """What is left out, in words."""
+        if self.jump <= NO_LOOP:
+            return f"{self.count:,} times the same"
+        return f"rounds {self.first_round + self.rounds:,} to {self.last_round:,} repeat"
 
     @property
     def last_round(self) -> int:

@@ -82,7 +82,7 @@ def _bursts(report: CostReport) -> list[Hint]:
     return list(found.values())
 
 
-_TWICE = "give loads and stores a second buffer (try --what-if buffers=1)"
+_TWICE = "give loads and stores a second buffer (`ptosim fmt --double-buffer`)"
 _PIECES = "cut the work into pieces, so that one is loaded while another is computed"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptosim.ground.records import dataclass
-from ptosim.timing.pipes.records import Repeat
+from ptosim.timing.pipes.records import NO_LOOP, Repeat
 from ptosim.timing.pipes.timers import CoreTimer
 
 
@@ -27,7 +27,7 @@ def repeated(cores: Sequence[CoreTimer]) -> list[Repeated]:
     stretches of one loop with equal periods are one, and equal ones are named once."""
     jumps: dict[int, list[Repeat]] = {}
     for core in cores:
-        for repeat in core.repeats:
+        for repeat in (r for r in core.repeats if r.jump > NO_LOOP):
             jumps.setdefault(repeat.jump, []).append(repeat)
     found: dict[Repeated, None] = {}
     for repeats in jumps.values():

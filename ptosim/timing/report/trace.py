@@ -96,10 +96,9 @@ def _left_out(core: CoreTimer, per: float) -> list[dict[str, Any]]:
     for repeat in core.repeats:
         each = max(repeat.starts)
         start = core.starts[repeat.place] + each
-        name = f"rounds {repeat.first_round + repeat.rounds:,} to {repeat.last_round:,} repeat"
         args = {"line": repeat.line, "rounds": repeat.rounds, "cycles": each}
         events.append({
-            "ph": "X", "name": name, "cat": "repeat", "pid": core.index, "tid": LEFT_OUT,
+            "ph": "X", "name": repeat.name, "cat": "repeat", "pid": core.index, "tid": LEFT_OUT,
             "ts": start / per, "dur": each * repeat.count / per, "args": args,
         })  # fmt: skip
     if events:

@@ -7,6 +7,8 @@ import string
 
 import pytest
 
+import ptosim
+from ptosim.syntax.brackets import MAX_DEPTH, TOO_DEEP, closing
 from tests.unit.syntax.helpers import parsed
 
 
@@ -109,3 +111,13 @@ def test_garbage_never_raises(seed):
         assert finding.span is not None
         assert finding.message
     assert module is not None
+
+
+def test_types_nested_too_deep_are_looked_into_only_so_far():
+    """What is skipped after an error is read bracket by bracket: each must cost as much as it may
+    nest, not as much as there is."""
+    text = "<" * 4000 + "f32" + ">" * 4000
+    assert closing(text, 0) == TOO_DEEP
+    assert closing(text, 4000 - MAX_DEPTH) == 4000 + 3 + MAX_DEPTH
+    typed = f"func.func @f(%x: {'!pto.ptr<' * 300}f32{'>' * 300}) {{\n  return\n}}\n"
+    assert [d.code for d in ptosim.check(typed)] == ["PTO0004"]

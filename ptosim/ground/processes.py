@@ -1,0 +1,82 @@
+"""Independent parts of one command in several processes, each forked from this one, so that it has
+what was prepared; standard `concurrent.futures`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+_work: Callable[[Any], Any] | None = None
+_items: Sequence[Any] = ()
+
+
+def can_fork() -> bool:
+    """True where processes can be forked, and this one may: it is no worker itself, and has no
+    other thread that could hold a lock meanwhile."""
+    methods = multiprocessing.get_all_start_methods()
+    alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
+    return "fork" in methods and alone
+
+
+@contextmanager
+def forked(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Give an executor of so many processes. Whoever leaves with an exception (an interrupt, a
+    limit) waits for none of them."""
+    context = multiprocessing.get_context("fork")
+    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_on_its_own)
+    try:
+        with warnings.catch_warnings():
+            # Threads of BLAS are idle while we fork, and it sets itself up anew in the child.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield executor
+    except BaseException:
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        raise
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def each_of(
+    work: Callable[[Item], Made], items: Sequence[Item], jobs: int, done: Callable[[], object]
+) -> list[Made]:
+    """Return what `work` makes of each item, in their order, in up to `jobs` processes; `done` is
+    called after each. What is made goes through pickle. Raises what `work` raises, of the first
+    item for which it does."""
+    jobs = min(jobs, len(items))
+    if jobs < 2 or not can_fork():
+        return [_told(work(item), done) for item in items]
+    global _work, _items
+    _work, _items = work, items
+    try:
+        with forked(jobs) as executor:
+            futures = [executor.submit(_one, number) for number in range(len(items))]
+            return [_told(future.result(), done) for future in futures]
+    finally:
+        _work, _items = None, ()
+
+
+def _told(made: Made, done: Callable[[], object]) -> Made:
+    done()
+    return made
+
+
+def _one(number: int) -> Any:
+    assert _work is not None
+    return _work(_items[number])
+
+
+def _on_its_own() -> None:
+    """A terminal interrupts its workers too, which have nothing to say about it: the command ends
+    them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,1 @@
+"""Float models quantised: `ptosim quant convert MODEL --calibration data.npz`."""

@@ -1,0 +1,139 @@
+"""The model with QuantizeLinear and DequantizeLinear: at its values, on its weights and biases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ptosim.interop import onnx_model
+from ptosim.interop.conversion.plan import Layer, Plan
+from ptosim.interop.conversion.types import Types
+from ptosim.interop.onnx_model import Graph, GraphNode
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+def rewritten(graph: Graph, plan: Plan, types: Types) -> ModelProto:
+    """Return the quantised model: `V_quantized` and `V_dequantized` for each value V of the plan,
+    weights as codes."""
+    onnx = onnx_model.package()
+    made = onnx.ModelProto()
+    made.CopyFrom(graph.proto)
+    writer = _Writer(onnx, graph, made)
+    for layer in plan.layers:
+        if layer.name in types.weights:
+            writer.weights(layer, types)
+    for name, users in plan.users.items():
+        writer.point(name, users, types)
+    writer.finish()
+    return made
+
+
+class _Writer:
+    """Collects nodes and constants, and puts them in order."""
+
+    def __init__(self, onnx, graph: Graph, made: ModelProto) -> None:
+        self.onnx = onnx
+        self.graph = graph
+        self.made = made
+        self.node = dict(zip([n.name for n in graph.nodes], made.graph.node, strict=True))
+        self.first: list = []
+        self.after: dict[str, list] = {}
+
+    def constant(self, name: str, value: np.ndarray) -> str:
+        """Add a constant and return its name."""
+        tensor = self.onnx.numpy_helper.from_array(
+            np.ascontiguousarray(value).reshape(value.shape), name
+        )
+        self.made.graph.initializer.append(tensor)
+        return name
+
+    def weights(self, layer: Layer, types: Types) -> None:
+        """Codes of the weights, and of the bias, with DequantizeLinear."""
+        found = types.weights[layer.name]
+        source = layer.weights
+        stem = f"{source}_{layer.name}" if self._is_shared(source) else source
+        codes = self.constant(f"{stem}_quantized", found.codes)
+        self._dequantized(
+            stem, codes, found.scale, np.zeros(found.scale.shape, np.int8), found.axis
+        )
+        self.replace(layer.node, 1, f"{stem}_dequantized")
+        bias = types.biases.get(layer.name)
+        if bias is None or layer.bias is None:
+            return
+        node, place = layer.bias
+        stem = f"{node.inputs[place]}_{layer.name}_bias"
+        codes = self.constant(f"{stem}_quantized", bias[0])
+        axis = bias[0].ndim - 1 if bias[1].size > 1 else None
+        self._dequantized(stem, codes, bias[1], None, axis)
+        self.replace(node, place, f"{stem}_dequantized")
+
+    def _is_shared(self, name: str) -> bool:
+        return sum(name in n.inputs for n in self.graph.nodes) > 1
+
+    def _dequantized(
+        self, stem: str, codes: str, scale: np.ndarray, zero: np.ndarray | None, axis: int | None
+    ) -> None:
+        inputs = [codes, self.constant(f"{stem}_scale", scale)]
+        if zero is not None:
+            inputs.append(self.constant(f"{stem}_zero_point", zero))
+        extra = {} if axis is None else {"axis": axis}
+        helper = self.onnx.helper
+        self.first.append(
+            helper.make_node(
+                "DequantizeLinear", inputs, [f"{stem}_dequantized"], f"{stem}_DQ", **extra
+            )
+        )
+
+    def point(self, name: str, users: list[tuple[GraphNode, int]], types: Types) -> None:
+        """QuantizeLinear and DequantizeLinear after a value, for the users named."""
+        found = types.points[name]
+        parameters = [
+            self.constant(f"{name}_scale", found.scale),
+            self.constant(f"{name}_zero_point", found.zero),
+        ]  # fmt: skip
+        codes, back = f"{name}_quantized", f"{name}_dequantized"
+        helper = self.onnx.helper
+        pair = [
+            helper.make_node("QuantizeLinear", [name, *parameters], [codes], f"{name}_Q"),
+            helper.make_node("DequantizeLinear", [codes, *parameters], [back], f"{name}_DQ"),
+        ]
+        self.after[name] = pair
+        for node, place in users:
+            self.replace(node, place, back)
+
+    def replace(self, node: GraphNode, place: int, name: str) -> None:
+        """Give a node another input."""
+        self.node[node.name].input[place] = name
+
+    def finish(self) -> None:
+        """Put the nodes in order, and remove constants that nothing uses any more."""
+        graph = self.made.graph
+        old = list(graph.node)
+        made = list(self.first)
+        for name in self.graph.inputs:
+            made += self.after.get(name, [])
+        for node in old:
+            made.append(node)
+            for name in node.output:
+                made += self.after.get(name, [])
+        used = {n for node in made for n in node.input} | {o.name for o in graph.output}
+        kept = [t for t in graph.initializer if t.name in used]
+        listed = list(made)
+        copies = []
+        for node in listed:
+            copy = self.onnx.NodeProto()
+            copy.CopyFrom(node)
+            copies.append(copy)
+        del graph.node[:]
+        graph.node.extend(copies)
+        tensors = []
+        for tensor in kept:
+            copy = self.onnx.TensorProto()
+            copy.CopyFrom(tensor)
+            tensors.append(copy)
+        del graph.initializer[:]
+        graph.initializer.extend(tensors)
+        del graph.value_info[:]

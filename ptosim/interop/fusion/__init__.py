@@ -1,0 +1,1 @@
+"""Quantising and dequantising nodes around products, convolutions and sums, as integer kernels."""

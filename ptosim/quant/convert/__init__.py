@@ -1,0 +1,1 @@
+"""From ranges of values to scales: calibration methods and the choice of parameters."""

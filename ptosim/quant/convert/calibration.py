@@ -1,0 +1,91 @@
+"""What range of a tensor its codes cover: four methods on the values that calibration saw.
+
+`minmax` takes all of it, `percentile` leaves out the rarest magnitudes, `entropy` takes the limit
+at which a histogram of 128 levels diverges least from the values (Kullback and Leibler, as TensorRT
+and onnxruntime do it), `mse` the one with the least squared error of 8-bit codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ptosim.ground.errors import UsageError
+
+METHODS = ("minmax", "percentile", "entropy", "mse")
+PERCENTILE = 99.99
+_BINS = 2048
+_LEVELS = 128
+
+
+def limits(
+    values: Sequence[np.ndarray], method: str = "minmax", percentile: float = PERCENTILE
+) -> tuple[float, float]:
+    """Return the lowest and the highest value that codes should cover, zero among them.
+
+    `values` are the arrays of one tensor; what is not finite is left out. Raises UsageError for an
+    unknown method, a percentile outside (0, 100], or values none of which is finite."""
+    if method not in METHODS:
+        raise UsageError(f"unknown method `{method}`", help=f"known: {', '.join(METHODS)}")
+    if not 0 < percentile <= 100:
+        raise UsageError(f"a percentile is above 0 and at most 100, not {percentile:g}")
+    flat = np.concatenate([np.asarray(v, np.float32).reshape(-1) for v in values])
+    flat = flat[np.isfinite(flat)].astype(np.float64)
+    if not flat.size:
+        raise UsageError("there is no finite value to calibrate with")
+    low, high = min(float(flat.min()), 0.0), max(float(flat.max()), 0.0)
+    sizes = np.abs(flat)
+    top = float(sizes.max())
+    if method == "minmax" or top == 0:
+        return low, high
+    limit = _LIMITS[method](sizes, top, percentile)
+    return max(low, -limit), min(high, limit)
+
+
+def _percentile(sizes: np.ndarray, top: float, percentile: float) -> float:
+    return float(np.percentile(sizes, percentile, method="higher")) or top
+
+
+def _entropy(sizes: np.ndarray, top: float, percentile: float) -> float:
+    counts, edges = np.histogram(sizes, _BINS, (0.0, top))
+    counts = counts.astype(np.float64)
+    counts[0] = counts[1]  # zeros of Relu say nothing about a limit
+    ends = range(_LEVELS, _BINS + 1)
+    found = [_divergence(counts, end) for end in ends]
+    return float(edges[_LEVELS + int(np.argmin(found))])
+
+
+def _divergence(counts: np.ndarray, end: int) -> float:
+    """Of the values, those beyond the limit counted at it, from what 128 levels make of them."""
+    kept = counts[:end]
+    real = kept.copy()
+    real[-1] += counts[end:].sum()
+    starts = np.arange(_LEVELS) * end // _LEVELS
+    which = np.repeat(np.arange(_LEVELS), np.diff(np.append(starts, end)))
+    filled = (kept > 0).astype(np.float64)
+    totals = np.add.reduceat(kept, starts)
+    share = totals / np.maximum(np.add.reduceat(filled, starts), 1)
+    coded = share[which] * filled
+    if not coded.any():
+        return np.inf
+    p, q = real / real.sum(), coded / coded.sum()
+    inside = (p > 0) & (q > 0)
+    lost = p[(p > 0) & (q <= 0)].sum()  # counted as if the other had the smallest share
+    return float(np.sum(p[inside] * np.log(p[inside] / q[inside])) + lost * np.log(1e6))
+
+
+def _mse(sizes: np.ndarray, top: float, percentile: float) -> float:
+    counts, edges = np.histogram(sizes, _BINS, (0.0, top))
+    middle = (edges[:-1] + edges[1:]) / 2
+    limits = top * np.arange(10, 101) / 100
+    steps = limits[:, None] / (_LEVELS - 1)
+    coded = np.minimum(np.rint(middle / steps), _LEVELS - 1) * steps
+    return float(limits[np.argmin(((coded - middle) ** 2) @ counts)])
+
+
+_LIMITS: dict[str, Callable[[np.ndarray, float, float], float]] = {
+    "percentile": _percentile,
+    "entropy": _entropy,
+    "mse": _mse,
+}

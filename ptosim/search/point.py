@@ -1,0 +1,235 @@
+"""One program on one target, judged as far as it is worth: parse, rules, placement, hazards, cost,
+and, if they are asked for, values. The cheapest check comes first, and the first that refuses the
+program ends it, with one line that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.errors import BudgetError, ProgramError, PtosimError
+from ptosim.ground.limits import Limits, current, within
+from ptosim.ground.records import dataclass
+from ptosim.passes.frontend import Front, FrontOptions, run_frontend
+from ptosim.run.following import follow
+from ptosim.run.program import LoadedProgram
+from ptosim.run.sources import read_source
+from ptosim.run.tolerance import Tolerance
+
+if TYPE_CHECKING:
+    from ptosim.run.results import Result
+    from ptosim.timing.report.totals import CostReport
+
+Row = dict[str, Any]
+"""What a table of points has of one point on one target."""
+STAGES = ("space", "template", "parse", "rules", "placement", "hazards", "run", "values", "cost")
+"""Where a point can be refused, in order; `done` is the stage of one that was not."""
+DONE = "done"
+FOLLOWED = 20_000
+"""Instructions that a point is followed for without values, as `check` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How a program is read and launched, and what is asked of it. `args` and `expect` are SPECs
+    as on the command line (files relative to `folder`), numbers or arrays; an expectation may also
+    be `file.py:function` or a function, which gets the arguments by name and gives the output, or
+    outputs by name."""
+
+    entry: str | None = None
+    level: int | None = None
+    sync: str | None = None
+    compat: str | None = None
+    profile: str = "hw"
+    block_num: int = 1
+    args: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
+    seed: int = 0
+    limits: Limits = field(default_factory=Limits)
+    followed: int = FOLLOWED
+
+    @property
+    def base(self) -> Path | None:
+        """The folder of the files that it names."""
+        return Path(self.folder) if self.folder else None
+
+
+class Refused(Exception):
+    """A program was refused at a stage, for a reason of one line."""
+
+    def __init__(self, stage: str, reason: str, findings: tuple[Diagnostic, ...] = ()) -> None:
+        super().__init__(f"{stage}: {reason}")
+        self.stage = stage
+        self.reason = " ".join(reason.split())
+        self.findings = findings
+
+
+@dataclass(slots=True)
+class Examined:
+    """What is known of a program on a target: up to where it came (`done`, or the stage that
+    refused it, with the reason), and what there was by then."""
+
+    target: str
+    stage: str = DONE
+    reason: str | None = None
+    program: LoadedProgram | None = None
+    findings: list[Diagnostic] = field(default_factory=list)
+    report: CostReport | None = None
+    result: Result | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing refused it."""
+        return self.stage == DONE
+
+    def row(self, params: Mapping[str, Any], values: bool | None = None) -> Row:
+        """Return it as a row of a sweep. `values`: None where none were asked for."""
+        report = self.report
+        return {
+            "params": dict(params),
+            "target": self.target,
+            "ok": self.ok,
+            "stage": self.stage,
+            "reason": self.reason,
+            "cycles": report.cycles if report is not None else None,
+            "us": round(report.microseconds, 3) if report is not None else None,
+            "ub_bytes": used_bytes(self.program) if self.program is not None else None,
+            "gm_bytes": sum(report.moved().values()) if report is not None else None,
+            "values": values,
+        }
+
+
+def refused_row(params: Mapping[str, Any], target: str, stage: str, reason: str) -> Row:
+    """Return the row of a point that was refused before there was a program."""
+    return Examined(target, stage, " ".join(reason.split())).row(params)
+
+
+def evaluate(
+    text: str, params: Mapping[str, Any], target: str, request: Request, name: str = "<text>"
+) -> Row:
+    """Return the row of one point on one target; never raises for what is wrong with it."""
+    from ptosim.search.point_values import check_values
+
+    asked = bool(request.expect)
+    found = examine(text, target, request, name=name, with_values=check_values if asked else None)
+    differs = found.stage == "values"
+    return found.row(params, (not differs) if asked and (differs or found.ok) else None)
+
+
+def examine(
+    text: str,
+    target: str,
+    request: Request,
+    *,
+    name: str = "<text>",
+    with_values: Any = None,
+) -> Examined:
+    """Judge a program: parse, rules, placement, hazards, cost, then `with_values(program, request)`
+    if that is given. Never raises for what is wrong with the program."""
+    found = Examined(target)
+    try:
+        with within(request.limits):
+            found.program = load_text(text, target, request, name)
+            found.findings = hazards(found.program, request)
+            found.report = cost(found.program, request)
+            if with_values is not None:
+                found.result = with_values(found.program, request)
+    except Refused as refused:
+        found.stage, found.reason = refused.stage, refused.reason
+        found.findings = list(refused.findings) or found.findings
+        if isinstance(refused.__cause__, BudgetError):
+            current().look()  # of whoever asked, not of this point: no verdict on anything
+    return found
+
+
+def load_text(text: str, target: str, request: Request, name: str = "<text>") -> LoadedProgram:
+    """Return a checked program. Raises Refused at `parse`, `rules` or `placement`."""
+    options = FrontOptions(target, request.level, request.sync, request.compat)
+    try:
+        front = run_frontend(read_source(text + "\n", name), options)
+    except Exception as problem:  # a text may be anything
+        raise refused_by("parse", problem) from problem
+    error = next((d for d in front.sink if d.is_rejection), None)
+    if error is not None:
+        raise Refused(_stage_of(error), line_of(error), tuple(front.sink))
+    try:
+        program = LoadedProgram.of(front, request.profile)
+        program.entry(request.entry)
+    except Exception as problem:
+        raise refused_by("rules", problem) from problem
+    return program
+
+
+def hazards(program: LoadedProgram, request: Request) -> list[Diagnostic]:
+    """Return what the text says and following it without values brings out. Raises Refused at
+    `hazards` for races, deadlocks, flags, bounds: every error among it."""
+    from ptosim.search.point_values import scalars
+
+    front: Front = program.front
+    try:
+        entry = program.entry(request.entry)
+        known = scalars(program, request)
+        followed = follow(front, program.profile, entry, known, budget=request.followed)
+    except Exception as problem:
+        raise refused_by("hazards", problem) from problem
+    found = [*front.sink, *followed.findings]
+    error = next((d for d in found if d.is_error), None)
+    if error is not None:
+        stage = _stage_of(error) if error.code.startswith("PTO4") else "hazards"
+        raise Refused(stage, line_of(error), tuple(found))
+    return found
+
+
+def cost(program: LoadedProgram, request: Request) -> CostReport:
+    """Return what the entry costs, without values. Raises Refused at `cost`."""
+    from ptosim.search.point_values import scalars
+
+    try:
+        return program.cost(
+            entry=request.entry,
+            args=scalars(program, request),
+            block_num=request.block_num,
+            max_instructions=request.limits.instructions,
+        )
+    except Exception as problem:
+        raise refused_by("cost", problem) from problem
+
+
+def used_bytes(program: LoadedProgram, space: str = "vec") -> int:
+    """Return the bytes of a memory on chip (UB) in use: the most of any entry."""
+    plans = program.front.plans.values()
+    return max((plan.placement.used(space) for plan in plans), default=0)
+
+
+def refused_by(stage: str, problem: Exception) -> Refused:
+    """Return what an exception says as a refusal at a stage."""
+    if isinstance(problem, Refused):
+        return problem
+    if isinstance(problem, ProgramError):
+        error = next((d for d in problem.diagnostics if d.is_error), None)
+        reason = line_of(error) if error is not None else str(problem)
+        return Refused(stage, reason, problem.diagnostics)
+    if isinstance(problem, RecursionError):
+        return Refused(stage, "the program is nested too deeply")
+    if isinstance(problem, MemoryError):
+        return Refused(stage, f"out of memory: {problem}")
+    if isinstance(problem, PtosimError):
+        return Refused(stage, str(problem))
+    return Refused(stage, f"PTO9001: internal error: {type(problem).__name__}: {problem}")
+
+
+def line_of(error: Diagnostic) -> str:
+    """Return a finding as one line: code, line of the program, message."""
+    place = f" line {error.span.line}" if error.span is not None else ""
+    return f"{error.code}{place}: {error.message}"
+
+
+def _stage_of(error: Diagnostic) -> str:
+    if error.is_syntax_error:
+        return "parse"
+    return "placement" if error.code.startswith("PTO4") else "rules"

@@ -1,0 +1,28 @@
+"""`fmt --double-buffer`: second buffers, told with price and proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def test_the_command_says_what_it_won_and_that_it_is_proven(cli: Callable[..., Any]) -> None:
+    outcome = cli("fmt", "--double-buffer", "@basics/softmax", "--target", "a2a3")
+    assert outcome.code == 0
+    assert "cycles, proven equal for all inputs" in outcome.err
+    assert "_twin" in outcome.out
+
+
+def test_the_command_leaves_a_program_without_a_loop(cli: Callable[..., Any]) -> None:
+    outcome = cli("fmt", "--double-buffer", "@basics/vadd")
+    assert outcome.code == 0
+    assert "PTO7620" in outcome.err
+    assert outcome.out == cli("fmt", "@basics/vadd").out
+
+
+def test_the_command_says_what_it_could_not_prove(cli: Callable[..., Any], tmp_path: Path) -> None:
+    outcome = cli("fmt", "--double-buffer", "@model/moe_gate", "-o", tmp_path / "gate.pto")
+    assert outcome.code == 0
+    assert "PTO7621" in outcome.err
+    assert "no rule for this operation" in outcome.err

@@ -1,0 +1,119 @@
+"""Records of a long run are kept as periods, and nothing of them is lost: numbers, starts, causes,
+counters and the path are those of a run that keeps all of them."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ptosim
+from ptosim.engine.core import meter
+from ptosim.run.results import Result
+from ptosim.timing.laws.cost import Cost, Stage
+from ptosim.timing.pipes import folds
+from ptosim.timing.pipes.model import TimingModel
+from ptosim.timing.pipes.sites import Site
+from ptosim.timing.pipes.steps import Step
+from ptosim.timing.pipes.timers import CoreTimer
+from tests.soak.programs import arguments, program
+from tests.timing.loops import Loops
+
+
+def _both(
+    monkeypatch: pytest.MonkeyPatch, least: int, loaded: Any, given: Any, blocks: int = 1
+) -> tuple[Result, Result]:
+    """Runs that keep everything, and that search periods each time there are `least` records."""
+    found = []
+    for few in (1 << 60, least):
+        monkeypatch.setattr(folds, "LEAST", few)
+        monkeypatch.setattr(meter, "UNTIMED", least)
+        monkeypatch.setattr(meter, "LONGEST", least)
+        found.append(loaded.run(given, block_num=blocks, sanitize="none"))
+    return found[0], found[1]
+
+
+def _same(whole: CoreTimer, folded: CoreTimer) -> None:
+    count = len(whole.steps)
+    assert len(folded.steps) + folded.skipped == count
+    for record in range(count):
+        assert folded.step(record).site.pc == whole.step(record).site.pc
+        assert folded.start(record) == whole.start(record)
+        assert folded.cause(record) == whole.cause(record)
+        assert folded.end(record) == whole.end(record)
+    assert folded.work() == whole.work()
+    assert folded.stalls == whole.stalls
+
+
+@pytest.mark.parametrize(
+    ("name", "rounds", "least"), [("tiles", 2, 300), ("tiles", 2, 1000), ("vectors", 1500, 300)]
+)
+def test_every_record_is_there(
+    monkeypatch: pytest.MonkeyPatch, name: str, rounds: int, least: int
+) -> None:
+    """Flags in nested loops, and vector regions in a row: each record by its number."""
+    whole, folded = _both(monkeypatch, least, program(name), arguments(name, rounds))
+    assert whole.cost is not None
+    assert folded.cost is not None
+    assert folded.cost.to_dict() == whole.cost.to_dict()
+    for one, other in zip(whole.cost.model.cores, folded.cost.model.cores, strict=True):
+        assert len(other.steps) < len(one.steps) / 3
+        _same(one, other)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("seed", range(40))
+def test_random_loops(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Nested loops with windows that move, flags that rotate, and several blocks that compete for
+    bandwidth."""
+    made = Loops(seed)
+    target, sync = ("a2a3", "a5")[seed % 2], "auto" if made.is_auto else "manual"
+    loaded = ptosim.load(made.text, target=target, sync=sync)
+    count = 40 + seed % 7 * 10
+    given = {name: np.zeros((80 * count, 64), np.float32) for name in "xy"} | {"n": count}
+    whole, folded = _both(monkeypatch, 300, loaded, given, 1 + seed % 3)
+    assert whole.cost is not None
+    assert folded.cost is not None
+    assert folded.cost.to_dict() == whole.cost.to_dict()
+    for one, other in zip(whole.cost.model.cores, folded.cost.model.cores, strict=True):
+        _same(one, other)
+
+
+def test_waits_of_a_core_that_does_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal waits without an operation between them are one."""
+    whole, folded = _both(monkeypatch, 256, program("cores"), arguments("cores", 2000))
+    assert whole.cycles == folded.cycles
+    assert folded.cost is not None
+    assert all(len(core.waits) < 1000 for core in folded.cost.model.cores)
+
+
+def test_a_transfer_that_was_slowed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operation that ends at another time than its step says is no part of a period."""
+    monkeypatch.setattr(folds, "LEAST", 100)
+    monkeypatch.setattr(folds, "SAVED", 2)
+    timer = TimingModel(["core"]).cores[0]
+    step = Step(1, Site(0, "work", 1, ""), Cost("work", (Stage("work", 4),), "derived"))
+    for number in range(400):
+        timer.issue(step, 0)
+        if number % 100 == 50:
+            timer.slowed[number] = timer.start(number) + 3
+    expected = [(timer.start(n), timer.end(n), timer.cause(n)) for n in range(400)]
+    folds.fold(timer)
+    assert [(timer.start(n), timer.end(n), timer.cause(n)) for n in range(400)] == expected
+    assert len(timer.steps) < 40
+    assert timer.work()[1][1] == sum(end - start for start, end, _ in expected)
+
+
+def test_nothing_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations at odd times stay as they are."""
+    monkeypatch.setattr(folds, "LEAST", 100)
+    timer = TimingModel(["core"]).cores[0]
+    step = Step(1, Site(0, "work", 1, ""), Cost("work", (Stage("work", 4),), "derived"))
+    for number in range(300):
+        timer.issue(step, number * number % 37)
+    starts = array("q", timer.starts)
+    folds.fold(timer)
+    assert len(timer.steps) + timer.skipped == 300
+    assert array("q", [timer.start(n) for n in range(300)]) == starts
