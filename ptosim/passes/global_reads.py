@@ -12,14 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ptosim.effects.operands import READ, WRITTEN, role_of
-from ptosim.ground.ir.core import Operation, Value
+from ptosim.ground.ir.core import Clause, Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.records import dataclass
 from ptosim.passes.same_blocks import is_global, roots_of
 
-_NUMBERS = ("arith.addi", "arith.subi", "arith.muli", "arith.divui", "arith.remui", "arith.divsi",
-            "arith.index_cast", "arith.extsi", "arith.extui")  # fmt: skip
 _PLACES = frozenset(("handle", "window", "view", "points_into"))
+_COMPUTED = _PLACES | {"pure", "tells_core", "constant"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,9 +156,8 @@ class _Reads:
         """True if the results are the same whenever the operands are."""
         if op.has("reads_memory") or op.regions:
             return False
-        pure = op.has("pure") or op.has("tells_core") or op.has("constant")
-        pure = pure or op.name.partition(".")[0] in ("arith", "index", "math")
-        return pure or not op.traits.isdisjoint(_PLACES)
+        is_number = op.name.partition(".")[0] in ("arith", "index", "math")
+        return is_number or not op.traits.isdisjoint(_COMPUTED)
 
     def _of(self, values: Iterable[Value]) -> frozenset[Operation]:
         return frozenset[Operation]().union(*(self.moves.get(v, ()) for v in values))
@@ -178,12 +176,16 @@ class _Reads:
             self.words[counter] = self._same(("counter", *words))
 
     def _computed(self, op: Operation, number: int) -> int:
-        known = op.name in _NUMBERS or not op.traits.isdisjoint(("window", "view", "points_into"))
-        if op.results[number].const is not None:
-            return self._same(("constant", op.results[number].const))
-        if not known:
+        """The word of a result: results of the same operation on the same numbers are the same."""
+        const = op.results[number].const
+        if const is not None:
+            return self._same(("constant", const))
+        if not self._is_computed(op) or any(isinstance(b, Clause) for b in op.bound.values()):
             return self._same((op, number))
-        return self._same((op.name, number, *self._written(op)))
+        words = tuple((n, b) for n, b in op.bound.items() if isinstance(b, (str, bool)))
+        attributes = repr(sorted(op.attributes.items(), key=lambda item: item[0]))
+        type_ = str(op.results[number].type)
+        return self._same((op.name, number, type_, words, attributes, *self._written(op)))
 
     def _written(self, op: Operation) -> Iterable[Any]:
         for name, operand in op.operands():
