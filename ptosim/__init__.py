@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ptosim.run.chain.chain import Chain
     from ptosim.run.chain.runner import ChainResult
     from ptosim.run.results import Result
+    from ptosim.search.judge import judge
     from ptosim.search.sweep import sweep
     from ptosim.search.tune_ask import tune
     from ptosim.testing.kernel import assert_clean, kernel
@@ -60,6 +61,7 @@ _PUBLIC = {
     "kernel": "ptosim.testing.kernel",
     "tune": "ptosim.search.tune_ask",
     "assert_clean": "ptosim.testing.kernel",
+    "judge": "ptosim.search.judge",
     "sweep": "ptosim.search.sweep",
     "CostReport": "ptosim.timing.report.totals",
     "MemoryMap": "ptosim.analysis.memory_map",
@@ -103,6 +105,7 @@ __all__ = [
     "assert_clean",
     "check",
     "dequantize",
+    "judge",
     "kernel",
     "load",
     "load_chain",

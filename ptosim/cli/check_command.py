@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, findings
+from ptosim.cli.jobs import add_jobs
 from ptosim.cli.terminal import Terminal
 from ptosim.cli.watching import watch
 from ptosim.ground.collector import keep
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.diagnostics.select import Selection, cap, rest_line, selection
-from ptosim.ground.errors import BudgetError, UsageError, rejected
+from ptosim.ground.errors import BudgetError, PtosimError, UsageError, rejected
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.limits import Limits, current
-from ptosim.ground.progress import Progress, each, watched
+from ptosim.ground.progress import Progress, part_done, watched
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
+from ptosim.run.farm.wanted import available_cores
 from ptosim.run.parts import parts
 from ptosim.run.sidecar import sidecar_of
 from ptosim.run.sources import files_of, open_file, source_path
-from ptosim.run.verdicts import Verdict, kept_verdict, verdict_of
+from ptosim.run.verdicts import Plain, Verdict, kept_verdict, restored, to_plain, verdict_of
 from ptosim.views.diagnostics.export import WRITERS, Findings
 from ptosim.views.diagnostics.render import count_line, first_line
 
@@ -88,6 +90,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the text went through passes of the assembler: layouts of pto.vmi types, "
         "granularities of their masks and helpers are read",
     )
+    add_jobs(group, "several programs are checked in")
     findings = parser.add_argument_group("findings")
     findings.add_argument("--select", action="append", default=[], metavar="CODE",
                           help="show only these; PTO52 is all that begin with it")  # fmt: skip
@@ -133,8 +136,11 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     reports: list[_File] = []
     try:
         with terminal.busy("checking", len(wanted), "programs") as progress:
-            for source, t in each(progress, wanted):
-                reports.append(_check(source, t, options, chosen))
+            known = _in_advance(wanted, options)
+            for number, (source, t) in enumerate(wanted):
+                progress.where = ""  # of the one before
+                reports.append(_check(source, t, options, chosen, known.get(number)))
+                part_done(number not in known)
     except BudgetError as reached:
         if terminal.format == "text" and not options.output:  # what a machine reads is whole
             current().lift()
@@ -209,8 +215,44 @@ def _checker(name: str, options: argparse.Namespace, chosen: Selection):
 
 
 def _check(
-    source: Source, target: str | None, options: argparse.Namespace, chosen: Selection
+    source: Source,
+    target: str | None,
+    options: argparse.Namespace,
+    chosen: Selection,
+    known: Plain | None = None,
 ) -> _File:
+    verdict = _verdict(source, target, options) if known is None else restored(known, source)
+    return _file(source, verdict, options, chosen)
+
+
+def _in_advance(
+    wanted: list[tuple[Source, str | None]], options: argparse.Namespace
+) -> dict[int, Plain]:
+    """Check programs in several processes, where there are enough of them; return the verdicts by
+    number. One that fails, or that cannot be told apart from its text, is left for later."""
+    jobs = options.jobs or available_cores()
+    if len(wanted) < 2 or jobs < 2 or not _is_kept(options):
+        return {}
+
+    def plain(pair: tuple[Source, str | None]) -> Plain | None:
+        try:
+            return to_plain(_verdict(*pair, options), pair[0])
+        except PtosimError:
+            return None
+
+    from ptosim.ground.processes import each_of  # brings what makes processes
+
+    found = each_of(plain, wanted, jobs, lambda made: part_done(made is not None))
+    return {number: known for number, known in enumerate(found) if known is not None}
+
+
+def _is_kept(options: argparse.Namespace) -> bool:
+    """True if what a check says depends on the text and the options alone: arguments may be files,
+    and what a limit ends is not whole."""
+    return not options.arg and shared.limits_of(options) == Limits()
+
+
+def _verdict(source: Source, target: str | None, options: argparse.Namespace) -> Verdict:
     given: dict[str, Any] = {
         "target": target,
         "level": options.level,
@@ -231,9 +273,7 @@ def _check(
 
         return check_source(source, **given, args=_arguments(options))
 
-    if options.arg or shared.limits_of(options) != Limits():
-        return _file(source, verdict_of(checked()), options, chosen)
-    return _file(source, kept_verdict(source, given, checked), options, chosen)
+    return kept_verdict(source, given, checked) if _is_kept(options) else verdict_of(checked())
 
 
 def _file(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from ptosim.analysis.differences import difference
 from ptosim.cli import differing, launching
 from ptosim.cli import options as shared
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
+from ptosim.search.prove import REASSOCIATED, Launched, prove
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +23,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("second", metavar="B", help="path, `-`, or `@name`; `#part`")
     shared.add_program(parser, None)
     differing.add_options(parser)
+    group = parser.add_argument_group("proof")
+    group.add_argument("--prove", action="store_true",
+                       help="are they equal for all inputs? If they are not, or it cannot be told, "
+                       "that is worse (`ptosim help tune`)")  # fmt: skip
+    group.add_argument("--tolerance", choices=(REASSOCIATED,), default="",
+                       help="of --prove: sums of f32 in another order are equal, too")  # fmt: skip
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Compare two programs."""
     if options.first == options.second == "-":
         raise UsageError("standard input can be one of the two programs only")
+    if options.tolerance and not options.prove:
+        raise UsageError("--tolerance is for --prove", help="of values: --rtol, --atol, --ulp")
     target = shared.targets(options.target)[0]
     one, two = differing.sides(options, terminal, (options.first, target), (options.second, target))
     found = difference(one, two, launching.tolerance(options))
-    return differing.report(found, ("A", "B"), options, terminal)
+    proof = None
+    if options.prove and not (one.is_rejected or two.is_rejected):
+        first, second = (
+            _launched(options, file, target) for file in (options.first, options.second)
+        )
+        proof = prove(first, second, tolerance=options.tolerance)
+    return differing.report(found, ("A", "B"), options, terminal, proof)
+
+
+def _launched(options: argparse.Namespace, file: str, target: str | None) -> Launched:
+    choices = replace(launching.choices(options, file), target=target)
+    program = choices.program()
+    return Launched(program, choices.entry, choices.arguments() or None, choices.block_num)

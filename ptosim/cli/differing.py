@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,21 +13,33 @@ from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, tables
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.progress import each
+from ptosim.search.prove import Proof
 from ptosim.views.difference_report import renderables
 
 
 class _Report(NamedTuple):
-    """What changes, what of it is worse, how the sides are called."""
+    """What changes, what of it is worse, how the sides are called, whether they are equal for all
+    inputs if that was asked for."""
 
     found: Difference
     worse: list[str]
     names: tuple[str, str]
+    proof: Proof | None
 
 
-FORMATS: Formats[_Report] = {
-    "text": tables(lambda report: renderables(*report)),
-    "json": data(lambda report: {**report.found.to_dict(), "worse": report.worse}),
-}
+def _parts(report: _Report) -> Iterator[object]:
+    yield from renderables(report.found, report.worse, report.names)
+    proof = report.proof
+    if proof is not None and proof.is_equal:
+        yield f"for all inputs: equal, {proof.why} ({proof.elements:,} elements)"
+
+
+def _fields(report: _Report) -> dict[str, object]:
+    told = {} if report.proof is None else {"proof": report.proof.to_dict()}
+    return {**report.found.to_dict(), "worse": report.worse, **told}
+
+
+FORMATS: Formats[_Report] = {"text": tables(_parts), "json": data(_fields)}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -57,13 +70,20 @@ def sides(
 
 
 def report(
-    found: Difference, names: tuple[str, str], options: argparse.Namespace, terminal: Terminal
+    found: Difference,
+    names: tuple[str, str],
+    options: argparse.Namespace,
+    terminal: Terminal,
+    proof: Proof | None = None,
 ) -> int:
     """Write the report and return the exit code: 3 if a side is rejected, 5 if its target does not
-    execute it, 1 if something is worse; of what gave no values to compare, what kept it from it."""
+    execute it, 1 if something is worse or a proof was asked for and is none; of what gave no values
+    to compare, what kept it from it."""
     threshold = "warning" if options.strict else options.fail_on
     worse = found.regressions(options.slower, shared.THRESHOLDS[threshold])
-    terminal.report(_Report(found, worse, names))
+    if proof is not None and not proof.is_equal:
+        worse.append(f"{proof.verdict} for all inputs: {proof.why}")
+    terminal.report(_Report(found, worse, names, proof))
     if terminal.format == "text" and found.second.is_rejected:
         terminal.findings(found.new)
     return found.exit_code or (1 if worse else 0)

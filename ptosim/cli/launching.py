@@ -33,15 +33,6 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--seed", type=shared.from_zero, help="seed of generated data")
 
 
-def add_jobs(group: argparse._ActionsContainer, what: str) -> None:
-    """The option on how many processes something is done in."""
-    group.add_argument(
-        "-j", "--jobs", type=shared.from_one, metavar="N",
-        help=f"processes that {what} (default: the cores of the machine, where there is enough to "
-        "do); results are the same for any number",
-    )  # fmt: skip
-
-
 def add_inputs(group: argparse._ArgumentGroup, verb: str) -> None:
     """Options on the function that is run (or timed, or drawn) and its arguments."""
     group.add_argument("--entry", metavar="F", help=f"the function to {verb}")

@@ -38,6 +38,7 @@ COMMANDS = {
     "fmt": "print a program in canonical form, or in another form",
     "ops": "the operations of the ISA and how far each is supported",
     "test": "programs with sidecars as tests: values, findings, on every target they name",
+    "judge": "many candidates, one verdict each: what it breaks, whether it is right, how fast",
     "sweep": "every point of a space of parameters, on every target: refused and why, or its cost",
     "tune": "a faster program that is proven equal: rewrites, or a search through a space",
     "targets": "the machines that programs run on",
@@ -62,7 +63,7 @@ EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
 # Commands that go on until the user ends them: their limits hold for each thing that they are told.
-LASTING = ("debug", "dap", "lsp", "serve")
+LASTING = ("debug", "dap", "judge", "lsp", "serve")
 
 _EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values differ; 2 usage;
 3 program rejected; 4 run stopped (trap, deadlock, out of bounds); 5 unsupported; 6 limit

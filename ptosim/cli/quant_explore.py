@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from ptosim.cli import launching
 from ptosim.cli import options as shared
 from ptosim.cli import quant_options as given
 from ptosim.cli.formats import Formats, data, tables, text
+from ptosim.cli.jobs import add_jobs
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.isa.targets import machine
 from ptosim.interop.explore import FORMATS as FORMATS_TRIED
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("tensor", metavar="TENSOR")
     parser.add_argument("--target", default="a2a3,a5", metavar="T[,T]")
-    launching.add_jobs(parser, "formats are tried in")
+    add_jobs(parser, "formats are tried in")
     shared.add_output(parser, FORMATS)
 
 

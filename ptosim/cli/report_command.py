@@ -12,11 +12,13 @@ from ptosim.api import check_source
 from ptosim.cli import launching, paging
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
+from ptosim.cli.jobs import add_jobs
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import ProgramError, Trap, UsageError
 from ptosim.run.choices import Choices
 from ptosim.run.compare import Comparison, compare
+from ptosim.run.farm.wanted import available_cores
 from ptosim.run.program import LoadedProgram
 from ptosim.run.results import Result
 from ptosim.run.sources import open_source
@@ -37,7 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.epilog = _EPILOG
     shared.add_program(parser)
-    launching.add_arguments(parser.add_argument_group("run"))
+    group = parser.add_argument_group("run")
+    launching.add_arguments(group)
+    add_jobs(group, "blocks without dependences are executed in")
     shared.add_fail_on(parser)
     shared.add_output(parser, FORMATS)
 
@@ -110,7 +114,10 @@ class _Gathering:
     ) -> None:
         try:
             with self.terminal.busy(f"running {entry}"):
-                result = program.run(args, entry=entry, **choices.run_options())
+                wanted = {"jobs": available_cores(), **choices.run_options()}
+                result = program.run(args, entry=entry, **wanted)
+                if self.options.jobs is None:  # nobody asked for processes
+                    result.in_order = ""
         except Trap as trap:
             self.contents.stopped = trap
             self._add(trap.diagnostics)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from ptosim.cli import dumping, launching
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, findings, tables, text
+from ptosim.cli.jobs import add_jobs
 from ptosim.cli.terminal import Terminal, trace_text, write_file
 from ptosim.debug.program import LoadedProgram
 from ptosim.engine.core.dump import Dump, Dumper
@@ -43,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(`ptosim help chain`); a path, or `@name` of a shipped one",
     )  # fmt: skip
     launching.add_arguments(group)
-    launching.add_jobs(group, "blocks without dependences are executed in")
+    add_jobs(group, "blocks without dependences are executed in")
     group.add_argument("--out", action="append", default=[], metavar="NAME=FILE.npy|.bin")
     group.add_argument(
         "--dump", action="append", default=[], metavar="VALUE@OP[=FILE]",

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import chain, groupby
 from pathlib import Path
 
 from ptosim.cli import options as shared
 from ptosim.cli.formats import Formats, data, text
+from ptosim.cli.jobs import add_jobs
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.errors import UsageError
-from ptosim.ground.progress import each
+from ptosim.ground.processes import each_of
+from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
+from ptosim.run.farm.wanted import available_cores
 from ptosim.testing.cases import Case, Outcome, Runner, cases_of, programs_in
 
 
@@ -35,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update", action="store_true", help="write outputs as the golden arrays of the sidecars"
     )
+    add_jobs(parser, "programs are tested in")
     shared.add_output(parser, FORMATS)
 
 
@@ -52,10 +57,23 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         written = {path for case in cases if (path := runner.update(case)) is not None}
         terminal.remark(f"{len(written)} files written")
         return 0
-    with terminal.busy("testing", len(cases), "cases") as progress:
-        lines = [Line(case, runner.outcome(case)) for case in each(progress, cases)]
+    with terminal.busy("testing", len(cases), "cases"):
+        lines = _lines(cases, options.jobs or available_cores())
     terminal.report(lines)
     return 0 if all(line.outcome.passed for line in lines) else 1
+
+
+def _lines(cases: list[Case], jobs: int) -> list[Line]:
+    """How the cases went; those of a program share its runs."""
+    groups = [list(group) for _, group in groupby(cases, key=lambda case: case.path)]
+
+    def outcomes(group: list[Case]) -> list[Outcome]:
+        runner = Runner()
+        return [runner.outcome(case) for case in group]
+
+    found = each_of(outcomes, groups, jobs, lambda made: part_done(len(made)))
+    ordered = (case for group in groups for case in group)
+    return [Line(*pair) for pair in zip(ordered, chain.from_iterable(found), strict=True)]
 
 
 def _text(lines: list[Line]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -46,15 +47,33 @@ def forked(jobs: int) -> Iterator[ProcessPoolExecutor]:
         executor.shutdown(wait=True, cancel_futures=True)
 
 
+LEAST_SECONDS = 0.2
+"""Of work that is left for each process; making one takes some hundredths."""
+
+
 def each_of(
-    work: Callable[[Item], Made], items: Sequence[Item], jobs: int, done: Callable[[], object]
+    work: Callable[[Item], Made], items: Sequence[Item], jobs: int, done: Callable[[Made], object]
 ) -> list[Made]:
-    """Return what `work` makes of each item, in their order, in up to `jobs` processes; `done` is
-    called after each. What is made goes through pickle. Raises what `work` raises, of the first
-    item for which it does."""
-    jobs = min(jobs, len(items))
-    if jobs < 2 or not can_fork():
-        return [_told(work(item), done) for item in items]
+    """Return what `work` makes of each item, in their order; `done` is told of each.
+
+    The first ones are done here, and as soon as they tell that it is worth it, the others in up to
+    `jobs` processes. What is made there goes through pickle. Raises what `work` raises, of the
+    first item for which it does."""
+    begin, made = time.perf_counter(), []
+    for item in items:
+        left = len(items) - len(made)
+        if made and jobs > 1:
+            seconds = (time.perf_counter() - begin) / len(made) * left
+            several = min(jobs, left, int(seconds / LEAST_SECONDS))
+            if several > 1 and can_fork():
+                return made + _in_processes(work, items[len(made) :], several, done)
+        made.append(_told(work(item), done))
+    return made
+
+
+def _in_processes(
+    work: Callable[[Item], Made], items: Sequence[Item], jobs: int, done: Callable[[Made], object]
+) -> list[Made]:
     global _work, _items
     _work, _items = work, items
     try:
@@ -65,8 +84,8 @@ def each_of(
         _work, _items = None, ()
 
 
-def _told(made: Made, done: Callable[[], object]) -> Made:
-    done()
+def _told(made: Made, done: Callable[[Made], object]) -> Made:
+    done(made)
     return made
 
 

@@ -92,7 +92,7 @@ def explore(
     def candidate(form: Format) -> Candidate:
         return _candidate(rows, form, targets, has_errors)
 
-    found = each_of(candidate, FORMATS, 1 if has_errors else jobs, part_done)
+    found = each_of(candidate, FORMATS, 1 if has_errors else jobs, lambda _: part_done())
     return sorted(found, key=lambda c: (-c.sqnr if c.sqnr == c.sqnr else 0.0, c.bytes))
 
 

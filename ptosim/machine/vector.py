@@ -127,6 +127,8 @@ class Align(NamedTuple):
     end: int | None = None
 
 
+LONG = 1 << 17
+"""Accesses of a region from which on its log is looked through for equal ones."""
 PAGE_BITS = 14
 """An access belongs to the page of its first byte."""
 
@@ -149,7 +151,7 @@ class VectorWindow:
     """
 
     __slots__ = (
-        "data", "interval", "is_anywhere", "last", "log", "marks", "parts", "size", "stamp",
+        "data", "interval", "is_anywhere", "last", "log", "long", "marks", "parts", "size", "stamp",
         "touched", "unplaced",
     )  # fmt: skip
 
@@ -162,6 +164,7 @@ class VectorWindow:
         self.last = bytearray(len(data))
         self.touched: set[int] = set()
         self.log: array[int] | None = None
+        self.long = LONG  # entries of the log from which on it is looked through
         self.parts: list[tuple[int, np.ndarray, int]] = []
         self.is_anywhere = False
         self.unplaced: dict[str, Unknown] = {}
@@ -200,6 +203,30 @@ class VectorWindow:
         if self.log is not None:
             del self.log[:]
         self.parts.clear()
+        self.long = LONG
+
+    def shorten(self) -> None:
+        """Keep the first of equal accesses in a long log. An instruction that loads the same bytes
+        again finds what it found, or what the region has stored since; one that stores them again
+        adds nothing. So a region of any length needs no more than the places that it reaches."""
+        if self.log is None or len(self.log) < self.long:
+            return
+        log = np.array(self.log, np.int64)
+        firsts: dict[Any, int] = {}
+        for place in np.flatnonzero(log < 0).tolist():
+            code, starts, size = self.parts[-1 - int(log[place])]
+            firsts.setdefault((code, size, np.asarray(starts).tobytes()), place)
+        single = np.flatnonzero(log >= 0)
+        once = single[np.unique(log[single], return_index=True)[1]].tolist()
+        kept = sorted((*firsts.values(), *once))
+        parts, found = [], array("q")
+        for entry in log[kept].tolist():
+            if entry < 0:
+                parts.append(self.parts[-1 - entry])
+                entry = -len(parts)
+            found.append(entry)
+        self.log[:], self.parts[:] = found, parts
+        self.long = max(LONG, 2 * len(found))
 
     def order_before_stores(self, accesses: bytes) -> None:
         """Accesses so far are ordered before the stores that follow: a table of what `last` becomes

@@ -117,7 +117,7 @@ def cost_of(
     figures = changed_table(front.chip, what_if or {}, costs)
     launch = TimedLaunch(front, profile, options, figures, each_block, steady=steady)
     try:
-        launch = _execute(launch, entry, args)
+        launch = timed(launch, entry, args)
     except Undecided as open_:
         if open_.unknown.argument or not _has_arrays(launch, args):
             raise _asked(open_) from open_
@@ -131,14 +131,14 @@ def cost_of(
     return report
 
 
-def _execute(launch: TimedLaunch, entry: str, args: Args) -> TimedLaunch:
+def timed(launch: TimedLaunch, entry: str, args: Args) -> TimedLaunch:
     """Execute a launch; where something depends on rounds of a loop that were left out, once more
     with all of them."""
     launch.prepare(entry, args).start()
     try:
         launch.engine.run(launch.options.most_instructions)
     except (Forgotten, Unsteady) as problem:
-        launch = _execute(replace(launch, steady=False), entry, args)
+        launch = timed(replace(launch, steady=False), entry, args)
         launch.engine.in_full[0] = str(problem)
     return launch
 
@@ -156,7 +156,7 @@ def _last_wave(launch: TimedLaunch, entry: str, args: Args) -> int | None:
         launch.front, launch.profile, launch.options, launch.figures,
         active=rest, steady=launch.steady,
     )  # fmt: skip
-    return report_of(_execute(last, entry, args)).span
+    return report_of(timed(last, entry, args)).span
 
 
 def _has_arrays(launch: Launch, args: Args) -> bool:

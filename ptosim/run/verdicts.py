@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 ENABLED = True
 """False in a process whose code is changed while it runs: the tests'."""
 
+Plain = tuple[Any, ...]
+"""A verdict as numbers, texts, lists and tuples."""
+
 _KIND = "verdict"
 _PLAIN = (int, float, str, bool, type(None))
 
@@ -77,9 +80,9 @@ def kept_verdict(
     inputs = repr((given, installation())).encode("utf-8", "surrogatepass")
     known = recalled(_KIND, inputs)
     if known is not None:
-        return _restored(known, source)
+        return restored(known, source)
     verdict = verdict_of(check())
-    plain = _to_plain(verdict, source)
+    plain = to_plain(verdict, source)
     if plain is not None:
         keep(_KIND, inputs, plain, one_of_many=True)
     return verdict
@@ -105,7 +108,7 @@ def installation() -> tuple[tuple[str, int, int], ...]:
 # -- findings as plain data ------------------------------------------------------------------------
 
 
-def _to_plain(verdict: Verdict, source: Source) -> tuple[object, ...] | None:
+def to_plain(verdict: Verdict, source: Source) -> Plain | None:
     """Return a verdict as plain data; None if something in it is not, such as a place in another
     text."""
     findings = [_finding_to_plain(d, source) for d in verdict.findings]
@@ -135,7 +138,8 @@ def _is_plain(value: object) -> bool:
     return type(value) in _PLAIN
 
 
-def _restored(plain: Any, source: Source) -> Verdict:
+def restored(plain: Plain, source: Source) -> Verdict:
+    """Return the verdict on a source that `to_plain` made plain."""
     kept, count, dry_run, is_open, choices = plain
     findings = [_finding(f, source) for f in kept]
     return Verdict(findings, findings[:count], dry_run, is_open, Choices(*choices))

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
+from ptosim.ground import collector
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.ground.threads import OF_BLAS
@@ -22,6 +25,8 @@ Work = Callable[[Any], Any]
 AHEAD = 4
 """Jobs of each worker that are handed out before results come back: none of them waits, and a
 space of millions of points is never in memory."""
+ORPHAN = 1.0
+"""Seconds between two looks of a worker at whether its parent is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +82,7 @@ class Processes:
     def _start(self, workers: int) -> Any:
         if self._executor is None:
             one = dict.fromkeys(OF_BLAS, os.environ.get(OF_BLAS[0], "1"))
-            self._executor = self._made_by.ProcessPoolExecutor(
-                workers, env=one, initializer=_deaf_to_interrupts
-            )
+            self._executor = self._made_by.ProcessPoolExecutor(workers, env=one, initializer=_begin)
         return self._executor
 
     def map(self, work: Work, jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -145,9 +148,18 @@ class Processes:
             self._executor = None
 
 
-def _deaf_to_interrupts() -> None:
-    """Ctrl-C is for the process that asks; it ends the others."""
+def _begin() -> None:
+    """Ctrl-C is for the process that asks; it ends the others. Where it is killed itself, nobody
+    tells them."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    collector.seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(ORPHAN)
+    os._exit(1)
 
 
 def engine_of(jobs: int | None = None, cluster: str | None = None) -> Engine:

@@ -4,14 +4,17 @@ program ends it, with one line that says why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ptosim.ground.alarm import in_force
 from ptosim.ground.diagnostics.model import Diagnostic
-from ptosim.ground.errors import BudgetError, ProgramError, PtosimError
-from ptosim.ground.limits import Limits, current, within
+from ptosim.ground.errors import LimitError, ProgramError, PtosimError, UsageError
+from ptosim.ground.limits import Limits, current
 from ptosim.ground.records import dataclass
 from ptosim.passes.frontend import Front, FrontOptions, run_frontend
 from ptosim.run.following import follow
@@ -132,22 +135,46 @@ def examine(
     """Judge a program: parse, rules, placement, hazards, cost, then `with_values(program, request)`
     if that is given. Never raises for what is wrong with the program."""
     found = Examined(target)
-    try:
-        with within(request.limits):
-            found.program = load_text(text, target, request, name)
-            found.findings = hazards(found.program, request)
-            found.report = cost(found.program, request)
-            if with_values is not None:
-                found.result = with_values(found.program, request)
-    except Refused as refused:
-        found.stage, found.reason = refused.stage, refused.reason
-        found.findings = list(refused.findings) or found.findings
-        if isinstance(refused.__cause__, BudgetError):
-            current().look()  # of whoever asked, not of this point: no verdict on anything
+    with judging(found, request.limits) as at:
+        at("parse")
+        found.program = load_text(text, target, request, name)
+        at("hazards")
+        found.findings = hazards(found.program, request)
+        at("cost")
+        found.report = cost(found.program, request)
+        if with_values is not None:
+            at("run")
+            found.result = with_values(found.program, request)
     return found
 
 
-def load_text(text: str, target: str, request: Request, name: str = "<text>") -> LoadedProgram:
+class Judged(Protocol):
+    """What `judging` enters a refusal in."""
+
+    stage: str
+    reason: str | None
+    findings: list[Diagnostic]
+
+
+@contextmanager
+def judging(found: Judged, limits: Limits) -> Iterator[Callable[[str], None]]:
+    """Enter a refusal of what happens inside, and a limit that is reached there: at the stage that
+    was told last. Limits of whoever asked are theirs, and go on as LimitError: they are no verdict
+    on anything."""
+    stages: list[str] = []
+    try:
+        with in_force(limits):
+            yield stages.append
+    except (Refused, LimitError) as problem:
+        refused = refused_by(stages[-1], problem)
+        found.stage, found.reason = refused.stage, refused.reason
+        found.findings = list(refused.findings) or found.findings
+    current().look()
+
+
+def load_text(
+    text: str, target: str | None, request: Request, name: str = "<text>"
+) -> LoadedProgram:
     """Return a checked program. Raises Refused at `parse`, `rules` or `placement`."""
     options = FrontOptions(target, request.level, request.sync, request.compat)
     try:
@@ -187,17 +214,26 @@ def hazards(program: LoadedProgram, request: Request) -> list[Diagnostic]:
 
 def cost(program: LoadedProgram, request: Request) -> CostReport:
     """Return what the entry costs, without values. Raises Refused at `cost`."""
-    from ptosim.search.point_values import scalars
+    from ptosim.search.point_values import arguments, scalars
 
     try:
-        return program.cost(
-            entry=request.entry,
-            args=scalars(program, request),
-            block_num=request.block_num,
-            max_instructions=request.limits.instructions,
-        )
+        try:
+            return _cost(program, request, scalars(program, request))
+        except UsageError:
+            if not request.args:
+                raise
+            return _cost(program, request, arguments(request))  # data may decide its path
     except Exception as problem:
         raise refused_by("cost", problem) from problem
+
+
+def _cost(program: LoadedProgram, request: Request, args: Mapping[str, Any]) -> CostReport:
+    return program.cost(
+        entry=request.entry,
+        args=args,
+        block_num=request.block_num,
+        max_instructions=request.limits.instructions,
+    )
 
 
 def used_bytes(program: LoadedProgram, space: str = "vec") -> int:
@@ -218,9 +254,20 @@ def refused_by(stage: str, problem: Exception) -> Refused:
         return Refused(stage, "the program is nested too deeply")
     if isinstance(problem, MemoryError):
         return Refused(stage, f"out of memory: {problem}")
+    if isinstance(problem, LimitError):
+        return Refused(stage, _of_limit(str(problem)))
     if isinstance(problem, PtosimError):
         return Refused(stage, str(problem))
     return Refused(stage, f"PTO9001: internal error: {type(problem).__name__}: {problem}")
+
+
+_GROWN = re.compile(r"PTO0016: the process has grown by .*? of (?P<most>[^;]+).*", re.DOTALL)
+
+
+def _of_limit(text: str) -> str:
+    """What is said of a limit, without what differs from run to run: where a clock found it."""
+    text = _GROWN.sub(r"PTO0016: it needs more than \g<most> of memory", text)
+    return text.partition("; it stopped at")[0]
 
 
 def line_of(error: Diagnostic) -> str:

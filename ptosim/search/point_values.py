@@ -130,13 +130,13 @@ def compared(
     for name, array in wanted.items():
         if name not in result.outputs:
             listed = ", ".join(result.outputs) or "none"
-            raise Refused("values", f"there is no output `{name}`; outputs: {listed}")
+            raise Refused("values", f"PTO7612: there is no output `{name}`; outputs: {listed}")
         got = result.outputs[name]
         try:
             near = tolerance.get(name, Tolerance())
             found.append(compare(name, got, _rounded(np.asarray(array), got), near))
-        except Exception as problem:
-            raise refused_by("values", problem) from problem
+        except UsageError as problem:
+            raise Refused("values", f"PTO7613: {problem}") from problem
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity
 from ptosim.ground.errors import Trap
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Span
@@ -84,6 +84,8 @@ def prove(before: Launched, after: Launched, *, tolerance: str = "") -> Proof:
     `tolerance="reassociated"` also takes sums of f32 in another order as equal; the proof then
     says whether that was needed. Raises UsageError for arguments that do not fit."""
     loose = tolerance == REASSOCIATED
+    if before.program.profile != after.program.profile:
+        return Proof(REFUSED, "the programs are for other targets, or under other switches")
     proof = _proved(before, after, loose=False)
     if proof.verdict != UNEQUAL or not loose:
         return proof
@@ -98,7 +100,19 @@ def _proved(before: Launched, after: Launched, *, loose: bool) -> Proof:
             found.append(follow(launched, loose=loose))
         except Unprovable as problem:
             return _refused(word, problem, launched.program)
+    new = sorted(_doubts(found[1].result) - _doubts(found[0].result))
+    if new:
+        return Proof(REFUSED, f"the second program has {', '.join(new)}, the first has not")
     return compare(found[0], found[1], loose=loose)
+
+
+def _doubts(result: Result) -> set[str]:
+    """Codes of findings that the machine may do something else than the text says."""
+    return {
+        d.code
+        for d in result.findings
+        if d.origin is Origin.HARDWARE and d.severity > Severity.NOTE
+    }
 
 
 def _refused(word: str, problem: Unprovable, program: LoadedProgram) -> Proof:
@@ -133,7 +147,7 @@ def follow(launched: Launched, *, loose: bool = False) -> Followed:
 
 def _breaks(found: Diagnostic) -> bool:
     """Errors, and warnings that the machine would do something else than the text says."""
-    return found.is_error or (found.code.startswith("PTO5") and str(found.origin) == "hardware")
+    return found.is_error or (found.code.startswith("PTO5") and found.origin is Origin.HARDWARE)
 
 
 def compare(first: Followed, second: Followed, *, loose: bool = False) -> Proof:

@@ -52,13 +52,17 @@ class Step:
         """Return the hash of what is computed: operation, attributes, scalars, element types, and
         what else decides the function (`tmp` that is given or not, a division in place)."""
         op = self.op
-        given = [f"{k}={v!r}" for k, v in sorted(op.attributes.items())]
         scalars = [(k, _exact(v)) for k, v in _scalars(op)]
         types = [(k, str(v.type.dtype)) for k, v in _tiles(op) if k != "tmp"]
         forms = op.is_written("tmp"), op.op.name == "pto.tdivs" and _shares(op)
-        ctrl = op.core.registers["ctrl"]
-        return salt(op.op.name, getattr(op.op.variant, "name", ""), given, scalars, types, forms,
-                    ctrl, op.target, more)  # fmt: skip
+        variant = getattr(op.op.variant, "name", "")
+        told = self.given, scalars, types, forms, op.core.registers["ctrl"], op.target
+        return salt(op.op.name, variant, told, more)
+
+    @property
+    def given(self) -> list[str]:
+        """The attributes of the operation, as text."""
+        return [f"{k}={v!r}" for k, v in sorted(self.op.attributes.items())]
 
     def added(self, name: str) -> bool:
         """True where results of f32 are summed without an order."""
@@ -194,14 +198,15 @@ def multiply(step: Step) -> list[Write]:
         if op.tile("acc").addr != op.tile("dst").addr:
             raise Unprovable("adds to an accumulator in another place than its result")
         start = step.read("acc", m, n)
-    kind = [str(op.tile(name).type.dtype) for name in ("lhs", "rhs", "dst")]
+    types = [str(op.tile(name).type.dtype) for name in ("lhs", "rhs", "dst")]
+    kind = (types, step.given, op.core.registers["ctrl"], op.target)
     dst = step.elements("dst", m, n)
     if step.added("dst"):
-        scale = salt("product", kind, op.core.registers["ctrl"], op.target)
+        scale = salt("product", kind)
         products = _product(joined(scale, left), joined(scale, right))
         return [(dst, products if start is None else products + _plain(start))]
     products = _product(left * weights(k), right)
-    key = salt("matmul", kind, k, op.core.registers["ctrl"], op.target)
+    key = salt("matmul", kind, k)
     begun = salt("nothing") if start is None else np.asarray(start)
     return [(dst, joined(key, np.asarray(begun), products))]
 

@@ -61,8 +61,8 @@ class Follower:
                 self._execute(core, inst, bound.binding)
             elif inst.kind in (Kind.VECTOR, Kind.REGION):
                 raise Unprovable("vector registers are not followed")
-            elif inst.kind is Kind.ACTION and op is not None and not _is_handle(op.name):
-                raise Unprovable("the scalar unit may look at memory here")
+            elif op is not None and not _is_handle(op.name):
+                raise Unprovable("the scalar unit may look at memory or at a register here")
         except Unprovable as problem:
             problem.op = problem.op or op
             raise
@@ -151,12 +151,16 @@ class Follower:
             memory.put(places, self.memory.undefined(len(places)))
 
 
+_NUMBERS = frozenset(("arith", "scf", "cf", "func", "math", "index"))
+"""Dialects whose operations compute numbers, or decide where the program goes on."""
+
+
 def _is_fresh(content: bytearray) -> bool:
     return not content.strip(b"\xff")
 
 
 def _is_handle(name: str) -> bool:
-    return name in HANDLES or not name.startswith(("pto.", "quant.", "memref."))
+    return name in HANDLES or name.partition(".")[0] in _NUMBERS
 
 
 def _placeless(value: Any) -> Any:

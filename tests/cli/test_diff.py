@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ptosim.ground.isa.paths import programs_directory
 from tests.cli.programs import TILE, copy_program
 from tests.sanitize.test_races import ADD, LOAD_ADD_STORE, pair
 from tests.semantics.test_sync import program
@@ -138,3 +139,19 @@ def test_every_code_to_look_for_exists():
     from ptosim.ground.diagnostics.device_errors import device_errors
 
     assert {c for e in device_errors() for c in e.look_for} <= set(catalog())
+
+
+def test_equal_for_all_inputs_is_asked_for(cli, tmp_path):
+    path = programs_directory() / "basics" / "vadd.pto"
+    (tmp_path / "same.pto").write_text(path.read_text().replace("%a", "%first"))
+    (tmp_path / "other.pto").write_text(path.read_text().replace("pto.tadd", "pto.tsub"))
+    arguments = path.with_suffix(".toml").read_text().partition("[expect]")[0]
+    for name in ("same", "other"):
+        (tmp_path / f"{name}.toml").write_text(arguments)
+    same = cli("diff", path, tmp_path / "same.pto", "--prove", "--target", "a2a3")
+    assert same.code == 0
+    assert "for all inputs: equal" in same.out
+    words = ("--prove", "--target", "a2a3", "--format", "json")
+    report = json.loads(cli("diff", path, tmp_path / "other.pto", *words).out)
+    assert report["proof"]["verdict"] == "unequal"
+    assert cli("diff", path, path, "--tolerance", "reassociated").code == 2

@@ -71,6 +71,7 @@ SAMPLES = {
     "expand": "@basics/vadd --target a5",
     "fmt": "@basics/vadd",
     "ops": "tadd",
+    "judge": "{folder}/jobs.jsonl",
     "sweep": "@search/gemm.pto.j2 --space @search/gemm.toml --param TM=64 --param TN=64 "
     "--param M=128 --param N=128 --param TK=64 --param buffers=1,2 --no-store",
     "targets": "",
@@ -138,6 +139,7 @@ def test_every_form_can_be_read_again(name, form, capsys, tmp_path):
         "Op Name,OP Type,Input Shapes,Input Data Types,aiv_vec_time(us)\n"
         'a,TADD,"64,64;64,64",FLOAT;FLOAT,0.09\n'
     )
+    (tmp_path / "jobs.jsonl").write_text('{"program": "@basics/vadd"}\n')
     words = shlex.split(SAMPLES[name].format(folder=tmp_path))
     code = main([*name.split(), *words, "--format", form])
     told = capsys.readouterr()

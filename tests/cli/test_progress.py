@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from ptosim.cli import check_command, selftest_command
+from ptosim import api
+from ptosim.cli import selftest_command
 from ptosim.cli.terminal import Terminal
 from ptosim.ground.progress import Progress, watched
 from ptosim.views import progress
@@ -129,7 +130,7 @@ def interrupted_at(monkeypatch: pytest.MonkeyPatch, module, name: str, call: int
 
 
 def test_ctrl_c_says_how_many_programs_were_checked(cli, monkeypatch):
-    interrupted_at(monkeypatch, check_command, "check_source", 3)
+    interrupted_at(monkeypatch, api, "check_source", 3)
     outcome = cli("check", "@basics/vadd", "@basics/softmax", "--target", "a2a3,a5")
     assert outcome.code == 130
     assert "interrupted: checking, 2 of 4 programs, " in outcome.err

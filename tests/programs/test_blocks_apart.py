@@ -12,7 +12,7 @@ import pytest
 import ptosim
 from ptosim.effects.account import Effects
 from ptosim.run.choices import Choices
-from ptosim.run.farm import attempt, wanted
+from ptosim.run.farm import attempt, cycles, wanted
 from ptosim.sanitize import reach
 from tests.programs.expected import PROGRAMS
 
@@ -237,3 +237,20 @@ def test_one_process_where_none_can_be_made(monkeypatch):
 
     monkeypatch.setattr(attempt, "can_fork", lambda: False)
     assert run(COPY, monkeypatch) == ""
+
+
+def test_rounds_that_repeat_are_timed_once(monkeypatch):
+    """The cycles of a long run come from periods of its loops, and are those of all rounds."""
+    rounds = "    %n = arith.constant 400 : index\n    scf.for %i = %c0 to %n step %c1 {\n"
+    program = ptosim.load(HEAD + rounds + COPY + "    }\n" + TAIL, target="a5", sync="auto")
+    found = []
+    for long in (1 << 60, 1):
+        monkeypatch.setattr(cycles, "LONG", long)
+        found.append(program.run(arrays(), block_num=BLOCKS, jobs=1).cost)
+    whole, folded = found
+    kept = [len(core.steps) for core in folded.model.cores]
+    assert max(kept) < len(whole.model.cores[0].steps) / 4
+    assert folded.cycles == whole.cycles
+    for one, other in zip(whole.model.cores, folded.model.cores, strict=True):
+        assert one.work() == other.work()
+        assert one.stalls == other.stalls

@@ -85,7 +85,7 @@ def test_files_are_small_and_none_is_left_over():
     sizes = [f.stat().st_size for f in files]
     assert max(sizes) < 300_000
     assert sum(sizes) < 2_000_000
-    known = {".pto", ".toml", ".npz", ".md"}
+    known = {".pto", ".j2", ".toml", ".npz", ".md"}
     assert {f.suffix for f in PROGRAMS.rglob("*") if f.is_file()} <= known
 
 

@@ -223,3 +223,32 @@ def test_a_missing_extra_is_one_line(missing: str, options: dict, monkeypatch) -
     with pytest.raises(UsageError, match=f"PTO7605.*{missing}") as raised:
         small(**options)
     assert "pip install 'ptosim[" in str(raised.value.help)
+
+
+@pytest.mark.slow
+def test_no_worker_outlives_a_sweep_that_is_killed(tmp_path: Path) -> None:
+    store = tmp_path / "s.sqlite"
+    command = _command(store, tmp_path / "rows.jsonl", "-j", "2", "--param", "TK=16,32,64,128")
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    while _kept(store) < 3 and process.poll() is None:
+        time.sleep(0.02)
+    assert len(_session(process.pid)) >= 3
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    end = time.monotonic() + 60
+    while _session(process.pid) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert not _session(process.pid)
+
+
+def _session(leader: int) -> list[str]:
+    """The processes of a session that are not done."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if session == str(leader) and state != "Z":
+            found.append(path.parent.name)
+    return found

@@ -94,6 +94,34 @@ VECTORS = _module(
   }}""",
 )
 
+REGION = _module(
+    'pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>',
+    f"""
+  func.func @kernel(%x: !pto.ptr<f32>, %n: index) attributes {{pto.kernel}} {{
+    %zero = arith.constant 0 : i64
+    %p = pto.castptr %zero : i64 -> {_UB}
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %c512 = arith.constant 512 : index
+    pto.mte_gm_ub %x, %p, 0, 2048 nburst(1, 0, 0) : !pto.ptr<f32>, {_UB}
+    pto.set_flag["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]
+    pto.wait_flag["PIPE_MTE2", "PIPE_V", "EVENT_ID0"]
+    pto.vecscope {{
+      %m = pto.pset_b32 "PAT_ALL" : {_MASK}
+      scf.for %r = %c0 to %n step %c1 {{
+        scf.for %i = %c0 to %c512 step %c64 {{
+          %a = pto.vlds %p[%i] : {_UB} -> {_REG}
+          %b = pto.vadd %a, %a, %m : {_REG}, {_REG}, {_MASK} -> {_REG}
+          pto.vsts %b, %p[%i], %m : {_REG}, {_UB}, {_MASK}
+          pto.mem_bar "VST_VLD"
+        }}
+      }}
+    }}
+    return
+  }}""",
+)
+
 THREADS = _module(
     'pto.target_arch = "a5", pto.kernel_kind = #pto.kernel_kind<vector>',
     """
@@ -147,7 +175,13 @@ CORES = _module(
   }""",
 )
 
-PROGRAMS = {"tiles": TILES, "vectors": VECTORS, "threads": THREADS, "cores": CORES}
+PROGRAMS = {
+    "tiles": TILES,
+    "vectors": VECTORS,
+    "region": REGION,
+    "threads": THREADS,
+    "cores": CORES,
+}
 
 
 def program(name: str) -> Program:
@@ -163,6 +197,7 @@ def arguments(name: str, rounds: int) -> dict[str, Any]:
         "tiles": {"x": np.ones((4096, 16), np.float32), "y": np.zeros((4096, 16), np.float32),
                   "k": 0.5},
         "vectors": {"x": np.zeros(512, np.float32)},
+        "region": {"x": np.zeros(512, np.float32)},
         "threads": {"x": np.zeros(32, np.int32)},
         "cores": {},
     }  # fmt: skip

@@ -29,6 +29,7 @@ def _both(
     found = []
     for few in (1 << 60, least):
         monkeypatch.setattr(folds, "LEAST", few)
+        monkeypatch.setattr(folds, "MANY_WAITS", few)
         monkeypatch.setattr(meter, "UNTIMED", least)
         monkeypatch.setattr(meter, "LONGEST", least)
         found.append(loaded.run(given, block_num=blocks, sanitize="none"))

@@ -82,8 +82,11 @@ class Engine(Binder):
                     self.look(core)
 
     def look(self, core: Core) -> None:
-        """Look at the limits. Raises LimitError, with the place of a core, if one is reached."""
+        """Look at the limits, and at what a vector region has noted. Raises LimitError, with the
+        place of a core, if one is reached."""
         self.meter.look(self.executed, lambda: self._place(core))
+        if core.ub is not None:
+            core.ub.shorten()
 
     def _place(self, core: Core) -> str:
         op = self.program.insts[core.pc].op

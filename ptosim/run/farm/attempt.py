@@ -57,15 +57,16 @@ def _executed(
     if jobs < 2 and blocks.bound * SECONDS_TO_BIND < LEAST_SHARE * seconds:
         raise Dependent("")
     cost = None
+    instructions = blocks.engine.executed * blocks.count
     if jobs > 1 and can_fork():
         first = blocks.taken()
         with workers.at_work(blocks, rest, jobs) as futures:
             if options.timing:
-                cost = cycles.report(front, profile, options, entry, args)
+                cost = cycles.report(front, profile, options, entry, args, instructions)
             done = [first, *(future.result() for future in futures)]
     else:
         if options.timing:
-            cost = cycles.report(front, profile, options, entry, args)
+            cost = cycles.report(front, profile, options, entry, args, instructions)
         for block in rest:
             _run(blocks, block)
         done = [blocks.taken()]

@@ -21,7 +21,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.unknown import Unknown
 from ptosim.passes.frontend import Front
 from ptosim.run.blocks import all_blocks
-from ptosim.run.cost import TimedLaunch
+from ptosim.run.cost import TimedLaunch, timed
 from ptosim.run.costing import bridge_of, in_waves, report_of
 from ptosim.run.launch import Launch
 from ptosim.run.options import Args, RunOptions
@@ -31,6 +31,8 @@ from ptosim.timing.chip import Blocks
 from ptosim.timing.report.totals import CostReport
 
 ON_DATA = "its cycles depend on data"
+LONG = 1 << 17
+"""Instructions of a run of which not every round of a loop is kept."""
 
 
 class _Engine(TimedSymbolicEngine):
@@ -58,20 +60,22 @@ class _Timed(TimedLaunch):
         timing = bridge_of(self, *self.figures)
         self.engine = _Engine(*self.parts(), observers, timing=timing)
         in_waves(self, self.blocks)
+        if self.steady:
+            self.engine.watch_loops()
 
     def _scalar(self, value: Value, type_: ScalarType, given: dict[str, Any]) -> Any:
         return Launch._scalar(self, value, type_, given)
 
 
 def report(
-    front: Front, profile: Profile, options: RunOptions, entry: str, args: Args
+    front: Front, profile: Profile, options: RunOptions, entry: str, args: Args, instructions: int
 ) -> CostReport:
-    """Return what a run costs. Raises Dependent where only its values decide that."""
+    """Return what a run of so many instructions costs; of a long one periods of its loops are kept
+    once. Raises Dependent where only its values decide that."""
     figures = changed_table(front.chip, {})
-    launch = _Timed(front, profile, options, figures).prepare(entry, args)
-    launch.start()
+    launch = _Timed(front, profile, options, figures, steady=instructions >= LONG)
     try:
-        launch.engine.run(options.most_instructions)
+        launch = timed(launch, entry, args)
     except Undecided as open_:
         raise Dependent(ON_DATA) from open_
     found = report_of(launch, launch.blocks)

@@ -19,6 +19,8 @@ from ptosim.timing.pipes.timers import CoreTimer
 
 LEAST = 1 << 17
 """New records of a core that are worth a search; runs of fewer keep all of them."""
+MANY_WAITS = 1 << 15
+"""Entries of `waits` that are looked through for equal ones."""
 LONGEST = 1 << 13
 """Records of a period."""
 SAVED = 64
@@ -51,7 +53,7 @@ class Columns(NamedTuple):
 def fold(timer: CoreTimer) -> None:
     """Take out what repeats among the records since the last call, if there are many."""
     first, last = timer.searched, len(timer.steps)
-    if len(timer.waits) - timer.searched_waits > 2 * LEAST:
+    if len(timer.waits) - timer.searched_waits >= MANY_WAITS:
         _merge_waits(timer)
     if last - first < LEAST:
         return
@@ -156,12 +158,14 @@ def _moves(column: array[int], place: int, length: int) -> array[int]:
 
 
 def _merge_waits(timer: CoreTimer) -> None:
-    """Keep one of equal waits: a core that does nothing but wait has a record of none."""
-    waits = np.array(timer.waits, np.int64).reshape(-1, 2)
-    sources = np.array(timer.wait_sources, np.int64).reshape(-1, 2)
-    rows = np.unique(np.hstack((waits, sources)), axis=0)
-    timer.waits[:] = array("q", rows[:, :2].tobytes())
-    timer.wait_sources[:] = array("q", rows[:, 2:].tobytes())
+    """Keep one of equal waits since the last call: a core that does nothing but wait has a record
+    of none."""
+    first = timer.searched_waits
+    columns = timer.waits, timer.wait_sources
+    pairs = [np.array(column[first:], np.int64).reshape(-1, 2) for column in columns]
+    rows = np.unique(np.hstack(pairs), axis=0)
+    for column, kept in zip(columns, (rows[:, :2], rows[:, 2:]), strict=True):
+        column[first:] = array("q", kept.tobytes())
     timer.searched_waits = len(timer.waits)
 
 

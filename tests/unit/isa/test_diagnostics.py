@@ -81,15 +81,19 @@ def _texts(node: ast.Call) -> set[str]:
     return {n.value for a in node.args for n in ast.walk(a) if isinstance(n, ast.Constant)}  # type: ignore[misc]
 
 
+_MAKERS = ("model.py", "check_command.py", "verdicts.py")
+
+
 def test_no_call_says_how_bad_a_finding_is() -> None:
-    """`--strict` alone may: it makes errors of warnings."""
+    """`--strict` alone may: it makes errors of warnings. A verdict that was kept says what was
+    said."""
     for path, node, name in _calls():
         place = f"{path}:{node.lineno}"
         coded = any(_CODE.fullmatch(str(text)) for text in _texts(node))
         assert not (coded and name in STRENGTHS), place
         if "severity" in {k.arg for k in node.keywords} or name == "Diagnostic":
             is_protocol = path.parts[-2:] == ("lsp", "server.py")  # an editor's diagnostic
-            assert is_protocol or path.name in ("model.py", "check_command.py"), place
+            assert is_protocol or path.name in _MAKERS, place
 
 
 def test_what_stops_a_run_is_an_error() -> None:

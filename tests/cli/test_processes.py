@@ -1,0 +1,60 @@
+"""`-j N` of commands that do several things: the same bytes for any number of processes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ptosim.ground import processes
+from ptosim.ground.errors import UsageError
+from ptosim.ground.isa.paths import programs_directory
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    """Processes are made from the second item on, however little there is to do."""
+    monkeypatch.setattr(processes, "LEAST_SECONDS", 1e-9)
+
+
+def test_items_come_back_in_order_from_other_processes():
+    told: list[int] = []
+    made = processes.each_of(
+        lambda n: (n * n, os.getpid()), range(9), 3, lambda m: told.append(m[0])
+    )
+    assert [n for n, _ in made] == told == [n * n for n in range(9)]
+    assert made[0][1] == os.getpid()  # the first one tells what it takes
+    assert os.getpid() not in {pid for _, pid in made[1:]}
+
+
+def test_the_first_item_that_fails_is_told():
+    def work(number: int) -> int:
+        if number in (3, 5):
+            raise UsageError(f"item {number}")
+        return number
+
+    with pytest.raises(UsageError, match="item 3"):
+        processes.each_of(work, range(8), 2, lambda _: None)
+
+
+def test_little_work_stays_in_this_process(monkeypatch):
+    monkeypatch.setattr(processes, "LEAST_SECONDS", 3600.0)
+    monkeypatch.setattr(processes, "forked", None)
+    assert processes.each_of(str, [1, 2], 8, lambda _: None) == ["1", "2"]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_check(cli, form):
+    """Findings, hidden ones, two targets that say the same, a program that is refused."""
+    files = sorted((programs_directory() / "broken").glob("*.pto"))[:4]
+    words = ["check", *files, "--target", "a2a3,a5", "--ignore", "PTO52", "--format", form]
+    one, two = (cli(*words, "-j", n) for n in (1, 2))
+    assert (one.code, one.out, one.err) == (two.code, two.out, two.err)
+    assert one.code == 3
+
+
+def test_test(cli, monkeypatch):
+    monkeypatch.chdir(programs_directory())
+    one, two = (cli("test", "basics/vadd.pto", "quant/int8_sym.pto", "-j", n) for n in (1, 2))
+    assert (one.code, one.out, one.err) == (two.code, two.out, two.err)
+    assert one.out.endswith(" passed, 0 failed\n")
