@@ -22,8 +22,8 @@ Timed = tuple[LoadedProgram, CostReport]
 
 _EPILOG = """No values are needed: only scalar arguments on which a trip count, a path or a shape
 depends (`--arg n=4096`). --what-if changes a figure: clock (MHz), bandwidth (GiB/s of all cores),
-launch (us), buffers (more buffers for every hand-back flag), out-of-order (1: vector regions by the
-issue window), or any figure of the target by name, as `instruction.vadd.slope`."""
+launch (us), buffers (more buffers for every hand-back flag), out-of-order (0: vector regions in
+order), or any figure of the target by name, as `instruction.vadd.slope`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

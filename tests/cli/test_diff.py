@@ -145,6 +145,9 @@ def test_equal_for_all_inputs_is_asked_for(cli, tmp_path):
     path = programs_directory() / "basics" / "vadd.pto"
     (tmp_path / "same.pto").write_text(path.read_text().replace("%a", "%first"))
     (tmp_path / "other.pto").write_text(path.read_text().replace("pto.tadd", "pto.tsub"))
+    arguments = path.with_suffix(".toml").read_text().partition("[expect]")[0]
+    for name in ("same", "other"):
+        (tmp_path / f"{name}.toml").write_text(arguments)
     same = cli("diff", path, tmp_path / "same.pto", "--prove", "--target", "a2a3")
     assert same.code == 0
     assert "for all inputs: equal" in same.out

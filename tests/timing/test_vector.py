@@ -65,7 +65,8 @@ def test_a_loop_of_load_add_store():
 
 
 def test_results_of_the_iteration_before():
-    """A sum that a loop carries: an addition of 7 cycles can follow the last after 4."""
+    """A sum that a loop carries: an addition of 7 cycles can follow the last after 3 (pto-isa's pipeline
+    model: 4 cycles before its latency is over)."""
     init = f"%z = arith.constant 0.0 : f32\n%first = pto.vbr %z : f32 -> {V}"
     carried = [
         f"%sum = scf.for %i = %c0 to %count step %c1 iter_args(%so = %first) -> ({V}) {{",
@@ -76,10 +77,10 @@ def test_results_of_the_iteration_before():
     ]
     use = cost(region("\n".join(carried), init=init)).regions[0]
     block = next(b for b in use.blocks if b.iterations == 100)
-    assert (block.bound, block.cycles) == ("results of the iteration before", 4)
-    assert use.cycles >= 100 * 4
+    assert (block.bound, block.cycles) == ("results of the iteration before", 3)
+    assert 100 * 3 <= use.cycles <= 100 * 3 + 60
     second = [p for p in block.timeline if p.number == 1]
-    assert [b.start - a.start for a, b in itertools.pairwise(second)] == [4, 4]
+    assert [b.start - a.start for a, b in itertools.pairwise(second)] == [3, 3]
 
 
 def test_executions_from_bounds_are_those_of_a_run():

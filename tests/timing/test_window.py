@@ -1,20 +1,26 @@
-"""The vector unit out of order, against the closed form that was measured on the published model: a
-function of one iteration takes 48 cycles and the latency of its instruction; a further iteration what
-its ports, or the seven instructions that a port may have in flight, allow."""
+"""The vector unit out of order, against the published vector functions of pto-isa's pipeline model and
+the closed form that was measured on it: a function of one iteration takes 48 cycles and the latency of its
+instruction; a further iteration what its ports, or the seven instructions that a port may have in flight,
+allow. Then what profiled operations of a board say otherwise, and each limit by itself."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
 import ptosim
 from ptosim.ground.isa.costs import cost_table
+from ptosim.timing.laws import window
 from ptosim.timing.laws.shapes import VectorStep
 from ptosim.timing.laws.window import out_of_order
+from tests.accuracy import vector_functions
+from tests.accuracy.window import both
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 TABLE = cost_table("a5")
+OWN = vector_functions.own_figures()
 LATENCIES = {
     "vadds": 7, "vmuls": 8, "vmaxs": 6, "vabs": 5, "vexp": 16, "vdiv": 17, "vcmax": 19, "vcadd": 19,
 }  # fmt: skip
@@ -36,7 +42,8 @@ def cycles(steps: list[VectorStep], **figures: float) -> float:
 
 @pytest.mark.parametrize("name", LATENCIES)
 def test_one_iteration(name):
-    assert cycles(function(name, 1)) == 48 + LATENCIES[name]
+    table = OWN.changed("instruction.vcmax.latency", 19).changed("instruction.vcadd.latency", 19)
+    assert out_of_order(function(name, 1), table).cycles == 48 + LATENCIES[name]
 
 
 @pytest.mark.parametrize(
@@ -91,20 +98,67 @@ def test_a_memory_barrier_orders_accesses():
 
 
 def test_carried_values_wait_for_the_iteration_before():
-    """A sum: each addition waits for the one before, whatever the ports would allow."""
+    """A sum: each addition of 7 cycles waits for the one before, whatever the ports would allow, until 4
+    cycles before it is complete."""
     steps = [
         VectorStep("vlds", 32, 500, (), 1, 0),
         VectorStep("vadd", 32, 500, (0,), 1, 0, (1,)),
     ]
-    assert cycles(steps) >= 500 * 4
+    assert 500 * 3 <= cycles(steps) <= 500 * 3 + 60
+
+
+@pytest.mark.parametrize(
+    "every", [pytest.param(97, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+)
+def test_published_vector_functions(every):
+    """3,327: half a per cent in the mean, where the in-order model is 9 % off. The worst are copies, of
+    which the published model begins the store before the load is complete."""
+    inside, outside = both(OWN)
+    chosen = vector_functions.loops()[::every]
+    assert len(chosen) > 30
+    errors = [loop.error(outside) for loop in chosen]
+    assert mean(map(abs, errors)) <= 0.006
+    assert mean(abs(loop.error(inside)) for loop in chosen) >= 0.06
+    others = [e for e, loop in zip(errors, chosen, strict=True) if "COPY" not in loop.name]
+    assert max(map(abs, others)) <= 0.06
+
+
+@pytest.mark.parametrize("name", ["VADD fp32", "VDIV fp16", "VCADD fp32", "AXPY_MAX fp32"])
+def test_leaving_periods_out_changes_nothing(name, monkeypatch):
+    """Loops of up to 512 iterations, and nests of up to 64 rows, executed whole."""
+    chosen = [loop for loop in vector_functions.loops() if loop.name == name][-3:]
+    short = [out_of_order(loop.steps, TABLE) for loop in chosen]
+    monkeypatch.setattr(window._Repeats, "skip", lambda self: None)
+    for loop, found in zip(chosen, short, strict=True):
+        whole = out_of_order(loop.steps, TABLE)
+        assert (found.cycles, found.delays) == (whole.cycles, whole.delays)
+
+
+def test_a_long_loop_takes_no_longer_to_time():
+    """10^7 iterations in the time of some dozens."""
+    assert cycles(function("vadds", 10**7)) - cycles(function("vadds", 10**6)) == 9 * 10**6
+
+
+def test_stores_go_in_the_place_of_loads():
+    """Profiled: 1x1280 f32 of two sources take 80 cycles, where the published model has 74; of one
+    source 76."""
+    assert cycles(function("vadd", 20, loads=2)) == pytest.approx(80, rel=0.03)
+    assert out_of_order(function("vadd", 20, loads=2), OWN).cycles == 74
+
+
+def test_a_second_barrier_waits_for_the_first():
+    """One is in flight at most."""
+    fence = VectorStep("mem_bar", 32, 1, (), 1, 0)
+    twice = out_of_order([*function("vexp", 1), fence, fence, *function("vexp", 1)[:1]], TABLE)
+    assert twice.delays["memory barriers"] > 0
 
 
 def test_the_switch():
-    """`out-of-order` times regions by the window; the report has both."""
+    """Out of order is the model of vector regions; `out-of-order=0` times them in order."""
     program = ptosim.load((PROGRAMS / "micro" / "softmax.pto").read_text())
     inside = program.cost(what_if={"out-of-order": 1})
     plain = program.cost(what_if={"out-of-order": 0})
-    assert plain.cycles == program.cost().cycles != inside.cycles
+    assert inside.cycles == program.cost().cycles != plain.cycles
     for use, other in zip(inside.regions, plain.regions, strict=True):
         assert use.window is not None
         assert use.cycles == round(use.window.cycles)

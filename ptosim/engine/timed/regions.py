@@ -183,6 +183,9 @@ def _steps_of(
     """The instructions with what they take from each other, not yet counted."""
     makers: dict[Any, int] = {}
     numbers: dict[Operation, int] = {}
+    yielded = {
+        r: v for op in dict.fromkeys(o for a in loops.values() for o in a) for r, v in _results(op)
+    }
     steps = []
     for number, inst in enumerate(insts):
         op = inst.op
@@ -190,7 +193,8 @@ def _steps_of(
         around = loops.get(op, ())
         outer = numbers.setdefault(around[0], len(numbers)) if around else -1
         loop = numbers.setdefault(around[-1], len(numbers)) if around else -1
-        sources = tuple(sorted({makers[v] for v in op.operand_values() if v in makers}))
+        given = [yielded.get(v, v) for v in op.operand_values()]
+        sources = tuple(sorted({makers[v] for v in given if v in makers}))
         name = op.name.removeprefix("pto.")
         line, _ = source.line_column(op.start)
         step = VectorStep(
@@ -207,6 +211,19 @@ def _steps_of(
         )
         for op, step in zip(ops, steps, strict=True)
     ]
+
+
+def _results(loop: Operation) -> Iterator[tuple[Value, Value]]:
+    """Each result of a loop, and what its last iteration yields for it."""
+    if not loop.has("counted"):
+        return
+    block = loop.regions[0].blocks[0]
+    last = block.ops[-1] if block.ops else None
+    if last is None or not last.has("yields"):
+        return
+    for result, operand in zip(loop.results, last.bound["values"], strict=False):
+        if operand.value is not None:
+            yield result, operand.value
 
 
 def _carried(loops: dict[Any, tuple[Operation, ...]], makers: dict[Any, int]) -> dict[Value, int]:

@@ -199,11 +199,23 @@ def cost_entries() -> dict[str, CostEntry]:
 
 class VectorEntry(NamedTuple):
     """Whose figures an instruction of a vector region takes: a row of `instruction`, or `nothing`;
-    whether only one port executes it, and whether its row says so by twice the time."""
+    whether only one port executes it, and whether its row says so by twice the time; and the lists
+    of `[unit]` that its row is in."""
 
     row: str
     one_port: bool
     twice: bool
+    unit: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=1)
+def vector_units() -> dict[str, frozenset[str]]:
+    """Return the lists of `[unit]` that each row of `instruction` is in, if it is in any."""
+    found: dict[str, set[str]] = {}
+    for kind, rows in read_toml("costs/classes.toml")["unit"].items():
+        for row in rows.split():
+            found.setdefault(row, set()).add(kind)
+    return {row: frozenset(kinds) for row, kinds in found.items()}
 
 
 @lru_cache(maxsize=1)
@@ -212,13 +224,15 @@ def vector_entries() -> dict[str, VectorEntry]:
     IsaDataError for one with two."""
     content = read_toml("costs/classes.toml")
     ports = {kind: words.split() for kind, words in content["one_port"].items()}
+    units = vector_units()
     entries: dict[str, VectorEntry] = {}
     for row, words in content["vector"].items():
+        unit = units.get(row, frozenset())
         for word in words.split():
             if word in entries:
                 raise IsaDataError(f"isa/costs/classes.toml: {word} is in two rows of [vector]")
             twice = word in ports["twice"]
-            entries[word] = VectorEntry(row, twice or word in ports["once"], twice)
+            entries[word] = VectorEntry(row, twice or word in ports["once"], twice, unit)
     return entries
 
 
@@ -259,9 +273,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class KernelAccuracy:
-    """A whole kernel: measured and predicted microseconds, launch included; `apart` is predicted
-    without its family in any fit. `program` is the shipped one of that structure, if there is
-    one."""
+    """A whole kernel of so many `blocks`: measured and predicted microseconds, launch included;
+    `apart` is predicted without its family in any fit, `low` to `high` is the error bar. `program`
+    is the shipped one of that structure, if there is one."""
 
     target: str
     name: str
@@ -270,11 +284,24 @@ class KernelAccuracy:
     family: str = ""
     apart: float = 0.0
     program: str = ""
+    blocks: int = 1
+    low: float = 0.0
+    high: float = 0.0
 
     @property
     def error(self) -> float:
         """Return the relative error."""
         return self.predicted / self.published - 1
+
+    @property
+    def apart_error(self) -> float:
+        """Return the relative error of what is predicted without the family."""
+        return self.apart / self.published - 1
+
+    @property
+    def is_inside(self) -> bool:
+        """True if the measured time is inside the error bar."""
+        return self.low <= self.published <= self.high
 
 
 @lru_cache(maxsize=1)

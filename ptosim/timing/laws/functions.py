@@ -11,10 +11,11 @@ distance are fitted to its profile).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from math import ceil
 
-from ptosim.ground.isa.costs import CostRow, CostTable, lowest_confidence
+from ptosim.ground.isa.costs import CostRow, CostTable, lowest_confidence, vector_units
 from ptosim.ground.records import dataclass
 from ptosim.timing.laws.cost import Cost, Stage
 from ptosim.timing.laws.request import Request
@@ -86,6 +87,10 @@ def nest_by_rows(rows: int, cols: int, lanes: int) -> Nest:
     return Nest(inner, rows, True)
 
 
+def _row(row: CostRow) -> str:
+    return row.name.rpartition("instruction.")[2]
+
+
 class Function:
     """The time of one function on one target."""
 
@@ -97,8 +102,12 @@ class Function:
         return self.table[f"function.{name}"][number]
 
     def frame(self, body: Body | None = None) -> float:
-        """Cycles of a function beside its loop; `body` as in `edges`."""
-        return self.edges(simple=body is not None and body.is_simple)
+        """Cycles of a function beside its loop; `body` as in `edges`. One that loads nothing begins
+        to execute at once."""
+        frame = self.edges(simple=body is not None and body.is_simple)
+        if body is None or body.loads or not body.stores:
+            return frame
+        return frame - self.figure("load") + self.table["window.loads"]["early"]
 
     def edges(self, *, simple: bool) -> float:
         """Start, first load, last store, drain; one more to dispatch anything but a load, an
@@ -112,8 +121,20 @@ class Function:
 
     def chain(self, body: Body) -> float:
         """Cycles from the first operand to the last result of an iteration."""
-        early = self.figure("forward")
-        return sum(max(body.latency(row) - early, 0) for _, row in body.instructions)
+        return sum(self.handed_on(body))
+
+    def handed_on(self, body: Body) -> list[float]:
+        """Cycles of each instruction until the next one has its result; between some instructions
+        that is a cycle earlier."""
+        plain, early = self.figure("forward"), self.table["window.forward"]["early"]
+        units = [vector_units().get(_row(row), frozenset()) for _, row in body.instructions]
+        ahead = [
+            early if "early" in one and "late" not in then else plain
+            for one, then in itertools.pairwise(units)
+        ]
+        rows = [row for _, row in body.instructions]
+        pairs = zip(rows, [*ahead, plain], strict=False)
+        return [max(body.latency(row) - ahead, 0) for row, ahead in pairs]
 
     def ports(self, body: Body, count: int) -> float:
         """Cycles by which the two ports delay the last of so many iterations."""
@@ -128,7 +149,8 @@ class Function:
         long."""
         if instructions == 1:
             return busy * ((count - 1) // 2) + (count - 1) % 2
-        return max(busy / 2, self.figure("several", "per_item") * instructions) * (count - 1)
+        several = self.figure("several", "per_item") * instructions * (count - 1)
+        return max(busy / 2 * (count - 1), several - self.figure("several", "overlap"))
 
     def accesses(self, body: Body, nest: Nest) -> float:
         """Cycles by which loads and stores delay the last iteration."""
@@ -199,7 +221,7 @@ def _parts(request: Request) -> tuple[Body, list[TileShape], TileShape, int]:
     wide = max([tile, *sources], key=lambda t: t.bits)
     data = max([tile, *sources], key=lambda t: t.rows * t.cols)
     body = Body(
-        max(len(sources), 1),
+        len(sources),
         1,
         tuple((n, request.instruction(n, wide)) for n in request.stages),
         wide.bits > 16,
@@ -226,7 +248,6 @@ def loop_stages(timing: Function, body: Body, nest: Nest, name: str = "") -> lis
     loop = timing.loop(body, nest)
     rows = body.instructions
     weight = sum(body.busy(row) for _, row in rows) or 1
-    early = timing.figure("forward")
     extra = ["function.loop"]
     if nest.rows > 1:
         extra += ["function.strided", "function.row_start"]
@@ -238,14 +259,14 @@ def loop_stages(timing: Function, body: Body, nest: Nest, name: str = "") -> lis
     return [
         Stage(
             f"{name}{instruction}",
-            max(body.latency(row) - early, 0) + loop * body.busy(row) / weight,
+            cycles + loop * body.busy(row) / weight,
             nest.total,
             lowest_confidence((row.confidence, shared)),
             repeats=nest.total,
             shared=len(rows) > 1,
-            executes=row.name.rpartition("instruction.")[2],
+            executes=_row(row),
         )
-        for instruction, row in rows
+        for (instruction, row), cycles in zip(rows, timing.handed_on(body), strict=True)
     ]
 
 

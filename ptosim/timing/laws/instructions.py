@@ -26,6 +26,8 @@ class Timed:
     confidence: str
     one_port: bool = False
     on_port: float = 0  # cycles on the one port
+    row: str = ""
+    unit: frozenset[str] = frozenset()  # what it is out of order: special, early, late
 
 
 _NO_TIME = Timed(0, 0, 0, "", "documented")
@@ -35,7 +37,8 @@ def timed(step: VectorStep, table: CostTable) -> Timed:
     """Return what an instruction takes on a target that has vector regions. Raises IsaDataError for
     one of the vector unit without a row."""
     entries = vector_entries()
-    entry = entries.get(f"{step.name}.integer") if step.integer else None
+    integer = step.integer or step.cast == "integer"
+    entry = entries.get(f"{step.name}.integer") if integer else None
     entry = entry or entries.get(step.name)
     op = _row(step.name)
     memory = "load" if "loads" in op.traits else "store" if "stores" in op.traits else ""
@@ -56,7 +59,9 @@ def timed(step: VectorStep, table: CostTable) -> Timed:
     busy = row["busy"] if wide else row.get("busy16", row["busy"])
     distance = max(latency - table["function.forward"]["cycles"], 0)
     on_port = busy / 2 if entry.twice else busy
-    return Timed(latency, busy, distance, "", row.confidence, entry.one_port, on_port)
+    return Timed(
+        latency, busy, distance, "", row.confidence, entry.one_port, on_port, entry.row, entry.unit
+    )
 
 
 def _row(name: str) -> OpDef:

@@ -17,47 +17,52 @@ from ptosim.timing.laws.cost import NO_LAW, Cost, Stage
 from ptosim.timing.laws.functions import Function, Nest, frame_stage
 from ptosim.timing.laws.instructions import Timed, timed
 from ptosim.timing.laws.shapes import VectorStep, VectorWork
+from ptosim.timing.laws.vector_times import handed_on
 from ptosim.timing.laws.window import out_of_order
 
 
 def region_cost(work: VectorWork, table: CostTable) -> Cost:
-    """Return what a region costs; one on a target without such regions has no law."""
+    """Return what a region costs; one on a target without such regions has no law. A region that
+    only converts, between formats whose loops were profiled, takes what those take."""
     if "function.start" not in table.rows:
         return NO_LAW
-    if table["window.switch"]["value"]:
-        return _out_of_order(work, table)
-    timing = Function(table)
     found = [timed(step, table) for step in work.steps]
-    chain = max(chains(work.steps, found), default=0)
-    loops = _loops(work.steps, found)
-    bounds = _bounds(work.steps, found, loops, timing)
-    if not loops and _only_cast(list(zip(work.steps, found, strict=True))):
-        loops = [_loop(list(zip(work.steps, found, strict=True)))]
-    if len(loops) == 1 and loops[0].cast:
-        bounds = {f"conversions ({loops[0].cast})": _conversions(loops[0], timing) - chain}
     sure = ["derived" if work.exact else "assumed", *(t.confidence for t in found)]
     confidence = lowest_confidence(sure)
+    executed = sum(s.times for s, t in zip(work.steps, found, strict=True) if not t.memory)
+    loops = _loops(work.steps, found)
+    if not loops and _only_cast(list(zip(work.steps, found, strict=True))):
+        loops = [_loop(list(zip(work.steps, found, strict=True)))]
+    if table["window.switch"]["value"] and not (len(loops) == 1 and loops[0].cast):
+        cycles = out_of_order(work.steps, table).cycles
+        stages = (Stage("out of order", cycles, 1, confidence),)
+    else:
+        stages = _in_order(work, found, loops, table, confidence)
+    return Cost("region", stages, confidence, work=executed * 64, region=work)
+
+
+def _in_order(
+    work: VectorWork,
+    found: Sequence[Timed],
+    loops: Sequence[Loop],
+    table: CostTable,
+    confidence: str,
+) -> tuple[Stage, ...]:
+    """The first iteration, and what the busiest resource adds for the others."""
+    timing = Function(table)
+    chain = max(chains(work.steps, found, table), default=0)
+    bounds = _bounds(work.steps, found, loops, timing)
+    if len(loops) == 1 and loops[0].cast:
+        bounds = {f"conversions ({loops[0].cast})": _conversions(loops[0], timing) - chain}
     name = max(bounds, key=lambda key: bounds[key])
     # Without a loop the instructions themselves go on after the first results.
     further = max(bounds[name], _all_at_once(work.steps, found, timing) - chain)
     frame = timing.edges(simple=len(loops) == 1 and loops[0].is_simple)
-    stages = (
+    return (
         Stage("start and drain", frame, 1, frame_stage(timing).confidence),
         Stage("latency of one iteration", chain, 1, confidence),
         Stage(f"further iterations: {name}", further, loops[0].total if loops else 1, confidence),
     )
-    executed = sum(s.times for s, t in zip(work.steps, found, strict=True) if not t.memory)
-    return Cost("region", stages, confidence, work=executed * 64, region=work)
-
-
-def _out_of_order(work: VectorWork, table: CostTable) -> Cost:
-    """What a region costs where the issue window is modelled."""
-    found = [timed(step, table) for step in work.steps]
-    sure = ["derived" if work.exact else "assumed", *(t.confidence for t in found)]
-    confidence = lowest_confidence(sure)
-    stages = (Stage("out of order", out_of_order(work.steps, table).cycles, 1, confidence),)
-    executed = sum(s.times for s, t in zip(work.steps, found, strict=True) if not t.memory)
-    return Cost("region", stages, confidence, work=executed * 64, region=work)
 
 
 class Loop(NamedTuple):
@@ -150,7 +155,9 @@ def _bounds(
     """Cycles that each resource adds for all iterations of all loops but the first one."""
     loop = timing.figure("loop")
     rounds = max((s.times for s in steps), default=1)
-    carried = max((c * steps[i].times for i, c in recurrences(steps, found)), default=0)
+    carried = max(
+        (c * steps[i].times for i, c in recurrences(steps, found, timing.table)), default=0
+    )
     many = [one for one in loops if one.total > 1]
     return {
         "execution ports": sum(
@@ -174,33 +181,48 @@ def _all_at_once(steps: Sequence[VectorStep], found: Sequence[Timed], timing: Fu
     return max(ports / 2, several, (loads + stores) / 2, stores)
 
 
-def chains(steps: Sequence[VectorStep], found: Sequence[Timed]) -> list[float]:
+def chains(steps: Sequence[VectorStep], found: Sequence[Timed], table: CostTable) -> list[float]:
     """Return when the result of each instruction can be used, from the first operand on."""
-    ready: list[float] = []
-    for step, time in zip(steps, found, strict=True):
-        ready.append(max((ready[s] for s in step.sources), default=0) + time.distance)
-    return ready
+    begins: list[float] = []
+    for number, step in enumerate(steps):
+        after = (begins[s] + handed_on_by(found[s], found[number], table) for s in step.sources)
+        begins.append(max(after, default=0))
+    return [begin + time.distance for begin, time in zip(begins, found, strict=True)]
 
 
-def recurrences(steps: Sequence[VectorStep], found: Sequence[Timed]) -> list[tuple[int, float]]:
+def handed_on_by(first: Timed, then: Timed, table: CostTable) -> float:
+    """Return the cycles from the start of an instruction to that of one that takes its result; the
+    way from and to memory is in the frame of a function."""
+    return first.distance if first.memory or then.memory else handed_on(first, then, table)
+
+
+def recurrences(
+    steps: Sequence[VectorStep], found: Sequence[Timed], table: CostTable
+) -> list[tuple[int, float]]:
     """Return, for each instruction that takes a result of the iteration before, it and the cycles
     from that operand until the instruction which makes the result has made the next one."""
     result = []
     for number, step in enumerate(steps):
         for maker in step.carried:
-            cycles = _between(steps, found, number, maker)
+            cycles = _between(steps, found, table, (number, maker))
             if cycles is not None:
-                result.append((number, cycles))
+                result.append((number, cycles + handed_on_by(found[maker], found[number], table)))
     return result
 
 
 def _between(
-    steps: Sequence[VectorStep], found: Sequence[Timed], first: int, last: int
+    steps: Sequence[VectorStep], found: Sequence[Timed], table: CostTable, ends: tuple[int, int]
 ) -> float | None:
-    """The longest chain from one instruction to another; None if there is none."""
-    ready: dict[int, float] = {first: found[first].distance}
+    """The longest chain from the start of one instruction to that of another; None if there is
+    none."""
+    first, last = ends
+    begins: dict[int, float] = {first: 0}
     for number in range(first + 1, last + 1):
-        after = [ready[s] for s in steps[number].sources if s in ready]
+        after = [
+            begins[s] + handed_on_by(found[s], found[number], table)
+            for s in steps[number].sources
+            if s in begins
+        ]
         if after:
-            ready[number] = max(after) + found[number].distance
-    return ready.get(last)
+            begins[number] = max(after)
+    return begins.get(last)

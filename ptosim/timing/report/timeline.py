@@ -13,7 +13,7 @@ from dataclasses import field
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass
 from ptosim.timing.laws.instructions import Timed, timed
-from ptosim.timing.laws.region import chains, recurrences
+from ptosim.timing.laws.region import chains, handed_on_by, recurrences
 from ptosim.timing.laws.shapes import Registers, VectorStep, VectorWork
 from ptosim.timing.laws.window import Executed, out_of_order
 from ptosim.timing.pipes.steps import Step
@@ -152,17 +152,17 @@ def _block(steps: list[VectorStep], table: CostTable, several: float) -> Block:
         "loads and stores": pressure["LD/ST0"],
         "entry of an iteration": 1.0,
         "results of the iteration before": max(
-            (c for _, c in recurrences(steps, found)), default=0
+            (c for _, c in recurrences(steps, found, table)), default=0
         ),
     }
     bound = max(bounds, key=lambda name: bounds[name])
-    critical = _longest(steps, found)
+    critical = _longest(steps, found, table)
     lines = [
         Line(s.name, s.line, s.times, t.latency, t.busy, i in critical)
         for i, (s, t) in enumerate(zip(steps, found, strict=True))
     ]
-    chain = max(chains(steps, found), default=0)
-    shown = _placed(steps, found, min(iterations, SHOWN_ITERATIONS))
+    chain = max(chains(steps, found, table), default=0)
+    shown = _placed(steps, found, table, min(iterations, SHOWN_ITERATIONS))
     return Block(iterations, pressure, bound, round(bounds[bound], 2), chain, lines, shown)
 
 
@@ -182,9 +182,9 @@ def _pressure(found: Sequence[Timed], shares: Sequence[float]) -> dict[str, floa
     return {port: round(max(f, 0), 2) for port, f in zip(PORTS, figures, strict=True)}
 
 
-def _longest(steps: Sequence[VectorStep], found: Sequence[Timed]) -> set[int]:
+def _longest(steps: Sequence[VectorStep], found: Sequence[Timed], table: CostTable) -> set[int]:
     """The instructions on the longest chain."""
-    ready = chains(steps, found)
+    ready = chains(steps, found, table)
     if not ready:
         return set()
     number = max(range(len(ready)), key=lambda i: ready[i])
@@ -218,19 +218,26 @@ class _Ports:
             start += 1
 
 
-def _placed(steps: Sequence[VectorStep], found: Sequence[Timed], iterations: int) -> list[Placed]:
+def _placed(
+    steps: Sequence[VectorStep], found: Sequence[Timed], table: CostTable, iterations: int
+) -> list[Placed]:
     """The first iterations on idle ports."""
     ports = _Ports()
-    usable: dict[tuple[int, int], float] = {}
+    begun: dict[tuple[int, int], float] = {}
     placed = []
+
+    def usable(iteration: int, source: int, number: int) -> float:
+        first, then = found[source], found[number]
+        distance = first.latency if first.memory else handed_on_by(first, then, table)
+        return begun[iteration, source] + distance
+
     for iteration in range(iterations):
         for number, (step, time) in enumerate(zip(steps, found, strict=True)):
-            after = [usable[iteration, s] for s in step.sources]
-            after += [usable[iteration - 1, s] for s in step.carried if iteration]
+            after = [usable(iteration, s, number) for s in step.sources]
+            after += [usable(iteration - 1, s, number) for s in step.carried if iteration]
             ready = max([float(iteration), *after])
             start, port = (ready, "") if not time.busy else ports.place(time, ready)
-            distance = time.distance if not time.memory else time.latency
-            usable[iteration, number] = start + distance
+            begun[iteration, number] = start
             end = start + time.latency
             placed.append(Placed(iteration, number, ready, start, end, port))
     return placed
