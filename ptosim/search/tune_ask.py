@@ -51,7 +51,8 @@ def tune(
     `trials` programs are priced, for `seconds` of wall-clock time at most; `seed` is that of the
     sampler (of Optuna) and of data. `keep` programs are proven, with values on `seeds` sets of
     data; `tolerance="reassociated"` takes f32 sums in another order as equal. Without `rewrites`
-    points are tried as they are. Raises UsageError for what means nothing, ProgramError for a program that is wrong."""
+    points are tried as they are. Raises UsageError for what means nothing, ProgramError for a
+    program that is wrong."""
     asked = Wish(trials, seconds, seed, sampler, keep, seeds, tolerance, rewrites)
     given = dict(args or {})
     if space is None:
