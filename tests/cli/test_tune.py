@@ -67,6 +67,8 @@ def test_nothing_faster_is_no_fault(cli: Callable[..., Any]) -> None:
         ("nothing.py:kernel --const a=1,2", 2, "PTO7603"),
         ("@search/gemm.pto.j2", 2, "--space"),
         ("@basics/vadd --into {file}", 2, "is a file"),
+        ("@basics/vadd --trials 1 --into {file}/below", 2, "--into: cannot make"),
+        ("@basics/vad", 2, "no shipped program"),
     ],
 )
 def test_bad_input_is_one_line(
