@@ -177,7 +177,8 @@ class _Builder:
         self.constants[made] = _dense(str(token.value), types[-1], made)
 
     def _name(self, token: Any) -> str:
-        return self.names.get(token.value, token.value.lstrip("%"))
+        name = str(token.value)
+        return self.names.get(name, name.lstrip("%"))
 
     def _is_zero(self, name: str) -> bool:
         value = self.constants.get(name)
