@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import math
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from ptosim.passes.targets import check_target_word
 from ptosim.run import values
 from ptosim.search.engines import engine_of
 from ptosim.search.pareto import Change, changes, read_rows
+from ptosim.search.point import Row
 from ptosim.search.point_recipe import Recipe
 from ptosim.search.source import maker_of
 from ptosim.search.space import Space, values_of
@@ -53,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("comparison")
     group.add_argument("--baseline", metavar="FILE", help="JSON lines of an earlier sweep: exit 1 "
                        "if a point is refused now, is gone, or takes more cycles")  # fmt: skip
-    group.add_argument("--slack", type=float, default=0.0, metavar="PERCENT",
+    group.add_argument("--slack", type=_percent, default=0.0, metavar="PERCENT",
                        help="cycles that a point may take more (default 0)")  # fmt: skip
     group = parser.add_argument_group("table")
     group.add_argument("--top", type=shared.from_zero, default=10, metavar="N",
@@ -106,6 +108,15 @@ class _Report(NamedTuple):
     options: argparse.Namespace
 
 
+def _percent(text: str) -> float:
+    try:
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"takes a number from 0 on, not `{text}`")
+
+
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     """Judge every point; exit code 1 if --baseline was better."""
     if options.parquet and importlib.util.find_spec("pyarrow") is None:
@@ -122,7 +133,17 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         write_file(Path(options.parquet), sweep_tables.to_parquet(found.rows))
     if terminal.wants_report:
         terminal.report(_Report(found, differing, before is not None, options))
+    unusable = next((row for row in found.rows if _is_unusable(row)), None)
+    if unusable is not None:
+        terminal.error(unusable["reason"], "the other rows are there")
+        return UsageError.exit_code
     return int(any(change.is_worse for change in differing))
+
+
+def _is_unusable(row: Row) -> bool:
+    """True for a point of which nothing is known because its template or its reference fails."""
+    is_reference = row["stage"] == "values" and row["reason"].startswith("PTO7613")
+    return row["stage"] == "template" or is_reference
 
 
 def _computed(options: argparse.Namespace, terminal: Terminal) -> Sweep:

@@ -29,16 +29,18 @@ def sweep_page(
     name: str, rows: Sequence[Row], fronts: Mapping[str, Sequence[Row]], head: str
 ) -> str:
     """Return the page; `fronts` are the Pareto fronts of the targets."""
-    names, parts = varying(rows), []
-    constant = fixed(rows)
-    if constant:
-        parts.append(paragraph(f"the same in all points: {constant}"))
+    parts = [*pictures(rows, fronts), section("All rows", _all(rows, varying(rows)))]
+    return page(f"Sweep of {name}", parts, head=head)
+
+
+def pictures(rows: Sequence[Row], fronts: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Return what the page has of each target, and why points were refused, as HTML."""
+    names, constant = varying(rows), fixed(rows)
+    parts = [paragraph(f"the same in all points: {constant}")] if constant else []
     for target, front in fronts.items():
         ok = [row for row in rows if row["target"] == target and row["ok"]]
         parts.append(section(target, *_of_target(ok, front, names)))
-    parts.append(section("Refused", _refused(rows)))
-    parts.append(section("All rows", _all(rows, names)))
-    return page(f"Sweep of {name}", parts, head=head)
+    return [*parts, section("Refused", _refused(rows))]
 
 
 def _of_target(ok: list[Row], front: Sequence[Row], names: Sequence[str]) -> list[str]:
