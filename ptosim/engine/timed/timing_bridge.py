@@ -23,7 +23,8 @@ from ptosim.engine.timed.operand_shapes import (
 from ptosim.engine.timed.regions import RegionPlan
 from ptosim.engine.timed.shared_memory import SharedMemory
 from ptosim.engine.timed.signal_events import is_signal, timed
-from ptosim.expand.logical.program import Lowered, has_logical
+from ptosim.expand.logical.names import has_logical
+from ptosim.expand.logical.program import Lowered
 from ptosim.ground.diagnostics.model import finding
 from ptosim.ground.errors import UnsupportedError
 from ptosim.ground.ir.core import Operation
