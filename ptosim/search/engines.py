@@ -22,9 +22,10 @@ from ptosim.search.source import missing_extra
 
 Job = TypeVar("Job")
 Work = Callable[[Any], Any]
-AHEAD = 4
+AHEAD = 2
 """Jobs of each worker that are handed out before results come back: none of them waits, and a
-space of millions of points is never in memory."""
+space of millions of points is never in memory. What loky's queue has no room for (twice the workers
+and one more) it could not forget when it is closed."""
 ORPHAN = 1.0
 """Seconds between two looks of a worker at whether its parent is there."""
 

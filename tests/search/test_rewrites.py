@@ -76,7 +76,7 @@ def launch_of(path: Path) -> Launch:
     return Launch(None, launch_args(sidecar), sidecar.options.get("block_num") or 1)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("name", ["softmax", "rmsnorm"])
 def test_second_buffers_make_shipped_programs_a_fifth_faster(name: str, target: str) -> None:
@@ -96,6 +96,7 @@ def test_what_has_no_room_for_second_buffers_stays() -> None:
         double_buffered(Source("large.pto", text), FrontOptions("a2a3"))
 
 
+@pytest.mark.slow
 def test_rows_in_pieces_are_loaded_while_others_are_computed() -> None:
     path = PROGRAMS / "basics" / "vadd.pto"
     launch = launch_of(path)
@@ -115,6 +116,7 @@ def test_redundant_barriers_go() -> None:
     assert prove(launch.of(program), launch.of(lean)).is_equal
 
 
+@pytest.mark.slow
 def test_flags_planned_anew_order_what_an_operation_destroys() -> None:
     """A2/A3's quantisation overwrites its source: what fills the source anew waits for it."""
     path = PROGRAMS / "model" / "rmsnorm_int8.pto"
@@ -131,6 +133,7 @@ def test_a_tile_that_collects_the_rounds_gets_no_twin() -> None:
         double_buffered(Source(str(path), path.read_text()), FrontOptions("a2a3"))
 
 
+@pytest.mark.slow
 def test_what_wins_nothing_stays() -> None:
     path = PROGRAMS / "model" / "rmsnorm_bf16.pto"
     with pytest.raises(NotApplicable, match="win nothing"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import json
 from pathlib import Path
@@ -115,6 +116,20 @@ def test_a_template_that_fails_somewhere_keeps_the_rest(cli, tmp_path: Path) -> 
     assert found.code == 2
     assert [json.loads(line)["stage"] for line in found.out.splitlines()] == ["template", "done"]
     assert "PTO7603" in found.err
+
+
+def test_parquet_has_the_rows_or_says_what_is_missing(cli, rows: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    found = cli("sweep", rows, "--parquet", path)
+    if importlib.util.find_spec("pyarrow") is None:
+        assert (found.code, found.out, path.exists()) == (2, "", False)
+        assert "PTO7605" in found.err
+        return
+    table = pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
+    wanted = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert [(r["TM"], r["cycles"]) for r in table] == [
+        (w["params"]["TM"], w["cycles"]) for w in wanted
+    ]
 
 
 def test_a_line_that_is_no_row_is_said(cli, rows: Path, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_the_shipped_gemm_in_pieces_of_another_width(target: str) -> None:
     assert found.best[0].candidate.launch.block_num == found.reference.launch.block_num == 2
 
 
+@pytest.mark.slow
 def test_serial_loads() -> None:
     is_a_fifth_faster(ptosim.tune(ptosim.load(serial_loads(), target="a2a3")))
 
