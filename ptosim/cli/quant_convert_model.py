@@ -66,8 +66,11 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     if options.calibration is None:
         raise UsageError("a model needs --calibration data.npz", help="np.savez('data.npz', x=…)")
     targets = shared.architectures(options.target)
-    model = source.load(options.tensor, _dims(options.dim), partial=options.partial)
-    samples = calibration.read(options.calibration, model.graph)
+    arrays, digest = calibration.read(options.calibration)
+    dims = _dims(options.dim)
+    model = source.load(options.tensor, dims, arrays, partial=options.partial)
+    feeds = calibration.samples(arrays, model.graph)
+    samples = calibration.Data(feeds, Path(options.calibration).name, digest)
     settings = Settings(
         options.method, options.percentile, options.activations, options.per == "channel",
         options.scales, options.type,
@@ -135,7 +138,7 @@ def _parts(report: Report) -> list[Part]:
         number = steps.NAMES.index(step.name) + 1
         title = f"{number} of {len(steps.NAMES)}, {step.name}: {step.summary}"
         return [*parts, table(title, step.columns, step.rows)]
-    return [*parts, _layers(made), *_totals(made), _ranked(made), *_notes(made)]
+    return [*parts, _layers(made), *_totals(made), *_causes(made), _ranked(made), *_notes(made)]
 
 
 def _layers(made: Any) -> Part:
@@ -180,6 +183,19 @@ def _totals(made: Any) -> list[Part]:
     for (target, form), why in made.outcome.refused.items():
         lines.append(f"{target} {form}: refused: {why[0].message}")
     return [Text("\n".join(lines))]
+
+
+def _causes(made: Any) -> list[Part]:
+    """Where the fixpipe's formula leaves the exact one, as the audit counts it."""
+    rows = []
+    for row in made.rows:
+        if row.why is None or not row.why.differ:
+            continue
+        causes = ", ".join(f"{cause} {count}" for cause, count in row.why.causes.items() if count)
+        rows.append((row.line.node, row.why.differ, causes, ", ".join(row.why.change)))
+    title = "audit: where the fast form's formula leaves the exact one"
+    columns = ("layer", ">differ", "because of", "smallest change")
+    return [table(title, columns, rows)] if rows else []
 
 
 def _ranked(made: Any) -> Part:
