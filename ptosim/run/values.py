@@ -37,7 +37,7 @@ def in_file(spec: str) -> tuple[str, str]:
 
 
 def beside(folder: Path, name: str) -> Path:
-    """Return the file that a description in a folder names; one written on Windows may have `\\`."""
+    """Return the file that a description in a folder names; one from Windows may have `\\\\`."""
     path = folder / name
     if "\\" in name and not path.exists():
         return folder / name.replace("\\", "/")
