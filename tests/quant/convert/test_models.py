@@ -165,6 +165,10 @@ def test_a_budget_leaves_layers_in_float():
     assert some.output.sqnr > every.output.sqnr
     _, unmet = within(1e-6, 10)
     assert len(unmet) == 2
+    limit = sensitivity.total_cycles(every)["a5"] + 150  # what the smallest layer costs in f32
+    cheap, unmet = within(None, limit)
+    assert cheap.left == ["fc2"]
+    assert not unmet
 
 
 @pytest.mark.slow
