@@ -131,14 +131,15 @@ def values_of(name: str, given: Any) -> tuple[Any, ...]:
 def _range(name: str, given: Mapping[str, Any]) -> Iterator[Any]:
     """The values of `{from = 16, to = 256, times = 2}`, or with `step`, both ends included."""
     help = "{ from = 16, to = 256, step = 16 }, or for powers of two { …, times = 2 }"
-    numbers = all(type(v) in (int, float) for v in given.values())
+    numbers = all(type(v) in (int, float) and abs(v) < 2**63 for v in given.values())
     if given.keys() - set(_RANGE) or not {"from", "to"} <= given.keys() or not numbers:
         raise UsageError(f"PTO7600: `{name}` is no range", help=help)
     if {"step", "times"} <= given.keys():
         raise UsageError(f"PTO7600: `{name}` has both a step and a factor", help=help)
     at, last = given["from"], given["to"]
     step, factor = given.get("step", 0 if "times" in given else 1), given.get("times", 1)
-    if (not step and (factor <= 1 or at <= 0)) or step < 0:
+    stays = at + step == at and at * factor == at  # a step below the spacing of floats
+    if (not step and (factor <= 1 or at <= 0)) or step < 0 or (stays and at < last):
         raise UsageError(f"PTO7600: the range of `{name}` does not grow", help=help)
     return _grown(at, last, step, factor)
 

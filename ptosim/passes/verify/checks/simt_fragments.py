@@ -136,9 +136,14 @@ class _Checker:
         inside: bool,
     ) -> None:
         if any(value in self.places for value in op.operand_values()):
-            if op.has("private_address"):
+            pointer = getattr(op.bound.get("ptr"), "value", None)
+            if op.has("private_address") and pointer in self.places:
                 self._address(op, numbers)
-            elif op.has("private_access") and self._stored_pointer(op) is None:
+            elif (
+                op.has("private_access")
+                and pointer in self.places
+                and self._stored_pointer(op) is None
+            ):
                 self._access(op, section, inside=inside)
             else:
                 self._report(
